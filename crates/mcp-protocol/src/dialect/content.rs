@@ -1,0 +1,25 @@
+//! What a revision gets in place of a content block it does not have.
+
+use super::{Dialect, Lowering};
+use crate::content::ContentBlock;
+use crate::resources::ResourceLink;
+
+/// The block to write instead, or `None` if the revision has this one.
+pub(crate) fn instead(block: &ContentBlock, cx: Lowering<'_>) -> Option<ContentBlock> {
+    match block {
+        ContentBlock::Audio(audio) if cx.is_before(Dialect::V2025_03_26) => {
+            Some(ContentBlock::text(format!("[audio, {}]", audio.mime_type)))
+        }
+        ContentBlock::ResourceLink(link) if cx.is_before(Dialect::V2025_06_18) => Some(link_text(link)),
+        // The unions of these revisions are closed: an unknown block would spoil the whole result.
+        ContentBlock::Unknown(json) if cx.is_before(Dialect::V2025_06_18) => {
+            Some(ContentBlock::text(json.get()))
+        }
+        _ => None,
+    }
+}
+
+fn link_text(link: &ResourceLink) -> ContentBlock {
+    let name = link.title.as_ref().unwrap_or(&link.name);
+    ContentBlock::text(format!("{name}: {}", link.uri))
+}

@@ -1,0 +1,65 @@
+//! Forms before 2025-11-25, which had one way to spell choices and no URLs.
+
+use serde::ser::{Error, SerializeMap, Serializer};
+
+use super::{Dialect, Lowering, bit};
+use crate::elicitation::{
+    ElicitUrlParams, TitledMultiSelectSchema, TitledSingleSelectSchema, UntitledMultiSelectSchema,
+};
+
+pub(crate) fn lower_url<S: Serializer>(
+    params: &ElicitUrlParams,
+    cx: Lowering<'_>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    if cx.is_before(Dialect::V2025_11_25) {
+        return Err(S::Error::custom("asking by URL needs 2025-11-25 or later"));
+    }
+    if cx.dialect() == Some(Dialect::V2025_11_25) && params.elicitation_id.is_none() {
+        return Err(S::Error::custom("2025-11-25 wants an `elicitationId` with every URL"));
+    }
+    let mut out = serializer.serialize_map(None)?;
+    params.lower_members(cx, cx.lacking(&ElicitUrlParams::LACKS), &mut out)?;
+    out.end()
+}
+
+/// Titles beside the values, as 2025-06-18 has them.
+pub(crate) fn lower_titled<S: Serializer>(
+    schema: &TitledSingleSelectSchema,
+    cx: Lowering<'_>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    const MEMBERS: &[&str] = TitledSingleSelectSchema::MEMBERS;
+    let mut out = serializer.serialize_map(None)?;
+    if cx.is_before(Dialect::V2025_11_25) {
+        let left_out = const { bit(MEMBERS, "oneOf") | bit(MEMBERS, "default") };
+        schema.lower_members(cx, left_out, &mut out)?;
+        let values: Vec<&str> = schema.options.iter().map(|option| option.value.as_str()).collect();
+        let titles: Vec<&str> = schema.options.iter().map(|option| option.title.as_str()).collect();
+        out.serialize_entry("enum", &values)?;
+        out.serialize_entry("enumNames", &titles)?;
+    } else {
+        schema.lower_members(cx, cx.lacking(&TitledSingleSelectSchema::LACKS), &mut out)?;
+    }
+    out.end()
+}
+
+macro_rules! multi_select {
+    ($name:ident, $schema:ty) => {
+        pub(crate) fn $name<S: Serializer>(
+            schema: &$schema,
+            cx: Lowering<'_>,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            if cx.is_before(Dialect::V2025_11_25) {
+                return Err(S::Error::custom("choosing several needs 2025-11-25 or later"));
+            }
+            let mut out = serializer.serialize_map(None)?;
+            schema.lower_members(cx, cx.lacking(&<$schema>::LACKS), &mut out)?;
+            out.end()
+        }
+    };
+}
+
+multi_select!(lower_untitled_multi, UntitledMultiSelectSchema);
+multi_select!(lower_titled_multi, TitledMultiSelectSchema);

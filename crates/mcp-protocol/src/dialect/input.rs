@@ -1,0 +1,32 @@
+//! Results that ask for input: the modern era has them, the legacy era asks by requests of its own.
+
+use serde::ser::{Error, SerializeMap, Serializer};
+
+use super::{Dialect, Lowering};
+use crate::input::InputRequiredResult;
+use crate::version::Era;
+
+impl Dialect {
+    /// True if results say of what type they are.
+    pub(crate) fn has_result_types(self) -> bool {
+        self.era() == Era::Modern
+    }
+
+    /// True if a result that is a task holds it as a member.
+    pub(crate) fn has_nested_tasks(self) -> bool {
+        self == Self::V2025_11_25
+    }
+}
+
+pub(crate) fn lower_input_required<S: Serializer>(
+    result: &InputRequiredResult,
+    cx: Lowering<'_>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    if cx.is_before(Dialect::V2026_07_28) {
+        return Err(S::Error::custom("a result that requires input needs 2026-07-28 or later"));
+    }
+    let mut out = serializer.serialize_map(None)?;
+    result.lower_members(cx, cx.lacking(&InputRequiredResult::LACKS), &mut out)?;
+    out.end()
+}

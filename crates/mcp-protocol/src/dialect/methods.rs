@@ -1,0 +1,85 @@
+//! Which revision has which method, and in which direction.
+//!
+//! Spec: §2.8.1, row by row.
+
+use super::{COUNT, Dialect};
+use crate::messages::Method;
+
+/// Which way a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From client to server.
+    ToServer,
+    /// From server to client.
+    ToClient,
+}
+
+/// How a revision has a method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Not at all.
+    No,
+    /// From client to server.
+    Up,
+    /// From server to client.
+    Down,
+    /// Both ways.
+    Both,
+    /// Only as an input request inside a result.
+    Inside,
+}
+
+use Way::{Both, Down, Inside, No, Up};
+
+/// Per method, the revisions oldest first.
+const TABLE: &[(Method, [Way; COUNT])] = &[
+    (Method::Initialize, [Up, Up, Up, Up, No]),
+    (Method::Ping, [Both, Both, Both, Both, No]),
+    (Method::Discover, [No, No, No, No, Up]),
+    (Method::ToolsList, [Up, Up, Up, Up, Up]),
+    (Method::ToolsCall, [Up, Up, Up, Up, Up]),
+    (Method::ResourcesList, [Up, Up, Up, Up, Up]),
+    (Method::ResourceTemplatesList, [Up, Up, Up, Up, Up]),
+    (Method::ResourcesRead, [Up, Up, Up, Up, Up]),
+    (Method::ResourcesSubscribe, [Up, Up, Up, Up, No]),
+    (Method::ResourcesUnsubscribe, [Up, Up, Up, Up, No]),
+    (Method::PromptsList, [Up, Up, Up, Up, Up]),
+    (Method::PromptsGet, [Up, Up, Up, Up, Up]),
+    (Method::Complete, [Up, Up, Up, Up, Up]),
+    (Method::SetLevel, [Up, Up, Up, Up, No]),
+    (Method::Listen, [No, No, No, No, Up]),
+    (Method::TasksGet, [No, No, No, Both, Up]),
+    (Method::TasksCancel, [No, No, No, Both, Up]),
+    (Method::TasksResult, [No, No, No, Both, No]),
+    (Method::TasksList, [No, No, No, Both, No]),
+    (Method::TasksUpdate, [No, No, No, No, Up]),
+    (Method::CreateMessage, [Down, Down, Down, Down, Inside]),
+    (Method::RootsList, [Down, Down, Down, Down, Inside]),
+    (Method::Elicit, [No, No, Down, Down, Inside]),
+    (Method::Initialized, [Up, Up, Up, Up, No]),
+    (Method::Cancelled, [Both, Both, Both, Both, Both]),
+    (Method::Progress, [Both, Both, Both, Both, Down]),
+    (Method::LogMessage, [Down, Down, Down, Down, Down]),
+    (Method::ToolsChanged, [Down, Down, Down, Down, Down]),
+    (Method::PromptsChanged, [Down, Down, Down, Down, Down]),
+    (Method::ResourcesChanged, [Down, Down, Down, Down, Down]),
+    (Method::ResourceUpdated, [Down, Down, Down, Down, Down]),
+    (Method::RootsChanged, [Up, Up, Up, Up, No]),
+    (Method::ElicitationComplete, [No, No, No, Down, No]),
+    (Method::TaskStatus, [No, No, No, Both, No]),
+    (Method::SubscriptionAcknowledged, [No, No, No, No, Down]),
+    (Method::TaskChanged, [No, No, No, No, Down]),
+];
+
+pub(super) fn has(dialect: Dialect, method: &Method, direction: Direction) -> bool {
+    let way = way(dialect, method);
+    way == Both || way == if direction == Direction::ToServer { Up } else { Down }
+}
+
+pub(super) fn has_inside(dialect: Dialect, method: &Method) -> bool {
+    way(dialect, method) == Inside
+}
+
+fn way(dialect: Dialect, method: &Method) -> Way {
+    TABLE.iter().find(|(name, _)| name == method).map_or(No, |(_, ways)| ways[dialect.index()])
+}

@@ -1,0 +1,220 @@
+//! JSON that is carried, not understood: schemas, arguments, unknown members.
+//!
+//! [`Json`] keeps the text of a value as it came. It is validated, at most
+//! [`MAX_DEPTH`](crate::limits::MAX_DEPTH) deep, and holds no line break outside of strings, so whatever is
+//! written from it stays one line.
+
+pub(crate) mod scan;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+
+use serde::de::{self, DeserializeOwned, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use scan::Scanner;
+
+/// A JSON value as text, kept as it came.
+///
+/// ```
+/// use mcp_protocol::Json;
+///
+/// let schema: Json = r#"{"type": "object"}"#.parse()?;
+/// assert_eq!(schema.get(), r#"{"type": "object"}"#);
+/// assert_eq!(schema.to::<serde_json::Value>()?["type"], "object");
+/// # Ok::<(), mcp_protocol::errors::BodyError>(())
+/// ```
+#[derive(Clone)]
+pub struct Json(Box<RawValue>);
+
+impl Json {
+    /// The JSON text of any serializable value.
+    ///
+    /// # Errors
+    /// When the value cannot be JSON, for example a map whose keys are not strings.
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
+        serde_json::value::to_raw_value(value).map(Self)
+    }
+
+    /// The empty object, `{}`.
+    #[must_use]
+    pub fn object() -> Self {
+        Self::of(&EmptyObject {}).unwrap_or_default()
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn get(&self) -> &str {
+        self.0.get()
+    }
+
+    /// Parses the text into a type.
+    ///
+    /// # Errors
+    /// When the text is JSON of another shape than `T`.
+    pub fn to<T: DeserializeOwned>(&self) -> Result<T, crate::errors::BodyError> {
+        Ok(serde_json::from_str(self.get())?)
+    }
+
+    /// The text of a member of an object; of the last one if it stands there twice.
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<&str> {
+        scan::members(self.get()).filter(|(key, _)| key == name).last().map(|(_, value)| value)
+    }
+
+    /// True if the value is an object.
+    #[must_use]
+    pub fn is_object(&self) -> bool {
+        self.get().starts_with('{')
+    }
+
+    /// True if the value is `null`.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        self.get() == "null"
+    }
+}
+
+/// `null`.
+impl Default for Json {
+    fn default() -> Self {
+        Self(RawValue::NULL.to_owned())
+    }
+}
+
+/// By text: `{"a":1}` and `{"a": 1}` differ.
+impl PartialEq for Json {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl Eq for Json {}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.get())
+    }
+}
+
+impl std::str::FromStr for Json {
+    type Err = crate::errors::BodyError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut scanner = Scanner::new(text);
+        scanner.value(1).and_then(|_| scanner.end()).map_err(crate::errors::BodyError::from)?;
+        Ok(serde_json::from_str(text)?)
+    }
+}
+
+impl From<serde_json::Value> for Json {
+    fn from(value: serde_json::Value) -> Self {
+        // A `Value` is always JSON.
+        Self::of(&value).unwrap_or_default()
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        match compact(raw.get()) {
+            Cow::Borrowed(_) => Ok(Self(raw)),
+            Cow::Owned(text) => RawValue::from_string(text).map(Self).map_err(de::Error::custom),
+        }
+    }
+}
+
+/// Text without line breaks: as it is if it holds none, otherwise without white space outside of strings.
+///
+/// The text must be valid JSON, in which a line break can only stand outside of strings.
+pub(crate) fn compact(text: &str) -> Cow<'_, str> {
+    if memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut in_string = false;
+    let mut escaped = false;
+    for c in text.chars() {
+        if in_string || !matches!(c, ' ' | '\t' | '\n' | '\r') {
+            out.push(c);
+        }
+        in_string ^= c == '"' && !escaped;
+        escaped = in_string && c == '\\' && !escaped;
+    }
+    Cow::Owned(out)
+}
+
+/// A string read from JSON, borrowed when it holds no escape.
+pub(crate) struct Text<'de>(pub(crate) Cow<'de, str>);
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+
+            fn visit_string<E: de::Error>(self, text: String) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text)))
+            }
+        }
+
+        deserializer.deserialize_str(TextVisitor)
+    }
+}
+
+#[derive(Serialize)]
+struct EmptyObject {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_trap_newlines_in_raw_text_never_reach_a_line() {
+        let json: Json = "{\n  \"a b\": \"x \\\" \\n y\",\r\n \"c\\\\\": [1, 2]\n}".parse().unwrap();
+        assert_eq!(json.get(), "{\"a b\":\"x \\\" \\n y\",\"c\\\\\":[1,2]}");
+        let json: Json = "{ \"kept\" : 1 }".parse().unwrap();
+        assert_eq!(json.get(), "{ \"kept\" : 1 }");
+    }
+
+    #[test]
+    fn json_trap_depth_of_carried_text_is_bounded() {
+        let deep = format!("{}{}", "[".repeat(128), "]".repeat(128));
+        assert!(deep.parse::<Json>().is_err());
+        assert!(deep[1..255].parse::<Json>().is_ok());
+    }
+
+    #[test]
+    fn the_empty_object_is_an_object() {
+        assert_eq!(Json::object().get(), "{}");
+    }
+}

@@ -1,0 +1,382 @@
+//! A pass over JSON text that finds where things are and allocates nothing.
+//!
+//! It accepts exactly what serde_json accepts as a `RawValue`, down to [`MAX_DEPTH`]: fuzzing and
+//! property tests compare the two. Time is linear in the length of the text, whatever it holds.
+
+use std::borrow::Cow;
+
+use crate::limits::MAX_DEPTH;
+
+/// Why text is not JSON, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) at: usize,
+    pub(crate) kind: FaultKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FaultKind {
+    Syntax,
+    TooDeep,
+}
+
+/// A half-open range of bytes. Messages are shorter than 4 GiB, so that an index of members is small.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+impl Span {
+    pub(crate) fn of(self, text: &str) -> &str {
+        text.get(self.start as usize..self.end as usize).unwrap_or("")
+    }
+}
+
+/// A string token: its span with the quotes, and whether a backslash stands in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StringToken {
+    pub(crate) span: Span,
+    pub(crate) escaped: bool,
+}
+
+impl StringToken {
+    /// The string as a key reads, decoded only if it must be. With half a surrogate pair it is no known key.
+    pub(crate) fn name(self, text: &str) -> Cow<'_, str> {
+        let quoted = self.span.of(text);
+        if self.escaped {
+            Cow::Owned(serde_json::from_str(quoted).unwrap_or_default())
+        } else {
+            Cow::Borrowed(quoted.get(1..quoted.len() - 1).unwrap_or(""))
+        }
+    }
+}
+
+pub(crate) struct Scanner<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+type Scan<T> = Result<T, Fault>;
+
+impl<'a> Scanner<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self { bytes: text.as_bytes(), at: 0 }
+    }
+
+    /// The next byte that is not white space, left in place.
+    #[inline]
+    pub(crate) fn peek(&mut self) -> Option<u8> {
+        while let Some(&byte) = self.bytes.get(self.at) {
+            if !matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
+                return Some(byte);
+            }
+            self.at += 1;
+        }
+        None
+    }
+
+    #[inline]
+    pub(crate) fn advance(&mut self) {
+        self.at += 1;
+    }
+
+    #[inline]
+    pub(crate) fn expect(&mut self, byte: u8) -> Scan<()> {
+        if self.peek() == Some(byte) {
+            self.at += 1;
+            Ok(())
+        } else {
+            Err(self.fault())
+        }
+    }
+
+    #[inline]
+    pub(crate) fn position(&self) -> u32 {
+        self.at as u32
+    }
+
+    /// After the last value: only white space may follow.
+    pub(crate) fn end(&mut self) -> Scan<()> {
+        if self.peek().is_none() { Ok(()) } else { Err(self.fault()) }
+    }
+
+    pub(crate) fn fault(&self) -> Fault {
+        Fault { at: self.at, kind: FaultKind::Syntax }
+    }
+
+    /// Skips white space and one value whose outermost level is `depth`.
+    pub(crate) fn value(&mut self, depth: usize) -> Scan<Span> {
+        let first = self.peek().ok_or_else(|| self.fault())?;
+        let start = self.at as u32;
+        match first {
+            b'{' | b'[' => self.container(depth)?,
+            b'"' => {
+                self.string()?;
+            }
+            _ => self.scalar(first)?,
+        }
+        Ok(Span { start, end: self.at as u32 })
+    }
+
+    /// Skips a string that starts here.
+    #[inline]
+    pub(crate) fn string(&mut self) -> Scan<StringToken> {
+        if self.bytes.get(self.at) != Some(&b'"') {
+            return Err(self.fault());
+        }
+        let start = self.at as u32;
+        let mut at = self.at + 1;
+        let mut escaped = false;
+        loop {
+            at = plain_run(self.bytes, at);
+            match self.bytes.get(at) {
+                Some(b'"') => {
+                    self.at = at + 1;
+                    return Ok(StringToken { span: Span { start, end: self.at as u32 }, escaped });
+                }
+                Some(b'\\') => {
+                    escaped = true;
+                    at = self.escape(at)?;
+                }
+                _ => {
+                    self.at = at;
+                    return Err(self.fault());
+                }
+            }
+        }
+    }
+
+    /// Checks the escape whose backslash stands at `at`; returns what follows it.
+    #[inline]
+    fn escape(&mut self, at: usize) -> Scan<usize> {
+        let length = match self.bytes.get(at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
+            Some(b'u')
+                if self
+                    .bytes
+                    .get(at + 2..at + 6)
+                    .is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) =>
+            {
+                6
+            }
+            _ => {
+                self.at = at;
+                return Err(self.fault());
+            }
+        };
+        Ok(at + length)
+    }
+
+    /// Skips an object or array without recursion: one bit per open level tells which it is.
+    fn container(&mut self, depth: usize) -> Scan<()> {
+        let mut objects: u128 = 0;
+        let mut level = depth;
+        let mut expect_value = true;
+        loop {
+            let byte = self.peek().ok_or_else(|| self.fault())?;
+            if expect_value {
+                match byte {
+                    b'{' | b'[' => {
+                        if level > MAX_DEPTH {
+                            return Err(Fault { at: self.at, kind: FaultKind::TooDeep });
+                        }
+                        let bit = 1u128 << (level & 127);
+                        self.at += 1;
+                        let next = self.peek().ok_or_else(|| self.fault())?;
+                        if byte == b'{' {
+                            objects |= bit;
+                            if next == b'}' {
+                                self.at += 1;
+                                expect_value = false;
+                            } else {
+                                self.key()?;
+                            }
+                        } else {
+                            objects &= !bit;
+                            if next == b']' {
+                                self.at += 1;
+                                expect_value = false;
+                            }
+                        }
+                        if expect_value {
+                            level += 1;
+                            continue;
+                        }
+                    }
+                    b'"' => {
+                        self.string()?;
+                    }
+                    _ => self.scalar(byte)?,
+                }
+                expect_value = false;
+            } else {
+                let in_object = objects & (1u128 << ((level - 1) & 127)) != 0;
+                match (byte, in_object) {
+                    (b',', true) => {
+                        self.at += 1;
+                        self.peek();
+                        self.key()?;
+                        expect_value = true;
+                    }
+                    (b',', false) => {
+                        self.at += 1;
+                        expect_value = true;
+                    }
+                    (b'}', true) | (b']', false) => {
+                        self.at += 1;
+                        level -= 1;
+                    }
+                    _ => return Err(self.fault()),
+                }
+            }
+            if level == depth && !expect_value {
+                return Ok(());
+            }
+        }
+    }
+
+    #[inline]
+    fn key(&mut self) -> Scan<()> {
+        self.string()?;
+        self.expect(b':')
+    }
+
+    fn scalar(&mut self, first: u8) -> Scan<()> {
+        match first {
+            b't' => self.literal(b"true"),
+            b'f' => self.literal(b"false"),
+            b'n' => self.literal(b"null"),
+            b'-' | b'0'..=b'9' => self.number(),
+            _ => Err(self.fault()),
+        }
+    }
+
+    fn literal(&mut self, word: &[u8]) -> Scan<()> {
+        if self.bytes.get(self.at..self.at + word.len()) == Some(word) {
+            self.at += word.len();
+            Ok(())
+        } else {
+            Err(self.fault())
+        }
+    }
+
+    fn number(&mut self) -> Scan<()> {
+        if self.bytes.get(self.at) == Some(&b'-') {
+            self.at += 1;
+        }
+        match self.bytes.get(self.at) {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.digits()?,
+            _ => return Err(self.fault()),
+        }
+        if self.bytes.get(self.at) == Some(&b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if matches!(self.bytes.get(self.at), Some(b'e' | b'E')) {
+            self.at += 1;
+            if matches!(self.bytes.get(self.at), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Scan<()> {
+        let start = self.at;
+        while self.bytes.get(self.at).is_some_and(u8::is_ascii_digit) {
+            self.at += 1;
+        }
+        if self.at == start { Err(self.fault()) } else { Ok(()) }
+    }
+}
+
+/// The members of an object, their keys decoded; nothing for other values.
+pub(crate) fn members(text: &str) -> impl Iterator<Item = (Cow<'_, str>, &str)> {
+    let mut scanner = Scanner::new(text);
+    let mut opener = b'{';
+    std::iter::from_fn(move || {
+        scanner.expect(opener).ok()?;
+        opener = b',';
+        scanner.peek();
+        let key = scanner.string().ok()?;
+        scanner.expect(b':').ok()?;
+        let value = scanner.value(2).ok()?;
+        Some((key.name(text), value.of(text)))
+    })
+}
+
+/// The first position from `at` on that holds a quote, a backslash or a control character.
+///
+/// Whole blocks are looked at without a branch inside, which the compiler turns into vector code.
+#[inline]
+fn plain_run(bytes: &[u8], mut at: usize) -> usize {
+    const BLOCK: usize = 32;
+    let is_plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
+    // Most strings are short: do not set up a block for them.
+    let near = bytes.len().min(at + 16);
+    while at < near {
+        if !is_plain(bytes[at]) {
+            return at;
+        }
+        at += 1;
+    }
+    while let Some(block) = bytes.get(at..at + BLOCK) {
+        if !block.iter().fold(true, |plain, &byte| plain & is_plain(byte)) {
+            break;
+        }
+        at += BLOCK;
+    }
+    while at < bytes.len() && is_plain(bytes[at]) {
+        at += 1;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accepts(text: &str) -> bool {
+        let mut scanner = Scanner::new(text);
+        scanner.value(1).and_then(|_| scanner.end()).is_ok()
+    }
+
+    #[test]
+    fn accepts_what_serde_json_accepts_and_nothing_else() {
+        let texts = [
+            "{}", "[]", "[[]]", "[{}]", "{\"a\":[]}", "{\"a\":{\"b\":[1,2,{}]},\"c\":null}", " [ 1 , 2 ] ",
+            "0", "-0", "01", "1.", "1.0", ".5", "1e5", "1E+5", "1e", "-", "1e999", "\"\"", "\"\\u12\"",
+            "\"\\ud800\"", "\"\\x\"", "\"\u{1}\"", "\"\t\"", "tru", "true", "nul", "[1,]", "{,}", "{\"a\"}",
+            "{\"a\":}", "{\"a\":1,}", "[", "]", "{]", "[}", "{\"a\":1]", "1 2", "", " ", "\u{feff}1", "[1 2]",
+            "{\"a\" : 1 , \"b\":2}", "[[],[[]],{}]", "{1:2}", "[\"\\\\\",\"\\\"\"]",
+        ];
+        for text in texts {
+            let serde = serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok();
+            assert_eq!(accepts(text), serde, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn json_trap_depth_127_levels_pass_and_the_128th_is_refused() {
+        let nested = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
+        assert!(accepts(&nested(MAX_DEPTH)));
+        let mut scanner_text = nested(MAX_DEPTH + 1);
+        let fault = Scanner::new(&scanner_text).value(1).unwrap_err();
+        assert_eq!(fault, Fault { at: MAX_DEPTH, kind: FaultKind::TooDeep });
+        scanner_text = "[".repeat(5_000_000);
+        assert_eq!(Scanner::new(&scanner_text).value(1).unwrap_err().kind, FaultKind::TooDeep);
+    }
+
+    #[test]
+    fn long_strings_are_scanned_in_blocks_to_the_same_end() {
+        for length in 0..200 {
+            for tail in ["\"", "\\n\"", "\u{1f}"] {
+                let text = format!("\"{}{tail}", "é".repeat(length));
+                assert_eq!(accepts(&text), !tail.contains('\u{1f}'), "{length} {tail:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Every bound of this crate, in one place.
+//!
+//! | field | default | why |
+//! |---|---|---|
+//! | `message` | 16 MiB | one message: a line, an SSE event, a body. Larger results belong into resources. |
+//! | `skip` | 64 MiB | an over-long line is skipped this far to its newline; a stream without one is closed. |
+//! | `id` | 1 KiB | an id is kept for as long as its request runs. |
+//! | `batch` | 100 | messages in one 2025-03-26 batch. |
+//! | `in_flight` | 1000 | requests open in one direction of one connection. |
+//! | `sample` | 256 B | what is kept of a line that is not a message, to show it in an error. |
+//! | `noise_lines`, `noise_bytes` | 1000, 1 MiB | output that is not JSON which a negotiation puts up with. |
+//! | `header` | 8 KiB | one HTTP header value. |
+//! | `held` | 16 | requests of the server kept unanswered until its era is known. |
+//!
+//! The depth of a message is bounded too, by [`MAX_DEPTH`]; it is no setting because serde_json stops
+//! there as well.
+
+/// How deeply a message may nest, its own braces counted. The 128th level is refused.
+pub const MAX_DEPTH: usize = 127;
+
+/// The bounds of one connection. See the [table](self) for defaults and reasons.
+///
+/// ```
+/// let limits = mcp_protocol::Limits::default().message(1 << 20).in_flight(64);
+/// assert_eq!(limits.in_flight, 64);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes in one message.
+    pub message: usize,
+    /// Bytes of an over-long line that are skipped while looking for its end.
+    pub skip: usize,
+    /// Bytes in a string id.
+    pub id: usize,
+    /// Messages in one batch.
+    pub batch: usize,
+    /// Requests open in one direction.
+    pub in_flight: usize,
+    /// Bytes kept of input that is not a message.
+    pub sample: usize,
+    /// Lines of noise before a negotiation gives up.
+    pub noise_lines: usize,
+    /// Bytes of noise before a negotiation gives up.
+    pub noise_bytes: usize,
+    /// Bytes in one HTTP header value.
+    pub header: usize,
+    /// Requests held back during a negotiation.
+    pub held: usize,
+}
+
+macro_rules! setters {
+    ($($name:ident)*) => { $(
+        #[doc = concat!("Sets `", stringify!($name), "`.")]
+        #[must_use]
+        pub fn $name(mut self, value: usize) -> Self {
+            self.$name = value;
+            self
+        }
+    )* };
+}
+
+impl Limits {
+    setters! { message skip id batch in_flight sample noise_lines noise_bytes header held }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            message: 16 << 20,
+            skip: 64 << 20,
+            id: 1 << 10,
+            batch: 100,
+            in_flight: 1000,
+            sample: 256,
+            noise_lines: 1000,
+            noise_bytes: 1 << 20,
+            header: 8 << 10,
+            held: 16,
+        }
+    }
+}

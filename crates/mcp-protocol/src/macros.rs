@@ -1,0 +1,386 @@
+//! How the wire types of this crate are written down.
+//!
+//! [`object!`] turns one readable listing of members into a struct, its constructor and setters, and the
+//! code that reads and lowers it. All types read alike: a repeated known member is refused, an array is not
+//! an object, `null` is an absent optional member, unknown members are kept by open types and ignored by
+//! the others. Which version has which member is not said here but in [`crate::dialect`].
+
+/// A JSON object with known members.
+///
+/// Sections, each optional, in this order:
+/// - `tag "type" = "text";` a constant member that tells the type;
+/// - `expected { field: T = "wire" or default, }` required by the newest revision, absent elsewhere:
+///   `Option<T>`, set by `new`, and demanded by `Deserialize` unless the dialect puts up with its absence;
+/// - `required { field: T = "wire", }` an argument of `new`;
+/// - `empty { field: T = "wire", }` required on the wire, empty in `new`, and read as empty where the dialect
+///   puts up with its absence;
+/// - `optional { field: T = "wire", }` an `Option<T>`, `null` reads as absent;
+/// - `present { field: T = "wire", }` an `Option<T>` for which `null` is a value;
+/// - `meta = meta;` the `_meta` member;
+/// - `open = other;` unknown members are kept in this field;
+/// - `check by path;` a last look at a value that was read, where shapes alone do not tell;
+/// - `lower by path;` the function that lowers it, where leaving members out is not enough.
+macro_rules! object {
+    (
+        $(#[$attr:meta])*
+        pub struct $name:ident {
+            $(tag $tag:literal = $tagged:literal;)?
+            $(expected { $($(#[$e_attr:meta])* $e:ident : $e_ty:ty = $e_wire:literal or $e_default:expr),* $(,)? })?
+            $(required { $($(#[$r_attr:meta])* $r:ident : $r_ty:ty = $r_wire:literal),* $(,)? })?
+            $(empty { $($(#[$l_attr:meta])* $l:ident : $l_ty:ty = $l_wire:literal),* $(,)? })?
+            $(optional { $($(#[$o_attr:meta])* $o:ident : $o_ty:ty = $o_wire:literal),* $(,)? })?
+            $(present { $($(#[$p_attr:meta])* $p:ident : $p_ty:ty = $p_wire:literal),* $(,)? })?
+            $(meta = $meta:ident;)?
+            $(open = $other:ident;)?
+            $(check by $check:path;)?
+            $(lower by $lower:path;)?
+        }
+    ) => {
+        $(#[$attr])*
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub struct $name {
+            $($($(#[$e_attr])* pub $e: Option<$e_ty>,)*)?
+            $($($(#[$r_attr])* pub $r: $r_ty,)*)?
+            $($($(#[$l_attr])* pub $l: $l_ty,)*)?
+            $($($(#[$o_attr])* pub $o: Option<$o_ty>,)*)?
+            $($($(#[$p_attr])* pub $p: Option<$p_ty>,)*)?
+            $(
+                /// The `_meta` member: what the two sides tell each other beside the message.
+                pub $meta: Option<Box<crate::meta::Meta>>,
+            )?
+            $(
+                /// Members this crate does not know, kept as they came.
+                pub $other: crate::members::Members,
+            )?
+        }
+
+        impl $name {
+            #[doc = concat!("A `", stringify!($name), "` with what every one has; the rest is set by chained setters.")]
+            #[must_use]
+            pub fn new($($($r: impl Into<$r_ty>,)*)?) -> Self {
+                Self {
+                    $($($e: Some($e_default),)*)?
+                    $($($r: $r.into(),)*)?
+                    $($($l: Default::default(),)*)?
+                    $($($o: None,)*)?
+                    $($($p: None,)*)?
+                    $($meta: None,)?
+                    $($other: Default::default(),)?
+                }
+            }
+
+            $($(
+                #[doc = concat!("Sets `", $e_wire, "`.")]
+                #[must_use]
+                pub fn $e(mut self, value: impl Into<$e_ty>) -> Self {
+                    self.$e = Some(value.into());
+                    self
+                }
+            )*)?
+            $($(
+                #[doc = concat!("Sets `", $l_wire, "`.")]
+                #[must_use]
+                pub fn $l(mut self, value: impl Into<$l_ty>) -> Self {
+                    self.$l = value.into();
+                    self
+                }
+            )*)?
+            $($(
+                #[doc = concat!("Sets `", $o_wire, "`.")]
+                #[must_use]
+                pub fn $o(mut self, value: impl Into<$o_ty>) -> Self {
+                    self.$o = Some(value.into());
+                    self
+                }
+            )*)?
+            $($(
+                #[doc = concat!("Sets `", $p_wire, "`.")]
+                #[must_use]
+                pub fn $p(mut self, value: impl Into<$p_ty>) -> Self {
+                    self.$p = Some(value.into());
+                    self
+                }
+            )*)?
+            $(
+                /// Sets `_meta`.
+                #[must_use]
+                pub fn $meta(mut self, value: crate::meta::Meta) -> Self {
+                    self.$meta = Some(Box::new(value));
+                    self
+                }
+            )?
+
+            /// The members of this type on the wire, in the order of their bits.
+            pub(crate) const MEMBERS: &'static [&'static str] = &[
+                $($tag,)?
+                $($($e_wire,)*)?
+                $($($r_wire,)*)?
+                $($($l_wire,)*)?
+                $($($o_wire,)*)?
+                $($($p_wire,)*)?
+                $({ let _ = stringify!($meta); "_meta" },)?
+            ];
+
+            /// One bit per member that each version lacks.
+            pub(crate) const LACKS: [u64; crate::dialect::COUNT] =
+                crate::dialect::lacks(stringify!($name), Self::MEMBERS);
+
+            /// One bit per required member whose absence is accepted from a peer of each version.
+            const TOLERATES: [u64; crate::dialect::COUNT] =
+                crate::dialect::tolerates(stringify!($name), Self::MEMBERS);
+
+            /// Writes the members, except those whose bit is in `skip`.
+            #[allow(unused_variables, reason = "an object without members uses neither")]
+            pub(crate) fn lower_members<M: serde::ser::SerializeMap>(
+                &self,
+                cx: crate::dialect::Lowering<'_>,
+                skip: u64,
+                out: &mut M,
+            ) -> Result<(), M::Error> {
+                $(out.serialize_entry($tag, $tagged)?;)?
+                $($(
+                    if let Some(value) = &self.$e
+                        && skip & const { crate::dialect::bit(Self::MEMBERS, $e_wire) } == 0
+                    {
+                        out.serialize_entry($e_wire, &cx.view(value))?;
+                    }
+                )*)?
+                $($(
+                    if skip & const { crate::dialect::bit(Self::MEMBERS, $r_wire) } == 0 {
+                        out.serialize_entry($r_wire, &cx.view(&self.$r))?;
+                    }
+                )*)?
+                $($(
+                    if skip & const { crate::dialect::bit(Self::MEMBERS, $l_wire) } == 0 {
+                        out.serialize_entry($l_wire, &cx.view(&self.$l))?;
+                    }
+                )*)?
+                $($(
+                    if let Some(value) = &self.$o
+                        && skip & const { crate::dialect::bit(Self::MEMBERS, $o_wire) } == 0
+                    {
+                        out.serialize_entry($o_wire, &cx.view(value))?;
+                    }
+                )*)?
+                $($(
+                    if let Some(value) = &self.$p
+                        && skip & const { crate::dialect::bit(Self::MEMBERS, $p_wire) } == 0
+                    {
+                        out.serialize_entry($p_wire, &cx.view(value))?;
+                    }
+                )*)?
+                $(
+                    if skip & const { crate::dialect::bit(Self::MEMBERS, "_meta") } == 0 {
+                        cx.lower_meta(self.$meta.as_deref(), out)?;
+                    }
+                )?
+                $(self.$other.lower_members(out)?;)?
+                Ok(())
+            }
+        }
+
+        object!(@default $name [$($($r)*)?]);
+        object!(@lower $name $($lower)?);
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                use crate::dialect::{Lower, Lowering};
+                self.lower(Lowering::CANONICAL, serializer)
+            }
+        }
+
+        impl crate::dialect::Raise for $name {
+            const NAME: &'static str = stringify!($name);
+
+            #[allow(unused_mut, unused_variables, reason = "an object without members uses neither")]
+            fn raise_members<'de, A: serde::de::MapAccess<'de>>(
+                mut map: A,
+                how: crate::dialect::Raising,
+            ) -> Result<Self, A::Error> {
+                let mut seen: u64 = 0;
+                $(if how.tag_seen { seen |= const { crate::dialect::bit(Self::MEMBERS, $tag) }; })?
+                $($(let mut $e: Option<$e_ty> = None;)*)?
+                $($(let mut $r: Option<$r_ty> = None;)*)?
+                $($(let mut $l: Option<$l_ty> = None;)*)?
+                $($(let mut $o: Option<$o_ty> = None;)*)?
+                $($(let mut $p: Option<$p_ty> = None;)*)?
+                $(let mut $meta: Option<Box<crate::meta::Meta>> = None;)?
+                $(let mut $other = crate::members::Members::default();)?
+                while let Some(key) = map.next_key::<crate::json::Text<'de>>()? {
+                    match &*key {
+                        $($tag => {
+                            crate::dialect::once(&mut seen, const { crate::dialect::bit(Self::MEMBERS, $tag) }, $tag)?;
+                            let value = map.next_value::<crate::json::Text<'de>>()?;
+                            if &*value != $tagged {
+                                return Err(serde::de::Error::invalid_value(
+                                    serde::de::Unexpected::Str(&value),
+                                    &concat!("\"", $tagged, "\""),
+                                ));
+                            }
+                        })?
+                        $($($e_wire => {
+                            crate::dialect::once(&mut seen, const { crate::dialect::bit(Self::MEMBERS, $e_wire) }, $e_wire)?;
+                            $e = map.next_value()?;
+                        })*)?
+                        $($($r_wire => {
+                            crate::dialect::once(&mut seen, const { crate::dialect::bit(Self::MEMBERS, $r_wire) }, $r_wire)?;
+                            $r = Some(map.next_value()?);
+                        })*)?
+                        $($($l_wire => {
+                            crate::dialect::once(&mut seen, const { crate::dialect::bit(Self::MEMBERS, $l_wire) }, $l_wire)?;
+                            $l = Some(map.next_value()?);
+                        })*)?
+                        $($($o_wire => {
+                            crate::dialect::once(&mut seen, const { crate::dialect::bit(Self::MEMBERS, $o_wire) }, $o_wire)?;
+                            $o = map.next_value()?;
+                        })*)?
+                        $($($p_wire => {
+                            crate::dialect::once(&mut seen, const { crate::dialect::bit(Self::MEMBERS, $p_wire) }, $p_wire)?;
+                            $p = Some(map.next_value()?);
+                        })*)?
+                        $("_meta" => {
+                            crate::dialect::once(&mut seen, const { crate::dialect::bit(Self::MEMBERS, "_meta") }, "_meta")?;
+                            $meta = map.next_value()?;
+                        })?
+                        _ => {
+                            object!(@unknown map, key $(, $other)?);
+                        }
+                    }
+                }
+                let tolerated = how.tolerated(&Self::TOLERATES);
+                $(crate::dialect::demand(seen, const { crate::dialect::bit(Self::MEMBERS, $tag) }, $tag)?;)?
+                $($(crate::dialect::demand(
+                    seen | tolerated,
+                    const { crate::dialect::bit(Self::MEMBERS, $e_wire) },
+                    $e_wire,
+                )?;)*)?
+                $($(crate::dialect::demand(
+                    seen | tolerated,
+                    const { crate::dialect::bit(Self::MEMBERS, $l_wire) },
+                    $l_wire,
+                )?;)*)?
+                let value = Self {
+                    $($($e,)*)?
+                    $($($r: crate::dialect::required($r, $r_wire)?,)*)?
+                    $($($l: $l.unwrap_or_default(),)*)?
+                    $($($o,)*)?
+                    $($($p,)*)?
+                    $($meta,)?
+                    $($other,)?
+                };
+                $($check(&value).map_err(serde::de::Error::custom)?;)?
+                Ok(value)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                crate::dialect::Raising::STRICT.object(deserializer)
+            }
+        }
+    };
+
+    (@default $name:ident []) => {
+        impl Default for $name {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+    };
+    (@default $name:ident [$($r:ident)+]) => {};
+
+    (@lower $name:ident) => {
+        impl crate::dialect::Lower for $name {
+            fn lower<S: serde::Serializer>(
+                &self,
+                cx: crate::dialect::Lowering<'_>,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                use serde::ser::SerializeMap;
+                let mut out = serializer.serialize_map(None)?;
+                self.lower_members(cx, cx.lacking(&Self::LACKS), &mut out)?;
+                out.end()
+            }
+        }
+    };
+    (@lower $name:ident $lower:path) => {
+        impl crate::dialect::Lower for $name {
+            fn lower<S: serde::Serializer>(
+                &self,
+                cx: crate::dialect::Lowering<'_>,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                $lower(self, cx, serializer)
+            }
+        }
+    };
+
+    (@unknown $map:ident, $key:ident) => {
+        $map.next_value::<serde::de::IgnoredAny>()?;
+    };
+    (@unknown $map:ident, $key:ident, $other:ident) => {
+        let value = $map.next_value::<crate::json::Json>()?;
+        $other.insert($key.0.into_owned(), value);
+    };
+}
+
+/// A string with known values. Others are kept as they came.
+macro_rules! string_enum {
+    (
+        $(#[$attr:meta])*
+        pub enum $name:ident { $($(#[$v_attr:meta])* $variant:ident = $wire:literal),* $(,)? }
+    ) => {
+        $(#[$attr])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum $name {
+            $($(#[$v_attr])* $variant,)*
+            /// A value this crate does not know, kept as it came.
+            Other(Box<str>),
+        }
+
+        impl $name {
+            /// The string on the wire.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$variant => $wire,)*
+                    Self::Other(text) => text,
+                }
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                match text {
+                    $($wire => Self::$variant,)*
+                    _ => Self::Other(text.into()),
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = crate::json::Text::deserialize(deserializer)?;
+                Ok(Self::from(&*text))
+            }
+        }
+
+        crate::dialect::lower_as_it_is!($name);
+    };
+}
+
+pub(crate) use {object, string_enum};

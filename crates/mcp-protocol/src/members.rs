@@ -1,0 +1,56 @@
+//! Members of an object that this crate does not know, kept in the order they came.
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use crate::json::Json;
+
+/// Unknown members of an open type, kept as they came.
+///
+/// ```
+/// use mcp_protocol::tools::Tool;
+///
+/// let tool: Tool = serde_json::from_str(r#"{"name":"t","inputSchema":{"type":"object"},"x-team":"db"}"#)?;
+/// assert_eq!(tool.other.get("x-team").map(|json| json.get()), Some("\"db\""));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Members(Vec<(String, Json)>);
+
+impl Members {
+    /// The value of a member.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Json> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    /// Sets a member; one that is there already takes the new value.
+    pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Json>) {
+        self.0.push((name.into(), value.into()));
+    }
+
+    /// All members, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Json)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value))
+    }
+
+    /// True if there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn lower_members<M: SerializeMap>(&self, out: &mut M) -> Result<(), M::Error> {
+        for (key, value) in &self.0 {
+            out.serialize_entry(key, value)?;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Members {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_map(Some(self.0.len()))?;
+        self.lower_members(&mut out)?;
+        out.end()
+    }
+}

@@ -1,0 +1,144 @@
+//! The body of a message, text until someone needs a type.
+
+use serde::Deserialize;
+
+use crate::errors::BodyError;
+use crate::json::scan::{Fault, Scanner, Span, members};
+use crate::meta::Meta;
+
+/// The `params` or `result` of a message: an object, still text.
+///
+/// The places of its first few members are known from the pass over the message; looking one up costs
+/// nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Body<'a> {
+    message: &'a str,
+    span: Span,
+    index: Index,
+}
+
+impl<'a> Body<'a> {
+    /// No params at all. Reads as `{}`.
+    pub const EMPTY: Body<'static> =
+        Body { message: "{}", span: Span { start: 0, end: 2 }, index: Index::NONE };
+
+    pub(super) fn indexed(message: &'a str, span: Span, index: Index) -> Self {
+        Self { message, span, index }
+    }
+
+    /// The text of the object.
+    #[must_use]
+    pub fn text(&self) -> &'a str {
+        self.span.of(self.message)
+    }
+
+    /// The text of one member, or `None` if it is absent.
+    ///
+    /// # Errors
+    /// When the member stands there twice.
+    pub fn member(&self, name: &'static str) -> Result<Option<&'a str>, BodyError> {
+        if !self.index.complete {
+            return self.search(name);
+        }
+        let mut found = None;
+        for (key, value) in &self.index.members[..usize::from(self.index.length)] {
+            if key.of(self.message) == name && found.replace(value.of(self.message)).is_some() {
+                return Err(BodyError::Member { member: name, problem: "stands there twice" });
+            }
+        }
+        Ok(found)
+    }
+
+    /// One member as a type, or `None` if it is absent or `null`.
+    ///
+    /// # Errors
+    /// When the member stands there twice or has another shape.
+    pub fn parse_member<T: Deserialize<'a>>(&self, name: &'static str) -> Result<Option<T>, BodyError> {
+        match self.member(name)? {
+            None => Ok(None),
+            Some(text) => Ok(serde_json::from_str(text)?),
+        }
+    }
+
+    /// The whole body as a type. For the types of this crate, prefer [`Dialect::raise`](crate::Dialect::raise).
+    ///
+    /// # Errors
+    /// When the body has another shape.
+    pub fn parse<T: Deserialize<'a>>(&self) -> Result<T, BodyError> {
+        Ok(serde_json::from_str(self.text())?)
+    }
+
+    /// The `_meta` member, if there is one.
+    ///
+    /// # Errors
+    /// When a key this crate knows holds something else than it should.
+    pub fn meta(&self) -> Result<Option<Meta>, BodyError> {
+        self.parse_member("_meta")
+    }
+
+    /// Looks the member up the slow way: many members, or a key written with escapes.
+    fn search(&self, name: &'static str) -> Result<Option<&'a str>, BodyError> {
+        let mut found = None;
+        for (key, value) in members(self.text()) {
+            if key == name && found.replace(value).is_some() {
+                return Err(BodyError::Member { member: name, problem: "stands there twice" });
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Where the first members of a body stand in the message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Index {
+    members: [(Span, Span); Self::CAPACITY],
+    length: u8,
+    /// False if there were more members than fit, or a key that must be decoded to be compared.
+    complete: bool,
+}
+
+impl Index {
+    const CAPACITY: usize = 8;
+    const NONE: Self = Self {
+        members: [(Span { start: 0, end: 0 }, Span { start: 0, end: 0 }); Self::CAPACITY],
+        length: 0,
+        complete: true,
+    };
+
+    /// Skips the object that starts here and notes its members.
+    pub(super) fn read(&mut self, scanner: &mut Scanner<'_>) -> Result<Span, Fault> {
+        *self = Self::NONE;
+        let start = scanner.position();
+        scanner.expect(b'{')?;
+        if scanner.peek() == Some(b'}') {
+            scanner.advance();
+            return Ok(Span { start, end: scanner.position() });
+        }
+        loop {
+            scanner.peek();
+            let key = scanner.string()?;
+            scanner.expect(b':')?;
+            let value = scanner.value(3)?;
+            if key.escaped || usize::from(self.length) == Self::CAPACITY {
+                self.complete = false;
+            } else {
+                let name = Span { start: key.span.start + 1, end: key.span.end - 1 };
+                self.members[usize::from(self.length)] = (name, value);
+                self.length += 1;
+            }
+            match scanner.peek() {
+                Some(b',') => scanner.advance(),
+                Some(b'}') => break,
+                _ => return Err(scanner.fault()),
+            }
+        }
+        scanner.advance();
+        Ok(Span { start, end: scanner.position() })
+    }
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self::NONE
+    }
+}

@@ -1,0 +1,316 @@
+//! The pass over a message that finds its parts and decides what it is.
+//!
+//! It looks at every byte once, allocates only for string ids and unknown methods, and notes where the
+//! members of the body stand, so that nobody has to look for them again. Text it accepts is JSON.
+
+use std::borrow::Cow;
+
+use super::body::Index;
+use super::{Body, Id, Method};
+use crate::errors::{DecodeError, DecodeErrorKind, ErrorObject};
+use crate::json::scan::{Scanner, Span};
+use crate::limits::Limits;
+
+/// One message, its body still text.
+#[derive(Clone, Debug)]
+pub enum Message<'a> {
+    /// The other side wants something done.
+    Request(Request<'a>),
+    /// The other side tells something.
+    Notification(Notification<'a>),
+    /// The other side answers.
+    Response(Response<'a>),
+}
+
+/// A request.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// Chosen by the sender; the response repeats it.
+    pub id: Id,
+    /// What is asked for.
+    pub method: Method,
+    /// With what; empty if there were none.
+    pub params: Body<'a>,
+}
+
+/// A notification.
+#[derive(Clone, Debug)]
+pub struct Notification<'a> {
+    /// What is told.
+    pub method: Method,
+    /// The details; empty if there were none.
+    pub params: Body<'a>,
+}
+
+/// A response.
+#[derive(Clone, Debug)]
+pub struct Response<'a> {
+    /// The id of the request. An error response may lack it.
+    pub id: Option<Id>,
+    /// The result, still text, or the error.
+    pub outcome: Result<Body<'a>, ErrorObject>,
+}
+
+/// What a line or body holds.
+#[derive(Clone, Debug)]
+pub enum Incoming<'a> {
+    /// A message.
+    Message(Message<'a>),
+    /// An array of messages; only 2025-03-26 has them.
+    Batch(Batch<'a>),
+}
+
+/// An array of messages, each parsed when it is asked for.
+#[derive(Clone, Debug)]
+pub struct Batch<'a> {
+    items: Vec<&'a str>,
+    limits: Limits,
+}
+
+impl<'a> Batch<'a> {
+    /// How many messages there are; at least one.
+    #[expect(clippy::len_without_is_empty, reason = "an empty batch does not exist")]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// The messages, one by one. A bad one does not spoil the others; a batch inside a batch is bad.
+    pub fn messages(&self) -> impl Iterator<Item = Result<Message<'a>, DecodeError>> {
+        self.items.iter().map(|item| match parse(item, &self.limits)? {
+            Incoming::Message(message) => Ok(message),
+            Incoming::Batch(_) => Err(fail(DecodeErrorKind::NotAnObject)),
+        })
+    }
+}
+
+/// [`parse`] for bytes that may not be UTF-8.
+///
+/// # Errors
+/// As [`parse`], and [`DecodeErrorKind::NotUtf8`].
+pub fn parse_bytes<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Incoming<'a>, DecodeError> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => parse(text, limits),
+        Err(error) => {
+            let mut failed = salvage_id(bytes);
+            failed.kind = DecodeErrorKind::NotUtf8 { at: error.valid_up_to() };
+            Err(failed)
+        }
+    }
+}
+
+/// What can be told of a message from its beginning alone, for a line that was too long to keep.
+///
+/// The error's kind is for the caller to set.
+#[must_use]
+pub fn salvage_id(beginning: &[u8]) -> DecodeError {
+    let text = match std::str::from_utf8(beginning) {
+        Ok(text) => text,
+        Err(error) => std::str::from_utf8(&beginning[..error.valid_up_to()]).unwrap_or(""),
+    };
+    let mut outline = Outline::default();
+    let kind = match outline.read(text) {
+        Ok(()) => DecodeErrorKind::Ambiguous,
+        Err(kind) => kind,
+    };
+    outline.failed(text, kind, &Limits::default())
+}
+
+/// Reads one message, or a batch of them.
+///
+/// ```
+/// use mcp_protocol::Limits;
+/// use mcp_protocol::messages::{Incoming, Message, Method, parse};
+///
+/// let text = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"add","arguments":{"a":1}}}"#;
+/// let Incoming::Message(Message::Request(request)) = parse(text, &Limits::default())? else { panic!() };
+/// assert_eq!(request.method, Method::ToolsCall);
+/// assert_eq!(request.params.member("arguments")?, Some(r#"{"a":1}"#));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// What is wrong with the text, together with the id when that could be read.
+pub fn parse<'a>(text: &'a str, limits: &Limits) -> Result<Incoming<'a>, DecodeError> {
+    if text.len() > limits.message.min(u32::MAX as usize) {
+        return Err(fail(DecodeErrorKind::TooLong { limit: limits.message }));
+    }
+    if Scanner::new(text).peek() == Some(b'[') {
+        return batch(text, limits).map_err(fail);
+    }
+    let mut outline = Outline::default();
+    match outline.read(text).and_then(|()| outline.message(text, limits)) {
+        Ok(message) => Ok(Incoming::Message(message)),
+        Err(kind) => Err(outline.failed(text, kind, limits)),
+    }
+}
+
+fn fail(kind: DecodeErrorKind) -> DecodeError {
+    DecodeError { kind, id: None, is_request: false }
+}
+
+fn batch<'a>(text: &'a str, limits: &Limits) -> Result<Incoming<'a>, DecodeErrorKind> {
+    let wrong_count = DecodeErrorKind::Batch { limit: limits.batch };
+    let mut scanner = Scanner::new(text);
+    scanner.expect(b'[')?;
+    if scanner.peek() == Some(b']') {
+        return Err(wrong_count);
+    }
+    let mut items = Vec::new();
+    loop {
+        // A message inside a batch may nest as deeply as one that stands alone.
+        let item = scanner.value(1)?;
+        if items.len() == limits.batch {
+            return Err(wrong_count);
+        }
+        items.push(item.of(text));
+        if scanner.peek() != Some(b',') {
+            break;
+        }
+        scanner.advance();
+    }
+    scanner.expect(b']')?;
+    scanner.end()?;
+    Ok(Incoming::Batch(Batch { items, limits: limits.clone() }))
+}
+
+/// Where the members of a message stand.
+#[derive(Default)]
+struct Outline {
+    jsonrpc: Option<Span>,
+    id: Option<Span>,
+    method: Option<Span>,
+    params: Option<Span>,
+    result: Option<Span>,
+    error: Option<Span>,
+    body: Index,
+}
+
+impl Outline {
+    fn read(&mut self, text: &str) -> Result<(), DecodeErrorKind> {
+        let mut scanner = Scanner::new(text);
+        if scanner.peek() != Some(b'{') {
+            scanner.value(1)?;
+            scanner.end()?;
+            return Err(DecodeErrorKind::NotAnObject);
+        }
+        scanner.advance();
+        if scanner.peek() == Some(b'}') {
+            scanner.advance();
+            scanner.end()?;
+            return Ok(());
+        }
+        loop {
+            scanner.peek();
+            let key = scanner.string()?;
+            scanner.expect(b':')?;
+            self.member(&mut scanner, &key.name(text))?;
+            match scanner.peek() {
+                Some(b',') => scanner.advance(),
+                Some(b'}') => break,
+                _ => return Err(scanner.fault().into()),
+            }
+        }
+        scanner.advance();
+        scanner.end()?;
+        Ok(())
+    }
+
+    fn member(&mut self, scanner: &mut Scanner<'_>, name: &str) -> Result<(), DecodeErrorKind> {
+        let (slot, name) = match name {
+            "jsonrpc" => (&mut self.jsonrpc, "jsonrpc"),
+            "id" => (&mut self.id, "id"),
+            "method" => (&mut self.method, "method"),
+            "params" => (&mut self.params, "params"),
+            "result" => (&mut self.result, "result"),
+            "error" => (&mut self.error, "error"),
+            _ => {
+                scanner.value(2)?;
+                return Ok(());
+            }
+        };
+        if slot.is_some() {
+            return Err(DecodeErrorKind::Duplicate(name));
+        }
+        let is_body = matches!(name, "params" | "result") && scanner.peek() == Some(b'{');
+        *slot = Some(if is_body { self.body.read(scanner)? } else { scanner.value(2)? });
+        Ok(())
+    }
+
+    fn message<'a>(&self, text: &'a str, limits: &Limits) -> Result<Message<'a>, DecodeErrorKind> {
+        if self.jsonrpc.map(|span| span.of(text)) != Some("\"2.0\"") {
+            return Err(DecodeErrorKind::Version);
+        }
+        match (self.method, self.result, self.error) {
+            (Some(method), None, None) => {
+                let method = method_of(method.of(text)).ok_or(DecodeErrorKind::Method)?;
+                let params = self.params(text)?;
+                Ok(match self.id {
+                    Some(id) => {
+                        let id = id_of(id.of(text), limits).ok_or(DecodeErrorKind::Id)?;
+                        Message::Request(Request { id, method, params })
+                    }
+                    None => Message::Notification(Notification { method, params }),
+                })
+            }
+            (None, Some(result), None) => {
+                let id = self.id.ok_or(DecodeErrorKind::Id)?;
+                let id = Some(id_of(id.of(text), limits).ok_or(DecodeErrorKind::Id)?);
+                let outcome = Ok(self.object(text, result).ok_or(DecodeErrorKind::Result)?);
+                Ok(Message::Response(Response { id, outcome }))
+            }
+            (None, None, Some(error)) => {
+                let id = match self.id.map(|span| span.of(text)) {
+                    None | Some("null") => None,
+                    Some(id) => Some(id_of(id, limits).ok_or(DecodeErrorKind::Id)?),
+                };
+                let error = serde_json::from_str(error.of(text)).map_err(|_| DecodeErrorKind::Error)?;
+                Ok(Message::Response(Response { id, outcome: Err(error) }))
+            }
+            _ => Err(DecodeErrorKind::Ambiguous),
+        }
+    }
+
+    fn params<'a>(&self, text: &'a str) -> Result<Body<'a>, DecodeErrorKind> {
+        match self.params {
+            None => Ok(Body::EMPTY),
+            Some(span) if span.of(text) == "null" => Ok(Body::EMPTY),
+            Some(span) => self.object(text, span).ok_or(DecodeErrorKind::Params),
+        }
+    }
+
+    fn object<'a>(&self, text: &'a str, span: Span) -> Option<Body<'a>> {
+        span.of(text).starts_with('{').then(|| Body::indexed(text, span, self.body))
+    }
+
+    fn failed(&self, text: &str, kind: DecodeErrorKind, limits: &Limits) -> DecodeError {
+        DecodeError {
+            kind,
+            id: self.id.and_then(|span| id_of(span.of(text), limits)),
+            is_request: self.method.is_some(),
+        }
+    }
+}
+
+fn method_of(quoted: &str) -> Option<Method> {
+    string_of(quoted).map(|name| Method::from(&*name))
+}
+
+fn id_of(text: &str, limits: &Limits) -> Option<Id> {
+    if text.starts_with('"') {
+        string_of(text).filter(|id| id.len() <= limits.id).map(|id| Id::from(&*id))
+    } else if text == "-0" {
+        None
+    } else {
+        text.parse().ok().map(Id::Number)
+    }
+}
+
+fn string_of(quoted: &str) -> Option<Cow<'_, str>> {
+    let inner = quoted.strip_prefix('"')?.strip_suffix('"')?;
+    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+        Some(Cow::Borrowed(inner))
+    } else {
+        serde_json::from_str(quoted).ok().map(Cow::Owned)
+    }
+}

@@ -1,0 +1,208 @@
+//! `_meta`: what the two sides tell each other beside a message.
+//!
+//! The keys this crate knows are fields; all others are kept as they came. In the modern era the client's
+//! version, capabilities and name travel here with every request: the *envelope* of that request.
+//!
+//! Spec: §2.2, §3.3.
+
+use crate::capabilities::{ClientCapabilities, Implementation};
+use crate::dialect::bit;
+use crate::json::Json;
+use crate::logging::LogLevel;
+use crate::macros::object;
+use crate::messages::{Id, ProgressToken};
+use crate::tasks::RelatedTask;
+use crate::version::ProtocolVersion;
+
+/// The key whose presence makes a request a modern one.
+pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+
+/// The key of the client's capabilities.
+pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+
+object! {
+    /// The `_meta` member of a body, tool, content block and so on.
+    ///
+    /// ```
+    /// use mcp_protocol::meta::Meta;
+    ///
+    /// let meta: Meta = serde_json::from_str(r#"{"progressToken":7,"com.example/trace":[1]}"#)?;
+    /// assert_eq!(meta.progress_token, Some(7.into()));
+    /// assert_eq!(meta.other.get("com.example/trace").unwrap().get(), "[1]");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub struct Meta {
+        optional {
+            /// The version of this request; modern era.
+            protocol_version: ProtocolVersion = "io.modelcontextprotocol/protocolVersion",
+            /// What the client can, for this request; modern era.
+            client_capabilities: ClientCapabilities = "io.modelcontextprotocol/clientCapabilities",
+            /// What the client calls itself; modern era.
+            client_info: Implementation = "io.modelcontextprotocol/clientInfo",
+            /// Asks for log messages about this request; modern era.
+            log_level: LogLevel = "io.modelcontextprotocol/logLevel",
+            /// What the server calls itself, in results; modern era.
+            server_info: Implementation = "io.modelcontextprotocol/serverInfo",
+            /// The stream of changes a notification belongs to; modern era.
+            subscription_id: Id = "io.modelcontextprotocol/subscriptionId",
+            /// The task a message belongs to; 2025-11-25.
+            related_task: RelatedTask = "io.modelcontextprotocol/related-task",
+            /// What to tell the model until a task is done; 2025-11-25.
+            model_immediate_response: String = "io.modelcontextprotocol/model-immediate-response",
+            /// Asks for progress of this request.
+            progress_token: ProgressToken = "progressToken",
+            /// W3C trace context.
+            traceparent: String = "traceparent",
+            /// W3C trace context.
+            tracestate: String = "tracestate",
+            /// W3C baggage.
+            baggage: String = "baggage",
+        }
+        open = other;
+    }
+}
+
+impl Meta {
+    pub(crate) const PROGRESS_TOKEN: u64 = bit(Self::MEMBERS, "progressToken");
+
+    /// The envelope of a modern request.
+    #[must_use]
+    pub fn envelope(version: ProtocolVersion, capabilities: ClientCapabilities) -> Self {
+        Self::new().protocol_version(version).client_capabilities(capabilities)
+    }
+
+    /// Adds a member of the caller's own.
+    ///
+    /// ```
+    /// # use mcp_protocol::meta::Meta;
+    /// let meta = Meta::new().with("com.example/tenant", serde_json::json!("acme"));
+    /// ```
+    #[must_use]
+    pub fn with(mut self, key: impl Into<String>, value: impl Into<Json>) -> Self {
+        self.other.insert(key, value);
+        self
+    }
+
+    /// The keys that the envelope of a modern request must have and this one lacks.
+    #[must_use]
+    pub fn missing_from_envelope(&self) -> Vec<&'static str> {
+        let mut missing = Vec::new();
+        if self.protocol_version.is_none() {
+            missing.push(PROTOCOL_VERSION);
+        }
+        if self.client_capabilities.is_none() {
+            missing.push(CLIENT_CAPABILITIES);
+        }
+        missing
+    }
+
+    /// One bit per known member that is set.
+    pub(crate) fn present(&self) -> u64 {
+        let set = [
+            self.protocol_version.is_some(),
+            self.client_capabilities.is_some(),
+            self.client_info.is_some(),
+            self.log_level.is_some(),
+            self.server_info.is_some(),
+            self.subscription_id.is_some(),
+            self.related_task.is_some(),
+            self.model_immediate_response.is_some(),
+            self.progress_token.is_some(),
+            self.traceparent.is_some(),
+            self.tracestate.is_some(),
+            self.baggage.is_some(),
+        ];
+        set.iter().enumerate().fold(0, |mask, (at, is_set)| mask | (u64::from(*is_set) << at))
+    }
+
+    /// True if nothing is left once the members in `lacks` are taken out.
+    pub(crate) fn is_empty_without(&self, lacks: u64) -> bool {
+        self.present() & !lacks == 0 && self.other.is_empty()
+    }
+}
+
+/// True for keys that the specification keeps for itself, by the rule of either wording: their prefix has
+/// `modelcontextprotocol` or `mcp` as its second label, or as any label that another one follows.
+///
+/// ```
+/// use mcp_protocol::meta::is_reserved;
+///
+/// assert!(is_reserved("io.modelcontextprotocol/tasks"));
+/// assert!(is_reserved("tools.mcp.com/x"));
+/// assert!(is_reserved("progressToken"));
+/// assert!(!is_reserved("com.example.mcp/x"));
+/// ```
+#[must_use]
+pub fn is_reserved(key: &str) -> bool {
+    let Some((prefix, _)) = key.rsplit_once('/') else {
+        return matches!(key, "progressToken" | "traceparent" | "tracestate" | "baggage");
+    };
+    let labels: Vec<&str> = prefix.split('.').collect();
+    labels.iter().enumerate().any(|(at, label)| {
+        matches!(*label, "modelcontextprotocol" | "mcp") && (at == 1 || at + 1 < labels.len())
+    })
+}
+
+/// True for keys that follow the grammar of `_meta` keys: an optional prefix of labels, then a name.
+#[must_use]
+pub fn is_valid_key(key: &str) -> bool {
+    let alphanumeric = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    let label = |label: &str| {
+        label.starts_with(|c: char| c.is_ascii_alphabetic())
+            && alphanumeric(label.chars().next_back())
+            && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
+    let name = |name: &str| {
+        name.is_empty()
+            || alphanumeric(name.chars().next())
+                && alphanumeric(name.chars().next_back())
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+    };
+    match key.split_once('/') {
+        Some((prefix, rest)) => prefix.split('.').all(label) && name(rest),
+        None => name(key),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x_9_unknown_keys_survive_and_known_ones_are_typed() {
+        let text = r#"{"io.modelcontextprotocol/logLevel":"debug","traceparent":"00-1","a/b":{"c":[1e999]}}"#;
+        let meta: Meta = serde_json::from_str(text).unwrap();
+        assert_eq!(meta.log_level, Some(LogLevel::Debug));
+        assert_eq!(serde_json::to_string(&meta).unwrap(), text);
+    }
+
+    #[test]
+    fn the_bits_of_set_members_follow_the_listing() {
+        let text = Meta::MEMBERS
+            .iter()
+            .map(|key| format!("{key:?}:null"))
+            .collect::<Vec<_>>()
+            .join(",");
+        let none: Meta = serde_json::from_str(&format!("{{{text}}}")).unwrap();
+        assert_eq!(none.present(), 0);
+        assert_eq!(Meta::new().progress_token(1).present(), Meta::PROGRESS_TOKEN);
+        assert_eq!(Meta::new().baggage("x").present(), bit(Meta::MEMBERS, "baggage"));
+        assert_eq!(Meta::MEMBERS.len(), 12);
+    }
+
+    #[test]
+    fn keys_follow_the_grammar() {
+        for good in ["a", "com.example/x", "io.modelcontextprotocol/", "a-b.c/x_y.z", "", "9"] {
+            assert!(is_valid_key(good), "{good}");
+        }
+        for bad in ["/x", "1a/x", "a-/x", "a..b/x", "a/b/c", "-a", "a.", "ä"] {
+            assert!(!is_valid_key(bad), "{bad}");
+        }
+        for reserved in ["dev.mcp/", "com.mcp.tools/x", "modelcontextprotocol.io/x"] {
+            assert!(is_reserved(reserved), "{reserved}");
+        }
+        for free in ["com.example.mcp/x", "mcp/x", "x", "com.example/mcp"] {
+            assert!(!is_reserved(free), "{free}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Roots: the folders a host works in.
+//!
+//! Spec: §7.3.
+
+use crate::macros::object;
+
+object! {
+    /// A folder or file the host works in. Information, not access control.
+    pub struct Root {
+        required {
+            /// A `file:` URI.
+            uri: String = "uri",
+        }
+        optional {
+            /// A name for people.
+            name: String = "name",
+        }
+        meta = meta;
+    }
+}
+
+object! {
+    /// Result of `roots/list`.
+    pub struct ListRootsResult {
+        required {
+            /// The roots.
+            roots: Vec<Root> = "roots",
+        }
+        meta = meta;
+        open = other;
+    }
+}

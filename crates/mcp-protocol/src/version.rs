@@ -1,0 +1,208 @@
+//! The dated revisions of the protocol, and the two eras they fall into.
+//!
+//! A version is an opaque string on the wire. Order and era come from the table in this file, never
+//! from comparing strings: an unknown `zzz` is not "newer", it is unsupported.
+//!
+//! Spec: §2.7.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::dialect::Dialect;
+
+/// One dated revision of the protocol.
+///
+/// ```
+/// use mcp_protocol::version::{Era, ProtocolVersion};
+///
+/// let version = ProtocolVersion::from("2025-06-18");
+/// assert_eq!(version, ProtocolVersion::V2025_06_18);
+/// assert_eq!(version.era(), Some(Era::Legacy));
+/// assert_eq!(ProtocolVersion::from("zzz").era(), None);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum ProtocolVersion {
+    /// The base line: handshake, tools, resources, prompts, sampling, roots; stdio and HTTP+SSE.
+    V2024_11_05,
+    /// Streamable HTTP, batches, tool annotations, audio.
+    V2025_03_26,
+    /// Structured tool output, elicitation, resource links; no batches.
+    V2025_06_18,
+    /// Icons, URL elicitation, sampling with tools, experimental tasks.
+    V2025_11_25,
+    /// Stateless: no handshake, every request carries its envelope, the server never asks on its own.
+    V2026_07_28,
+    /// A string this crate does not know. Kept as it came; never supported.
+    Unknown(Box<str>),
+}
+
+/// The two ways of life of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Era {
+    /// `initialize` first, then a connection or session with state, requests in both directions.
+    Legacy,
+    /// Every request is complete in itself; only the client sends requests.
+    Modern,
+}
+
+/// The newest revision this crate speaks.
+pub const LATEST: ProtocolVersion = ProtocolVersion::V2026_07_28;
+
+/// The newest revision of the legacy era, the one offered in `initialize`.
+pub const LATEST_LEGACY: ProtocolVersion = ProtocolVersion::V2025_11_25;
+
+/// Every revision this crate speaks, newest first: the order in which they are advertised.
+pub const SUPPORTED: &[ProtocolVersion] = &[
+    ProtocolVersion::V2026_07_28,
+    ProtocolVersion::V2025_11_25,
+    ProtocolVersion::V2025_06_18,
+    ProtocolVersion::V2025_03_26,
+    ProtocolVersion::V2024_11_05,
+];
+
+/// What a server answers to the version a client asked for in `initialize`: the same if it is supported,
+/// otherwise the newest legacy version that is. `None` if there is no legacy version to offer.
+///
+/// ```
+/// use mcp_protocol::version::{SUPPORTED, ProtocolVersion, negotiate};
+///
+/// assert_eq!(negotiate(&"2025-03-26".into(), SUPPORTED), Some(&ProtocolVersion::V2025_03_26));
+/// // `initialize` never ends in a modern version.
+/// assert_eq!(negotiate(&"2026-07-28".into(), SUPPORTED), Some(&ProtocolVersion::V2025_11_25));
+/// ```
+#[must_use]
+pub fn negotiate<'a>(
+    requested: &ProtocolVersion,
+    supported: &'a [ProtocolVersion],
+) -> Option<&'a ProtocolVersion> {
+    let legacy = || supported.iter().filter(|version| version.era() == Some(Era::Legacy));
+    legacy().find(|version| *version == requested).or_else(|| legacy().max())
+}
+
+impl ProtocolVersion {
+    /// The string on the wire.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::V2024_11_05 => "2024-11-05",
+            Self::V2025_03_26 => "2025-03-26",
+            Self::V2025_06_18 => "2025-06-18",
+            Self::V2025_11_25 => "2025-11-25",
+            Self::V2026_07_28 => "2026-07-28",
+            Self::Unknown(text) => text,
+        }
+    }
+
+    /// The era, or `None` for an unknown version.
+    #[must_use]
+    pub fn era(&self) -> Option<Era> {
+        self.dialect().map(Dialect::era)
+    }
+
+    /// How this version writes and reads the canonical model, or `None` for an unknown version.
+    #[must_use]
+    pub fn dialect(&self) -> Option<Dialect> {
+        Dialect::of(self)
+    }
+
+    /// True for 2025-03-26, the one revision with JSON-RPC batches.
+    #[must_use]
+    pub fn has_batches(&self) -> bool {
+        *self == Self::V2025_03_26
+    }
+
+    /// True where a tool result can carry `structuredContent`.
+    #[must_use]
+    pub fn has_structured_output(&self) -> bool {
+        self.is_known_since(&Self::V2025_06_18)
+    }
+
+    /// True where a server can ask the person in front of the client.
+    #[must_use]
+    pub fn has_elicitation(&self) -> bool {
+        self.is_known_since(&Self::V2025_06_18)
+    }
+
+    /// True where every request stands alone: no handshake, no session.
+    #[must_use]
+    pub fn has_stateless_requests(&self) -> bool {
+        self.era() == Some(Era::Modern)
+    }
+
+    fn is_known_since(&self, first: &Self) -> bool {
+        !matches!(self, Self::Unknown(_)) && self >= first
+    }
+}
+
+impl From<&str> for ProtocolVersion {
+    fn from(text: &str) -> Self {
+        SUPPORTED
+            .iter()
+            .find(|version| version.as_str() == text)
+            .cloned()
+            .unwrap_or_else(|| Self::Unknown(text.into()))
+    }
+}
+
+impl From<String> for ProtocolVersion {
+    fn from(text: String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl fmt::Display for ProtocolVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for ProtocolVersion {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for ProtocolVersion {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = crate::json::Text::deserialize(deserializer)?;
+        Ok(Self::from(&*text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s4_11_a_supported_request_is_answered_in_kind_and_any_other_with_the_newest_legacy() {
+        for version in SUPPORTED.iter().filter(|version| version.era() == Some(Era::Legacy)) {
+            assert_eq!(negotiate(version, SUPPORTED), Some(version));
+        }
+        for odd in ["2026-07-28", "2024-10-07", "zzz", ""] {
+            assert_eq!(negotiate(&odd.into(), SUPPORTED), Some(&LATEST_LEGACY), "{odd}");
+        }
+        assert_eq!(negotiate(&LATEST_LEGACY, &[LATEST]), None);
+    }
+
+    #[test]
+    fn s4_11_predicates_tell_the_features_of_each_revision() {
+        let row = |v: &ProtocolVersion| {
+            [v.has_batches(), v.has_structured_output(), v.has_elicitation(), v.has_stateless_requests()]
+        };
+        assert_eq!(row(&ProtocolVersion::V2024_11_05), [false, false, false, false]);
+        assert_eq!(row(&ProtocolVersion::V2025_03_26), [true, false, false, false]);
+        assert_eq!(row(&ProtocolVersion::V2025_06_18), [false, true, true, false]);
+        assert_eq!(row(&ProtocolVersion::V2025_11_25), [false, true, true, false]);
+        assert_eq!(row(&ProtocolVersion::V2026_07_28), [false, true, true, true]);
+        assert_eq!(row(&"zzz".into()), [false; 4]);
+    }
+
+    #[test]
+    fn strings_come_back_as_they_went_in() {
+        for text in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "DRAFT-1"] {
+            assert_eq!(ProtocolVersion::from(text).to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! One binary for the tests that look at the crate from outside.
+
+mod examples;
+mod support;

@@ -1,0 +1,38 @@
+//! The published schemas and examples, which are not part of this repository.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+/// The folder with `schema/` and `examples-2026-07-28/`: from `MCP_SPEC_DATA`, or beside the repository.
+///
+/// Without it the suite says on stderr that it did not run; with `CI=true` that is a failure, unless
+/// `MCP_SUITES_MISSING` names `spec-data`.
+pub(crate) fn spec_data(suite: &str) -> Option<PathBuf> {
+    let given = std::env::var_os("MCP_SPEC_DATA").map(PathBuf::from);
+    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let folder = given.unwrap_or(beside);
+    if folder.join("schema").is_dir() {
+        return Some(folder);
+    }
+    eprintln!("NOT RUN: {suite} (no schemas at {}; set MCP_SPEC_DATA)", folder.display());
+    let allowed = std::env::var("MCP_SUITES_MISSING").is_ok_and(|suites| suites.contains("spec-data"));
+    let is_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
+    assert!(allowed || !is_ci, "{suite} did not run, and this is CI");
+    None
+}
+
+/// The JSON Schema of one revision, and the path of its definitions.
+pub(crate) fn schema(data: &std::path::Path, version: &str) -> (Value, &'static str) {
+    let text = std::fs::read_to_string(data.join(format!("schema/{version}.json"))).unwrap();
+    let schema: Value = serde_json::from_str(&text).unwrap();
+    let definitions = if schema.get("$defs").is_some() { "$defs" } else { "definitions" };
+    (schema, definitions)
+}
+
+/// A validator for one definition of a schema.
+pub(crate) fn validator(schema: &Value, definitions: &str, name: &str) -> jsonschema::Validator {
+    let mut root = schema.clone();
+    root["$ref"] = Value::String(format!("#/{definitions}/{name}"));
+    jsonschema::validator_for(&root).unwrap()
+}
