@@ -6,6 +6,7 @@ mod macros;
 mod union;
 
 pub mod capabilities;
+pub mod codec;
 pub mod completion;
 pub mod content;
 pub mod dialect;
@@ -18,6 +19,7 @@ pub mod logging;
 pub mod members;
 pub mod messages;
 pub mod meta;
+pub mod peer;
 pub mod prompts;
 pub mod resources;
 pub mod roots;
@@ -26,6 +28,7 @@ pub mod subscriptions;
 pub mod tasks;
 pub mod tools;
 pub mod version;
+pub mod wire;
 
 pub use dialect::Dialect;
 pub use json::Json;

@@ -53,7 +53,8 @@ pub fn notification<T: Serialize + ?Sized>(
     })
 }
 
-/// Appends the response with a result.
+/// Appends the response with a result. A result that did not change since it was last written can be kept as
+/// [`Json`](crate::Json) and is then only copied.
 ///
 /// # Errors
 /// When `result` cannot be serialized.
@@ -61,18 +62,6 @@ pub fn response<T: Serialize + ?Sized>(out: &mut Vec<u8>, id: &Id, result: &T) -
     whole(out, |out| {
         push_response(out, id)?;
         serde_json::to_writer(&mut *out, result)
-    })
-}
-
-/// Appends the response with a result that is JSON text already, such as a list that did not change.
-///
-/// # Errors
-/// Never, for ids that came from a message.
-pub fn response_text(out: &mut Vec<u8>, id: &Id, result: &str) -> Written {
-    whole(out, |out| {
-        push_response(out, id)?;
-        out.extend_from_slice(crate::json::compact(result).as_bytes());
-        Ok(())
     })
 }
 
@@ -125,7 +114,11 @@ pub fn relay_request(out: &mut Vec<u8>, id: &Id, method: &Method, params: &Body<
 /// # Errors
 /// Never, for ids that came from a message.
 pub fn relay_response(out: &mut Vec<u8>, id: &Id, result: &Body<'_>) -> Written {
-    response_text(out, id, result.text())
+    whole(out, |out| {
+        push_response(out, id)?;
+        out.extend_from_slice(crate::json::compact(result.text()).as_bytes());
+        Ok(())
+    })
 }
 
 fn whole(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Written) -> Written {

@@ -1,0 +1,9 @@
+//! Bytes in, items out: lines, server-sent events, header values.
+//!
+//! Every decoder here can be fed byte by byte with the same outcome, looks at each byte a bounded number
+//! of times, and keeps no more than its limit.
+
+pub mod header;
+pub mod line;
+pub mod param_header;
+pub mod sse;

@@ -1,0 +1,170 @@
+//! Header values of the modern HTTP transport.
+//!
+//! `Mcp-Method` and `Mcp-Name` repeat what stands in the body, so that proxies can route without parsing it.
+//! A value that a header cannot hold travels as `=?base64?…?=`.
+//!
+//! Spec: §4.3.1, §4.3.3, §4.3.4.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::errors::{BodyError, ErrorCode, ErrorObject};
+use crate::json::Text;
+use crate::messages::{Body, Method, Request};
+
+/// `MCP-Protocol-Version`.
+pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+/// `Mcp-Method`.
+pub const METHOD: &str = "mcp-method";
+/// `Mcp-Name`.
+pub const NAME: &str = "mcp-name";
+/// `Mcp-Session-Id`; legacy.
+pub const SESSION_ID: &str = "mcp-session-id";
+/// `Last-Event-ID`; legacy.
+pub const LAST_EVENT_ID: &str = "last-event-id";
+/// What the names of headers with tool arguments begin with.
+pub const PARAM_PREFIX: &str = "mcp-param-";
+
+const OPEN: &str = "=?base64?";
+const CLOSE: &str = "?=";
+
+/// A value as a header can hold it.
+///
+/// ```
+/// use mcp_protocol::codec::header::encode;
+///
+/// assert_eq!(encode("us-west1"), "us-west1");
+/// assert_eq!(encode("Hello, 世界"), "=?base64?SGVsbG8sIOS4lueVjA==?=");
+/// assert_eq!(encode(" padded "), "=?base64?IHBhZGRlZCA=?=");
+/// ```
+#[must_use]
+pub fn encode(value: &str) -> Cow<'_, str> {
+    let is_plain = value.bytes().all(is_header_byte)
+        && !value.starts_with([' ', '\t'])
+        && !value.ends_with([' ', '\t'])
+        && !(value.starts_with(OPEN) && value.ends_with(CLOSE));
+    if is_plain { value.into() } else { format!("{OPEN}{}{CLOSE}", STANDARD.encode(value)).into() }
+}
+
+/// The value that a header holds.
+///
+/// # Errors
+/// When it has characters that no header may have, or its Base64 is broken.
+pub fn decode(header: &[u8]) -> Result<Cow<'_, str>, HeaderError> {
+    let header = header.trim_ascii();
+    let text = std::str::from_utf8(header).map_err(|_| HeaderError::Characters)?;
+    if !text.bytes().all(is_header_byte) {
+        return Err(HeaderError::Characters);
+    }
+    match text.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE)) {
+        None => Ok(text.into()),
+        Some(encoded) => {
+            let bytes = STANDARD.decode(encoded).map_err(|_| HeaderError::Base64)?;
+            String::from_utf8(bytes).map(Cow::Owned).map_err(|_| HeaderError::Base64)
+        }
+    }
+}
+
+fn is_header_byte(byte: u8) -> bool {
+    byte == b'\t' || (0x20..=0x7e).contains(&byte)
+}
+
+/// Why a header cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HeaderError {
+    /// It has characters that no header may have.
+    #[error("has characters outside of printable ASCII")]
+    Characters,
+    /// Its Base64 is broken, or no text.
+    #[error("has broken Base64")]
+    Base64,
+}
+
+/// The member of the params that `Mcp-Name` repeats, for methods that have one.
+#[must_use]
+pub fn name_member(method: &Method) -> Option<&'static str> {
+    match method {
+        Method::ToolsCall | Method::PromptsGet => Some("name"),
+        Method::ResourcesRead => Some("uri"),
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => Some("taskId"),
+        _ => None,
+    }
+}
+
+/// The value of `Mcp-Name` for a request, not yet encoded.
+///
+/// # Errors
+/// When the member that it repeats cannot be read.
+pub fn name_of<'a>(method: &Method, params: &Body<'a>) -> Result<Option<Cow<'a, str>>, BodyError> {
+    match name_member(method) {
+        None => Ok(None),
+        Some(member) => Ok(params.parse_member::<Text<'a>>(member)?.map(|text| text.0)),
+    }
+}
+
+
+/// Checks `Mcp-Method` and `Mcp-Name` against the body. Each argument holds every value of that header.
+///
+/// # Errors
+/// The -32020 to answer with.
+pub fn check(request: &Request<'_>, methods: &[&[u8]], names: &[&[u8]]) -> Result<(), ErrorObject> {
+    let method = one("Mcp-Method", methods)?.ok_or_else(|| missing("Mcp-Method"))?;
+    if method.trim_ascii() != request.method.as_str().as_bytes() {
+        return Err(mismatch(format!(
+            "`Mcp-Method` does not say `{}`, which the body says",
+            request.method
+        )));
+    }
+    let Ok(Some(expected)) = name_of(&request.method, &request.params) else {
+        // No name in the body: its own check will say so.
+        return Ok(());
+    };
+    let name = one("Mcp-Name", names)?.ok_or_else(|| missing("Mcp-Name"))?;
+    let name = decode(name).map_err(|error| mismatch(format!("`Mcp-Name` {error}")))?;
+    if name == expected { Ok(()) } else { Err(mismatch("`Mcp-Name` differs from the body".into())) }
+}
+
+/// The value of a header that may stand there once.
+pub(crate) fn one<'a>(name: &str, values: &[&'a [u8]]) -> Result<Option<&'a [u8]>, ErrorObject> {
+    match values {
+        [] => Ok(None),
+        [value] => Ok(Some(value)),
+        _ => Err(mismatch(format!("`{name}` stands there twice"))),
+    }
+}
+
+pub(crate) fn missing(name: &str) -> ErrorObject {
+    mismatch(format!("`{name}` is missing"))
+}
+
+pub(crate) fn mismatch(message: String) -> ErrorObject {
+    ErrorObject::new(ErrorCode::HeaderMismatch, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_back_as_they_went_in() {
+        for value in ["", "a", "a b", "\t", " a", "a ", "世界", "=?base64?literal?=", "a\r\nb: c", "=?base64?"] {
+            let encoded = encode(value);
+            assert!(encoded.bytes().all(is_header_byte), "{encoded:?}");
+            assert_eq!(decode(encoded.as_bytes()).unwrap(), value);
+        }
+        assert_eq!(encode("=?base64?literal?="), "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=");
+    }
+
+    #[test]
+    fn broken_values_are_refused() {
+        assert_eq!(decode(b"=?base64?a?="), Err(HeaderError::Base64));
+        assert_eq!(decode(b"=?base64?/w==?="), Err(HeaderError::Base64));
+        assert_eq!(decode("ä".as_bytes()), Err(HeaderError::Characters));
+        assert_eq!(decode(b"a\nb"), Err(HeaderError::Characters));
+        // The markers are exact: another case is an ordinary value.
+        assert_eq!(decode(b"=?BASE64?a?=").unwrap(), "=?BASE64?a?=");
+    }
+}

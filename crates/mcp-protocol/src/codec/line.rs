@@ -1,0 +1,275 @@
+//! Messages as lines, the framing of stdio.
+//!
+//! [`Lines`] cuts a stream of bytes into lines; [`Outbox`] gathers the lines to be written. A `\r` before the
+//! newline, blank lines and one byte order mark at the start are put up with.
+//!
+//! Spec: §4.1.
+
+use crate::errors::{DecodeError, DecodeErrorKind};
+use crate::limits::Limits;
+use crate::messages::salvage_id;
+
+/// Cuts a stream of bytes into lines.
+///
+/// ```
+/// use mcp_protocol::Limits;
+/// use mcp_protocol::codec::line::{Line, Lines};
+///
+/// let mut lines = Lines::new(&Limits::default());
+/// lines.push(b"{\"a\":1}\r\n\n{\"b\"");
+/// assert_eq!(lines.poll_line(), Some(Line::Whole(b"{\"a\":1}")));
+/// assert_eq!(lines.poll_line(), None);
+/// lines.push(b":2}\n");
+/// assert_eq!(lines.poll_line(), Some(Line::Whole(b"{\"b\":2}")));
+/// ```
+///
+/// # Invariants
+/// - No byte is searched for a newline twice, however small the pieces are.
+/// - At most one line of [`Limits::message`] bytes is kept, beside what one push brought.
+#[derive(Debug)]
+pub struct Lines {
+    buffer: Vec<u8>,
+    /// Where the next line begins.
+    start: usize,
+    /// How far the search for its end got.
+    searched: usize,
+    limit: usize,
+    skip_limit: usize,
+    state: State,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing was read; a byte order mark may come.
+    Fresh,
+    Reading,
+    /// In a line that is too long, of which this much was skipped.
+    Skipping(usize),
+    /// No newline came within the limit. Nothing more is read.
+    Endless,
+}
+
+/// What came next in the stream.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line<'a> {
+    /// A line without its newline; never blank.
+    Whole(&'a [u8]),
+    /// A line beyond the limit. It is skipped; the error holds its id if that stood near its beginning.
+    TooLong(DecodeError),
+    /// A line without end. The stream cannot be read on.
+    Endless,
+}
+
+/// How much of an over-long line is looked at for its id.
+const BEGINNING: usize = 1024;
+
+/// What an idle connection keeps of its buffer.
+const KEPT: usize = 64 << 10;
+
+impl Lines {
+    /// A decoder at the start of a stream.
+    #[must_use]
+    pub fn new(limits: &Limits) -> Self {
+        Self {
+            buffer: Vec::new(),
+            start: 0,
+            searched: 0,
+            limit: limits.message,
+            skip_limit: limits.skip,
+            state: State::Fresh,
+        }
+    }
+
+    /// Adds bytes that were read. Poll the lines after each push.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.space().extend_from_slice(bytes);
+    }
+
+    /// The buffer to read into, at its end. Poll the lines after each read.
+    pub fn space(&mut self) -> &mut Vec<u8> {
+        if self.start == self.buffer.len() {
+            self.buffer.clear();
+            self.buffer.shrink_to(KEPT);
+            self.searched = 0;
+            self.start = 0;
+        } else if self.start > self.buffer.len() / 2 {
+            // Moves fewer bytes than were consumed since the last time.
+            self.buffer.drain(..self.start);
+            self.searched -= self.start;
+            self.start = 0;
+        }
+        &mut self.buffer
+    }
+
+    /// The next item, if it is complete.
+    pub fn poll_line(&mut self) -> Option<Line<'_>> {
+        if self.state == State::Fresh && !self.skip_mark() {
+            return None;
+        }
+        loop {
+            match self.state {
+                State::Endless => {
+                    self.start = self.buffer.len();
+                    return None;
+                }
+                State::Skipping(skipped) => {
+                    if !self.skip(skipped) {
+                        return (self.state == State::Endless).then_some(Line::Endless);
+                    }
+                }
+                State::Fresh | State::Reading => {}
+            }
+            let Some(length) = memchr::memchr(b'\n', &self.buffer[self.searched..]) else {
+                self.searched = self.buffer.len();
+                return self.overlong();
+            };
+            let (start, end) = (self.start, self.searched + length);
+            if end - start > self.limit {
+                // The next round skips to the newline that is already here.
+                return self.overlong();
+            }
+            self.start = end + 1;
+            self.searched = self.start;
+            let end = if self.buffer[start..end].last() == Some(&b'\r') { end - 1 } else { end };
+            if !self.buffer[start..end].trim_ascii().is_empty() {
+                return Some(Line::Whole(&self.buffer[start..end]));
+            }
+        }
+    }
+
+    /// What stands after the last newline, at the end of the stream.
+    #[must_use]
+    pub fn rest(&self) -> &[u8] {
+        match self.state {
+            State::Fresh | State::Reading => self.buffer[self.start..].trim_ascii(),
+            State::Skipping(_) | State::Endless => &[],
+        }
+    }
+
+    /// True once it is clear whether the stream begins with a byte order mark.
+    fn skip_mark(&mut self) -> bool {
+        const MARK: &[u8] = b"\xEF\xBB\xBF";
+        if self.buffer.len() < MARK.len() && MARK.starts_with(&self.buffer) {
+            return false;
+        }
+        if self.buffer.starts_with(MARK) {
+            self.start = MARK.len();
+            self.searched = MARK.len();
+        }
+        self.state = State::Reading;
+        true
+    }
+
+    /// Reports a line beyond the limit, once, and begins to skip it.
+    fn overlong(&mut self) -> Option<Line<'_>> {
+        let line = &self.buffer[self.start..];
+        if line.len() <= self.limit {
+            return None;
+        }
+        let mut error = salvage_id(&line[..line.len().min(BEGINNING)]);
+        error.kind = DecodeErrorKind::TooLong { limit: self.limit };
+        self.state = State::Skipping(0);
+        self.searched = self.start;
+        Some(Line::TooLong(error))
+    }
+
+    /// True if the end of the over-long line was found.
+    fn skip(&mut self, skipped: usize) -> bool {
+        let line = &self.buffer[self.start..];
+        match memchr::memchr(b'\n', line) {
+            Some(length) => {
+                self.start += length + 1;
+                self.searched = self.start;
+                self.state = State::Reading;
+                true
+            }
+            None => {
+                let skipped = skipped + line.len();
+                self.start = self.buffer.len();
+                self.searched = self.start;
+                self.state =
+                    if skipped > self.skip_limit { State::Endless } else { State::Skipping(skipped) };
+                false
+            }
+        }
+    }
+}
+
+/// The beginning of a line that is no message, fit to be shown: bounded, and without control characters.
+///
+/// ```
+/// assert_eq!(mcp_protocol::codec::line::sample(b"\x1b[31mlog line", 8), "\\u{1b}[31mlog…");
+/// ```
+#[must_use]
+pub fn sample(bytes: &[u8], limit: usize) -> String {
+    let kept = &bytes[..bytes.len().min(limit)];
+    let mut text = String::new();
+    for c in String::from_utf8_lossy(kept).chars() {
+        // Direction marks and the like can make text read as something else.
+        if c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        {
+            text.extend(c.escape_unicode());
+        } else {
+            text.push(c);
+        }
+    }
+    if kept.len() < bytes.len() {
+        text.push('…');
+    }
+    text
+}
+
+/// Lines waiting to be written, in one buffer that is used again and again.
+///
+/// ```
+/// use mcp_protocol::codec::line::Outbox;
+///
+/// let mut outbox = Outbox::default();
+/// outbox.line(|out| { out.extend_from_slice(b"{}"); Ok::<(), ()>(()) }).unwrap();
+/// assert_eq!(outbox.bytes(), b"{}\n");
+/// outbox.advance(2);
+/// assert_eq!(outbox.bytes(), b"\n");
+/// ```
+#[derive(Debug, Default)]
+pub struct Outbox {
+    buffer: Vec<u8>,
+    written: usize,
+}
+
+impl Outbox {
+    /// Adds what `write` appends, as one line. Nothing is added when it fails.
+    ///
+    /// # Errors
+    /// Those of `write`.
+    pub fn line<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+        let before = self.buffer.len();
+        let result = write(&mut self.buffer);
+        match result {
+            Ok(()) => self.buffer.push(b'\n'),
+            Err(_) => self.buffer.truncate(before),
+        }
+        result
+    }
+
+    /// What is to be written next.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[self.written..]
+    }
+
+    /// True if all is written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes().is_empty()
+    }
+
+    /// Notes that this many bytes were written.
+    pub fn advance(&mut self, count: usize) {
+        self.written = self.written.saturating_add(count).min(self.buffer.len());
+        if self.written == self.buffer.len() {
+            self.buffer.clear();
+            self.buffer.shrink_to(KEPT);
+            self.written = 0;
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Tool arguments that travel as headers too: `x-mcp-header` in a tool's schema, `Mcp-Param-*` on a call.
+//!
+//! Spec: §4.3.3, §4.3.4.
+
+use serde_json::Value;
+
+use super::header::{decode, encode, mismatch, missing, one};
+use crate::errors::ErrorObject;
+use crate::json::Json;
+
+/// The arguments of one tool that travel as headers.
+///
+/// ```
+/// use mcp_protocol::codec::param_header::ParamHeaders;
+///
+/// let schema = serde_json::json!({
+///     "type": "object",
+///     "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
+/// });
+/// let headers = ParamHeaders::of(&schema.into())?;
+/// let arguments = serde_json::json!({"region": "us-west1"});
+/// assert_eq!(headers.values(&arguments)?, [("mcp-param-region".into(), "us-west1".into())]);
+/// # Ok::<(), mcp_protocol::codec::param_header::AnnotationError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ParamHeaders(Vec<ParamHeader>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ParamHeader {
+    /// In lower case, with prefix.
+    name: String,
+    path: Vec<String>,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    String,
+    Integer,
+    Boolean,
+}
+
+/// Why a tool's schema or a value of it cannot be mirrored. Such a tool is left out of a list over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnnotationError {
+    /// The name is no token.
+    #[error("`x-mcp-header` must be a non-empty token, not {0}")]
+    NotAToken(String),
+    /// Two arguments have the same header.
+    #[error("`x-mcp-header` `{0}` stands there twice")]
+    Twice(String),
+    /// The argument is no string, integer or boolean.
+    #[error("`x-mcp-header` `{0}` is on a property that is no string, integer or boolean")]
+    Kind(String),
+    /// The annotation cannot be reached through properties alone.
+    #[error("`x-mcp-header` stands at {0}, outside of plain properties")]
+    Place(String),
+    /// An integer that not every program can hold.
+    #[error("the argument for `{0}` lies beyond 2^53")]
+    Range(String),
+}
+
+const KEYWORD: &str = "x-mcp-header";
+const LARGEST: i64 = (1 << 53) - 1;
+
+impl ParamHeaders {
+    /// Reads the annotations of an input schema.
+    ///
+    /// # Errors
+    /// The first annotation that breaks the rules.
+    pub fn of(schema: &Json) -> Result<Self, AnnotationError> {
+        if !schema.get().contains(KEYWORD) {
+            return Ok(Self::default());
+        }
+        let schema: Value = schema.to().unwrap_or_default();
+        let mut found = Vec::new();
+        object_schema(&schema, &mut Vec::new(), &mut found)?;
+        Ok(Self(found))
+    }
+
+    /// True if no argument travels as a header.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The headers of a call, names in lower case and values encoded.
+    ///
+    /// # Errors
+    /// When an integer is out of range.
+    pub fn values(&self, arguments: &Value) -> Result<Vec<(String, String)>, AnnotationError> {
+        let mut headers = Vec::new();
+        for header in &self.0 {
+            if let Some(text) = header.text(arguments)? {
+                headers.push((header.name.clone(), encode(&text).into_owned()));
+            }
+        }
+        Ok(headers)
+    }
+
+    /// Checks the headers of a call against its arguments. `lookup` gives every value of a header by its
+    /// name in lower case.
+    ///
+    /// # Errors
+    /// The -32020 to answer with.
+    pub fn check<'h>(
+        &self,
+        arguments: &Value,
+        lookup: impl Fn(&str) -> Vec<&'h [u8]>,
+    ) -> Result<(), ErrorObject> {
+        for header in &self.0 {
+            let Some(expected) = header.text(arguments).map_err(|error| mismatch(error.to_string()))? else {
+                continue;
+            };
+            let value = one(&header.name, &lookup(&header.name))?.ok_or_else(|| missing(&header.name))?;
+            let value = decode(value).map_err(|error| mismatch(format!("`{}` {error}", header.name)))?;
+            let is_same = match header.kind {
+                Kind::Integer => same_integer(&value, &expected),
+                Kind::String | Kind::Boolean => value == expected,
+            };
+            if !is_same {
+                return Err(mismatch(format!("`{}` differs from the body", header.name)));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ParamHeader {
+    /// The argument as text; `None` if it is absent, `null`, or of a type that its own check will refuse.
+    fn text(&self, arguments: &Value) -> Result<Option<String>, AnnotationError> {
+        let mut value = arguments;
+        for name in &self.path {
+            match value.get(name) {
+                Some(below) => value = below,
+                None => return Ok(None),
+            }
+        }
+        Ok(match (self.kind, value) {
+            (Kind::String, Value::String(text)) => Some(text.clone()),
+            (Kind::Boolean, Value::Bool(flag)) => Some(flag.to_string()),
+            (Kind::Integer, Value::Number(number)) => match as_integer(number) {
+                Some(integer) if integer.abs() <= LARGEST => Some(integer.to_string()),
+                Some(_) => return Err(AnnotationError::Range(self.name.clone())),
+                None => None,
+            },
+            _ => None,
+        })
+    }
+}
+
+/// `42` and `42.0` are the same integer in JSON Schema.
+fn as_integer(number: &serde_json::Number) -> Option<i64> {
+    number.as_i64().or_else(|| {
+        let float = number.as_f64().filter(|float| float.fract() == 0.0)?;
+        Some(float.clamp(i64::MIN as f64, i64::MAX as f64) as i64)
+    })
+}
+
+fn same_integer(header: &str, expected: &str) -> bool {
+    let parsed = serde_json::from_str::<serde_json::Number>(header).ok();
+    parsed.and_then(|number| as_integer(&number)).is_some_and(|integer| integer.to_string() == expected)
+}
+
+/// Walks an object schema whose properties may be annotated.
+fn object_schema(
+    schema: &Value,
+    path: &mut Vec<String>,
+    found: &mut Vec<ParamHeader>,
+) -> Result<(), AnnotationError> {
+    let Value::Object(keywords) = schema else { return Ok(()) };
+    for (keyword, value) in keywords {
+        match (keyword.as_str(), value) {
+            ("properties", Value::Object(properties)) => {
+                for (name, property) in properties {
+                    path.push(name.clone());
+                    property_schema(property, path, found)?;
+                    path.pop();
+                }
+            }
+            (KEYWORD, _) if path.is_empty() => return Err(AnnotationError::Place("the root".into())),
+            (KEYWORD, _) => {}
+            _ => forbid(keyword, value, path)?,
+        }
+    }
+    Ok(())
+}
+
+fn property_schema(
+    schema: &Value,
+    path: &mut Vec<String>,
+    found: &mut Vec<ParamHeader>,
+) -> Result<(), AnnotationError> {
+    if let Some(annotation) = schema.get(KEYWORD) {
+        let token = annotation.as_str().filter(|name| is_token(name));
+        let token = token.ok_or_else(|| AnnotationError::NotAToken(annotation.to_string()))?;
+        let name = format!("{}{}", super::header::PARAM_PREFIX, token.to_ascii_lowercase());
+        if found.iter().any(|header| header.name == name) {
+            return Err(AnnotationError::Twice(token.into()));
+        }
+        let kind = kind_of(&schema["type"]).ok_or_else(|| AnnotationError::Kind(token.into()))?;
+        found.push(ParamHeader { name, path: path.clone(), kind });
+    }
+    object_schema(schema, path, found)
+}
+
+/// A type, or a list of one type and `null`.
+fn kind_of(kind: &Value) -> Option<Kind> {
+    match kind {
+        Value::String(name) => match name.as_str() {
+            "string" => Some(Kind::String),
+            "integer" => Some(Kind::Integer),
+            "boolean" => Some(Kind::Boolean),
+            _ => None,
+        },
+        Value::Array(kinds) => {
+            let mut others = kinds.iter().filter(|kind| *kind != "null");
+            match (others.next(), others.next()) {
+                (Some(only @ Value::String(_)), None) => kind_of(only),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Refuses an annotation anywhere below a keyword that does not lead to plain properties.
+fn forbid(keyword: &str, value: &Value, path: &[String]) -> Result<(), AnnotationError> {
+    // These hold data, not schemas.
+    if matches!(keyword, "const" | "enum" | "default" | "examples" | "example") {
+        return Ok(());
+    }
+    let mut below = vec![value];
+    while let Some(value) = below.pop() {
+        match value {
+            Value::Object(members) => {
+                if members.contains_key(KEYWORD) {
+                    return Err(AnnotationError::Place(format!("`/{}` under `{keyword}`", path.join("/"))));
+                }
+                below.extend(members.values());
+            }
+            Value::Array(items) => below.extend(items),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn is_token(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn of(properties: Value) -> Result<ParamHeaders, AnnotationError> {
+        ParamHeaders::of(&json!({"type": "object", "properties": properties}).into())
+    }
+
+    #[test]
+    fn annotations_follow_the_rules_or_spoil_the_tool() {
+        let good = of(json!({
+            "a": {"type": "string", "x-mcp-header": "A"},
+            "b": {"type": ["integer", "null"], "x-mcp-header": "b~"},
+            "c": {"type": "object", "properties": {"d": {"type": "boolean", "x-mcp-header": "D"}}},
+            "x-mcp-header": {"type": "string", "enum": [{"x-mcp-header": 1}]},
+        }));
+        assert_eq!(good.unwrap().0.len(), 3);
+        let bad = [
+            json!({"a": {"type": "string", "x-mcp-header": ""}}),
+            json!({"a": {"type": "string", "x-mcp-header": "a b"}}),
+            json!({"a": {"type": "string", "x-mcp-header": 7}}),
+            json!({"a": {"type": "number", "x-mcp-header": "A"}}),
+            json!({"a": {"x-mcp-header": "A"}}),
+            json!({"a": {"type": ["string", "integer"], "x-mcp-header": "A"}}),
+            json!({"a": {"type": "string", "x-mcp-header": "A"}, "b": {"type": "string", "x-mcp-header": "a"}}),
+            json!({"a": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}}),
+            json!({"a": {"oneOf": [{"type": "string", "x-mcp-header": "A"}]}}),
+            json!({"a": {"$defs": {"x": {"properties": {"y": {"x-mcp-header": "A"}}}}}}),
+        ];
+        for properties in bad {
+            assert!(of(properties.clone()).is_err(), "{properties}");
+        }
+        assert!(ParamHeaders::of(&json!({"type": "object", "x-mcp-header": "A"}).into()).is_err());
+    }
+
+    #[test]
+    fn values_are_mirrored_and_checked() {
+        let headers = of(json!({
+            "s": {"type": "string", "x-mcp-header": "S"},
+            "i": {"type": "integer", "x-mcp-header": "I"},
+            "b": {"type": "boolean", "x-mcp-header": "B"},
+        }))
+        .unwrap();
+        let arguments = json!({"s": "ü", "i": -7, "b": true});
+        let values = headers.values(&arguments).unwrap();
+        assert_eq!(values.len(), 3);
+        let lookup = |name: &str| {
+            values.iter().filter(|(n, _)| n == name).map(|(_, v)| v.as_bytes()).collect::<Vec<_>>()
+        };
+        assert_eq!(headers.check(&arguments, lookup), Ok(()));
+        assert!(headers.check(&json!({"s": "u"}), lookup).is_err());
+        assert!(headers.check(&json!({"s": "ü"}), |_| Vec::new()).is_err());
+        assert!(headers.check(&json!({"s": "ü"}), |_| vec![b"a", b"a"]).is_err());
+        assert_eq!(headers.check(&json!({"s": null}), |_| Vec::new()), Ok(()));
+        assert_eq!(headers.check(&json!({"i": 42}), |_| vec![b"42.0"]), Ok(()));
+        assert!(headers.check(&json!({"i": 42}), |_| vec![b"43"]).is_err());
+        assert!(headers.values(&json!({"i": 1_i64 << 60})).is_err());
+    }
+}

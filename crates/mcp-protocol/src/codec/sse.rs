@@ -1,0 +1,322 @@
+//! Server-sent events, by the rules of the WHATWG HTML standard.
+//!
+//! Lines end in LF, CRLF or CR, wherever the stream is cut; comments and unknown fields are ignored; an event
+//! without data tells nothing but may move the last event id; an event that the end of the stream cuts short
+//! is lost.
+//!
+//! Spec: §4.2.
+
+use std::borrow::Cow;
+
+use crate::errors::{DecodeError, DecodeErrorKind};
+use crate::limits::Limits;
+use crate::messages::salvage_id;
+
+/// Reads a stream of events.
+///
+/// ```
+/// use mcp_protocol::Limits;
+/// use mcp_protocol::codec::sse::{Events, Item};
+///
+/// let mut events = Events::new(&Limits::default());
+/// events.push(b"id: 7\ndata: {\"a\":\ndata: 1}\n\n");
+/// let Some(Item::Event(event)) = events.poll_event() else { panic!() };
+/// assert_eq!((event.kind, event.data), ("message".into(), &b"{\"a\":\n1}"[..]));
+/// assert_eq!(events.last_event_id(), "7");
+/// ```
+#[derive(Debug)]
+pub struct Events {
+    buffer: Vec<u8>,
+    start: usize,
+    searched: usize,
+    data: Vec<u8>,
+    has_data: bool,
+    kind: Vec<u8>,
+    id: Option<String>,
+    last_id: String,
+    retry: Option<u64>,
+    /// The line before ended in CR: an LF that follows belongs to it.
+    after_cr: bool,
+    fresh: bool,
+    /// The event is finished and was handed out: forget it before reading on.
+    given: bool,
+    too_long: TooLong,
+    limit: usize,
+    skip_limit: usize,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum TooLong {
+    No,
+    /// Skipping to the end of the event; this much was skipped, and whether the line being skipped is blank.
+    Skipping { skipped: usize, blank: bool },
+    /// No end came within the limit.
+    Endless,
+    /// And that was reported.
+    Reported,
+}
+
+/// What came next in the stream.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Item<'a> {
+    /// An event with data.
+    Event(Event<'a>),
+    /// An event beyond the limit. It is skipped; the error holds its id if that stood near its beginning.
+    TooLong(DecodeError),
+    /// An event without end. The stream cannot be read on.
+    Endless,
+}
+
+/// An event with data.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// Its type; `message` if it named none.
+    pub kind: Cow<'a, str>,
+    /// Its data lines, joined by newlines.
+    pub data: &'a [u8],
+}
+
+const BEGINNING: usize = 1024;
+const KEPT: usize = 64 << 10;
+
+impl Events {
+    /// A decoder at the start of a stream.
+    #[must_use]
+    pub fn new(limits: &Limits) -> Self {
+        Self {
+            buffer: Vec::new(),
+            start: 0,
+            searched: 0,
+            data: Vec::new(),
+            has_data: false,
+            kind: Vec::new(),
+            id: None,
+            last_id: String::new(),
+            retry: None,
+            after_cr: false,
+            fresh: true,
+            given: false,
+            too_long: TooLong::No,
+            limit: limits.message,
+            skip_limit: limits.skip,
+        }
+    }
+
+    /// The id to resume after, as far as events were read; empty if there was none.
+    #[must_use]
+    pub fn last_event_id(&self) -> &str {
+        &self.last_id
+    }
+
+    /// How long to wait before connecting again, in milliseconds, if the server said so.
+    #[must_use]
+    pub fn retry(&self) -> Option<u64> {
+        self.retry
+    }
+
+    /// Adds bytes that were read. Poll the events after each push.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.start == self.buffer.len() {
+            self.buffer.clear();
+            self.buffer.shrink_to(KEPT);
+            self.start = 0;
+            self.searched = 0;
+        } else if self.start > self.buffer.len() / 2 {
+            self.buffer.drain(..self.start);
+            self.searched -= self.start;
+            self.start = 0;
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next item, if it is complete.
+    pub fn poll_event(&mut self) -> Option<Item<'_>> {
+        if self.given {
+            self.forget();
+        }
+        if self.fresh && !self.skip_mark() {
+            return None;
+        }
+        loop {
+            if self.after_cr && self.start < self.buffer.len() {
+                self.after_cr = false;
+                if self.buffer[self.start] == b'\n' {
+                    self.start += 1;
+                }
+                self.searched = self.searched.max(self.start);
+            }
+            if self.too_long != TooLong::No {
+                if self.skip() {
+                    continue;
+                }
+                if self.too_long == TooLong::Endless {
+                    self.too_long = TooLong::Reported;
+                    return Some(Item::Endless);
+                }
+                return None;
+            }
+            let Some(length) = memchr::memchr2(b'\n', b'\r', &self.buffer[self.searched..]) else {
+                self.searched = self.buffer.len();
+                return self.check_length();
+            };
+            let (start, end) = (self.start, self.searched + length);
+            if self.data.len() + (end - start) > self.limit {
+                self.searched = self.start;
+                return self.check_length();
+            }
+            self.after_cr = self.buffer[end] == b'\r';
+            self.start = end + 1;
+            self.searched = self.start;
+            if start < end {
+                self.field(start, end);
+            } else if self.dispatch() {
+                self.given = true;
+                let kind = match &self.kind[..] {
+                    b"" => "message".into(),
+                    kind => String::from_utf8_lossy(kind),
+                };
+                return Some(Item::Event(Event { kind, data: &self.data }));
+            }
+        }
+    }
+
+    fn skip_mark(&mut self) -> bool {
+        const MARK: &[u8] = b"\xEF\xBB\xBF";
+        if self.buffer.len() < MARK.len() && MARK.starts_with(&self.buffer) {
+            return false;
+        }
+        if self.buffer.starts_with(MARK) {
+            self.start = MARK.len();
+            self.searched = MARK.len();
+        }
+        self.fresh = false;
+        true
+    }
+
+    fn field(&mut self, start: usize, end: usize) {
+        let line = &self.buffer[start..end];
+        let (name, value) = match memchr::memchr(b':', line) {
+            Some(at) => {
+                let value = &line[at + 1..];
+                (&line[..at], value.strip_prefix(b" ").unwrap_or(value))
+            }
+            None => (line, &b""[..]),
+        };
+        match name {
+            b"data" => {
+                if self.has_data {
+                    self.data.push(b'\n');
+                }
+                self.has_data = true;
+                self.data.extend_from_slice(value);
+            }
+            b"event" => self.kind = value.to_vec(),
+            b"id" if !value.contains(&0) => self.id = Some(String::from_utf8_lossy(value).into_owned()),
+            b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
+                self.retry = std::str::from_utf8(value).ok().and_then(|digits| digits.parse().ok());
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends an event; true if it has data.
+    fn dispatch(&mut self) -> bool {
+        if let Some(id) = &self.id {
+            self.last_id.clone_from(id);
+        }
+        if self.data.is_empty() {
+            self.forget();
+            return false;
+        }
+        true
+    }
+
+    fn forget(&mut self) {
+        self.given = false;
+        self.has_data = false;
+        self.data.clear();
+        self.data.shrink_to(KEPT);
+        self.kind.clear();
+    }
+
+    /// Reports an event beyond the limit, once, and begins to skip it.
+    fn check_length(&mut self) -> Option<Item<'_>> {
+        let line = &self.buffer[self.start..];
+        if self.data.len() + line.len() <= self.limit {
+            return None;
+        }
+        let text = if self.has_data { &self.data } else { line.strip_prefix(b"data:").unwrap_or(line) };
+        let mut error = salvage_id(text[..text.len().min(BEGINNING)].trim_ascii_start());
+        error.kind = DecodeErrorKind::TooLong { limit: self.limit };
+        self.forget();
+        self.too_long = TooLong::Skipping { skipped: 0, blank: false };
+        Some(Item::TooLong(error))
+    }
+
+    /// Skips what is there of an over-long event; true if its end was found.
+    fn skip(&mut self) -> bool {
+        let TooLong::Skipping { mut skipped, mut blank } = self.too_long else {
+            self.start = self.buffer.len();
+            self.searched = self.start;
+            return false;
+        };
+        loop {
+            let line = &self.buffer[self.start..];
+            let Some(length) = memchr::memchr2(b'\n', b'\r', line) else {
+                skipped += line.len();
+                blank &= line.is_empty();
+                self.start = self.buffer.len();
+                self.searched = self.start;
+                self.too_long = if skipped > self.skip_limit {
+                    TooLong::Endless
+                } else {
+                    TooLong::Skipping { skipped, blank }
+                };
+                return false;
+            };
+            let is_blank = blank && length == 0;
+            self.after_cr = line[length] == b'\r';
+            self.start += length + 1;
+            skipped += length + 1;
+            blank = true;
+            if self.after_cr && self.buffer.get(self.start) == Some(&b'\n') {
+                self.after_cr = false;
+                self.start += 1;
+            }
+            self.searched = self.start;
+            if is_blank {
+                self.too_long = TooLong::No;
+                return true;
+            }
+            if self.after_cr && self.start == self.buffer.len() {
+                self.too_long = TooLong::Skipping { skipped, blank };
+                return false;
+            }
+        }
+    }
+}
+
+/// Appends an event of type `message` that carries one message, which holds no line break.
+///
+/// ```
+/// let mut out = Vec::new();
+/// mcp_protocol::codec::sse::write_message(&mut out, Some("7"), b"{}");
+/// assert_eq!(out, b"event: message\nid: 7\ndata: {}\n\n");
+/// ```
+pub fn write_message(out: &mut Vec<u8>, id: Option<&str>, message: &[u8]) {
+    out.extend_from_slice(b"event: message\n");
+    if let Some(id) = id {
+        out.extend_from_slice(b"id: ");
+        out.extend_from_slice(id.as_bytes());
+        out.push(b'\n');
+    }
+    out.extend_from_slice(b"data: ");
+    out.extend_from_slice(message);
+    out.extend_from_slice(b"\n\n");
+}
+
+/// A comment that only keeps the connection alive.
+pub const KEEP_ALIVE: &[u8] = b":\n\n";
+
+#[cfg(test)]
+mod tests;

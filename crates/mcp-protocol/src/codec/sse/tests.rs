@@ -1,0 +1,74 @@
+use super::*;
+
+/// Type and data of all events, fed in pieces of `size` bytes.
+fn read(stream: &[u8], size: usize) -> (Vec<(String, String)>, String, Option<u64>) {
+    let mut events = Events::new(&Limits::default().message(64).skip(256));
+    let mut found = Vec::new();
+    for piece in stream.chunks(size) {
+        events.push(piece);
+        while let Some(item) = events.poll_event() {
+            found.push(match item {
+                Item::Event(event) => {
+                    (event.kind.into_owned(), String::from_utf8_lossy(event.data).into_owned())
+                }
+                Item::TooLong(error) => ("too long".into(), format!("{:?}", error.id)),
+                Item::Endless => ("endless".into(), String::new()),
+            });
+        }
+    }
+    (found, events.last_event_id().to_owned(), events.retry())
+}
+
+#[track_caller]
+fn check(stream: &[u8], expected: &[(&str, &str)], last_id: &str) {
+    for size in 1..=stream.len().max(1) {
+        let (found, id, _) = read(stream, size);
+        let found: Vec<_> = found.iter().map(|(kind, data)| (kind.as_str(), data.as_str())).collect();
+        assert_eq!(found, expected, "in pieces of {size}");
+        assert_eq!(id, last_id, "in pieces of {size}");
+    }
+}
+
+#[test]
+fn the_examples_of_the_standard_read_as_it_says() {
+    check(b"data: YHOO\ndata: +2\ndata: 10\n\n", &[("message", "YHOO\n+2\n10")], "");
+    check(
+        b": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n\n",
+        &[("message", "first event"), ("message", "second event"), ("message", " third event")],
+        "",
+    );
+    // No data, no event; an empty data line is data with nothing in it, and two are a newline.
+    check(b"data\n\ndata\ndata\n\ndata:", &[("message", "\n")], "");
+    check(b"data:test\n\ndata: test\n\n", &[("message", "test"), ("message", "test")], "");
+}
+
+#[test]
+fn lines_end_in_lf_crlf_or_cr() {
+    for end in ["\n", "\r\n", "\r"] {
+        let stream = format!("event: x{end}data: a{end}data: b{end}{end}data: c{end}{end}");
+        check(stream.as_bytes(), &[("x", "a\nb"), ("message", "c")], "");
+    }
+    check(b"data: a\r\n\r\ndata: b\r\rdata: c\n\n", &[("message", "a"), ("message", "b"), ("message", "c")], "");
+}
+
+#[test]
+fn a_priming_event_moves_the_id_and_tells_nothing() {
+    check(b"\xEF\xBB\xBFid: p1\ndata:\n\nid: bad\0\ndata: x\n\n", &[("message", "x")], "p1");
+    assert_eq!(read(b"retry: 1500\n\nretry: soon\n\n", 3).2, Some(1500));
+}
+
+#[test]
+fn an_event_cut_short_is_lost() {
+    check(b"data: a\n\ndata: b\n", &[("message", "a")], "");
+}
+
+#[test]
+fn x_12_an_over_long_event_is_reported_and_skipped() {
+    let long = format!("data: {{\"id\":7,\"result\":\"{}\"}}\r\n\r\ndata: next\n\n", "x".repeat(100));
+    check(long.as_bytes(), &[("too long", "Some(Number(7))"), ("message", "next")], "");
+    let many = format!("{}\ndata: next\n\n", "data: 0123456789\n".repeat(12));
+    check(many.as_bytes(), &[("too long", "None"), ("message", "next")], "");
+    let endless = format!("data: {}\n\ndata: next\n\n", "x".repeat(1000));
+    let (found, ..) = read(endless.as_bytes(), 7);
+    assert_eq!(found, [("too long".into(), "None".into()), ("endless".into(), String::new())]);
+}

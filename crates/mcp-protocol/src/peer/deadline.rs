@@ -1,0 +1,158 @@
+//! The clocks of a call.
+//!
+//! The idle clock starts anew with every sign of life; the total clock never does, and stands still only
+//! while a person is asked. Each deadline has a reason, so that an error can say which one it was.
+
+use std::time::{Duration, Instant};
+
+/// How long a call may take.
+///
+/// ```
+/// use std::time::Duration;
+/// use mcp_protocol::peer::Clocks;
+///
+/// let clocks = Clocks::default().idle(Duration::from_secs(5));
+/// assert_eq!(clocks.total, Some(Duration::from_secs(600)));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Clocks {
+    /// Without a sign of life. Default: 60 s.
+    pub idle: Option<Duration>,
+    /// In all. Default: 600 s.
+    pub total: Option<Duration>,
+}
+
+impl Default for Clocks {
+    fn default() -> Self {
+        Self { idle: Some(Duration::from_secs(60)), total: Some(Duration::from_secs(600)) }
+    }
+}
+
+impl Clocks {
+    /// No deadline at all.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { idle: None, total: None }
+    }
+
+    /// Sets how long a call may go without a sign of life.
+    #[must_use]
+    pub fn idle(mut self, idle: Duration) -> Self {
+        self.idle = Some(idle);
+        self
+    }
+
+    /// Sets how long a call may take in all.
+    #[must_use]
+    pub fn total(mut self, total: Duration) -> Self {
+        self.total = Some(total);
+        self
+    }
+}
+
+/// Why a deadline is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Reason {
+    /// No response and no progress for too long.
+    Idle,
+    /// Too long in all, whatever the progress.
+    Total,
+    /// A person was asked and did not answer.
+    Ask,
+}
+
+impl Reason {
+    /// For the one whose request is cancelled.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "no response and no progress within the time allowed",
+            Self::Total => "no response within the time allowed in all",
+            Self::Ask => "the person did not answer in time",
+        }
+    }
+}
+
+/// The running clocks of one call.
+#[derive(Debug)]
+pub(super) struct Timers {
+    idle: Option<Duration>,
+    idle_at: Option<Instant>,
+    total_at: Option<Instant>,
+    paused: Option<Pause>,
+}
+
+#[derive(Debug)]
+struct Pause {
+    since: Instant,
+    until: Instant,
+}
+
+impl Timers {
+    pub(super) fn start(clocks: Clocks, now: Instant) -> Self {
+        Self {
+            idle: clocks.idle,
+            idle_at: clocks.idle.and_then(|idle| now.checked_add(idle)),
+            total_at: clocks.total.and_then(|total| now.checked_add(total)),
+            paused: None,
+        }
+    }
+
+    pub(super) fn none() -> Self {
+        Self { idle: None, idle_at: None, total_at: None, paused: None }
+    }
+
+    pub(super) fn renew(&mut self, now: Instant) {
+        self.idle_at = self.idle.and_then(|idle| now.checked_add(idle));
+    }
+
+    pub(super) fn pause(&mut self, cap: Duration, now: Instant) {
+        if self.paused.is_none() {
+            self.paused = now.checked_add(cap).map(|until| Pause { since: now, until });
+        }
+    }
+
+    pub(super) fn resume(&mut self, now: Instant) {
+        if let Some(pause) = self.paused.take() {
+            let paused = now.saturating_duration_since(pause.since);
+            self.total_at = self.total_at.and_then(|total_at| total_at.checked_add(paused));
+            self.renew(now);
+        }
+    }
+
+    pub(super) fn due(&self) -> Option<(Instant, Reason)> {
+        if let Some(pause) = &self.paused {
+            return Some((pause.until, Reason::Ask));
+        }
+        let idle = self.idle_at.map(|at| (at, Reason::Idle));
+        let total = self.total_at.map(|at| (at, Reason::Total));
+        match (idle, total) {
+            (Some(idle), Some(total)) => Some(idle.min(total)),
+            (one, other) => one.or(other),
+        }
+    }
+}
+
+/// A lower bound of all deadlines. It may be early when a call ended or got more time, and then nothing
+/// happens but a new look.
+#[derive(Debug, Default)]
+pub(super) struct Wake(Option<(Instant, Reason)>);
+
+impl Wake {
+    pub(super) fn include(&mut self, due: Option<(Instant, Reason)>) {
+        self.0 = match (self.0, due) {
+            (Some(old), Some(new)) => Some(old.min(new)),
+            (old, new) => old.or(new),
+        };
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.0.is_some_and(|(at, _)| at <= now)
+    }
+
+    pub(super) fn next(&self) -> Option<(Instant, Reason)> {
+        self.0
+    }
+}

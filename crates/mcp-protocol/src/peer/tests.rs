@@ -1,0 +1,261 @@
+use super::*;
+use crate::dialect::Dialect;
+use crate::messages::{EmptyParams, EmptyResult};
+use crate::wire::Wire;
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn wire() -> Wire {
+    let limits = Limits::default().in_flight(4);
+    let server = Peer::server(limits.clone(), DuplicateIds::Unnamed);
+    Wire::between(Peer::client(limits), server, Instant::now())
+}
+
+fn ping(wire: &mut Wire, clocks: Clocks) -> Call {
+    wire.call(&Method::Ping, &EmptyParams::new(), clocks).unwrap()
+}
+
+/// Answers every request that arrived at the right end.
+fn answer_all(wire: &mut Wire) {
+    for arrived in std::mem::take(&mut wire.right.arrived) {
+        if let (Arrival::Request, Some(Message::Request(request))) = (&arrived.arrival, arrived.message()) {
+            wire.right.respond(&request.id, &Dialect::V2025_11_25.lower(&EmptyResult::new()));
+        }
+    }
+}
+
+#[track_caller]
+fn feed(peer: &mut Peer, text: &str) -> Arrival {
+    match crate::messages::parse(text, &Limits::default()) {
+        Ok(crate::messages::Incoming::Message(message)) => peer.handle_message(&message, Instant::now()),
+        Ok(_) => panic!("a batch"),
+        Err(error) => peer.handle_unreadable(&error),
+    }
+}
+
+#[test]
+fn a_response_settles_its_call_whatever_the_pieces_it_comes_in() {
+    for piece in 1..60 {
+        let mut wire = wire().latency(secs(1)).pieces(piece);
+        let call = ping(&mut wire, Clocks::default());
+        wire.run_until_delivered();
+        answer_all(&mut wire);
+        wire.run_until_delivered();
+        assert_eq!(wire.left.arrived.pop_front().unwrap().arrival, Arrival::Response(call));
+        assert_eq!(wire.left.peer.calls_in_flight() + wire.right.peer.requests_in_flight(), 0);
+    }
+}
+
+#[test]
+fn a_response_after_the_deadline_is_counted_and_dropped() {
+    let mut wire = wire().latency(secs(6));
+    let call = ping(&mut wire, Clocks::default().idle(secs(8)));
+    while wire.right.arrived.is_empty() {
+        wire.step();
+    }
+    answer_all(&mut wire);
+    wire.run_until_quiet();
+    assert_eq!(wire.left.peer.poll_event(), Some(Event::TimedOut(call, Reason::Idle)));
+    assert_eq!(wire.left.peer.poll_event(), None);
+    assert_eq!(wire.left.peer.stats().late, 1);
+    // The server was told, and answered first: both survive the race.
+    assert_eq!(wire.right.peer.stats().unknown, 1);
+}
+
+#[test]
+fn a_second_response_is_late_and_a_stranger_is_unknown() {
+    let mut peer = Peer::client(Limits::default());
+    let call = peer.open(&Method::Ping, Clocks::default(), Instant::now()).unwrap();
+    let response = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+    assert_eq!(feed(&mut peer, response), Arrival::Response(call));
+    assert_eq!(feed(&mut peer, response), Arrival::Ignored(Ignored::Late));
+    for stranger in ["2", "0", "-1", "\"1\"", "\"probe-1\""] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{stranger},"result":{{}}}}"#);
+        assert_eq!(feed(&mut peer, &text), Arrival::Ignored(Ignored::Unknown), "{stranger}");
+    }
+    assert_eq!((peer.stats().late, peer.stats().unknown), (1, 5));
+}
+
+#[test]
+fn x_10_ids_never_match_across_types() {
+    let mut peer = Peer::client(Limits::default());
+    peer.open(&Method::Ping, Clocks::default(), Instant::now()).unwrap();
+    assert_eq!(
+        feed(&mut peer, r#"{"jsonrpc":"2.0","id":"1","result":{}}"#),
+        Arrival::Ignored(Ignored::Unknown)
+    );
+    assert_eq!(peer.calls_in_flight(), 1);
+}
+
+#[test]
+fn x_10_a_broken_response_settles_its_call_at_once() {
+    for broken in [
+        r#"{"jsonrpc":"2.0","id":1,"result":[]}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":{"a":"#,
+        r#"{"jsonrpc":"2.0","id":1,"error":{"code":"x"}}"#,
+        r#"{"jsonrpc":"1.0","id":1,"result":{}}"#,
+        r#"{"id":1,"jsonrpc":"2.0","result":{},"error":{"code":1,"message":""}}"#,
+    ] {
+        let mut peer = Peer::client(Limits::default());
+        let call = peer.open(&Method::Ping, Clocks::default(), Instant::now()).unwrap();
+        assert_eq!(feed(&mut peer, broken), Arrival::BrokenResponse(call), "{broken}");
+        assert_eq!(peer.calls_in_flight(), 0);
+    }
+}
+
+#[test]
+fn x_11_a_duplicate_id_is_refused_without_settling_the_first() {
+    let request = r#"{"jsonrpc":"2.0","id":"a","method":"ping"}"#;
+    for (duplicates, named) in [(DuplicateIds::Unnamed, None), (DuplicateIds::Named, Some(Id::from("a")))] {
+        let mut peer = Peer::server(Limits::default(), duplicates);
+        assert_eq!(feed(&mut peer, request), Arrival::Request);
+        assert_eq!(feed(&mut peer, request), Arrival::Ignored(Ignored::Refused));
+        let Some(Transmit::Error { id, error }) = peer.poll_transmit() else { panic!() };
+        assert_eq!((id, error.code), (named, ErrorCode::InvalidRequest));
+        assert!(peer.respond(&"a".into()));
+        assert!(!peer.respond(&"a".into()));
+    }
+}
+
+#[test]
+fn a_request_that_was_cancelled_is_not_answered() {
+    let mut peer = Peer::server(Limits::default(), DuplicateIds::Unnamed);
+    feed(&mut peer, r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#);
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
+    assert_eq!(feed(&mut peer, cancel), Arrival::Cancelled(7.into()));
+    assert!(!peer.respond(&7.into()));
+    assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(Ignored::Unknown));
+    let malformed = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{}}}"#;
+    assert_eq!(feed(&mut peer, malformed), Arrival::Ignored(Ignored::Malformed));
+}
+
+#[test]
+fn a_call_we_cancel_is_told_to_the_server_but_initialize_is_not() {
+    let now = Instant::now();
+    let mut peer = Peer::client(Limits::default());
+    let call = peer.open(&Method::ToolsCall, Clocks::default(), now).unwrap();
+    assert!(peer.cancel(call, "no longer wanted"));
+    assert!(!peer.cancel(call, "again"));
+    assert_eq!(peer.poll_transmit(), Some(Transmit::Cancelled { id: 1.into(), reason: "no longer wanted" }));
+    let handshake = peer.open(&Method::Initialize, Clocks::default(), now).unwrap();
+    assert!(peer.cancel(handshake, "no longer wanted"));
+    assert_eq!(peer.poll_transmit(), None);
+}
+
+#[test]
+fn x_29_progress_renews_the_idle_clock_and_never_the_total_one() {
+    let start = Instant::now();
+    let mut peer = Peer::client(Limits::default());
+    let call = peer.open(&Method::ToolsCall, Clocks::default().idle(secs(5)).total(secs(12)), start).unwrap();
+    let progress = format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{},"progress":1}}}}"#,
+        call.progress_token()
+    );
+    for second in [4, 8] {
+        let Ok(crate::messages::Incoming::Message(message)) =
+            crate::messages::parse(&progress, &Limits::default())
+        else {
+            panic!()
+        };
+        peer.handle_timeout(start + secs(second));
+        assert_eq!(peer.handle_message(&message, start + secs(second)), Arrival::Progress(call));
+    }
+    peer.handle_timeout(start + secs(11));
+    assert_eq!(peer.poll_event(), None);
+    assert_eq!(peer.poll_timeout(), Some((start + secs(12), Reason::Total)));
+    peer.handle_timeout(start + secs(12));
+    assert_eq!(peer.poll_event(), Some(Event::TimedOut(call, Reason::Total)));
+}
+
+#[test]
+fn x_29_the_clocks_stand_still_while_a_person_is_asked_up_to_a_cap() {
+    let start = Instant::now();
+    let mut peer = Peer::client(Limits::default());
+    let clocks = Clocks::default().idle(secs(5)).total(secs(12));
+    let call = peer.open(&Method::ToolsCall, clocks, start).unwrap();
+    peer.pause(call, secs(100), start + secs(2));
+    peer.handle_timeout(start + secs(90));
+    assert_eq!(peer.poll_event(), None);
+    peer.resume(call, start + secs(92));
+    // 10 s of the total are left, and a fresh idle clock.
+    peer.handle_timeout(start + secs(96));
+    assert_eq!(peer.poll_event(), None);
+    peer.pause(call, secs(3), start + secs(96));
+    peer.handle_timeout(start + secs(99));
+    assert_eq!(peer.poll_event(), Some(Event::TimedOut(call, Reason::Ask)));
+}
+
+#[test]
+fn the_limit_refuses_and_queues_nothing() {
+    let now = Instant::now();
+    let mut peer = Peer::client(Limits::default().in_flight(3));
+    let calls: Vec<Call> = (0..3).map(|_| peer.open(&Method::Ping, Clocks::default(), now).unwrap()).collect();
+    assert_eq!(peer.open(&Method::Ping, Clocks::default(), now), Err(Refused::Full(3)));
+    // A cancellation nobody sends yet still takes its place.
+    peer.cancel(calls[0], "");
+    assert_eq!(peer.open(&Method::Ping, Clocks::default(), now), Err(Refused::Full(3)));
+    assert!(peer.poll_transmit().is_some());
+    assert_eq!(peer.open(&Method::Ping, Clocks::default(), now).unwrap().id(), 4.into());
+}
+
+#[test]
+fn a_flood_of_requests_is_refused_and_refusals_are_bounded() {
+    let mut peer = Peer::server(Limits::default().in_flight(3), DuplicateIds::Unnamed);
+    for id in 0..100 {
+        feed(&mut peer, &format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#));
+    }
+    assert_eq!(peer.requests_in_flight(), 3);
+    assert_eq!(std::iter::from_fn(|| peer.poll_transmit()).count(), 3);
+    let stats = peer.stats();
+    assert_eq!((stats.requests, stats.refused, stats.dropped), (100, 97, 94));
+}
+
+#[test]
+fn the_end_of_the_link_loses_every_call_once() {
+    for bytes in 0..40 {
+        let mut wire = wire().cut_right_after(bytes);
+        let call = ping(&mut wire, Clocks::default());
+        wire.run_until_quiet();
+        let lost = wire.left.peer.poll_event();
+        assert!(lost == Some(Event::Lost(call)), "after {bytes} bytes: {lost:?}");
+        assert_eq!(wire.left.peer.poll_event(), None);
+        assert_eq!(wire.left.peer.open(&Method::Ping, Clocks::default(), wire.now()), Err(Refused::Closed));
+    }
+}
+
+#[test]
+fn a_server_ends_a_subscription_by_its_result_or_by_a_cancellation() {
+    let now = Instant::now();
+    let mut peer = Peer::client(Limits::default());
+    let listen = peer.open(&Method::Listen, Clocks::default().idle(secs(10)), now).unwrap();
+    peer.stop_clocks(listen);
+    peer.handle_timeout(now + secs(100_000));
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+    assert_eq!(feed(&mut peer, cancel), Arrival::Ended(listen));
+    assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(Ignored::Unknown));
+    // The result may come first, and then the cancellation is for nothing.
+    let listen = peer.open(&Method::Listen, Clocks::none(), now).unwrap();
+    assert_eq!(feed(&mut peer, r#"{"jsonrpc":"2.0","id":2,"result":{}}"#), Arrival::Response(listen));
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#;
+    assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(Ignored::Unknown));
+    // No other call can be ended like this.
+    peer.open(&Method::ToolsCall, Clocks::none(), now).unwrap();
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}"#;
+    assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(Ignored::Unknown));
+    assert_eq!(peer.calls_in_flight(), 1);
+}
+
+#[test]
+fn a_server_answers_garbage_and_a_client_does_not() {
+    let mut server = Peer::server(Limits::default(), DuplicateIds::Unnamed);
+    feed(&mut server, "hello");
+    assert!(matches!(server.poll_transmit(), Some(Transmit::Error { id: None, error }) if error.code == ErrorCode::ParseError));
+    feed(&mut server, r#"{"jsonrpc":"2.0","id":5,"method":"ping","params":[]}"#);
+    assert!(matches!(server.poll_transmit(), Some(Transmit::Error { id: Some(id), error })
+        if id == 5.into() && error.code == ErrorCode::InvalidRequest));
+    let mut client = Peer::client(Limits::default());
+    assert_eq!(feed(&mut client, "hello"), Arrival::Ignored(Ignored::Malformed));
+    assert_eq!(client.poll_transmit(), None);
+}

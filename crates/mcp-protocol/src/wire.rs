@@ -1,0 +1,294 @@
+//! Two peers joined by a simulated link, for tests: minutes pass in microseconds.
+//!
+//! [`Wire`] moves bytes between two [`End`]s with a latency, in pieces as small as one byte, and can cut the
+//! link after any byte. Its time is its own and moves only when it is told to.
+//!
+//! ```
+//! use std::time::{Duration, Instant};
+//! use mcp_protocol::{Dialect, Limits};
+//! use mcp_protocol::messages::{EmptyParams, Method};
+//! use mcp_protocol::peer::{Clocks, DuplicateIds, Event, Peer, Reason};
+//! use mcp_protocol::wire::Wire;
+//!
+//! let limits = Limits::default();
+//! let server = Peer::server(limits.clone(), DuplicateIds::Unnamed);
+//! let mut wire = Wire::between(Peer::client(limits), server, Instant::now()).latency(Duration::from_secs(6));
+//! let clocks = Clocks::default().idle(Duration::from_secs(5));
+//! let call = wire.call(&Method::Ping, &Dialect::V2025_11_25.lower(&EmptyParams::new()), clocks)?;
+//! wire.run_until_quiet();
+//! assert_eq!(wire.left.peer.poll_event(), Some(Event::TimedOut(call, Reason::Idle)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::codec::line::{Line, Lines, Outbox};
+use crate::limits::Limits;
+use crate::messages::{CancelledParams, Id, Incoming, Message, Method, parse_bytes, write};
+use crate::peer::{Arrival, Call, Clocks, Peer, Refused, Transmit};
+
+/// Two ends and the link between them.
+#[derive(Debug)]
+pub struct Wire {
+    /// The end that usually is the client.
+    pub left: End,
+    /// The end that usually is the server.
+    pub right: End,
+    now: Instant,
+    latency: Duration,
+    piece: usize,
+}
+
+/// One end of a wire.
+#[derive(Debug)]
+pub struct End {
+    /// What is in flight, seen from this end.
+    pub peer: Peer,
+    /// What this end wants to send.
+    pub outbox: Outbox,
+    /// What arrived here, oldest first.
+    pub arrived: VecDeque<Arrived>,
+    lines: Lines,
+    limits: Limits,
+    /// Bytes on their way here.
+    transit: VecDeque<(Instant, Vec<u8>)>,
+    /// How many more bytes arrive before the link is cut.
+    until_cut: Option<usize>,
+    is_cut: bool,
+}
+
+/// A message that arrived, and what the machine makes of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// What it means.
+    pub arrival: Arrival,
+    /// Its text.
+    pub text: String,
+}
+
+impl Wire {
+    /// Joins two peers. `start` is any instant; the wire's time begins there.
+    #[must_use]
+    pub fn between(left: Peer, right: Peer, start: Instant) -> Self {
+        Self {
+            left: End::new(left),
+            right: End::new(right),
+            now: start,
+            latency: Duration::ZERO,
+            piece: usize::MAX,
+        }
+    }
+
+    /// Lets every byte take this long.
+    #[must_use]
+    pub fn latency(mut self, latency: Duration) -> Self {
+        self.latency = latency;
+        self
+    }
+
+    /// Lets bytes arrive in pieces of this size, one being the smallest.
+    #[must_use]
+    pub fn pieces(mut self, piece: usize) -> Self {
+        self.piece = piece.max(1);
+        self
+    }
+
+    /// Cuts the link after this many more bytes have arrived at the left end.
+    #[must_use]
+    pub fn cut_left_after(mut self, bytes: usize) -> Self {
+        self.left.until_cut = Some(bytes);
+        self
+    }
+
+    /// Cuts the link after this many more bytes have arrived at the right end.
+    #[must_use]
+    pub fn cut_right_after(mut self, bytes: usize) -> Self {
+        self.right.until_cut = Some(bytes);
+        self
+    }
+
+    /// The time on this wire.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Opens a call at the left end and puts its request into the outbox.
+    ///
+    /// # Errors
+    /// When the peer is full or closed.
+    pub fn call<T: Serialize>(&mut self, method: &Method, params: &T, clocks: Clocks) -> Result<Call, Refused> {
+        let call = self.left.peer.open(method, clocks, self.now)?;
+        let written = self.left.outbox.line(|out| write::request(out, &call.id(), method, params));
+        debug_assert!(written.is_ok(), "params that cannot be written");
+        Ok(call)
+    }
+
+    /// Runs until nothing is on its way and no deadline is left.
+    pub fn run_until_quiet(&mut self) {
+        while self.step() {}
+    }
+
+    /// Runs until nothing is on its way. Deadlines that lie later do not come.
+    pub fn run_until_delivered(&mut self) {
+        loop {
+            self.send();
+            if self.left.transit.is_empty() && self.right.transit.is_empty() {
+                return;
+            }
+            self.step();
+        }
+    }
+
+    /// Lets the next thing happen: bytes that arrive, or a deadline. False if there is nothing.
+    pub fn step(&mut self) -> bool {
+        self.send();
+        let Some(next) = [self.left.next(), self.right.next()].into_iter().flatten().min() else {
+            return false;
+        };
+        self.now = self.now.max(next);
+        self.left.deliver(self.now, self.piece);
+        self.right.deliver(self.now, self.piece);
+        if self.left.is_cut || self.right.is_cut {
+            self.left.cut();
+            self.right.cut();
+        }
+        true
+    }
+
+    fn send(&mut self) {
+        let at = self.now + self.latency;
+        self.left.send_to(&mut self.right, at);
+        self.right.send_to(&mut self.left, at);
+    }
+}
+
+impl End {
+    fn new(peer: Peer) -> Self {
+        let limits = peer.limits().clone();
+        Self {
+            peer,
+            outbox: Outbox::default(),
+            arrived: VecDeque::new(),
+            lines: Lines::new(&limits),
+            limits,
+            transit: VecDeque::new(),
+            until_cut: None,
+            is_cut: false,
+        }
+    }
+
+    /// Answers a request, if it is still wanted.
+    pub fn respond<T: Serialize>(&mut self, id: &Id, result: &T) {
+        if self.peer.respond(id) {
+            let written = self.outbox.line(|out| write::response(out, id, result));
+            debug_assert!(written.is_ok(), "a result that cannot be written");
+        }
+    }
+
+    fn send_to(&mut self, other: &mut End, at: Instant) {
+        self.write_transmits();
+        if !self.outbox.is_empty() && !self.is_cut {
+            other.transit.push_back((at, self.outbox.bytes().to_vec()));
+        }
+        self.outbox.advance(usize::MAX);
+    }
+
+    fn write_transmits(&mut self) {
+        while let Some(transmit) = self.peer.poll_transmit() {
+            let written = self.outbox.line(|out| match transmit {
+                Transmit::Cancelled { id, reason } => {
+                    let params = CancelledParams::new(id).reason(reason);
+                    write::notification(out, &Method::Cancelled, Some(&params))
+                }
+                Transmit::Error { id, error } => write::error(out, id.as_ref(), write::NoId::Omitted, &error),
+            });
+            debug_assert!(written.is_ok(), "a transmit that cannot be written");
+        }
+    }
+
+    fn next(&self) -> Option<Instant> {
+        let bytes = self.transit.front().map(|(at, _)| *at);
+        let deadline = self.peer.poll_timeout().map(|(at, _)| at);
+        bytes.into_iter().chain(deadline).min()
+    }
+
+    fn deliver(&mut self, now: Instant, piece: usize) {
+        self.peer.handle_timeout(now);
+        while let Some((at, mut bytes)) = self.transit.pop_front() {
+            if at > now {
+                self.transit.push_front((at, bytes));
+                break;
+            }
+            if let Some(left) = &mut self.until_cut {
+                bytes.truncate(*left);
+                *left -= bytes.len();
+                self.is_cut = *left == 0;
+            }
+            for piece in bytes.chunks(piece) {
+                self.lines.push(piece);
+                self.read(now);
+            }
+            if self.is_cut {
+                break;
+            }
+        }
+    }
+
+    fn read(&mut self, now: Instant) {
+        while let Some(line) = self.lines.poll_line() {
+            let (arrival, text) = match line {
+                Line::Whole(bytes) => {
+                    let text = String::from_utf8_lossy(bytes).into_owned();
+                    (arrival(&mut self.peer, bytes, &self.limits, now), text)
+                }
+                Line::TooLong(error) => (self.peer.handle_unreadable(&error), String::new()),
+                Line::Endless => {
+                    self.is_cut = true;
+                    return;
+                }
+            };
+            self.arrived.push_back(Arrived { arrival, text });
+        }
+    }
+
+    fn cut(&mut self) {
+        self.is_cut = true;
+        self.transit.clear();
+        self.outbox.advance(usize::MAX);
+        self.peer.handle_closed();
+    }
+}
+
+fn arrival(peer: &mut Peer, line: &[u8], limits: &Limits, now: Instant) -> Arrival {
+    match parse_bytes(line, limits) {
+        Ok(Incoming::Message(message)) => peer.handle_message(&message, now),
+        Ok(Incoming::Batch(batch)) => {
+            // The wire has no batches of its own; the first message tells what it was.
+            let mut first = None;
+            for message in batch.messages() {
+                let arrival = match &message {
+                    Ok(message) => peer.handle_message(message, now),
+                    Err(error) => peer.handle_unreadable(error),
+                };
+                first.get_or_insert(arrival);
+            }
+            first.unwrap_or(Arrival::Notification)
+        }
+        Err(error) => peer.handle_unreadable(&error),
+    }
+}
+
+impl Arrived {
+    /// The message again.
+    #[must_use]
+    pub fn message(&self) -> Option<Message<'_>> {
+        match crate::messages::parse(&self.text, &Limits::default()) {
+            Ok(Incoming::Message(message)) => Some(message),
+            _ => None,
+        }
+    }
+}
