@@ -19,6 +19,8 @@ pub mod logging;
 pub mod members;
 pub mod messages;
 pub mod meta;
+pub mod names;
+pub mod negotiation;
 pub mod peer;
 pub mod prompts;
 pub mod resources;

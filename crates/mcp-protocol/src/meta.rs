@@ -36,13 +36,13 @@ object! {
             /// The version of this request; modern era.
             protocol_version: ProtocolVersion = "io.modelcontextprotocol/protocolVersion",
             /// What the client can, for this request; modern era.
-            client_capabilities: ClientCapabilities = "io.modelcontextprotocol/clientCapabilities",
+            client_capabilities: Box<ClientCapabilities> = "io.modelcontextprotocol/clientCapabilities",
             /// What the client calls itself; modern era.
-            client_info: Implementation = "io.modelcontextprotocol/clientInfo",
+            client_info: Box<Implementation> = "io.modelcontextprotocol/clientInfo",
             /// Asks for log messages about this request; modern era.
             log_level: LogLevel = "io.modelcontextprotocol/logLevel",
             /// What the server calls itself, in results; modern era.
-            server_info: Implementation = "io.modelcontextprotocol/serverInfo",
+            server_info: Box<Implementation> = "io.modelcontextprotocol/serverInfo",
             /// The stream of changes a notification belongs to; modern era.
             subscription_id: Id = "io.modelcontextprotocol/subscriptionId",
             /// The task a message belongs to; 2025-11-25.

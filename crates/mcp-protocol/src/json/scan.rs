@@ -310,29 +310,49 @@ pub(crate) fn members(text: &str) -> impl Iterator<Item = (Cow<'_, str>, &str)> 
 
 /// The first position from `at` on that holds a quote, a backslash or a control character.
 ///
-/// Whole blocks are looked at without a branch inside, which the compiler turns into vector code.
+/// Short strings are looked at eight bytes at a time; long ones in blocks without a branch inside, which the
+/// compiler turns into vector code.
 #[inline]
 fn plain_run(bytes: &[u8], mut at: usize) -> usize {
-    const BLOCK: usize = 32;
-    let is_plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
-    // Most strings are short: do not set up a block for them.
-    let near = bytes.len().min(at + 16);
-    while at < near {
-        if !is_plain(bytes[at]) {
-            return at;
+    const BLOCK: usize = 64;
+    let words = at + 4 * WORD;
+    while let Some(word) = bytes.get(at..at + WORD) {
+        let special = special_bytes(word);
+        if special != 0 {
+            return at + special.trailing_zeros() as usize / 8;
         }
-        at += 1;
-    }
-    while let Some(block) = bytes.get(at..at + BLOCK) {
-        if !block.iter().fold(true, |plain, &byte| plain & is_plain(byte)) {
-            break;
+        at += WORD;
+        if at >= words {
+            while let Some(block) = bytes.get(at..at + BLOCK)
+                && block.iter().fold(true, |plain, &byte| plain & is_plain(byte))
+            {
+                at += BLOCK;
+            }
         }
-        at += BLOCK;
     }
     while at < bytes.len() && is_plain(bytes[at]) {
         at += 1;
     }
     at
+}
+
+const WORD: usize = 8;
+
+fn is_plain(byte: u8) -> bool {
+    byte >= 0x20 && byte != b'"' && byte != b'\\'
+}
+
+/// The high bit of the first byte that is not plain, and maybe of bytes after it.
+#[inline]
+fn special_bytes(word: &[u8]) -> u64 {
+    const ONES: u64 = u64::from_ne_bytes([1; WORD]);
+    const HIGH: u64 = u64::from_ne_bytes([0x80; WORD]);
+    let Ok(word) = word.try_into().map(u64::from_le_bytes) else { return HIGH };
+    let zero_byte = |word: u64| word.wrapping_sub(ONES) & !word;
+    let quotes = zero_byte(word ^ (ONES * b'"' as u64));
+    let backslashes = zero_byte(word ^ (ONES * b'\\' as u64));
+    let controls = word.wrapping_sub(ONES * 0x20) & !word;
+    (quotes | backslashes | controls) & HIGH
 }
 
 #[cfg(test)]

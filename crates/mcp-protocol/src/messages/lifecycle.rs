@@ -71,7 +71,7 @@ impl DiscoverResult {
     /// What the server calls itself: from `_meta`, or from the place where drafts had it.
     #[must_use]
     pub fn server_info(&self) -> Option<Implementation> {
-        let named = self.meta.as_ref().and_then(|meta| meta.server_info.clone());
+        let named = self.meta.as_ref().and_then(|meta| meta.server_info.as_deref().cloned());
         named.or_else(|| self.other.get("serverInfo")?.to().ok())
     }
 }

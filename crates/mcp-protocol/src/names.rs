@@ -1,0 +1,315 @@
+//! Names of servers, and the names by which a language model calls their tools.
+//!
+//! A callable name is a function of the server's and the tool's names alone: the same on every machine, in
+//! every order of arrival, at most 64 characters. It is resolved by a table, never by splitting it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The name of a server: 1 to 256 of `A-Z a-z 0-9 _ -`, and none of a few words that trip up other programs.
+///
+/// ```
+/// use mcp_protocol::names::ServerName;
+///
+/// let name: ServerName = "my_db".parse()?;
+/// assert_eq!(name.as_str(), "my_db");
+/// assert!("my db".parse::<ServerName>().is_err());
+/// # Ok::<(), mcp_protocol::names::NameError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerName(Box<str>);
+
+/// Why a text is no server name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NameError {
+    /// Empty, or longer than 256.
+    #[error("a server name has 1 to {MAX_SERVER_NAME} characters, not {0}")]
+    Length(usize),
+    /// A character that does not belong.
+    #[error("a server name has only letters, digits, `_` and `-`, not {0:?}")]
+    Character(char),
+    /// A word that means something else to other programs.
+    #[error("`{0}` cannot be a server name")]
+    Reserved(&'static str),
+}
+
+const MAX_SERVER_NAME: usize = 256;
+const RESERVED: [&str; 3] = ["__proto__", "constructor", "prototype"];
+
+impl ServerName {
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::str::FromStr for ServerName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        if let Some(odd) = text.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-')) {
+            return Err(NameError::Character(odd));
+        }
+        if text.is_empty() || text.len() > MAX_SERVER_NAME {
+            return Err(NameError::Length(text.len()));
+        }
+        if let Some(word) = RESERVED.iter().find(|word| **word == text) {
+            return Err(NameError::Reserved(word));
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+impl fmt::Display for ServerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+const MAX_CALLABLE: usize = 64;
+const PREFIX: &str = "mcp__";
+/// `_x` and ten characters of base32.
+const DIGEST: usize = 10;
+const MAX_LABEL: usize = 20;
+
+/// The name by which a model calls a tool.
+///
+/// `mcp__{server}__{tool}` where both names allow it; otherwise shortened, with a digest of both at its end.
+///
+/// ```
+/// use mcp_protocol::names::callable_name;
+///
+/// assert_eq!(callable_name("git", "status"), "mcp__git__status");
+/// assert_eq!(callable_name("files", "admin.tools.list"), "mcp__files__admin_tools_list_xfan3xbbiqa");
+/// ```
+#[must_use]
+pub fn callable_name(server: &str, tool: &str) -> String {
+    let is_plain = is_label(server)
+        && is_tool(tool)
+        && !ends_like_a_digest(tool)
+        && PREFIX.len() + server.len() + 2 + tool.len() <= MAX_CALLABLE;
+    if is_plain { format!("{PREFIX}{server}__{tool}") } else { digest_name(server, tool) }
+}
+
+/// The form with a digest, which every pair of names has: for those that [`callable_name`] cannot take, and for
+/// names that a host keeps for itself.
+#[must_use]
+pub fn digest_name(server: &str, tool: &str) -> String {
+    let label = short_label(server);
+    let room = MAX_CALLABLE - PREFIX.len() - label.len() - 2 - 2 - DIGEST;
+    let tool_part: String =
+        tool.chars().map(|c| if is_tool_character(c) { c } else { '_' }).take(room).collect();
+    format!("{PREFIX}{label}__{tool_part}_x{}", digest(server, tool))
+}
+
+/// `[A-Za-z0-9]+([_-][A-Za-z0-9]+)*`: without `__`, so that the first one after the prefix ends the server.
+fn is_label(name: &str) -> bool {
+    name.split(['_', '-']).all(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric()))
+}
+
+fn is_tool(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(is_tool_character)
+}
+
+fn is_tool_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
+}
+
+fn ends_like_a_digest(name: &str) -> bool {
+    let Some(at) = name.len().checked_sub(DIGEST + 2) else { return false };
+    name.get(at..).is_some_and(|end| {
+        end.starts_with("_x") && end[2..].bytes().all(|b| matches!(b, b'a'..=b'z' | b'2'..=b'7'))
+    })
+}
+
+fn short_label(server: &str) -> String {
+    let mut label = String::new();
+    if is_label(server) {
+        label.push_str(server);
+    } else {
+        for part in server.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty()) {
+            if !label.is_empty() {
+                label.push('-');
+            }
+            label.push_str(part);
+        }
+        if label.is_empty() {
+            label.push('s');
+        }
+    }
+    label.truncate(MAX_LABEL);
+    label.truncate(label.trim_end_matches(['-', '_']).len());
+    label
+}
+
+/// The first ten characters of lower-case base32 of SHA-256 over the length of the label, the label, the tool.
+fn digest(server: &str, tool: &str) -> String {
+    const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let mut hash = hmac_sha256::Hash::new();
+    hash.update(u32::try_from(server.len()).unwrap_or(u32::MAX).to_be_bytes());
+    hash.update(server);
+    hash.update(tool);
+    let hash = hash.finalize();
+    (0..DIGEST)
+        .map(|at| {
+            let bit = at * 5;
+            let pair = u16::from_be_bytes([hash[bit / 8], hash[bit / 8 + 1]]);
+            char::from(ALPHABET[usize::from((pair >> (11 - bit % 8)) & 31)])
+        })
+        .collect()
+}
+
+/// Finds the server and tool behind a callable name.
+///
+/// ```
+/// use mcp_protocol::names::NameTable;
+///
+/// let mut table = NameTable::default();
+/// let name = table.insert("git", "status").unwrap();
+/// assert_eq!(table.get(&name), Some(("git", "status")));
+/// assert_eq!(table.get("mcp__git__push"), None);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NameTable {
+    names: BTreeMap<String, (Box<str>, Box<str>)>,
+    reserved: Vec<Box<str>>,
+}
+
+/// Two tools with one callable name: the later one is left out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("tool `{tool}` of `{server}` is left out: `{name}` is taken by tool `{holder_tool}` of `{holder_server}`")]
+pub struct NameTaken {
+    /// The callable name.
+    pub name: String,
+    /// The server of the tool that is left out.
+    pub server: String,
+    /// The tool that is left out.
+    pub tool: String,
+    /// The server of the tool that stays.
+    pub holder_server: String,
+    /// The tool that stays.
+    pub holder_tool: String,
+}
+
+impl NameTable {
+    /// A table that never hands out these names; case does not count.
+    #[must_use]
+    pub fn reserving(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let reserved = names.into_iter().map(|name| name.into().into_boxed_str()).collect();
+        Self { names: BTreeMap::new(), reserved }
+    }
+
+    /// Adds a tool; returns its callable name.
+    ///
+    /// # Errors
+    /// When another tool has that name. Adding the same tool again is no error.
+    pub fn insert(&mut self, server: &str, tool: &str) -> Result<String, NameTaken> {
+        let mut name = callable_name(server, tool);
+        if self.reserved.iter().any(|reserved| reserved.eq_ignore_ascii_case(&name)) {
+            name = digest_name(server, tool);
+        }
+        match self.names.get(&name) {
+            None => {
+                self.names.insert(name.clone(), (server.into(), tool.into()));
+                Ok(name)
+            }
+            Some((holder_server, holder_tool)) if **holder_server == *server && **holder_tool == *tool => Ok(name),
+            Some((holder_server, holder_tool)) => Err(NameTaken {
+                name,
+                server: server.into(),
+                tool: tool.into(),
+                holder_server: holder_server.to_string(),
+                holder_tool: holder_tool.to_string(),
+            }),
+        }
+    }
+
+    /// The server and tool behind a name, byte for byte as they were added.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<(&str, &str)> {
+        self.names.get(name).map(|(server, tool)| (&**server, &**tool))
+    }
+
+    /// All names with their server and tool, sorted bytewise.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        self.names.iter().map(|(name, (server, tool))| (name.as_str(), &**server, &**tool))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s0_7_the_fixed_vectors_hold() {
+        let long = "x".repeat(70);
+        let long_name = format!("mcp__github__{}_xlcfphyr5vk", "x".repeat(39));
+        for (server, tool, name) in [
+            ("git", "status", "mcp__git__status"),
+            ("files", "admin.tools.list", "mcp__files__admin_tools_list_xfan3xbbiqa"),
+            ("a__b", "c", "mcp__a-b__c_x5hoasoucpw"),
+            ("a", "b__c", "mcp__a__b__c"),
+            ("github", &long, &long_name),
+            ("天气", "预报", "mcp__s_____xavyfndyz3p"),
+        ] {
+            assert_eq!(callable_name(server, tool), name);
+        }
+    }
+
+    #[test]
+    fn s0_6_names_fit_every_model_api_and_the_first_separator_ends_the_server() {
+        let servers = ["a", "my_db", "a-b", "a__b", "_a", "a_", "-", "", "天", &"s".repeat(256)];
+        let tools = ["t", "a__b", "__", "a.b", "", "t_xabcdefghij", &"t".repeat(64), "é"];
+        let mut seen = BTreeMap::new();
+        for server in servers {
+            for tool in tools {
+                let name = callable_name(server, tool);
+                assert!((1..=64).contains(&name.len()), "{name}");
+                assert!(name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-'), "{name}");
+                assert_eq!(seen.insert(name.clone(), (server, tool)), None, "{name}");
+                let label = name.strip_prefix("mcp__").unwrap().split("__").next().unwrap();
+                assert!(is_label(label), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn s0_7_a_plain_name_can_never_look_like_a_digest_form() {
+        // Whoever knows the digest of another tool cannot claim its name.
+        let victim = callable_name("files", "admin.tools.list");
+        let tool = victim.strip_prefix("mcp__files__").unwrap();
+        assert_ne!(callable_name("files", tool), victim);
+    }
+
+    #[test]
+    fn s0_8_a_name_is_looked_up_and_never_split() {
+        let mut table = NameTable::default();
+        let name = table.insert("a", "b__c").unwrap();
+        assert_eq!(table.get(&name), Some(("a", "b__c")));
+        assert_eq!(table.insert("a", "b__c").unwrap(), name);
+        // No two pairs are known to collide; put one there by hand.
+        table.names.insert("mcp__x__y".into(), ("other".into(), "tool".into()));
+        let taken = table.insert("x", "y").unwrap_err();
+        assert_eq!((taken.holder_server.as_str(), taken.tool.as_str()), ("other", "y"));
+        assert_eq!(table.get("mcp__x__y"), Some(("other", "tool")));
+    }
+
+    #[test]
+    fn x_1_reserved_names_take_the_digest_form() {
+        let mut table = NameTable::reserving(["MCP__git__status"]);
+        assert_eq!(table.insert("git", "status").unwrap(), digest_name("git", "status"));
+        assert_eq!(table.insert("git", "push").unwrap(), "mcp__git__push");
+    }
+
+    #[test]
+    fn x_2_server_names_are_bounded_and_plain() {
+        for good in ["a", "my_db", "_", "-", "a__b", &"x".repeat(256)] {
+            assert_eq!(good.parse::<ServerName>().unwrap().as_str(), good);
+        }
+        for bad in ["", "a b", "a/b", "ä", "__proto__", "constructor", "prototype", &"x".repeat(257)] {
+            assert!(bad.parse::<ServerName>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Finding out which era and version the other side speaks.
+//!
+//! | side | transport | machine |
+//! |---|---|---|
+//! | client | stdio | [`StdioClient`] |
+//! | client | HTTP | [`HttpClient`] |
+//! | server | stdio | [`StdioServer`] |
+//! | server | HTTP | [`HttpServer`] |
+//!
+//! A client asks `server/discover` first and reads the answer as evidence; a server looks at every message by
+//! itself. Besides [`crate::dialect`], this is the only place that compares versions.
+//!
+//! Spec: §2.2 to §2.6.
+
+mod http_client;
+mod http_server;
+mod judge;
+mod stdio_client;
+mod stdio_server;
+
+use std::time::Duration;
+
+pub use http_client::{HttpAction, HttpAnswer, HttpClient, Obstacle};
+pub use http_server::{HttpMethod, HttpRequest, HttpServer, HttpVerdict, Refusal};
+pub use stdio_client::{Handling, StdioAction, StdioClient};
+pub use stdio_server::{ServerVerdict, StdioServer};
+
+use crate::errors::ErrorObject;
+use crate::messages::{DiscoverResult, InitializeResult};
+use crate::version::{Era, ProtocolVersion, SUPPORTED};
+
+/// What a client is willing to speak, and how long it waits.
+///
+/// ```
+/// use mcp_protocol::negotiation::{Mode, Terms};
+///
+/// let terms = Terms::default().mode(Mode::Modern);
+/// assert_eq!(terms.versions[0].as_str(), "2026-07-28");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Terms {
+    /// The versions, most preferred first.
+    pub versions: Vec<ProtocolVersion>,
+    /// Which eras to try.
+    pub mode: Mode,
+    /// How long all of it may take. Default: 30 s.
+    pub budget: Duration,
+    /// How long the first answer may take. Default: 10 s, and never more than a third of the budget.
+    pub probe: Duration,
+}
+
+/// Which eras a client tries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Whatever the server speaks.
+    #[default]
+    Auto,
+    /// `initialize` only.
+    Legacy,
+    /// Modern versions only.
+    Modern,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            versions: SUPPORTED.to_vec(),
+            mode: Mode::Auto,
+            budget: Duration::from_secs(30),
+            probe: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Terms {
+    /// Sets the versions, most preferred first.
+    #[must_use]
+    pub fn versions(mut self, versions: impl Into<Vec<ProtocolVersion>>) -> Self {
+        self.versions = versions.into();
+        self
+    }
+
+    /// Sets which eras to try.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Sets how long all of it may take.
+    #[must_use]
+    pub fn budget(mut self, budget: Duration) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// Sets how long the first answer may take.
+    #[must_use]
+    pub fn probe(mut self, probe: Duration) -> Self {
+        self.probe = probe;
+        self
+    }
+
+    fn probe_time(&self) -> Duration {
+        self.probe.min(self.budget / 3)
+    }
+
+    /// The client's most preferred version of this era.
+    fn preferred(&self, era: Era) -> Option<&ProtocolVersion> {
+        self.versions.iter().find(|version| version.era() == Some(era))
+    }
+
+    /// The client's most preferred version of this era that the server has too.
+    fn mutual(&self, era: Era, theirs: &[ProtocolVersion]) -> Option<&ProtocolVersion> {
+        self.versions.iter().find(|version| version.era() == Some(era) && theirs.contains(version))
+    }
+}
+
+/// What a client found out about a server.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Verdict {
+    /// The version to speak.
+    pub version: ProtocolVersion,
+    /// What the server said of itself.
+    pub server: ServerAnswer,
+    /// False if it rests on silence: true only for this connection, and never kept.
+    pub may_be_kept: bool,
+}
+
+/// What a server said of itself while its era was found out.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ServerAnswer {
+    /// The answer to `server/discover`.
+    Discovered(Box<DiscoverResult>),
+    /// The answer to `initialize`.
+    Initialized(Box<InitializeResult>),
+}
+
+impl Verdict {
+    /// The era to speak.
+    #[must_use]
+    pub fn era(&self) -> Era {
+        match self.server {
+            ServerAnswer::Discovered(_) => Era::Modern,
+            ServerAnswer::Initialized(_) => Era::Legacy,
+        }
+    }
+}
+
+/// Why client and server do not come together.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NegotiationError {
+    /// Both sides speak, but no version in common.
+    #[error("no version in common: we speak {}, the server speaks {}", list(ours), list(theirs))]
+    NothingInCommon {
+        /// What we speak.
+        ours: Vec<ProtocolVersion>,
+        /// What the server speaks.
+        theirs: Vec<ProtocolVersion>,
+    },
+    /// The server answered `initialize` with a version we do not speak.
+    #[error("the server chose version {answered}; we speak {}", list(ours))]
+    UnsupportedAnswer {
+        /// What we speak.
+        ours: Vec<ProtocolVersion>,
+        /// What the server chose.
+        answered: ProtocolVersion,
+    },
+    /// Only modern versions were wanted, and the server is a legacy one.
+    #[error("the server does not speak a modern version; allow the legacy era to use it")]
+    NotModern,
+    /// The server is modern and refused all the same.
+    #[error("the server refused the negotiation: {0}")]
+    Refused(ErrorObject),
+    /// The server answered neither to `server/discover` as a modern one nor to `initialize`.
+    #[error("the handshake failed: {handshake}{}", after(probe))]
+    Handshake {
+        /// The error that answered `server/discover`, if there was one.
+        probe: Option<ErrorObject>,
+        /// What answered `initialize`.
+        handshake: HandshakeFailure,
+    },
+    /// Too much on standard output that was no message.
+    #[error("the server writes text that is no message: {sample:?}")]
+    Noise {
+        /// The beginning of the first such line.
+        sample: String,
+    },
+    /// The process could not be started.
+    #[error("the server could not be started")]
+    NotStarted,
+    /// The process ended, also when it was started a second time.
+    #[error("the server ended before it answered")]
+    Ended,
+    /// Nothing to offer: the terms have no version that the mode allows.
+    #[error("the terms hold no version to offer")]
+    NothingToOffer,
+    /// HTTP stood in the way; says nothing about the era.
+    #[error("the server could not be asked: {0}")]
+    Http(Obstacle),
+    /// No kind of MCP endpoint.
+    #[error("no MCP endpoint at this URL (POST server/discover: {probe}, POST initialize: {initialize}, GET: {get})")]
+    NoEndpoint {
+        /// The status that answered `server/discover`.
+        probe: u16,
+        /// The status that answered `initialize`.
+        initialize: u16,
+        /// The status that answered GET; 0 if it was an event stream of another kind.
+        get: u16,
+    },
+}
+
+/// How a handshake can fail.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HandshakeFailure {
+    /// The server answered with an error.
+    #[error("{0}")]
+    Refused(ErrorObject),
+    /// The answer is no result of `initialize`.
+    #[error("the answer to `initialize` cannot be read")]
+    Unreadable,
+    /// No answer in time.
+    #[error("no answer to `initialize` in time")]
+    Silence,
+}
+
+fn list(versions: &[ProtocolVersion]) -> String {
+    let names: Vec<&str> = versions.iter().map(ProtocolVersion::as_str).collect();
+    if names.is_empty() { "none".into() } else { names.join(", ") }
+}
+
+fn after(probe: &Option<ErrorObject>) -> String {
+    probe.as_ref().map(|error| format!(" (before that, `server/discover`: {error})")).unwrap_or_default()
+}

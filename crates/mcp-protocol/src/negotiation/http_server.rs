@@ -1,0 +1,257 @@
+//! A server tells the era of a message over HTTP: spec §2.5, first table, and the order of checks in §2.2.
+//!
+//! The body decides; the headers are a cross-check.
+
+use super::stdio_server::{check_method, claim, has_era, initialize, modern, no_batches};
+use crate::codec::header;
+use crate::dialect::Dialect;
+use crate::errors::{DecodeError, ErrorCode, ErrorObject};
+use crate::messages::{Incoming, InitializeParams, Message, Method, Request};
+use crate::meta::{self, Meta};
+use crate::version::{Era, ProtocolVersion};
+
+/// Tells the era of each HTTP request that a server gets, after the transport's own guards.
+///
+/// ```
+/// use mcp_protocol::messages::parse;
+/// use mcp_protocol::negotiation::{HttpMethod, HttpRequest, HttpServer, HttpVerdict};
+/// use mcp_protocol::version::SUPPORTED;
+///
+/// let server = HttpServer::new(SUPPORTED);
+/// let body = parse(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#, &Default::default())?;
+/// let verdict = server.classify(&HttpRequest::new(HttpMethod::Post), Some(&body));
+/// assert!(matches!(verdict, HttpVerdict::Legacy(_)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct HttpServer {
+    versions: Vec<ProtocolVersion>,
+}
+
+/// The method of an HTTP request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpMethod {
+    /// GET.
+    Get,
+    /// POST.
+    Post,
+    /// DELETE.
+    Delete,
+}
+
+/// What stands around the body of an HTTP request.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct HttpRequest<'a> {
+    /// The method.
+    pub method: HttpMethod,
+    /// Every value of `MCP-Protocol-Version`.
+    pub versions: &'a [&'a [u8]],
+    /// Every value of `Mcp-Method`.
+    pub methods: &'a [&'a [u8]],
+    /// Every value of `Mcp-Name`.
+    pub names: &'a [&'a [u8]],
+    /// The version of the session that the request names, if it names one that exists.
+    pub session: Option<Dialect>,
+}
+
+impl HttpRequest<'_> {
+    /// A request without any of our headers.
+    #[must_use]
+    pub fn new(method: HttpMethod) -> Self {
+        Self { method, versions: &[], methods: &[], names: &[], session: None }
+    }
+}
+
+impl<'a> HttpRequest<'a> {
+    /// With the values of `MCP-Protocol-Version`.
+    #[must_use]
+    pub fn versions(mut self, versions: &'a [&'a [u8]]) -> Self {
+        self.versions = versions;
+        self
+    }
+
+    /// With the values of `Mcp-Method`.
+    #[must_use]
+    pub fn methods(mut self, methods: &'a [&'a [u8]]) -> Self {
+        self.methods = methods;
+        self
+    }
+
+    /// With the values of `Mcp-Name`.
+    #[must_use]
+    pub fn names(mut self, names: &'a [&'a [u8]]) -> Self {
+        self.names = names;
+        self
+    }
+
+    /// In a session of this version.
+    #[must_use]
+    pub fn session(mut self, session: Dialect) -> Self {
+        self.session = Some(session);
+        self
+    }
+}
+
+/// What a server makes of an HTTP request.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum HttpVerdict {
+    /// A modern request whose envelope and standard headers are right. A session id is ignored.
+    Modern(Dialect, Box<Meta>),
+    /// A modern notification: 202, and nothing else unless an extension knows it.
+    ModernNotification,
+    /// Legacy, at this version: the rules of sessions come next.
+    Legacy(Dialect),
+    /// `initialize`: answer with this version, and open a session.
+    Initialize(Dialect, Box<InitializeParams>),
+    /// Answer with this.
+    Refuse(Refusal),
+}
+
+/// An answer that refuses a request.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// The HTTP status.
+    pub status: u16,
+    /// The error; under the request's id if it has one that could be read. `None` for a bare status.
+    pub error: Option<ErrorObject>,
+}
+
+impl HttpServer {
+    /// A server that speaks these versions.
+    #[must_use]
+    pub fn new(versions: &[ProtocolVersion]) -> Self {
+        Self { versions: versions.to_vec() }
+    }
+
+    /// Tells what a request is. GET and DELETE have no body.
+    #[must_use]
+    pub fn classify(&self, http: &HttpRequest<'_>, body: Option<&Incoming<'_>>) -> HttpVerdict {
+        match (http.method, body) {
+            (HttpMethod::Get | HttpMethod::Delete, _) if !self.is_dual() => refuse(405, None),
+            (HttpMethod::Get | HttpMethod::Delete, _) => self.legacy(http),
+            (HttpMethod::Post, None) => bad(ErrorObject::new(ErrorCode::ParseError, "no body")),
+            (HttpMethod::Post, Some(Incoming::Batch(batch))) => {
+                let claims = batch.messages().flatten().any(
+                    |message| matches!(&message, Message::Request(request) if !matches!(claim(request), Ok(None))),
+                );
+                match self.legacy(http) {
+                    HttpVerdict::Legacy(dialect) if !claims && dialect.version().has_batches() => {
+                        HttpVerdict::Legacy(dialect)
+                    }
+                    _ => bad(no_batches()),
+                }
+            }
+            (HttpMethod::Post, Some(Incoming::Message(Message::Request(request)))) => self.request(http, request),
+            (HttpMethod::Post, Some(Incoming::Message(Message::Notification(_)))) => match self.header(http) {
+                Ok(Some(version)) if version.era() == Some(Era::Modern) => HttpVerdict::ModernNotification,
+                _ => self.legacy(http),
+            },
+            (HttpMethod::Post, Some(Incoming::Message(Message::Response(_)))) if !self.is_dual() => {
+                bad(ErrorObject::new(ErrorCode::InvalidRequest, "this server asked nothing"))
+            }
+            (HttpMethod::Post, Some(Incoming::Message(Message::Response(_)))) => self.legacy(http),
+        }
+    }
+
+    /// The answer to a body that is no message.
+    #[must_use]
+    pub fn classify_unreadable(&self, error: &DecodeError) -> Refusal {
+        Refusal { status: 400, error: Some(error.to_error_object()) }
+    }
+
+    fn request(&self, http: &HttpRequest<'_>, request: &Request<'_>) -> HttpVerdict {
+        let claim = match claim(request) {
+            Ok(claim) => claim,
+            Err(error) => return bad(ErrorObject::new(ErrorCode::InvalidParams, error.to_string())),
+        };
+        let named = match self.header(http) {
+            Ok(named) => named,
+            Err(error) => return bad(error),
+        };
+        match (claim, named) {
+            (Some(claim), Some(named)) if claim != named => bad(header::mismatch(format!(
+                "`MCP-Protocol-Version` says {named}, the body says {claim}"
+            ))),
+            (Some(_), None) => bad(header::missing("MCP-Protocol-Version")),
+            (Some(_), Some(_)) => self.modern(http, request),
+            (None, Some(named)) if named.era() == Some(Era::Modern) => bad(
+                ErrorObject::new(ErrorCode::InvalidParams, format!("missing {}", meta::PROTOCOL_VERSION))
+                    .data(serde_json::json!({ "missing": [meta::PROTOCOL_VERSION] })),
+            ),
+            (None, _) if request.method == Method::Initialize => match initialize(&self.versions, request) {
+                Ok((dialect, params)) => HttpVerdict::Initialize(dialect, params),
+                Err(error) => bad(error),
+            },
+            (None, _) => match self.legacy(http) {
+                HttpVerdict::Legacy(dialect) => match check_method(dialect, request) {
+                    Ok(()) => HttpVerdict::Legacy(dialect),
+                    // A legacy error is an ordinary response.
+                    Err(error) => refuse(200, Some(error)),
+                },
+                refused => refused,
+            },
+        }
+    }
+
+    /// Checks 5 to 8 of §2.2.
+    fn modern(&self, http: &HttpRequest<'_>, request: &Request<'_>) -> HttpVerdict {
+        let (dialect, meta) = match modern(&self.versions, request) {
+            Ok(Some(modern)) => modern,
+            Ok(None) => return bad(header::missing("MCP-Protocol-Version")),
+            Err(error) => return bad(error),
+        };
+        if let Err(error) = header::check(request, http.methods, http.names) {
+            return bad(error);
+        }
+        match check_method(dialect, request) {
+            Ok(()) => HttpVerdict::Modern(dialect, Box::new(meta)),
+            Err(error) => refuse(404, Some(error)),
+        }
+    }
+
+    /// A message without claim: the version is the session's, the header's, or 2025-03-26.
+    fn legacy(&self, http: &HttpRequest<'_>) -> HttpVerdict {
+        let named = match self.header(http) {
+            Ok(named) => named,
+            Err(error) => return bad(error),
+        };
+        if !self.is_dual() {
+            return match named {
+                Some(version) => bad(ErrorObject::unsupported_version(&version, &self.versions)),
+                None => bad(header::missing("MCP-Protocol-Version")),
+            };
+        }
+        match named {
+            Some(version) => match version.dialect() {
+                Some(dialect) if dialect.era() == Era::Legacy && self.versions.contains(&version) => {
+                    HttpVerdict::Legacy(http.session.unwrap_or(dialect))
+                }
+                _ => bad(ErrorObject::unsupported_version(&version, &self.versions)),
+            },
+            None => HttpVerdict::Legacy(http.session.unwrap_or(Dialect::V2025_03_26)),
+        }
+    }
+
+    fn header(&self, http: &HttpRequest<'_>) -> Result<Option<ProtocolVersion>, ErrorObject> {
+        let value = header::one("MCP-Protocol-Version", http.versions)?;
+        Ok(value.map(|value| ProtocolVersion::from(&*String::from_utf8_lossy(value.trim_ascii()))))
+    }
+
+    fn is_dual(&self) -> bool {
+        has_era(&self.versions, Era::Legacy)
+    }
+}
+
+fn bad(error: ErrorObject) -> HttpVerdict {
+    refuse(400, Some(error))
+}
+
+fn refuse(status: u16, error: Option<ErrorObject>) -> HttpVerdict {
+    HttpVerdict::Refuse(Refusal { status, error })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! What the answer to a probe tells, the same on stdio and HTTP: spec §2.3 rows 1 to 13.
+
+use super::{HandshakeFailure, Mode, NegotiationError, ServerAnswer, Terms, Verdict};
+use crate::dialect::Dialect;
+use crate::errors::{ErrorCode, ErrorObject};
+use crate::capabilities::ClientCapabilities;
+use crate::messages::{Body, DiscoverResult, InitializeResult};
+use crate::version::{Era, ProtocolVersion};
+
+/// What to do after an answer.
+#[derive(Debug, PartialEq)]
+pub(super) enum Next {
+    /// It is settled.
+    Settled(Box<Verdict>),
+    /// It cannot be.
+    Failed(NegotiationError),
+    /// Ask again in this version.
+    Probe(ProtocolVersion),
+    /// Ask again with these capabilities declared, if we have them.
+    Declare(Box<ClientCapabilities>, ErrorObject),
+    /// Shake hands, offering this version.
+    Initialize(ProtocolVersion),
+}
+
+/// What is known while a negotiation goes on.
+#[derive(Debug)]
+pub(super) struct Judge {
+    pub(super) terms: Terms,
+    /// The version of the probe in flight or last sent.
+    pub(super) probed: Option<ProtocolVersion>,
+    /// The one corrective probe was used.
+    pub(super) corrected: bool,
+    /// A modern server answered `initialize`; the one probe after that was used.
+    pub(super) reprobed: bool,
+    /// Capabilities were declared on demand.
+    pub(super) declared: bool,
+    /// The error that answered the probe.
+    pub(super) probe_error: Option<ErrorObject>,
+}
+
+impl Judge {
+    pub(super) fn new(terms: Terms) -> Self {
+        Self { terms, probed: None, corrected: false, reprobed: false, declared: false, probe_error: None }
+    }
+
+    /// The first message to send.
+    pub(super) fn first(&self) -> Next {
+        let first_modern = || self.terms.preferred(Era::Modern).cloned().map(Next::Probe);
+        let first_legacy = || self.terms.preferred(Era::Legacy).cloned().map(Next::Initialize);
+        let first = match self.terms.mode {
+            Mode::Auto => first_modern().or_else(first_legacy),
+            Mode::Legacy => first_legacy(),
+            Mode::Modern => first_modern(),
+        };
+        first.unwrap_or(Next::Failed(NegotiationError::NothingToOffer))
+    }
+
+    /// A result answered the probe: rows 1 to 4.
+    pub(super) fn result(&self, result: &Body<'_>) -> Next {
+        let Ok(discovered) = Dialect::V2026_07_28.raise::<DiscoverResult>(result) else {
+            return self.legacy();
+        };
+        let theirs = &discovered.supported_versions;
+        if let Some(version) = self.terms.mutual(Era::Modern, theirs) {
+            return Next::Settled(Box::new(Verdict {
+                version: version.clone(),
+                server: ServerAnswer::Discovered(Box::new(discovered)),
+                may_be_kept: true,
+            }));
+        }
+        match self.terms.mutual(Era::Legacy, theirs) {
+            Some(version) => self.legacy_with(version.clone()),
+            None => self.nothing_in_common(theirs.clone()),
+        }
+    }
+
+    /// An error answered the probe: rows 5 to 13.
+    pub(super) fn error(&mut self, error: &ErrorObject) -> Next {
+        match error.code {
+            ErrorCode::UnsupportedVersion => match error.unsupported_version_data() {
+                Some(data) => self.unsupported(error, data.supported),
+                None => self.legacy_after(error),
+            },
+            ErrorCode::MissingClientCapability => match error.missing_client_capability_data() {
+                Some(_) if self.declared => Next::Failed(NegotiationError::Refused(error.clone())),
+                Some(data) => Next::Declare(Box::new(data.required_capabilities), error.clone()),
+                None => self.legacy_after(error),
+            },
+            ErrorCode::HeaderMismatch => Next::Failed(NegotiationError::Refused(error.clone())),
+            _ => self.legacy_after(error),
+        }
+    }
+
+    /// A result answered `initialize`.
+    pub(super) fn initialized(&self, result: &Body<'_>, silence: bool) -> Next {
+        let Ok(answer) = Dialect::V2025_11_25.raise::<InitializeResult>(result) else {
+            return self.handshake_failed(HandshakeFailure::Unreadable);
+        };
+        let version = answer.protocol_version.clone();
+        if version.era() != Some(Era::Legacy) || !self.terms.versions.contains(&version) {
+            let ours = self.terms.versions.clone();
+            return Next::Failed(NegotiationError::UnsupportedAnswer { ours, answered: version });
+        }
+        let server = ServerAnswer::Initialized(Box::new(answer));
+        Next::Settled(Box::new(Verdict { version, server, may_be_kept: !silence }))
+    }
+
+    /// An error answered `initialize`.
+    pub(super) fn initialize_error(&mut self, error: &ErrorObject) -> Next {
+        let modern = error.unsupported_version_data().and_then(|data| {
+            self.terms.mutual(Era::Modern, &data.supported).cloned()
+        });
+        match modern {
+            Some(version) if !self.reprobed && self.terms.mode != Mode::Legacy => {
+                self.reprobed = true;
+                Next::Probe(version)
+            }
+            _ => self.handshake_failed(HandshakeFailure::Refused(error.clone())),
+        }
+    }
+
+    pub(super) fn handshake_failed(&self, handshake: HandshakeFailure) -> Next {
+        Next::Failed(NegotiationError::Handshake { probe: self.probe_error.clone(), handshake })
+    }
+
+    /// The server is a legacy one.
+    pub(super) fn legacy(&self) -> Next {
+        match self.terms.preferred(Era::Legacy) {
+            Some(version) => self.legacy_with(version.clone()),
+            None => Next::Failed(NegotiationError::NotModern),
+        }
+    }
+
+    fn legacy_after(&mut self, error: &ErrorObject) -> Next {
+        self.probe_error = Some(error.clone());
+        self.legacy()
+    }
+
+    fn legacy_with(&self, version: ProtocolVersion) -> Next {
+        if self.terms.mode == Mode::Modern || self.reprobed {
+            return Next::Failed(NegotiationError::NotModern);
+        }
+        Next::Initialize(version)
+    }
+
+    fn unsupported(&mut self, error: &ErrorObject, theirs: Vec<ProtocolVersion>) -> Next {
+        if let Some(version) = self.terms.mutual(Era::Modern, &theirs) {
+            if self.corrected || self.probed.as_ref() == Some(version) {
+                return Next::Failed(NegotiationError::Refused(error.clone()));
+            }
+            self.corrected = true;
+            return Next::Probe(version.clone());
+        }
+        if self.corrected {
+            return Next::Failed(NegotiationError::Refused(error.clone()));
+        }
+        match self.terms.mutual(Era::Legacy, &theirs) {
+            Some(version) => self.legacy_with(version.clone()),
+            None => self.nothing_in_common(theirs),
+        }
+    }
+
+    fn nothing_in_common(&self, theirs: Vec<ProtocolVersion>) -> Next {
+        let ours = self.terms.versions.clone();
+        Next::Failed(NegotiationError::NothingInCommon { ours, theirs })
+    }
+}
