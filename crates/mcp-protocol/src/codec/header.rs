@@ -41,10 +41,9 @@ const CLOSE: &str = "?=";
 /// ```
 #[must_use]
 pub fn encode(value: &str) -> Cow<'_, str> {
-    let is_plain = value.bytes().all(is_header_byte)
-        && !value.starts_with([' ', '\t'])
-        && !value.ends_with([' ', '\t'])
-        && !(value.starts_with(OPEN) && value.ends_with(CLOSE));
+    let looks_encoded = value.starts_with(OPEN) && value.ends_with(CLOSE);
+    let is_padded = value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']);
+    let is_plain = value.bytes().all(is_header_byte) && !is_padded && !looks_encoded;
     if is_plain { value.into() } else { format!("{OPEN}{}{CLOSE}", STANDARD.encode(value)).into() }
 }
 

@@ -134,9 +134,10 @@ impl HttpServer {
             (HttpMethod::Get | HttpMethod::Delete, _) => self.legacy(http),
             (HttpMethod::Post, None) => bad(ErrorObject::new(ErrorCode::ParseError, "no body")),
             (HttpMethod::Post, Some(Incoming::Batch(batch))) => {
-                let claims = batch.messages().flatten().any(
-                    |message| matches!(&message, Message::Request(request) if !matches!(claim(request), Ok(None))),
-                );
+                let claims = batch.messages().flatten().any(|message| match &message {
+                    Message::Request(request) => !matches!(claim(&request.params), Ok(None)),
+                    Message::Notification(_) | Message::Response(_) => false,
+                });
                 match self.legacy(http) {
                     HttpVerdict::Legacy(dialect) if !claims && dialect.version().has_batches() => {
                         HttpVerdict::Legacy(dialect)
@@ -145,10 +146,12 @@ impl HttpServer {
                 }
             }
             (HttpMethod::Post, Some(Incoming::Message(Message::Request(request)))) => self.request(http, request),
-            (HttpMethod::Post, Some(Incoming::Message(Message::Notification(_)))) => match self.header(http) {
-                Ok(Some(version)) if version.era() == Some(Era::Modern) => HttpVerdict::ModernNotification,
-                _ => self.legacy(http),
-            },
+            (HttpMethod::Post, Some(Incoming::Message(Message::Notification(notification)))) => {
+                let named = self.header(http).ok().flatten();
+                let is_modern = named.is_some_and(|version| version.era() == Some(Era::Modern))
+                    || !matches!(claim(&notification.params), Ok(None));
+                if is_modern { HttpVerdict::ModernNotification } else { self.legacy(http) }
+            }
             (HttpMethod::Post, Some(Incoming::Message(Message::Response(_)))) if !self.is_dual() => {
                 bad(ErrorObject::new(ErrorCode::InvalidRequest, "this server asked nothing"))
             }
@@ -163,7 +166,7 @@ impl HttpServer {
     }
 
     fn request(&self, http: &HttpRequest<'_>, request: &Request<'_>) -> HttpVerdict {
-        let claim = match claim(request) {
+        let claim = match claim(&request.params) {
             Ok(claim) => claim,
             Err(error) => return bad(ErrorObject::new(ErrorCode::InvalidParams, error.to_string())),
         };

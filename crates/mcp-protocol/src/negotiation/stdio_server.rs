@@ -2,7 +2,7 @@
 
 use crate::dialect::{Dialect, Direction};
 use crate::errors::{BodyError, DecodeError, ErrorCode, ErrorObject};
-use crate::messages::{Batch, InitializeParams, Message, Method, Notification, Request};
+use crate::messages::{Batch, Body, InitializeParams, Message, Method, Notification, Request};
 use crate::meta::{self, Meta};
 use crate::version::{Era, ProtocolVersion, negotiate};
 
@@ -148,7 +148,7 @@ pub(super) fn modern(
     request: &Request<'_>,
 ) -> Result<Option<(Dialect, Meta)>, ErrorObject> {
     let invalid = |error: BodyError| ErrorObject::new(ErrorCode::InvalidParams, error.to_string());
-    let Some(claim) = claim(request).map_err(invalid)? else { return Ok(None) };
+    let Some(claim) = claim(&request.params).map_err(invalid)? else { return Ok(None) };
     let dialect = claim.dialect().filter(|dialect| dialect.era() == Era::Modern && versions.contains(&claim));
     let Some(dialect) = dialect else {
         return Err(ErrorObject::unsupported_version(&claim, versions));
@@ -164,9 +164,9 @@ pub(super) fn modern(
     }
 }
 
-/// The version that a request claims. It is read before the rest of the envelope, which may be broken.
-pub(super) fn claim(request: &Request<'_>) -> Result<Option<ProtocolVersion>, BodyError> {
-    let Some(meta) = request.params.member("_meta")? else { return Ok(None) };
+/// The version that a request or notification claims. It is read before the rest of the envelope, which may be broken.
+pub(super) fn claim(params: &Body<'_>) -> Result<Option<ProtocolVersion>, BodyError> {
+    let Some(meta) = params.member("_meta")? else { return Ok(None) };
     let mut claims = crate::json::scan::members(meta).filter(|(key, _)| key == meta::PROTOCOL_VERSION);
     match (claims.next(), claims.next()) {
         (None, _) => Ok(None),

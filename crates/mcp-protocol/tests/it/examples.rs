@@ -271,7 +271,7 @@ fn required_members(root: &Value, schema: &Value, value: &Value, path: String, f
     }
     for any in ["anyOf", "allOf"] {
         for branch in schema[any].as_array().into_iter().flatten() {
-            if any == "allOf" || is_valid(root, branch, value) {
+            if any == "allOf" || support::fits(root, branch, value) {
                 required_members(root, branch, value, path.clone(), found);
                 if any == "anyOf" {
                     break;
@@ -302,14 +302,6 @@ fn required_members(root: &Value, schema: &Value, value: &Value, path: String, f
         }
         _ => {}
     }
-}
-
-fn is_valid(root: &Value, schema: &Value, value: &Value) -> bool {
-    let mut whole = root.clone();
-    for (key, part) in schema.as_object().unwrap() {
-        whole[key] = part.clone();
-    }
-    jsonschema::validator_for(&whole).unwrap().is_valid(value)
 }
 
 /// The types that keep members they do not know, by the folder of their examples.

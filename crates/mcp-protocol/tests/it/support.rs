@@ -36,3 +36,12 @@ pub(crate) fn validator(schema: &Value, definitions: &str, name: &str) -> jsonsc
     root["$ref"] = Value::String(format!("#/{definitions}/{name}"));
     jsonschema::validator_for(&root).unwrap()
 }
+
+/// True if a part of a schema accepts the value.
+pub(crate) fn fits(root: &Value, schema: &Value, value: &Value) -> bool {
+    let mut whole = root.clone();
+    for (key, part) in schema.as_object().unwrap() {
+        whole[key] = part.clone();
+    }
+    jsonschema::validator_for(&whole).unwrap().is_valid(value)
+}

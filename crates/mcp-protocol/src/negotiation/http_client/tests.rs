@@ -1,1 +1,296 @@
+use super::*;
+use crate::limits::Limits;
+use crate::messages::{Incoming, parse};
+use crate::version::{Era, LATEST, LATEST_LEGACY};
 
+const DISCOVERED: &str = r#""result":{"supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{}}"#;
+const INITIALIZED: &str = r#""result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}"#;
+const MISSING: &str = r#""error":{"code":-32021,"message":"","data":{"requiredCapabilities":{"roots":{}}}}"#;
+
+fn error(code: i64) -> String {
+    format!(r#""error":{{"code":{code},"message":"no"}}"#)
+}
+
+fn unsupported(versions: &str) -> String {
+    format!(r#""error":{{"code":-32022,"message":"","data":{{"supported":[{versions}],"requested":"x"}}}}"#)
+}
+
+fn probe() -> HttpAction {
+    HttpAction::Probe { version: LATEST }
+}
+
+fn initialize() -> HttpAction {
+    HttpAction::Initialize { version: LATEST_LEGACY }
+}
+
+struct Script(HttpClient);
+
+fn script() -> Script {
+    let mut script = Script(HttpClient::new(Terms::default()));
+    script.expect(probe());
+    script
+}
+
+/// A negotiation that came to `initialize`.
+fn handshaking() -> Script {
+    let mut script = script();
+    script.status(405).expect(initialize());
+    script
+}
+
+/// A negotiation that came to GET.
+fn streaming() -> Script {
+    let mut script = handshaking();
+    script.status(404).expect(HttpAction::OpenStream);
+    script
+}
+
+impl Script {
+    fn status(&mut self, status: u16) -> &mut Self {
+        self.0.handle_answer(&HttpAnswer::new(status));
+        self
+    }
+
+    fn body(&mut self, status: u16, outcome: &str) -> &mut Self {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,{outcome}}}"#);
+        let Ok(Incoming::Message(message)) = parse(&text, &Limits::default()) else { panic!("{text}") };
+        self.0.handle_answer(&HttpAnswer::new(status).message(message));
+        self
+    }
+
+    #[track_caller]
+    fn expect(&mut self, action: HttpAction) -> &mut Self {
+        assert_eq!(self.0.poll_action(), Some(action));
+        assert_eq!(self.0.poll_action(), None);
+        self
+    }
+
+    #[track_caller]
+    fn expect_settled(&mut self, era: Era) -> Verdict {
+        let Some(HttpAction::Settled(verdict)) = self.0.poll_action() else { panic!("not settled") };
+        assert_eq!(verdict.era(), era);
+        *verdict
+    }
+
+    #[track_caller]
+    fn expect_failure(&mut self) -> NegotiationError {
+        match self.0.poll_action() {
+            Some(HttpAction::Failed(error)) => error,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn expect_obstacle(&mut self, obstacle: Obstacle) {
+        assert_eq!(self.expect_failure(), NegotiationError::Http(obstacle));
+    }
+}
+
+#[test]
+fn row_01_a_discover_result_settles_it() {
+    assert_eq!(script().body(200, DISCOVERED).expect_settled(Era::Modern).version, LATEST);
+}
+
+#[test]
+fn row_02_an_error_under_200_counts_only_if_it_is_a_modern_one() {
+    script().body(200, &unsupported(r#""2025-03-26""#)).expect(HttpAction::Initialize {
+        version: ProtocolVersion::V2025_03_26,
+    });
+    assert!(matches!(script().body(200, &error(-32020)).expect_failure(), NegotiationError::Refused(_)));
+    for code in [-32601, -32602, -32600, -32000] {
+        script().body(200, &error(code)).expect(initialize());
+    }
+}
+
+#[test]
+fn row_03_success_with_anything_else_is_not_modern() {
+    for status in [200, 202, 204] {
+        script().status(status).expect(initialize());
+    }
+    script().body(200, r#""result":{}"#).expect(initialize());
+}
+
+#[test]
+fn row_04_an_unsupported_version_is_modern_unless_only_legacy_ones_are_mutual() {
+    assert!(matches!(script().body(400, &unsupported(r#""2026-07-28""#)).expect_failure(), NegotiationError::Refused(_)));
+    script().body(400, &unsupported(r#""2025-11-25""#)).expect(initialize());
+    assert!(matches!(
+        script().body(400, &unsupported(r#""2099-01-01""#)).expect_failure(),
+        NegotiationError::NothingInCommon { .. }
+    ));
+}
+
+#[test]
+fn row_05_a_missing_capability_is_declared_once_or_fails() {
+    let mut with = script();
+    with.body(400, MISSING);
+    assert!(matches!(with.0.poll_action(), Some(HttpAction::Declare(_))));
+    with.0.handle_declared(true);
+    with.expect(probe());
+    assert!(matches!(with.body(400, MISSING).expect_failure(), NegotiationError::Refused(_)));
+    let mut without = script();
+    without.body(400, MISSING);
+    let _ = without.0.poll_action();
+    without.0.handle_declared(false);
+    assert!(matches!(without.expect_failure(), NegotiationError::Refused(_)));
+}
+
+#[test]
+fn row_06_a_header_mismatch_fails_with_it() {
+    assert!(matches!(script().body(400, &error(-32020)).expect_failure(), NegotiationError::Refused(_)));
+}
+
+#[test]
+fn row_07_any_other_400_leads_to_initialize() {
+    for code in [-32600, -32602, -32700, -32000] {
+        script().body(400, &error(code)).expect(initialize());
+    }
+    script().status(400).expect(initialize());
+}
+
+#[test]
+fn row_08_a_modern_404_for_discover_leads_to_initialize() {
+    script().body(404, &error(-32601)).expect(initialize());
+}
+
+#[test]
+fn row_09_other_404_and_405_lead_to_initialize() {
+    script().body(404, &error(-32001)).expect(initialize());
+    script().status(404).expect(initialize());
+    script().status(405).expect(initialize());
+}
+
+#[test]
+fn row_10_401_asks_for_a_login_and_never_for_initialize() {
+    let mut script = script();
+    for _ in 0..2 {
+        script.status(401).expect(HttpAction::LogIn { status: 401 });
+        script.0.handle_login(true);
+        script.expect(probe());
+    }
+    script.status(401).expect_obstacle(Obstacle::Login);
+    let mut refused = self::script();
+    refused.status(401).expect(HttpAction::LogIn { status: 401 });
+    refused.0.handle_login(false);
+    refused.expect_obstacle(Obstacle::Login);
+}
+
+#[test]
+fn row_11_403_is_a_step_up_or_reported() {
+    let mut script = script();
+    script.0.handle_answer(&HttpAnswer::new(403).scope_challenge());
+    script.expect(HttpAction::LogIn { status: 403 });
+    self::script().status(403).expect_obstacle(Obstacle::Forbidden);
+}
+
+#[test]
+fn row_12_other_4xx_lead_to_initialize() {
+    for status in [406, 415, 410, 422, 418] {
+        script().status(status).expect(initialize());
+    }
+}
+
+#[test]
+fn row_13_busy_is_waited_for_once_and_then_reported() {
+    for status in [408, 425, 429] {
+        let mut script = script();
+        let after = Duration::from_secs(3);
+        script.0.handle_answer(&HttpAnswer::new(status).retry_after(after));
+        script.expect(HttpAction::Wait { retry_after: Some(after) });
+        script.0.handle_waited();
+        script.expect(probe()).status(status).expect_obstacle(Obstacle::Busy { status });
+    }
+}
+
+#[test]
+fn row_14_a_gateway_in_trouble_is_asked_once_more_and_other_5xx_are_not() {
+    for status in [502, 503, 504] {
+        let mut script = script();
+        script.status(status).expect(HttpAction::Wait { retry_after: None });
+        script.0.handle_waited();
+        script.expect(probe()).body(200, DISCOVERED).expect_settled(Era::Modern);
+    }
+    script().status(500).expect_obstacle(Obstacle::Busy { status: 500 });
+}
+
+#[test]
+fn row_15_a_redirect_that_was_not_followed_is_reported() {
+    for status in [301, 302, 303, 307, 308] {
+        script().status(status).expect_obstacle(Obstacle::Redirect { status });
+    }
+}
+
+#[test]
+fn row_16_no_answer_is_an_outage_and_no_evidence() {
+    let mut script = script();
+    script.0.handle_network_failure();
+    script.expect_obstacle(Obstacle::Network);
+}
+
+#[test]
+fn row_17_an_initialize_result_settles_it() {
+    let verdict = handshaking().body(200, INITIALIZED).expect_settled(Era::Legacy);
+    assert_eq!(verdict.version, ProtocolVersion::V2025_06_18);
+}
+
+#[test]
+fn row_18_an_error_to_initialize_is_reported_unless_it_names_a_modern_version() {
+    for status in [200, 400] {
+        let mut script = handshaking();
+        script.body(status, &unsupported(r#""2026-07-28""#)).expect(probe());
+        // Once.
+        script.status(405);
+        assert_eq!(script.expect_failure(), NegotiationError::NotModern);
+    }
+    assert!(matches!(handshaking().body(200, &error(-32603)).expect_failure(), NegotiationError::Handshake { .. }));
+}
+
+#[test]
+fn row_19_a_refused_initialize_may_mean_http_sse() {
+    for status in [400, 404, 405, 406, 410, 415, 422] {
+        handshaking().status(status).expect(HttpAction::OpenStream);
+        handshaking().body(status, &error(-32000)).expect(HttpAction::OpenStream);
+    }
+}
+
+#[test]
+fn row_20_obstacles_in_the_handshake_are_as_before_it() {
+    handshaking().status(401).expect(HttpAction::LogIn { status: 401 });
+    handshaking().status(403).expect_obstacle(Obstacle::Forbidden);
+    handshaking().status(429).expect(HttpAction::Wait { retry_after: None });
+    handshaking().status(500).expect_obstacle(Obstacle::Busy { status: 500 });
+    let mut script = handshaking();
+    script.0.handle_network_failure();
+    script.expect_obstacle(Obstacle::Network);
+}
+
+#[test]
+fn row_21_an_endpoint_event_is_http_sse() {
+    let mut script = streaming();
+    script.0.handle_answer(&HttpAnswer::new(200).first_event("endpoint"));
+    script.expect(initialize());
+    script.body(200, INITIALIZED).expect_settled(Era::Legacy);
+}
+
+#[test]
+fn row_22_another_first_event_or_none_fails() {
+    for answer in [HttpAnswer::new(200).first_event("message"), HttpAnswer::new(200)] {
+        let mut script = streaming();
+        script.0.handle_answer(&answer);
+        assert!(matches!(script.expect_failure(), NegotiationError::NoEndpoint { get: 0, .. }));
+    }
+}
+
+#[test]
+fn row_23_401_for_the_stream_asks_for_a_login() {
+    let mut script = streaming();
+    script.status(401).expect(HttpAction::LogIn { status: 401 });
+    script.0.handle_login(true);
+    script.expect(HttpAction::OpenStream);
+}
+
+#[test]
+fn row_24_anything_else_fails_with_the_three_statuses() {
+    let failure = streaming().status(418).expect_failure();
+    assert_eq!(failure, NegotiationError::NoEndpoint { probe: 405, initialize: 404, get: 418 });
+}

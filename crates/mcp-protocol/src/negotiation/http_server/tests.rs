@@ -1,1 +1,190 @@
+use super::*;
+use crate::limits::Limits;
+use crate::messages::parse;
+use crate::version::SUPPORTED;
 
+const MODERN_ONLY: &[ProtocolVersion] = &[ProtocolVersion::V2026_07_28];
+const MODERN: &[&[u8]] = &[b"2026-07-28"];
+const CALL: &[&[u8]] = &[b"tools/call"];
+const LIST: &[&[u8]] = &[b"tools/list"];
+
+fn meta(version: &str) -> String {
+    format!(
+        r#""_meta":{{"io.modelcontextprotocol/protocolVersion":"{version}","io.modelcontextprotocol/clientCapabilities":{{}}}}"#
+    )
+}
+
+fn request(method: &str, params: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{{params}}}}}"#)
+}
+
+fn initialize_request() -> String {
+    request("initialize", r#""protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}"#)
+}
+
+fn post<'a>() -> HttpRequest<'a> {
+    HttpRequest::new(HttpMethod::Post)
+}
+
+fn classify_by(versions: &[ProtocolVersion], http: &HttpRequest<'_>, text: &str) -> HttpVerdict {
+    let server = HttpServer::new(versions);
+    match parse(text, &Limits::default()) {
+        Ok(incoming) => server.classify(http, Some(&incoming)),
+        Err(error) => HttpVerdict::Refuse(server.classify_unreadable(&error)),
+    }
+}
+
+fn classify(http: &HttpRequest<'_>, text: &str) -> HttpVerdict {
+    classify_by(SUPPORTED, http, text)
+}
+
+/// Status and code of a refusal.
+#[track_caller]
+fn refused(verdict: HttpVerdict) -> (u16, i64) {
+    match verdict {
+        HttpVerdict::Refuse(refusal) => (refusal.status, refusal.error.map_or(0, |error| error.code.into())),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn row_01_get_and_delete_are_legacy() {
+    for method in [HttpMethod::Get, HttpMethod::Delete] {
+        let http = HttpRequest::new(method).session(Dialect::V2025_06_18);
+        let verdict = HttpServer::new(SUPPORTED).classify(&http, None);
+        assert_eq!(verdict, HttpVerdict::Legacy(Dialect::V2025_06_18));
+        assert_eq!(refused(HttpServer::new(MODERN_ONLY).classify(&http, None)), (405, 0));
+    }
+}
+
+#[test]
+fn row_02_a_claim_of_a_modern_version_is_modern() {
+    let http = post().versions(MODERN).methods(LIST);
+    let verdict = classify(&http, &request("tools/list", &meta("2026-07-28")));
+    assert!(matches!(verdict, HttpVerdict::Modern(Dialect::V2026_07_28, _)));
+}
+
+#[test]
+fn row_03_a_claim_of_another_version_is_refused() {
+    for version in ["2025-11-25", "2099-01-01"] {
+        let header: &[&[u8]] = &[version.as_bytes()];
+        let http = post().versions(header).methods(LIST);
+        assert_eq!(refused(classify(&http, &request("tools/list", &meta(version)))), (400, -32022));
+    }
+}
+
+#[test]
+fn row_04_initialize_without_claim_is_the_handshake() {
+    let verdict = classify(&post(), &initialize_request());
+    assert!(matches!(verdict, HttpVerdict::Initialize(Dialect::V2025_06_18, _)));
+    let HttpVerdict::Refuse(refusal) = classify_by(MODERN_ONLY, &post(), &initialize_request()) else { panic!() };
+    let data = refusal.error.unwrap().unsupported_version_data().unwrap();
+    assert_eq!((refusal.status, data.requested.as_str()), (400, "2025-06-18"));
+}
+
+#[test]
+fn row_05_initialize_with_a_modern_claim_does_not_exist() {
+    let http = post().versions(MODERN).methods(&[b"initialize"]);
+    assert_eq!(refused(classify(&http, &request("initialize", &meta("2026-07-28")))), (404, -32601));
+}
+
+#[test]
+fn row_06_a_modern_header_without_claim_is_a_broken_modern_request() {
+    let http = post().versions(MODERN).methods(LIST);
+    let HttpVerdict::Refuse(refusal) = classify(&http, &request("tools/list", "")) else { panic!() };
+    let error = refusal.error.unwrap();
+    assert_eq!((refusal.status, i64::from(error.code)), (400, -32602));
+    assert!(error.message.contains("io.modelcontextprotocol/protocolVersion"));
+}
+
+#[test]
+fn row_07_a_legacy_header_without_claim_is_legacy() {
+    let http = post().versions(&[b"2025-06-18"]);
+    assert_eq!(classify(&http, &request("tools/list", "")), HttpVerdict::Legacy(Dialect::V2025_06_18));
+    // The session knows better.
+    let http = http.session(Dialect::V2025_11_25);
+    assert_eq!(classify(&http, &request("tools/list", "")), HttpVerdict::Legacy(Dialect::V2025_11_25));
+}
+
+#[test]
+fn row_08_no_claim_and_no_header_is_the_session_or_2025_03_26() {
+    assert_eq!(classify(&post(), &request("tools/list", "")), HttpVerdict::Legacy(Dialect::V2025_03_26));
+    let http = post().session(Dialect::V2025_06_18);
+    assert_eq!(classify(&http, &request("tools/list", "")), HttpVerdict::Legacy(Dialect::V2025_06_18));
+    assert_eq!(refused(classify_by(MODERN_ONLY, &post(), &request("tools/list", ""))), (400, -32020));
+}
+
+#[test]
+fn row_09_an_unknown_version_in_the_header_is_refused() {
+    let http = post().versions(&[b"2099-01-01"]);
+    assert_eq!(refused(classify(&http, &request("tools/list", ""))), (400, -32022));
+}
+
+#[test]
+fn row_10_a_modern_notification_is_accepted_without_further_headers() {
+    let text = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+    assert_eq!(classify(&post().versions(MODERN), text), HttpVerdict::ModernNotification);
+    let claimed = format!(r#"{{"jsonrpc":"2.0","method":"notifications/x","params":{{{}}}}}"#, meta("2026-07-28"));
+    assert_eq!(classify(&post(), &claimed), HttpVerdict::ModernNotification);
+}
+
+#[test]
+fn row_11_another_notification_is_legacy() {
+    let text = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    let http = post().versions(&[b"2025-06-18"]).session(Dialect::V2025_06_18);
+    assert_eq!(classify(&http, text), HttpVerdict::Legacy(Dialect::V2025_06_18));
+}
+
+#[test]
+fn row_12_a_response_is_legacy_or_nonsense() {
+    let text = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+    let http = post().session(Dialect::V2025_06_18);
+    assert_eq!(classify(&http, text), HttpVerdict::Legacy(Dialect::V2025_06_18));
+    assert_eq!(refused(classify_by(MODERN_ONLY, &post(), text)), (400, -32600));
+}
+
+#[test]
+fn row_13_an_array_needs_2025_03_26_and_no_claim() {
+    let plain = format!("[{}]", request("tools/list", ""));
+    assert_eq!(classify(&post(), &plain), HttpVerdict::Legacy(Dialect::V2025_03_26));
+    assert_eq!(refused(classify(&post().versions(&[b"2025-06-18"]), &plain)), (400, -32600));
+    let claimed = format!("[{}]", request("tools/list", &meta("2026-07-28")));
+    assert_eq!(refused(classify(&post(), &claimed)), (400, -32600));
+}
+
+#[test]
+fn row_14_a_body_that_cannot_be_read_is_400() {
+    assert_eq!(refused(classify(&post(), "{")), (400, -32700));
+}
+
+#[test]
+fn row_15_a_session_on_a_modern_request_is_ignored() {
+    let http = post().versions(MODERN).methods(LIST).session(Dialect::V2025_06_18);
+    let verdict = classify(&http, &request("tools/list", &meta("2026-07-28")));
+    assert!(matches!(verdict, HttpVerdict::Modern(Dialect::V2026_07_28, _)));
+}
+
+#[test]
+fn x_19_the_checks_of_a_modern_request_come_in_order() {
+    let params = format!(r#""name":"t",{}"#, meta("2026-07-28"));
+    let call = request("tools/call", &params);
+    // 4: header against claim, before the version is even known.
+    assert_eq!(refused(classify(&post().versions(&[b"2099-01-01"]), &call)), (400, -32020));
+    assert_eq!(refused(classify(&post(), &call)), (400, -32020));
+    assert_eq!(refused(classify(&post().versions(&[b"2026-07-28", b"2026-07-28"]), &call)), (400, -32020));
+    // 6: the rest of the envelope, before the other headers.
+    let bare = r#""name":"t","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
+    assert_eq!(refused(classify(&post().versions(MODERN), &request("tools/call", bare))), (400, -32602));
+    // 7: `Mcp-Method`, then `Mcp-Name`, before the method is looked up.
+    assert_eq!(refused(classify(&post().versions(MODERN), &call)), (400, -32020));
+    assert_eq!(refused(classify(&post().versions(MODERN).methods(LIST), &call)), (400, -32020));
+    assert_eq!(refused(classify(&post().versions(MODERN).methods(CALL), &call)), (400, -32020));
+    let named = |names| classify(&post().versions(MODERN).methods(CALL).names(names), &call);
+    assert_eq!(refused(named(&[b"other"])), (400, -32020));
+    assert_eq!(refused(named(&[b"T"])), (400, -32020));
+    assert!(matches!(named(&[b" t "]), HttpVerdict::Modern(..)));
+    assert!(matches!(named(&[b"=?base64?dA==?="]), HttpVerdict::Modern(..)));
+    // 8: the method.
+    let http = post().versions(MODERN).methods(&[b"ping"]);
+    assert_eq!(refused(classify(&http, &request("ping", &meta("2026-07-28")))), (404, -32601));
+}

@@ -1,1 +1,394 @@
+use std::time::Duration;
 
+use super::*;
+use crate::messages::{Incoming, parse};
+use crate::negotiation::Mode;
+use crate::version::{Era, LATEST, LATEST_LEGACY};
+
+const DISCOVERED: &str = r#""result":{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{},"ttlMs":0,"cacheScope":"private"}"#;
+
+/// A negotiation under test, with the actions it took.
+struct Script {
+    negotiation: StdioClient,
+    now: Instant,
+}
+
+fn script(terms: Terms) -> Script {
+    let now = Instant::now();
+    Script { negotiation: StdioClient::new(terms, Limits::default(), now), now }
+}
+
+/// A negotiation whose probe was sent.
+fn probed() -> Script {
+    let mut script = script(Terms::default());
+    script.expect_probe("probe-1", LATEST);
+    script
+}
+
+fn discovered(versions: &str) -> String {
+    DISCOVERED.replace(r#""2026-07-28","2025-11-25""#, versions)
+}
+
+fn unsupported(versions: &str) -> String {
+    format!(r#""error":{{"code":-32022,"message":"","data":{{"supported":[{versions}],"requested":"2026-07-28"}}}}"#)
+}
+
+fn error(code: i64) -> String {
+    format!(r#""error":{{"code":{code},"message":"no"}}"#)
+}
+
+fn initialized(version: &str) -> String {
+    format!(
+        r#""result":{{"protocolVersion":"{version}","capabilities":{{}},"serverInfo":{{"name":"s","version":"1"}}}}"#
+    )
+}
+
+impl Script {
+    fn line(&mut self, text: &str) -> Handling {
+        match parse(text, &Limits::default()).unwrap() {
+            Incoming::Message(message) => self.negotiation.handle_message(&message, self.now),
+            Incoming::Batch(batch) => self.negotiation.handle_batch(&batch, self.now),
+        }
+    }
+
+    /// A response to the request with this id.
+    #[track_caller]
+    fn answer(&mut self, id: &str, outcome: &str) -> &mut Self {
+        let handling = self.line(&format!(r#"{{"jsonrpc":"2.0","id":"{id}",{outcome}}}"#));
+        assert_eq!(handling, Handling::Used);
+        self
+    }
+
+    fn wait(&mut self, seconds: u64) -> &mut Self {
+        self.now += Duration::from_secs(seconds);
+        self.negotiation.handle_timeout(self.now);
+        self
+    }
+
+    #[track_caller]
+    fn expect(&mut self, action: Option<StdioAction>) -> &mut Self {
+        assert_eq!(self.negotiation.poll_action(), action);
+        self
+    }
+
+    #[track_caller]
+    fn expect_probe(&mut self, id: &str, version: ProtocolVersion) -> &mut Self {
+        self.expect(Some(StdioAction::Probe { id: id.into(), version })).expect(None)
+    }
+
+    #[track_caller]
+    fn expect_initialize(&mut self, version: ProtocolVersion) -> &mut Self {
+        self.expect(Some(StdioAction::Initialize { id: "initialize-1".into(), version })).expect(None)
+    }
+
+    #[track_caller]
+    fn expect_modern(&mut self) -> Verdict {
+        let Some(StdioAction::Settled(verdict)) = self.negotiation.poll_action() else { panic!("not settled") };
+        assert_eq!(verdict.era(), Era::Modern);
+        assert!(verdict.may_be_kept);
+        self.expect_quiet();
+        *verdict
+    }
+
+    #[track_caller]
+    fn expect_legacy(&mut self) -> Verdict {
+        self.expect(Some(StdioAction::Initialized));
+        let Some(StdioAction::Settled(verdict)) = self.negotiation.poll_action() else { panic!("not settled") };
+        assert_eq!(verdict.era(), Era::Legacy);
+        self.expect_quiet();
+        *verdict
+    }
+
+    #[track_caller]
+    fn expect_failure(&mut self) -> NegotiationError {
+        let Some(StdioAction::Failed(error)) = self.negotiation.poll_action() else { panic!("no failure") };
+        self.expect_quiet();
+        error
+    }
+
+    #[track_caller]
+    fn expect_quiet(&mut self) {
+        self.expect(None);
+        assert_eq!(self.negotiation.poll_timeout(), None);
+    }
+}
+
+#[test]
+fn row_01_a_mutual_modern_version_settles_it() {
+    assert_eq!(probed().answer("probe-1", DISCOVERED).expect_modern().version, LATEST);
+    // What a reader must put up with: no result type, no caching fields.
+    let short = r#""result":{"supportedVersions":["2026-07-28"],"capabilities":{}}"#;
+    probed().answer("probe-1", short).expect_modern();
+}
+
+#[test]
+fn row_02_only_legacy_versions_in_common_lead_to_initialize_with_the_newest() {
+    let versions = discovered(r#""2099-01-01","2024-11-05","2025-06-18""#);
+    probed().answer("probe-1", &versions).expect_initialize(ProtocolVersion::V2025_06_18);
+}
+
+#[test]
+fn row_03_nothing_in_common_fails_and_names_both_lists() {
+    let failure = probed().answer("probe-1", &discovered(r#""2099-01-01""#)).expect_failure();
+    let message = failure.to_string();
+    assert!(message.contains("2099-01-01") && message.contains("2026-07-28"), "{message}");
+}
+
+#[test]
+fn row_04_a_result_that_is_no_discover_result_is_no_modern_evidence() {
+    for result in [r#""result":{}"#, r#""result":{"supportedVersions":"all"}"#, r#""result":{"supportedVersions":[1]}"#] {
+        probed().answer("probe-1", result).expect_initialize(LATEST_LEGACY);
+    }
+}
+
+/// Two modern versions, of which this crate knows one; the other stands in for a newer one.
+fn terms_with_two_modern_versions() -> Terms {
+    Terms::default()
+}
+
+#[test]
+fn row_05_another_mutual_modern_version_is_probed_once() {
+    let mut script = script(terms_with_two_modern_versions());
+    script.expect_probe("probe-1", LATEST);
+    // The machine believes it asked in another modern version than the one it is now told of.
+    script.negotiation.judge.probed = Some("2027-01-01".into());
+    script.answer("probe-1", &unsupported(r#""2026-07-28""#)).expect_probe("probe-2", LATEST);
+    script.answer("probe-2", DISCOVERED).expect_modern();
+}
+
+#[test]
+fn row_06_a_second_refusal_or_the_very_version_just_sent_fails() {
+    let failure = probed().answer("probe-1", &unsupported(r#""2026-07-28""#)).expect_failure();
+    assert!(matches!(failure, NegotiationError::Refused(_)));
+    let mut script = probed();
+    script.negotiation.judge.probed = Some("2027-01-01".into());
+    script.answer("probe-1", &unsupported(r#""2026-07-28""#)).expect_probe("probe-2", LATEST);
+    let failure = script.answer("probe-2", &unsupported(r#""2025-11-25""#)).expect_failure();
+    assert!(matches!(failure, NegotiationError::Refused(_)));
+}
+
+#[test]
+fn row_07_a_refusal_with_only_legacy_versions_in_common_leads_to_initialize() {
+    let refusal = unsupported(r#""2025-03-26","2024-11-05""#);
+    probed().answer("probe-1", &refusal).expect_initialize(ProtocolVersion::V2025_03_26);
+}
+
+#[test]
+fn row_08_a_refusal_with_nothing_in_common_fails() {
+    let failure = probed().answer("probe-1", &unsupported(r#""2099-01-01""#)).expect_failure();
+    assert!(matches!(failure, NegotiationError::NothingInCommon { .. }));
+}
+
+#[test]
+fn row_09_a_refusal_without_usable_data_is_as_any_other_error() {
+    for refusal in [error(-32022), r#""error":{"code":-32022,"message":"","data":{"supported":"x"}}"#.into()] {
+        probed().answer("probe-1", &refusal).expect_initialize(LATEST_LEGACY);
+    }
+}
+
+#[test]
+fn row_10_a_missing_capability_is_declared_once_or_fails() {
+    let missing = r#""error":{"code":-32021,"message":"","data":{"requiredCapabilities":{"sampling":{}}}}"#;
+    let mut script = probed();
+    script.answer("probe-1", missing);
+    assert!(matches!(script.negotiation.poll_action(), Some(StdioAction::Declare(required)) if required.sampling.is_some()));
+    script.negotiation.handle_declared(true, script.now);
+    script.expect_probe("probe-2", LATEST);
+    assert!(matches!(script.answer("probe-2", missing).expect_failure(), NegotiationError::Refused(_)));
+
+    let mut script = probed();
+    script.answer("probe-1", missing);
+    assert!(script.negotiation.poll_action().is_some());
+    script.negotiation.handle_declared(false, script.now);
+    assert!(matches!(script.expect_failure(), NegotiationError::Refused(_)));
+}
+
+#[test]
+fn row_11_a_header_mismatch_is_modern_but_broken() {
+    let failure = probed().answer("probe-1", &error(-32020)).expect_failure();
+    assert!(matches!(failure, NegotiationError::Refused(_)));
+}
+
+#[test]
+fn row_12_the_usual_answers_of_legacy_servers_lead_to_initialize() {
+    for code in [-32601, -32602] {
+        probed().answer("probe-1", &error(code)).expect_initialize(LATEST_LEGACY);
+    }
+}
+
+#[test]
+fn row_13_any_other_error_leads_to_initialize() {
+    for code in [-32600, -32603, -32700, -32000, -32001, -32019, -32042, -1, 0, 1, 404] {
+        probed().answer("probe-1", &error(code)).expect_initialize(LATEST_LEGACY);
+    }
+}
+
+#[test]
+fn row_14_an_error_without_id_answers_the_probe_while_nothing_else_is_in_flight() {
+    for id in ["", r#""id":null,"#] {
+        let mut script = probed();
+        let text = format!(r#"{{"jsonrpc":"2.0",{id}{}}}"#, error(-32600));
+        assert_eq!(script.line(&text), Handling::Used);
+        script.expect_initialize(LATEST_LEGACY);
+        // Then `initialize` is in flight, and it means nothing.
+        assert_eq!(script.line(&text), Handling::Ignored);
+        script.expect(None);
+    }
+}
+
+#[test]
+fn row_15_the_answer_may_stand_in_an_array() {
+    let mut script = probed();
+    let note = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
+    script.line(&format!(r#"[{note},{{"jsonrpc":"2.0","id":"probe-1",{}}}]"#, error(-32601)));
+    script.expect_initialize(LATEST_LEGACY);
+}
+
+#[test]
+fn row_16_notifications_and_strangers_are_no_evidence() {
+    let mut script = probed();
+    for text in [
+        r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#,
+        r#"{"jsonrpc":"2.0","id":"probe-9","result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":""}}"#,
+    ] {
+        assert_eq!(script.line(text), Handling::Ignored);
+        script.expect(None);
+    }
+    script.answer("probe-1", DISCOVERED).expect_modern();
+}
+
+#[test]
+fn row_17_requests_of_the_server_are_held_up_to_a_limit() {
+    let mut script = probed();
+    let request = r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#;
+    for _ in 0..Limits::default().held {
+        assert_eq!(script.line(request), Handling::Hold);
+    }
+    assert_eq!(script.line(request), Handling::Ignored);
+    script.expect(None);
+}
+
+#[test]
+fn row_18_noise_is_skipped_until_it_is_too_much() {
+    let mut script = probed();
+    for _ in 0..1000 {
+        script.negotiation.handle_noise(b"\x1b[1mstarting up");
+    }
+    script.expect(None);
+    script.negotiation.handle_noise(b"again");
+    let failure = script.expect_failure().to_string();
+    assert!(failure.contains("starting up") && !failure.contains('\u{1b}'), "{failure}");
+
+    let mut script = probed();
+    script.negotiation.handle_noise(&vec![b'x'; 1 << 20]);
+    script.expect(None);
+    script.negotiation.handle_noise(b"x");
+    script.expect_failure();
+}
+
+#[test]
+fn row_19_silence_leads_to_initialize_and_is_never_kept() {
+    let mut script = probed();
+    script.wait(9).expect(None);
+    script.wait(1).expect_initialize(LATEST_LEGACY);
+    let verdict = script.answer("initialize-1", &initialized("2025-06-18")).expect_legacy();
+    assert!(!verdict.may_be_kept);
+    assert_eq!(verdict.version, ProtocolVersion::V2025_06_18);
+}
+
+#[test]
+fn row_19_a_late_discover_result_wins_until_initialize_is_answered() {
+    let mut script = probed();
+    script.wait(10).expect_initialize(LATEST_LEGACY);
+    script.answer("probe-1", DISCOVERED).expect_modern();
+
+    let mut script = probed();
+    script.wait(10).expect_initialize(LATEST_LEGACY);
+    script.answer("initialize-1", &initialized("2025-11-25")).expect_legacy();
+    let late = format!(r#"{{"jsonrpc":"2.0","id":"probe-1",{DISCOVERED}}}"#);
+    assert_eq!(script.line(&late), Handling::Ignored);
+
+    // A late error only takes the silence away.
+    let mut script = probed();
+    script.wait(10).expect_initialize(LATEST_LEGACY);
+    script.answer("probe-1", &error(-32601)).expect(None);
+    assert!(script.answer("initialize-1", &initialized("2025-11-25")).expect_legacy().may_be_kept);
+}
+
+#[test]
+fn x_28_the_probe_gets_a_third_of_a_small_budget() {
+    let mut script = script(Terms::default().budget(Duration::from_secs(6)));
+    script.expect_probe("probe-1", LATEST);
+    script.wait(2).expect_initialize(LATEST_LEGACY);
+    let failure = script.wait(4).expect_failure();
+    let silence = HandshakeFailure::Silence;
+    assert_eq!(failure, NegotiationError::Handshake { probe: None, handshake: silence });
+}
+
+#[test]
+fn row_20_a_server_that_dies_of_the_probe_is_started_once_more_and_greeted_first() {
+    let mut script = probed();
+    script.negotiation.handle_closed();
+    script.expect(Some(StdioAction::Respawn)).expect(None);
+    script.negotiation.handle_started(script.now);
+    script.expect_initialize(LATEST_LEGACY);
+    let mut again = script;
+    again.negotiation.handle_closed();
+    assert_eq!(again.expect_failure(), NegotiationError::Ended);
+
+    let mut script = probed();
+    script.negotiation.handle_closed();
+    script.expect(Some(StdioAction::Respawn));
+    script.negotiation.handle_started(script.now);
+    script.expect_initialize(LATEST_LEGACY);
+    assert!(script.answer("initialize-1", &initialized("2024-11-05")).expect_legacy().may_be_kept);
+}
+
+#[test]
+fn row_21_a_process_that_cannot_be_started_is_no_evidence() {
+    let mut script = probed();
+    script.negotiation.handle_not_started();
+    assert_eq!(script.expect_failure(), NegotiationError::NotStarted);
+}
+
+#[test]
+fn handshake_a_version_we_do_not_speak_ends_it() {
+    for version in ["2026-07-28", "2099-01-01"] {
+        let mut script = probed();
+        script.answer("probe-1", &error(-32601)).expect_initialize(LATEST_LEGACY);
+        let failure = script.answer("initialize-1", &initialized(version)).expect_failure();
+        assert!(matches!(&failure, NegotiationError::UnsupportedAnswer { answered, .. } if answered.as_str() == version));
+    }
+}
+
+#[test]
+fn handshake_a_modern_server_after_all_is_probed_once_more() {
+    let mut script = probed();
+    script.answer("probe-1", &error(-32603)).expect_initialize(LATEST_LEGACY);
+    script.answer("initialize-1", &unsupported(r#""2026-07-28""#)).expect_probe("probe-2", LATEST);
+    script.answer("probe-2", &error(-32603));
+    assert_eq!(script.expect_failure(), NegotiationError::NotModern);
+}
+
+#[test]
+fn handshake_a_failure_tells_of_both_attempts() {
+    let mut script = probed();
+    script.answer("probe-1", &error(-32601)).expect_initialize(LATEST_LEGACY);
+    let failure = script.answer("initialize-1", &error(-32603)).expect_failure().to_string();
+    assert!(failure.contains("-32603") && failure.contains("-32601"), "{failure}");
+}
+
+#[test]
+fn modern_only_never_shakes_hands_and_legacy_only_never_probes() {
+    let mut modern = script(Terms::default().mode(Mode::Modern));
+    modern.expect_probe("probe-1", LATEST);
+    assert_eq!(modern.answer("probe-1", &error(-32601)).expect_failure(), NegotiationError::NotModern);
+
+    let mut legacy = script(Terms::default().mode(Mode::Legacy));
+    legacy.expect_initialize(LATEST_LEGACY);
+    legacy.answer("initialize-1", &unsupported(r#""2026-07-28""#)).expect_failure();
+
+    let mut nothing = script(Terms::default().versions([LATEST]).mode(Mode::Legacy));
+    assert_eq!(nothing.expect_failure(), NegotiationError::NothingToOffer);
+}

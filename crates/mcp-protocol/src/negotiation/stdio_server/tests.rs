@@ -1,1 +1,178 @@
+use super::*;
+use crate::limits::Limits;
+use crate::messages::{Incoming, parse};
+use crate::version::SUPPORTED;
 
+const DUAL: &[ProtocolVersion] = SUPPORTED;
+const MODERN_ONLY: &[ProtocolVersion] = &[ProtocolVersion::V2026_07_28];
+
+fn request(method: &str, params: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#)
+}
+
+fn envelope(version: &str) -> String {
+    format!(
+        r#"{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"{version}","io.modelcontextprotocol/clientCapabilities":{{}}}}}}"#
+    )
+}
+
+fn initialize_request(version: &str) -> String {
+    request(
+        "initialize",
+        &format!(r#"{{"protocolVersion":"{version}","capabilities":{{}},"clientInfo":{{"name":"c","version":"1"}}}}"#),
+    )
+}
+
+fn classify(server: &mut StdioServer, text: &str) -> ServerVerdict {
+    match parse(text, &Limits::default()) {
+        Ok(Incoming::Message(message)) => server.classify(&message),
+        Ok(Incoming::Batch(batch)) => server.classify_batch(&batch),
+        Err(error) => server.classify_unreadable(&error),
+    }
+}
+
+fn dual() -> StdioServer {
+    StdioServer::new(DUAL)
+}
+
+/// A server after the handshake.
+fn initialized(version: &str) -> StdioServer {
+    let mut server = dual();
+    assert!(matches!(classify(&mut server, &initialize_request(version)), ServerVerdict::Initialize(..)));
+    server
+}
+
+#[track_caller]
+fn refused(verdict: ServerVerdict) -> ErrorObject {
+    match verdict {
+        ServerVerdict::Refuse(error) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn row_01_a_claim_of_a_modern_version_is_modern_and_locks_nothing() {
+    let mut server = dual();
+    for method in ["server/discover", "tools/list", "acme/custom"] {
+        let verdict = classify(&mut server, &request(method, &envelope("2026-07-28")));
+        assert!(matches!(verdict, ServerVerdict::Modern(Dialect::V2026_07_28, _)), "{method}");
+    }
+    assert!(matches!(classify(&mut server, &initialize_request("2025-06-18")), ServerVerdict::Initialize(..)));
+    let verdict = classify(&mut server, &request("tools/list", &envelope("2026-07-28")));
+    assert!(matches!(verdict, ServerVerdict::Modern(..)));
+}
+
+#[test]
+fn row_02_a_claim_of_another_version_is_refused_with_the_list() {
+    for version in ["2025-11-25", "2099-01-01", ""] {
+        let error = refused(classify(&mut dual(), &request("tools/list", &envelope(version))));
+        let data = error.unsupported_version_data().unwrap();
+        assert_eq!((data.supported.as_slice(), data.requested.as_str()), (DUAL, version));
+    }
+}
+
+#[test]
+fn row_03_a_broken_envelope_is_never_legacy() {
+    let claim = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
+    for meta in [
+        format!("{{{claim}}}"),
+        format!(r#"{{{claim},"io.modelcontextprotocol/clientCapabilities":7}}"#),
+        format!(r#"{{{claim},{claim},"io.modelcontextprotocol/clientCapabilities":{{}}}}"#),
+        r#"{"io.modelcontextprotocol/protocolVersion":7}"#.into(),
+    ] {
+        let mut server = initialized("2025-06-18");
+        let error = refused(classify(&mut server, &request("tools/list", &format!(r#"{{"_meta":{meta}}}"#))));
+        assert_eq!(error.code, ErrorCode::InvalidParams, "{meta}");
+    }
+    let error = refused(classify(&mut dual(), &request("tools/list", &format!(r#"{{"_meta":{{{claim}}}}}"#))));
+    assert_eq!(error.data.unwrap().get(), r#"{"missing":["io.modelcontextprotocol/clientCapabilities"]}"#);
+}
+
+#[test]
+fn x_19_the_first_failing_check_answers() {
+    // Wrong version and a missing key: the version speaks first.
+    let meta = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01"}}"#;
+    assert_eq!(refused(classify(&mut dual(), &request("x", meta))).code, ErrorCode::UnsupportedVersion);
+    // A missing key and a method that is gone: the key speaks first.
+    let meta = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#;
+    assert_eq!(refused(classify(&mut dual(), &request("ping", meta))).code, ErrorCode::InvalidParams);
+    let error = refused(classify(&mut dual(), &request("ping", &envelope("2026-07-28"))));
+    assert_eq!(error.code, ErrorCode::MethodNotFound);
+}
+
+#[test]
+fn row_04_initialize_without_claim_is_the_handshake() {
+    for (asked, answered) in [
+        ("2024-11-05", Dialect::V2024_11_05),
+        ("2025-06-18", Dialect::V2025_06_18),
+        ("2026-07-28", Dialect::V2025_11_25),
+        ("2024-10-07", Dialect::V2025_11_25),
+    ] {
+        let verdict = classify(&mut dual(), &initialize_request(asked));
+        assert!(matches!(verdict, ServerVerdict::Initialize(dialect, _) if dialect == answered), "{asked}");
+    }
+    let error = refused(classify(&mut StdioServer::new(MODERN_ONLY), &initialize_request("2025-06-18")));
+    let data = error.unsupported_version_data().unwrap();
+    assert_eq!((data.supported.as_slice(), data.requested.as_str()), (MODERN_ONLY, "2025-06-18"));
+    let again = refused(classify(&mut initialized("2025-06-18"), &initialize_request("2025-06-18")));
+    assert_eq!((again.code, again.message.as_str()), (ErrorCode::InvalidRequest, "already initialized"));
+}
+
+#[test]
+fn row_05_after_the_handshake_a_request_without_claim_is_legacy() {
+    let mut server = initialized("2025-03-26");
+    assert_eq!(classify(&mut server, &request("tools/list", "{}")), ServerVerdict::Legacy(Dialect::V2025_03_26));
+    let error = refused(classify(&mut server, &request("server/discover", "{}")));
+    assert_eq!(error.code, ErrorCode::MethodNotFound);
+}
+
+#[test]
+fn row_06_ping_is_answered_before_the_handshake() {
+    assert_eq!(classify(&mut dual(), &request("ping", "{}")), ServerVerdict::Ping);
+}
+
+#[test]
+fn row_07_any_other_request_is_told_what_is_missing() {
+    let error = refused(classify(&mut dual(), &request("tools/list", "{}")));
+    assert_eq!(error.code, ErrorCode::InvalidParams);
+    assert!(error.message.contains("io.modelcontextprotocol/protocolVersion"), "{}", error.message);
+    assert!(error.message.contains("initialize first"), "{}", error.message);
+}
+
+#[test]
+fn row_08_a_cancellation_may_mean_either_era() {
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+    assert_eq!(classify(&mut dual(), cancel), ServerVerdict::Cancelled);
+    assert_eq!(classify(&mut initialized("2025-06-18"), cancel), ServerVerdict::Cancelled);
+}
+
+#[test]
+fn row_09_other_notifications_and_responses_are_legacy_or_nothing() {
+    for text in [
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+    ] {
+        assert_eq!(classify(&mut dual(), text), ServerVerdict::Ignore);
+        assert_eq!(classify(&mut initialized("2025-06-18"), text), ServerVerdict::Legacy(Dialect::V2025_06_18));
+    }
+}
+
+#[test]
+fn row_10_an_array_needs_2025_03_26() {
+    let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#;
+    assert_eq!(classify(&mut initialized("2025-03-26"), batch), ServerVerdict::Legacy(Dialect::V2025_03_26));
+    for mut server in [dual(), initialized("2025-06-18"), initialized("2024-11-05")] {
+        let ServerVerdict::RefuseUnnamed(error) = classify(&mut server, batch) else { panic!() };
+        assert_eq!(error.code, ErrorCode::InvalidRequest);
+    }
+}
+
+#[test]
+fn row_11_garbage_is_answered_ten_times() {
+    let mut server = dual();
+    for _ in 0..10 {
+        let ServerVerdict::RefuseUnnamed(error) = classify(&mut server, "hello") else { panic!() };
+        assert_eq!(error.code, ErrorCode::ParseError);
+    }
+    assert_eq!(classify(&mut server, "hello"), ServerVerdict::Close);
+}
