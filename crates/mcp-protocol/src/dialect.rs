@@ -25,8 +25,8 @@ mod v2025_06_18;
 mod v2025_11_25;
 mod v2026_07_28;
 
-pub use lower::{Lower, Lowering, View};
 pub(crate) use lower::lower_as_it_is;
+pub use lower::{Lower, Lowering, View};
 pub use methods::Direction;
 pub use raise::Raise;
 pub(crate) use raise::{Raising, demand, once, required};

@@ -1,5 +1,78 @@
 //! The Model Context Protocol, five revisions of it, without a line of I/O.
+//!
+//! A host, its client and a server speak MCP by sending each other JSON-RPC messages. This crate holds
+//! everything about that which can be decided without touching the world: the types, how each revision writes
+//! them, how bytes become messages, which request a response belongs to, when a call is over, and which revision
+//! the other side speaks. Sockets, processes and clocks are for the crates that stand on it, `mcp-client` and
+//! `mcp-server`.
+//!
+//! ```
+//! use mcp_protocol::messages::{Incoming, Message, Method, parse, write};
+//! use mcp_protocol::tools::{CallToolParams, CallToolResult};
+//! use mcp_protocol::{Dialect, Limits};
+//!
+//! // A request comes in. Its envelope is parsed, its body is still text.
+//! let line = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{"who":"Ada"}}}"#;
+//! let Incoming::Message(Message::Request(request)) = parse(line, &Limits::default())? else { panic!() };
+//! assert_eq!(request.method, Method::ToolsCall);
+//!
+//! // The body becomes a type, as the negotiated revision writes it.
+//! let dialect = Dialect::V2025_06_18;
+//! let call: CallToolParams = dialect.raise(&request.params)?;
+//! assert_eq!(call.name, "greet");
+//!
+//! // The response is written once, in the same revision.
+//! let result = CallToolResult::text("Hello, Ada");
+//! let mut out = Vec::new();
+//! write::response(&mut out, &request.id, &dialect.lower(&result))?;
+//! assert_eq!(out, br#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"Hello, Ada"}]}}"#);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What it is not
+//!
+//! Not a client and not a server: it opens no connection, starts no process, reads no clock, file, environment or
+//! random source, spawns nothing and logs nothing. `clippy.toml` beside its manifest enforces that.
+//!
+//! # Map
+//!
+//! | to | look at |
+//! |---|---|
+//! | read and write messages | [`messages`] |
+//! | say things in the terms of one revision | [`dialect`], [`version`] |
+//! | define and call tools | [`tools`], [`content`] |
+//! | offer resources, prompts, completion | [`resources`], [`prompts`], [`completion`] |
+//! | ask the person, the model or the host | [`input`], [`elicitation`], [`sampling`], [`roots`] |
+//! | follow changes, log, run tasks | [`subscriptions`], [`logging`], [`tasks`] |
+//! | tell what each side can | [`capabilities`], [`meta`] |
+//! | cut bytes into messages | [`codec`] |
+//! | keep track of requests in flight | [`peer`] |
+//! | find out what the other side speaks | [`negotiation`] |
+//! | name servers and tools | [`names`] |
+//! | bound everything | [`limits`] |
+//! | carry JSON without understanding it | [`json`], [`members`] |
+//! | test all this without a network | [`wire`] |
+//!
+//! # Driving a machine
+//!
+//! The machines ([`peer::Peer`] and those of [`negotiation`]) have one shape. `handle_*` takes what happened,
+//! with the time it happened at; `poll_*` gives what to do next and when to come back. No callback, no lock, no
+//! clock. A driver is a loop:
+//!
+//! 1. poll what is to be sent and what is to be told, until there is nothing;
+//! 2. poll the deadline, and wait for it, for bytes, or for a command, whichever is first;
+//! 3. hand that in, and begin again.
+//!
+//! A deadline may be early and never late; handing in the time too early does nothing.
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        reason = "a test has to begin somewhere in time"
+    )
+)]
 #![warn(missing_docs)]
 
 mod macros;

@@ -15,7 +15,9 @@ mod notifications;
 pub mod write;
 
 pub use body::Body;
-pub use envelope::{Batch, Incoming, Message, Notification, Request, Response, parse, parse_bytes, salvage_id};
+pub use envelope::{
+    Batch, Incoming, Message, Notification, Request, Response, parse, parse_bytes, salvage_id,
+};
 pub use id::{Id, ProgressToken};
 pub use lifecycle::{
     CacheScope, DiscoverResult, EmptyParams, EmptyResult, InitializeParams, InitializeResult, PageParams,

@@ -178,11 +178,7 @@ mod tests {
 
     #[test]
     fn the_bits_of_set_members_follow_the_listing() {
-        let text = Meta::MEMBERS
-            .iter()
-            .map(|key| format!("{key:?}:null"))
-            .collect::<Vec<_>>()
-            .join(",");
+        let text = Meta::MEMBERS.iter().map(|key| format!("{key:?}:null")).collect::<Vec<_>>().join(",");
         let none: Meta = serde_json::from_str(&format!("{{{text}}}")).unwrap();
         assert_eq!(none.present(), 0);
         assert_eq!(Meta::new().progress_token(1).present(), Meta::PROGRESS_TOKEN);

@@ -179,7 +179,9 @@ pub struct NameTable {
 
 /// Two tools with one callable name: the later one is left out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("tool `{tool}` of `{server}` is left out: `{name}` is taken by tool `{holder_tool}` of `{holder_server}`")]
+#[error(
+    "tool `{tool}` of `{server}` is left out: `{name}` is taken by tool `{holder_tool}` of `{holder_server}`"
+)]
 pub struct NameTaken {
     /// The callable name.
     pub name: String,
@@ -215,7 +217,9 @@ impl NameTable {
                 self.names.insert(name.clone(), (server.into(), tool.into()));
                 Ok(name)
             }
-            Some((holder_server, holder_tool)) if **holder_server == *server && **holder_tool == *tool => Ok(name),
+            Some((holder_server, holder_tool)) if **holder_server == *server && **holder_tool == *tool => {
+                Ok(name)
+            }
             Some((holder_server, holder_tool)) => Err(NameTaken {
                 name,
                 server: server.into(),

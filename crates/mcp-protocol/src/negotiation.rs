@@ -203,7 +203,9 @@ pub enum NegotiationError {
     #[error("the server could not be asked: {0}")]
     Http(Obstacle),
     /// No kind of MCP endpoint.
-    #[error("no MCP endpoint at this URL (POST server/discover: {probe}, POST initialize: {initialize}, GET: {get})")]
+    #[error(
+        "no MCP endpoint at this URL (POST server/discover: {probe}, POST initialize: {initialize}, GET: {get})"
+    )]
     NoEndpoint {
         /// The status that answered `server/discover`.
         probe: u16,

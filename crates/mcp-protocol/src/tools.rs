@@ -10,8 +10,8 @@ use crate::input::{InputRequiredResult, InputResponses};
 use crate::json::Json;
 use crate::macros::{object, string_enum};
 use crate::messages::{Body, CacheScope, ResultType};
-use crate::tasks::legacy::{CreateTaskResult as LegacyCreateTaskResult, TaskParams};
 use crate::tasks::CreateTaskResult;
+use crate::tasks::legacy::{CreateTaskResult as LegacyCreateTaskResult, TaskParams};
 
 object! {
     /// The definition of a tool.

@@ -120,7 +120,12 @@ impl Wire {
     ///
     /// # Errors
     /// When the peer is full or closed.
-    pub fn call<T: Serialize>(&mut self, method: &Method, params: &T, clocks: Clocks) -> Result<Call, Refused> {
+    pub fn call<T: Serialize>(
+        &mut self,
+        method: &Method,
+        params: &T,
+        clocks: Clocks,
+    ) -> Result<Call, Refused> {
         let call = self.left.peer.open(method, clocks, self.now)?;
         let written = self.left.outbox.line(|out| write::request(out, &call.id(), method, params));
         debug_assert!(written.is_ok(), "params that cannot be written");

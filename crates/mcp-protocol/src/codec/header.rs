@@ -104,7 +104,6 @@ pub fn name_of<'a>(method: &Method, params: &Body<'a>) -> Result<Option<Cow<'a, 
     }
 }
 
-
 /// Checks `Mcp-Method` and `Mcp-Name` against the body. Each argument holds every value of that header.
 ///
 /// # Errors
@@ -112,10 +111,7 @@ pub fn name_of<'a>(method: &Method, params: &Body<'a>) -> Result<Option<Cow<'a, 
 pub fn check(request: &Request<'_>, methods: &[&[u8]], names: &[&[u8]]) -> Result<(), ErrorObject> {
     let method = one("Mcp-Method", methods)?.ok_or_else(|| missing("Mcp-Method"))?;
     if method.trim_ascii() != request.method.as_str().as_bytes() {
-        return Err(mismatch(format!(
-            "`Mcp-Method` does not say `{}`, which the body says",
-            request.method
-        )));
+        return Err(mismatch(format!("`Mcp-Method` does not say `{}`, which the body says", request.method)));
     }
     let Ok(Some(expected)) = name_of(&request.method, &request.params) else {
         // No name in the body: its own check will say so.
@@ -149,7 +145,9 @@ mod tests {
 
     #[test]
     fn values_come_back_as_they_went_in() {
-        for value in ["", "a", "a b", "\t", " a", "a ", "世界", "=?base64?literal?=", "a\r\nb: c", "=?base64?"] {
+        for value in
+            ["", "a", "a b", "\t", " a", "a ", "世界", "=?base64?literal?=", "a\r\nb: c", "=?base64?"]
+        {
             let encoded = encode(value);
             assert!(encoded.bytes().all(is_header_byte), "{encoded:?}");
             assert_eq!(decode(encoded.as_bytes()).unwrap(), value);

@@ -206,7 +206,8 @@ pub fn sample(bytes: &[u8], limit: usize) -> String {
     let mut text = String::new();
     for c in String::from_utf8_lossy(kept).chars() {
         // Direction marks and the like can make text read as something else.
-        if c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        if c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         {
             text.extend(c.escape_unicode());
         } else {

@@ -49,7 +49,10 @@ pub struct Events {
 enum TooLong {
     No,
     /// Skipping to the end of the event; this much was skipped, and whether the line being skipped is blank.
-    Skipping { skipped: usize, blank: bool },
+    Skipping {
+        skipped: usize,
+        blank: bool,
+    },
     /// No end came within the limit.
     Endless,
     /// And that was reported.

@@ -7,7 +7,10 @@ pub(super) const REVISION: Revision = Revision {
     version: ProtocolVersion::V2025_06_18,
     era: Era::Legacy,
     lacks: &[
-        ("Meta", &["io.modelcontextprotocol/related-task", "io.modelcontextprotocol/model-immediate-response"]),
+        (
+            "Meta",
+            &["io.modelcontextprotocol/related-task", "io.modelcontextprotocol/model-immediate-response"],
+        ),
         ("Implementation", &["description", "websiteUrl", "icons"]),
         ("ClientCapabilities", &["tasks"]),
         ("ServerCapabilities", &["tasks"]),

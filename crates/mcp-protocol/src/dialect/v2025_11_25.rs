@@ -33,7 +33,10 @@ pub(super) const REVISION: Revision = Revision {
         ("ReadResourceParams", &["inputResponses", "requestState"]),
     ],
     also_has: &[
-        ("Meta", &["io.modelcontextprotocol/related-task", "io.modelcontextprotocol/model-immediate-response"]),
+        (
+            "Meta",
+            &["io.modelcontextprotocol/related-task", "io.modelcontextprotocol/model-immediate-response"],
+        ),
         ("ClientCapabilities", &["tasks"]),
         ("ServerCapabilities", &["tasks"]),
         ("RootsCapability", &["listChanged"]),

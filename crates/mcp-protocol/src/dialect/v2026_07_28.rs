@@ -7,7 +7,10 @@ pub(super) const REVISION: Revision = Revision {
     version: ProtocolVersion::V2026_07_28,
     era: Era::Modern,
     lacks: &[
-        ("Meta", &["io.modelcontextprotocol/related-task", "io.modelcontextprotocol/model-immediate-response"]),
+        (
+            "Meta",
+            &["io.modelcontextprotocol/related-task", "io.modelcontextprotocol/model-immediate-response"],
+        ),
         ("ClientCapabilities", &["tasks"]),
         ("ServerCapabilities", &["tasks"]),
         ("RootsCapability", &["listChanged"]),

@@ -145,7 +145,9 @@ impl HttpServer {
                     _ => bad(no_batches()),
                 }
             }
-            (HttpMethod::Post, Some(Incoming::Message(Message::Request(request)))) => self.request(http, request),
+            (HttpMethod::Post, Some(Incoming::Message(Message::Request(request)))) => {
+                self.request(http, request)
+            }
             (HttpMethod::Post, Some(Incoming::Message(Message::Notification(notification)))) => {
                 let named = self.header(http).ok().flatten();
                 let is_modern = named.is_some_and(|version| version.era() == Some(Era::Modern))
@@ -175,15 +177,15 @@ impl HttpServer {
             Err(error) => return bad(error),
         };
         match (claim, named) {
-            (Some(claim), Some(named)) if claim != named => bad(header::mismatch(format!(
-                "`MCP-Protocol-Version` says {named}, the body says {claim}"
-            ))),
+            (Some(claim), Some(named)) if claim != named => {
+                bad(header::mismatch(format!("`MCP-Protocol-Version` says {named}, the body says {claim}")))
+            }
             (Some(_), None) => bad(header::missing("MCP-Protocol-Version")),
             (Some(_), Some(_)) => self.modern(http, request),
-            (None, Some(named)) if named.era() == Some(Era::Modern) => bad(
-                ErrorObject::new(ErrorCode::InvalidParams, format!("missing {}", meta::PROTOCOL_VERSION))
-                    .data(serde_json::json!({ "missing": [meta::PROTOCOL_VERSION] })),
-            ),
+            (None, Some(named)) if named.era() == Some(Era::Modern) => {
+                bad(ErrorObject::new(ErrorCode::InvalidParams, format!("missing {}", meta::PROTOCOL_VERSION))
+                    .data(serde_json::json!({ "missing": [meta::PROTOCOL_VERSION] })))
+            }
             (None, _) if request.method == Method::Initialize => match initialize(&self.versions, request) {
                 Ok((dialect, params)) => HttpVerdict::Initialize(dialect, params),
                 Err(error) => bad(error),

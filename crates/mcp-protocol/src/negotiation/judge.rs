@@ -1,9 +1,9 @@
 //! What the answer to a probe tells, the same on stdio and HTTP: spec §2.3 rows 1 to 13.
 
 use super::{HandshakeFailure, Mode, NegotiationError, ServerAnswer, Terms, Verdict};
+use crate::capabilities::ClientCapabilities;
 use crate::dialect::Dialect;
 use crate::errors::{ErrorCode, ErrorObject};
-use crate::capabilities::ClientCapabilities;
 use crate::messages::{Body, DiscoverResult, InitializeResult};
 use crate::version::{Era, ProtocolVersion};
 
@@ -107,9 +107,9 @@ impl Judge {
 
     /// An error answered `initialize`.
     pub(super) fn initialize_error(&mut self, error: &ErrorObject) -> Next {
-        let modern = error.unsupported_version_data().and_then(|data| {
-            self.terms.mutual(Era::Modern, &data.supported).cloned()
-        });
+        let modern = error
+            .unsupported_version_data()
+            .and_then(|data| self.terms.mutual(Era::Modern, &data.supported).cloned());
         match modern {
             Some(version) if !self.reprobed && self.terms.mode != Mode::Legacy => {
                 self.reprobed = true;

@@ -51,10 +51,17 @@ pub struct StdioClient {
 
 #[derive(Debug, PartialEq)]
 enum State {
-    Probing { id: Id, until: Instant },
+    Probing {
+        id: Id,
+        until: Instant,
+    },
     /// The driver was asked whether it can declare more.
-    Declaring { refused: ErrorObject },
-    Initializing { id: Id },
+    Declaring {
+        refused: ErrorObject,
+    },
+    Initializing {
+        id: Id,
+    },
     /// The driver was asked to start the process again.
     Respawning,
     Done,
@@ -174,7 +181,8 @@ impl StdioClient {
             State::Initializing { .. } => self.silence,
             State::Respawning | State::Done => return,
         };
-        if may_have_died_of_the_probe && !self.respawned && matches!(self.judge.legacy(), Next::Initialize(_)) {
+        if may_have_died_of_the_probe && !self.respawned && matches!(self.judge.legacy(), Next::Initialize(_))
+        {
             self.respawned = true;
             self.state = State::Respawning;
             self.actions.push(StdioAction::Respawn);

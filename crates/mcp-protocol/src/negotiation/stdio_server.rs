@@ -156,11 +156,10 @@ pub(super) fn modern(
     let meta = request.params.meta().map_err(invalid)?.unwrap_or_default();
     match meta.missing_from_envelope()[..] {
         [] => Ok(Some((dialect, meta))),
-        ref missing => Err(ErrorObject::new(
-            ErrorCode::InvalidParams,
-            format!("missing {}", missing.join(", ")),
-        )
-        .data(serde_json::json!({ "missing": missing }))),
+        ref missing => {
+            Err(ErrorObject::new(ErrorCode::InvalidParams, format!("missing {}", missing.join(", ")))
+                .data(serde_json::json!({ "missing": missing })))
+        }
     }
 }
 

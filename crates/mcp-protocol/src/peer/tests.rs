@@ -191,7 +191,8 @@ fn x_29_the_clocks_stand_still_while_a_person_is_asked_up_to_a_cap() {
 fn the_limit_refuses_and_queues_nothing() {
     let now = Instant::now();
     let mut peer = Peer::client(Limits::default().in_flight(3));
-    let calls: Vec<Call> = (0..3).map(|_| peer.open(&Method::Ping, Clocks::default(), now).unwrap()).collect();
+    let calls: Vec<Call> =
+        (0..3).map(|_| peer.open(&Method::Ping, Clocks::default(), now).unwrap()).collect();
     assert_eq!(peer.open(&Method::Ping, Clocks::default(), now), Err(Refused::Full(3)));
     // A cancellation nobody sends yet still takes its place.
     peer.cancel(calls[0], "");
@@ -251,7 +252,9 @@ fn a_server_ends_a_subscription_by_its_result_or_by_a_cancellation() {
 fn a_server_answers_garbage_and_a_client_does_not() {
     let mut server = Peer::server(Limits::default(), DuplicateIds::Unnamed);
     feed(&mut server, "hello");
-    assert!(matches!(server.poll_transmit(), Some(Transmit::Error { id: None, error }) if error.code == ErrorCode::ParseError));
+    assert!(
+        matches!(server.poll_transmit(), Some(Transmit::Error { id: None, error }) if error.code == ErrorCode::ParseError)
+    );
     feed(&mut server, r#"{"jsonrpc":"2.0","id":5,"method":"ping","params":[]}"#);
     assert!(matches!(server.poll_transmit(), Some(Transmit::Error { id: Some(id), error })
         if id == 5.into() && error.code == ErrorCode::InvalidRequest));

@@ -11,7 +11,10 @@ use crate::dialect::{Lower, Lowering};
 
 /// What a message says: one block, or (since 2025-11-25) a list. Which of the two came is kept.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "one block is the usual case, and boxing it would cost every user a `*`")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one block is the usual case, and boxing it would cost every user a `*`"
+)]
 pub enum SamplingContent {
     /// One block, not in a list.
     One(ContentBlock),

@@ -15,8 +15,8 @@ use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::input::{InputRequest, InputRequests, InputRequiredResult, InputResponses};
 use mcp_protocol::logging::LogMessageParams;
 use mcp_protocol::messages::{
-    CancelledParams, DiscoverResult, EmptyParams, Incoming, Message, Method, PageParams, ProgressParams, parse,
-    write,
+    CancelledParams, DiscoverResult, EmptyParams, Incoming, Message, Method, PageParams, ProgressParams,
+    parse, write,
 };
 use mcp_protocol::prompts::{GetPromptParams, GetPromptResult, ListPromptsResult};
 use mcp_protocol::resources::{
@@ -207,7 +207,8 @@ fn examples(suite: &str) -> Vec<(String, RoundTrip, String)> {
     for folder in std::fs::read_dir(data.join("examples-2026-07-28")).unwrap() {
         let folder = folder.unwrap();
         let name = folder.file_name().into_string().unwrap();
-        let (_, round_trip) = TYPES.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("{name}"));
+        let (_, round_trip) =
+            TYPES.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("{name}"));
         for file in std::fs::read_dir(folder.path()).unwrap() {
             found.push((name.clone(), *round_trip, std::fs::read_to_string(file.unwrap().path()).unwrap()));
         }
@@ -249,7 +250,8 @@ fn every_example_fails_without_any_one_required_member() {
         for path in paths {
             let (parent, member) = path.rsplit_once('/').unwrap();
             let member = member.replace("~1", "/");
-            if name.ends_with("Response") && parent == "/result" && TOLERATED_IN_RESPONSES.contains(&&*member) {
+            if name.ends_with("Response") && parent == "/result" && TOLERATED_IN_RESPONSES.contains(&&*member)
+            {
                 continue;
             }
             let mut without = value.clone();
@@ -306,13 +308,38 @@ fn required_members(root: &Value, schema: &Value, value: &Value, path: String, f
 
 /// The types that keep members they do not know, by the folder of their examples.
 const OPEN: &[&str] = &[
-    "AudioContent", "CallToolResult", "ClientCapabilities", "CompleteResult", "CreateMessageResult",
-    "DiscoverResult", "ElicitResult", "EmbeddedResource", "GetPromptResult", "ImageContent",
-    "InputRequiredResult", "ListPromptsResult", "ListResourceTemplatesResult", "ListResourcesResult",
-    "ListRootsResult", "ListToolsResult", "ReadResourceResult", "Resource", "ResourceLink",
-    "ServerCapabilities", "SubscriptionsListenResult", "TextContent", "Tool", "ToolResultContent",
-    "ToolUseContent", "BooleanSchema", "NumberSchema", "StringSchema", "TitledMultiSelectEnumSchema",
-    "TitledSingleSelectEnumSchema", "UntitledMultiSelectEnumSchema", "UntitledSingleSelectEnumSchema",
+    "AudioContent",
+    "CallToolResult",
+    "ClientCapabilities",
+    "CompleteResult",
+    "CreateMessageResult",
+    "DiscoverResult",
+    "ElicitResult",
+    "EmbeddedResource",
+    "GetPromptResult",
+    "ImageContent",
+    "InputRequiredResult",
+    "ListPromptsResult",
+    "ListResourceTemplatesResult",
+    "ListResourcesResult",
+    "ListRootsResult",
+    "ListToolsResult",
+    "ReadResourceResult",
+    "Resource",
+    "ResourceLink",
+    "ServerCapabilities",
+    "SubscriptionsListenResult",
+    "TextContent",
+    "Tool",
+    "ToolResultContent",
+    "ToolUseContent",
+    "BooleanSchema",
+    "NumberSchema",
+    "StringSchema",
+    "TitledMultiSelectEnumSchema",
+    "TitledSingleSelectEnumSchema",
+    "UntitledMultiSelectEnumSchema",
+    "UntitledSingleSelectEnumSchema",
 ];
 
 #[test]
@@ -339,4 +366,3 @@ fn the_envelope_drops_members_it_does_not_know() {
     write::relay_request(&mut out, &request.id, &Method::Ping, &request.params).unwrap();
     assert_eq!(out, br#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{}}"#);
 }
-

@@ -18,7 +18,9 @@ use mcp_protocol::elicitation::{
 };
 use mcp_protocol::input::{InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses};
 use mcp_protocol::logging::LogLevel;
-use mcp_protocol::messages::{CacheScope, DiscoverResult, EmptyParams, InitializeParams, InitializeResult, PageParams};
+use mcp_protocol::messages::{
+    CacheScope, DiscoverResult, EmptyParams, InitializeParams, InitializeResult, PageParams,
+};
 use mcp_protocol::meta::Meta;
 use mcp_protocol::prompts::{
     GetPromptParams, GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage,
@@ -319,7 +321,10 @@ pub(crate) fn form(dialect: Dialect) -> ElicitFormParams {
                 .format(StringFormat::Email)
                 .default("a@b.c"),
         )
-        .field("number", NumberSchema::number().title("N").description("d").minimum(0.5).maximum(9).default(1))
+        .field(
+            "number",
+            NumberSchema::number().title("N").description("d").minimum(0.5).maximum(9).default(1),
+        )
         .field("integer", NumberSchema::integer().default(2))
         .field("boolean", BooleanSchema::new().title("B").description("d").default(true))
         .field(
@@ -339,7 +344,10 @@ pub(crate) fn form(dialect: Dialect) -> ElicitFormParams {
         let many = UntitledMultiSelectSchema::new(EnumItems::new(values.clone()));
         let titled = TitledMultiSelectSchema::new(TitledItems::new(options));
         schema = schema
-            .field("many", many.title("M").description("d").min_items(1_u64).max_items(2_u64).default(values.clone()))
+            .field(
+                "many",
+                many.title("M").description("d").min_items(1_u64).max_items(2_u64).default(values.clone()),
+            )
             .field(
                 "titled_many",
                 titled.title("M").description("d").min_items(1_u64).max_items(2_u64).default(values),

@@ -48,7 +48,11 @@ fn lines_end_in_lf_crlf_or_cr() {
         let stream = format!("event: x{end}data: a{end}data: b{end}{end}data: c{end}{end}");
         check(stream.as_bytes(), &[("x", "a\nb"), ("message", "c")], "");
     }
-    check(b"data: a\r\n\r\ndata: b\r\rdata: c\n\n", &[("message", "a"), ("message", "b"), ("message", "c")], "");
+    check(
+        b"data: a\r\n\r\ndata: b\r\rdata: c\n\n",
+        &[("message", "a"), ("message", "b"), ("message", "c")],
+        "",
+    );
 }
 
 #[test]

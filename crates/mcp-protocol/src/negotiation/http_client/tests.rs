@@ -4,7 +4,8 @@ use crate::messages::{Incoming, parse};
 use crate::version::{Era, LATEST, LATEST_LEGACY};
 
 const DISCOVERED: &str = r#""result":{"supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{}}"#;
-const INITIALIZED: &str = r#""result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}"#;
+const INITIALIZED: &str =
+    r#""result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}"#;
 const MISSING: &str = r#""error":{"code":-32021,"message":"","data":{"requiredCapabilities":{"roots":{}}}}"#;
 
 fn error(code: i64) -> String {
@@ -93,9 +94,9 @@ fn row_01_a_discover_result_settles_it() {
 
 #[test]
 fn row_02_an_error_under_200_counts_only_if_it_is_a_modern_one() {
-    script().body(200, &unsupported(r#""2025-03-26""#)).expect(HttpAction::Initialize {
-        version: ProtocolVersion::V2025_03_26,
-    });
+    script()
+        .body(200, &unsupported(r#""2025-03-26""#))
+        .expect(HttpAction::Initialize { version: ProtocolVersion::V2025_03_26 });
     assert!(matches!(script().body(200, &error(-32020)).expect_failure(), NegotiationError::Refused(_)));
     for code in [-32601, -32602, -32600, -32000] {
         script().body(200, &error(code)).expect(initialize());
@@ -112,7 +113,10 @@ fn row_03_success_with_anything_else_is_not_modern() {
 
 #[test]
 fn row_04_an_unsupported_version_is_modern_unless_only_legacy_ones_are_mutual() {
-    assert!(matches!(script().body(400, &unsupported(r#""2026-07-28""#)).expect_failure(), NegotiationError::Refused(_)));
+    assert!(matches!(
+        script().body(400, &unsupported(r#""2026-07-28""#)).expect_failure(),
+        NegotiationError::Refused(_)
+    ));
     script().body(400, &unsupported(r#""2025-11-25""#)).expect(initialize());
     assert!(matches!(
         script().body(400, &unsupported(r#""2099-01-01""#)).expect_failure(),
@@ -242,7 +246,10 @@ fn row_18_an_error_to_initialize_is_reported_unless_it_names_a_modern_version() 
         script.status(405);
         assert_eq!(script.expect_failure(), NegotiationError::NotModern);
     }
-    assert!(matches!(handshaking().body(200, &error(-32603)).expect_failure(), NegotiationError::Handshake { .. }));
+    assert!(matches!(
+        handshaking().body(200, &error(-32603)).expect_failure(),
+        NegotiationError::Handshake { .. }
+    ));
 }
 
 #[test]

@@ -19,7 +19,10 @@ fn request(method: &str, params: &str) -> String {
 }
 
 fn initialize_request() -> String {
-    request("initialize", r#""protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}"#)
+    request(
+        "initialize",
+        r#""protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}"#,
+    )
 }
 
 fn post<'a>() -> HttpRequest<'a> {
@@ -77,7 +80,9 @@ fn row_03_a_claim_of_another_version_is_refused() {
 fn row_04_initialize_without_claim_is_the_handshake() {
     let verdict = classify(&post(), &initialize_request());
     assert!(matches!(verdict, HttpVerdict::Initialize(Dialect::V2025_06_18, _)));
-    let HttpVerdict::Refuse(refusal) = classify_by(MODERN_ONLY, &post(), &initialize_request()) else { panic!() };
+    let HttpVerdict::Refuse(refusal) = classify_by(MODERN_ONLY, &post(), &initialize_request()) else {
+        panic!()
+    };
     let data = refusal.error.unwrap().unsupported_version_data().unwrap();
     assert_eq!((refusal.status, data.requested.as_str()), (400, "2025-06-18"));
 }
@@ -124,7 +129,8 @@ fn row_09_an_unknown_version_in_the_header_is_refused() {
 fn row_10_a_modern_notification_is_accepted_without_further_headers() {
     let text = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
     assert_eq!(classify(&post().versions(MODERN), text), HttpVerdict::ModernNotification);
-    let claimed = format!(r#"{{"jsonrpc":"2.0","method":"notifications/x","params":{{{}}}}}"#, meta("2026-07-28"));
+    let claimed =
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/x","params":{{{}}}}}"#, meta("2026-07-28"));
     assert_eq!(classify(&post(), &claimed), HttpVerdict::ModernNotification);
 }
 

@@ -30,7 +30,9 @@ fn discovered(versions: &str) -> String {
 }
 
 fn unsupported(versions: &str) -> String {
-    format!(r#""error":{{"code":-32022,"message":"","data":{{"supported":[{versions}],"requested":"2026-07-28"}}}}"#)
+    format!(
+        r#""error":{{"code":-32022,"message":"","data":{{"supported":[{versions}],"requested":"2026-07-28"}}}}"#
+    )
 }
 
 fn error(code: i64) -> String {
@@ -83,7 +85,9 @@ impl Script {
 
     #[track_caller]
     fn expect_modern(&mut self) -> Verdict {
-        let Some(StdioAction::Settled(verdict)) = self.negotiation.poll_action() else { panic!("not settled") };
+        let Some(StdioAction::Settled(verdict)) = self.negotiation.poll_action() else {
+            panic!("not settled")
+        };
         assert_eq!(verdict.era(), Era::Modern);
         assert!(verdict.may_be_kept);
         self.expect_quiet();
@@ -93,7 +97,9 @@ impl Script {
     #[track_caller]
     fn expect_legacy(&mut self) -> Verdict {
         self.expect(Some(StdioAction::Initialized));
-        let Some(StdioAction::Settled(verdict)) = self.negotiation.poll_action() else { panic!("not settled") };
+        let Some(StdioAction::Settled(verdict)) = self.negotiation.poll_action() else {
+            panic!("not settled")
+        };
         assert_eq!(verdict.era(), Era::Legacy);
         self.expect_quiet();
         *verdict
@@ -136,7 +142,9 @@ fn row_03_nothing_in_common_fails_and_names_both_lists() {
 
 #[test]
 fn row_04_a_result_that_is_no_discover_result_is_no_modern_evidence() {
-    for result in [r#""result":{}"#, r#""result":{"supportedVersions":"all"}"#, r#""result":{"supportedVersions":[1]}"#] {
+    for result in
+        [r#""result":{}"#, r#""result":{"supportedVersions":"all"}"#, r#""result":{"supportedVersions":[1]}"#]
+    {
         probed().answer("probe-1", result).expect_initialize(LATEST_LEGACY);
     }
 }
@@ -181,7 +189,8 @@ fn row_08_a_refusal_with_nothing_in_common_fails() {
 
 #[test]
 fn row_09_a_refusal_without_usable_data_is_as_any_other_error() {
-    for refusal in [error(-32022), r#""error":{"code":-32022,"message":"","data":{"supported":"x"}}"#.into()] {
+    for refusal in [error(-32022), r#""error":{"code":-32022,"message":"","data":{"supported":"x"}}"#.into()]
+    {
         probed().answer("probe-1", &refusal).expect_initialize(LATEST_LEGACY);
     }
 }
@@ -191,7 +200,9 @@ fn row_10_a_missing_capability_is_declared_once_or_fails() {
     let missing = r#""error":{"code":-32021,"message":"","data":{"requiredCapabilities":{"sampling":{}}}}"#;
     let mut script = probed();
     script.answer("probe-1", missing);
-    assert!(matches!(script.negotiation.poll_action(), Some(StdioAction::Declare(required)) if required.sampling.is_some()));
+    assert!(
+        matches!(script.negotiation.poll_action(), Some(StdioAction::Declare(required)) if required.sampling.is_some())
+    );
     script.negotiation.handle_declared(true, script.now);
     script.expect_probe("probe-2", LATEST);
     assert!(matches!(script.answer("probe-2", missing).expect_failure(), NegotiationError::Refused(_)));
@@ -358,7 +369,9 @@ fn handshake_a_version_we_do_not_speak_ends_it() {
         let mut script = probed();
         script.answer("probe-1", &error(-32601)).expect_initialize(LATEST_LEGACY);
         let failure = script.answer("initialize-1", &initialized(version)).expect_failure();
-        assert!(matches!(&failure, NegotiationError::UnsupportedAnswer { answered, .. } if answered.as_str() == version));
+        assert!(
+            matches!(&failure, NegotiationError::UnsupportedAnswer { answered, .. } if answered.as_str() == version)
+        );
     }
 }
 

@@ -19,7 +19,9 @@ fn envelope(version: &str) -> String {
 fn initialize_request(version: &str) -> String {
     request(
         "initialize",
-        &format!(r#"{{"protocolVersion":"{version}","capabilities":{{}},"clientInfo":{{"name":"c","version":"1"}}}}"#),
+        &format!(
+            r#"{{"protocolVersion":"{version}","capabilities":{{}},"clientInfo":{{"name":"c","version":"1"}}}}"#
+        ),
     )
 }
 
@@ -57,7 +59,10 @@ fn row_01_a_claim_of_a_modern_version_is_modern_and_locks_nothing() {
         let verdict = classify(&mut server, &request(method, &envelope("2026-07-28")));
         assert!(matches!(verdict, ServerVerdict::Modern(Dialect::V2026_07_28, _)), "{method}");
     }
-    assert!(matches!(classify(&mut server, &initialize_request("2025-06-18")), ServerVerdict::Initialize(..)));
+    assert!(matches!(
+        classify(&mut server, &initialize_request("2025-06-18")),
+        ServerVerdict::Initialize(..)
+    ));
     let verdict = classify(&mut server, &request("tools/list", &envelope("2026-07-28")));
     assert!(matches!(verdict, ServerVerdict::Modern(..)));
 }
@@ -84,7 +89,8 @@ fn row_03_a_broken_envelope_is_never_legacy() {
         let error = refused(classify(&mut server, &request("tools/list", &format!(r#"{{"_meta":{meta}}}"#))));
         assert_eq!(error.code, ErrorCode::InvalidParams, "{meta}");
     }
-    let error = refused(classify(&mut dual(), &request("tools/list", &format!(r#"{{"_meta":{{{claim}}}}}"#))));
+    let error =
+        refused(classify(&mut dual(), &request("tools/list", &format!(r#"{{"_meta":{{{claim}}}}}"#))));
     assert_eq!(error.data.unwrap().get(), r#"{"missing":["io.modelcontextprotocol/clientCapabilities"]}"#);
 }
 
@@ -121,7 +127,10 @@ fn row_04_initialize_without_claim_is_the_handshake() {
 #[test]
 fn row_05_after_the_handshake_a_request_without_claim_is_legacy() {
     let mut server = initialized("2025-03-26");
-    assert_eq!(classify(&mut server, &request("tools/list", "{}")), ServerVerdict::Legacy(Dialect::V2025_03_26));
+    assert_eq!(
+        classify(&mut server, &request("tools/list", "{}")),
+        ServerVerdict::Legacy(Dialect::V2025_03_26)
+    );
     let error = refused(classify(&mut server, &request("server/discover", "{}")));
     assert_eq!(error.code, ErrorCode::MethodNotFound);
 }
@@ -153,7 +162,10 @@ fn row_09_other_notifications_and_responses_are_legacy_or_nothing() {
         r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
     ] {
         assert_eq!(classify(&mut dual(), text), ServerVerdict::Ignore);
-        assert_eq!(classify(&mut initialized("2025-06-18"), text), ServerVerdict::Legacy(Dialect::V2025_06_18));
+        assert_eq!(
+            classify(&mut initialized("2025-06-18"), text),
+            ServerVerdict::Legacy(Dialect::V2025_06_18)
+        );
     }
 }
 

@@ -1,0 +1,174 @@
+//! The client's end, and the wire to the server.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use mcp_protocol::capabilities::{ClientCapabilities, Implementation};
+use mcp_protocol::codec::line::{Line, Lines, Outbox};
+use mcp_protocol::dialect::{Lower, Lowering};
+use mcp_protocol::messages::{
+    Body, EmptyParams, Incoming, InitializeParams, Message, Method, PageParams, parse_bytes, write,
+};
+use mcp_protocol::meta::Meta;
+use mcp_protocol::negotiation::{StdioAction, StdioClient, Terms, Verdict};
+use mcp_protocol::peer::{Arrival, Clocks, Peer};
+use mcp_protocol::tools::{CallToolParams, CallToolResult, ListToolsResult, Tool};
+use mcp_protocol::{Dialect, Era, Limits, ProtocolVersion};
+
+use crate::server::Server;
+
+/// A client joined to a server by a wire whose time is simulated.
+pub(crate) struct Link {
+    limits: Limits,
+    peer: Peer,
+    outbox: Outbox,
+    lines: Lines,
+    server: Server,
+    now: Instant,
+    latency: Duration,
+}
+
+type Print<'a> = &'a mut dyn FnMut(String);
+
+impl Link {
+    pub(crate) fn new(now: Instant, latency: Duration) -> Self {
+        let limits = Limits::default();
+        Self {
+            peer: Peer::client(limits.clone()),
+            outbox: Outbox::default(),
+            lines: Lines::new(&limits),
+            server: Server::new(&limits),
+            limits,
+            now,
+            latency,
+        }
+    }
+
+    /// Finds out the server's era: `server/discover` or `initialize`, whatever it takes.
+    pub(crate) fn negotiate(
+        &mut self,
+        preferred: &ProtocolVersion,
+        print: Print<'_>,
+    ) -> Result<Verdict, Box<dyn Error>> {
+        let terms = Terms::default().versions([preferred.clone()]);
+        let mut negotiation = StdioClient::new(terms, self.limits.clone(), self.now);
+        loop {
+            let Some(action) = negotiation.poll_action() else {
+                return Err("the negotiation waits for nothing".into());
+            };
+            match action {
+                StdioAction::Probe { id, version } => {
+                    let envelope = Meta::envelope(version, capabilities()).client_info(name());
+                    let params = EmptyParams::new().meta(envelope);
+                    self.outbox.line(|out| write::request(out, &id, &Method::Discover, &params))?;
+                }
+                StdioAction::Initialize { id, version } => {
+                    let params = InitializeParams::new(version, capabilities(), name());
+                    self.outbox.line(|out| write::request(out, &id, &Method::Initialize, &params))?;
+                }
+                StdioAction::Initialized => {
+                    let none: Option<&EmptyParams> = None;
+                    self.outbox.line(|out| write::notification(out, &Method::Initialized, none))?;
+                    self.exchange(print);
+                    continue;
+                }
+                StdioAction::Settled(verdict) => return Ok(*verdict),
+                StdioAction::Failed(error) => return Err(error.into()),
+                other => return Err(format!("not for this wire: {other:?}").into()),
+            }
+            self.exchange(print);
+            while let Some(Line::Whole(line)) = self.lines.poll_line() {
+                if let Incoming::Message(message) = parse_bytes(line, &self.limits)? {
+                    negotiation.handle_message(&message, self.now);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn list_tools(
+        &mut self,
+        verdict: &Verdict,
+        print: Print<'_>,
+    ) -> Result<Vec<Tool>, Box<dyn Error>> {
+        let list: ListToolsResult =
+            self.request(verdict, Method::ToolsList, &PageParams::new(), print, |dialect, body| {
+                Ok(dialect.raise(body)?)
+            })?;
+        Ok(list.tools)
+    }
+
+    pub(crate) fn call(
+        &mut self,
+        verdict: &Verdict,
+        tool: &str,
+        arguments: serde_json::Value,
+        print: Print<'_>,
+    ) -> Result<String, Box<dyn Error>> {
+        let params = CallToolParams::new(tool).arguments(arguments);
+        let result: CallToolResult =
+            self.request(verdict, Method::ToolsCall, &params, print, |dialect, body| {
+                Ok(dialect.raise(body)?)
+            })?;
+        let text = result.content.first().and_then(|block| block.as_text()).ok_or("no text")?;
+        Ok(text.to_owned())
+    }
+
+    /// One request and its response: the whole walk of a message, there and back.
+    fn request<P: Lower, R>(
+        &mut self,
+        verdict: &Verdict,
+        method: Method,
+        params: &P,
+        print: Print<'_>,
+        raise: impl FnOnce(Dialect, &Body<'_>) -> Result<R, Box<dyn Error>>,
+    ) -> Result<R, Box<dyn Error>> {
+        let dialect = verdict.version.dialect().ok_or("an unknown version")?;
+        let envelope = Meta::envelope(verdict.version.clone(), capabilities()).client_info(name());
+        let lowering = match verdict.era() {
+            Era::Modern => Lowering::to(dialect).with_meta(&envelope),
+            Era::Legacy => Lowering::to(dialect),
+        };
+        let call = self.peer.open(&method, Clocks::default(), self.now)?;
+        self.outbox.line(|out| write::request(out, &call.id(), &method, &lowering.root(params)))?;
+        self.exchange(print);
+        let Some(Line::Whole(line)) = self.lines.poll_line() else { return Err("no response".into()) };
+        let Incoming::Message(message) = parse_bytes(line, &self.limits)? else {
+            return Err("a batch".into());
+        };
+        match (self.peer.handle_message(&message, self.now), &message) {
+            (Arrival::Response(answered), Message::Response(response)) if answered == call => {
+                match &response.outcome {
+                    Ok(result) => raise(dialect, result),
+                    Err(error) => Err(error.clone().into()),
+                }
+            }
+            (arrival, _) => Err(format!("not a response: {arrival:?}").into()),
+        }
+    }
+
+    /// Carries what was written to the server, and its answers back.
+    fn exchange(&mut self, print: Print<'_>) {
+        self.now += self.latency;
+        show("→", self.outbox.bytes(), print);
+        let answers = self.server.receive(self.outbox.bytes(), self.now);
+        self.outbox.advance(usize::MAX);
+        self.now += self.latency;
+        show("←", answers, print);
+        self.lines.push(answers);
+        self.server.sent();
+    }
+}
+
+fn show(arrow: &str, bytes: &[u8], print: Print<'_>) {
+    for line in String::from_utf8_lossy(bytes).lines() {
+        print(format!("{arrow} {line}"));
+    }
+}
+
+fn capabilities() -> ClientCapabilities {
+    ClientCapabilities::new()
+}
+
+fn name() -> Implementation {
+    Implementation::new("conversation-client", env!("CARGO_PKG_VERSION"))
+}

@@ -1,0 +1,54 @@
+//! Prints a whole conversation between a client and a server, in every version of the protocol:
+//! `cargo run -p example-conversation`, or `cargo run -p example-conversation -- 2025-06-18` for one of them.
+//!
+//! Both sides are state machines without I/O. A simulated wire with 20 ms of latency joins them.
+
+mod client;
+mod server;
+
+use std::time::{Duration, Instant};
+
+use mcp_protocol::ProtocolVersion;
+use mcp_protocol::version::SUPPORTED;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let versions = match std::env::args().nth(1) {
+        Some(version) => vec![ProtocolVersion::from(version)],
+        None => SUPPORTED.to_vec(),
+    };
+    for version in versions {
+        if version.dialect().is_none() {
+            return Err(format!("`{version}` is no version of the protocol; try one of {SUPPORTED:?}").into());
+        }
+        println!("── {version} ──");
+        println!("= {}\n", converse(&version, |line| println!("{line}"))?);
+    }
+    Ok(())
+}
+
+/// Lets a client that prefers `version` negotiate, list and call; returns what the tool said.
+fn converse(
+    version: &ProtocolVersion,
+    mut print: impl FnMut(String),
+) -> Result<String, Box<dyn std::error::Error>> {
+    let mut link = client::Link::new(Instant::now(), Duration::from_millis(20));
+    let verdict = link.negotiate(version, &mut print)?;
+    let tools = link.list_tools(&verdict, &mut print)?;
+    let tool = tools.first().ok_or("the server has no tool")?;
+    link.call(&verdict, &tool.name, serde_json::json!({"a": 2, "b": 40}), &mut print)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_version_comes_to_the_same_sum() {
+        for version in SUPPORTED {
+            let mut lines = Vec::new();
+            assert_eq!(converse(version, |line| lines.push(line)).unwrap(), "42");
+            let spoken = lines.join("\n");
+            assert_eq!(spoken.contains("\"initialize\""), version != &SUPPORTED[0], "{spoken}");
+        }
+    }
+}

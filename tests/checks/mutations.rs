@@ -1,0 +1,68 @@
+//! Applies mutations to a copy of the repository and demands that their tests fail.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::evidence::{Row, rows};
+
+pub(crate) fn check(count: Option<usize>) -> Vec<String> {
+    let rows = rows();
+    // Spread the sample over the table; another commit takes other rows.
+    let count = count.unwrap_or(rows.len()).min(rows.len()).max(1);
+    let step = rows.len() / count;
+    let offset = crate::cargo(&["metadata", "--format-version", "1", "--no-deps"]).len() % step.max(1);
+    let copy = crate::root().join("target/mutations/copy");
+    copy_sources(&copy);
+    let mut problems = Vec::new();
+    for row in rows.iter().skip(offset).step_by(step.max(1)).take(count) {
+        match survives(&copy, row) {
+            false => println!("{}: killed by {}", row.id, row.test),
+            true => problems.push(format!("{}: {} still passes with {:?}", row.id, row.test, row.new)),
+        }
+    }
+    problems
+}
+
+fn copy_sources(copy: &Path) {
+    let root = crate::root();
+    let listing = Command::new("git").args(["ls-files"]).current_dir(&root).output().expect("git");
+    for file in String::from_utf8_lossy(&listing.stdout).lines() {
+        let to = copy.join(file);
+        fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
+        let text = fs::read(root.join(file)).expect("a tracked file");
+        if fs::read(&to).ok().as_ref() != Some(&text) {
+            fs::write(to, text).expect("a copy");
+        }
+    }
+}
+
+/// True if the test passes in spite of the mutation.
+fn survives(copy: &Path, row: &Row) -> bool {
+    let file = copy.join(&row.file);
+    let code = fs::read_to_string(&file).expect("the mutated file");
+    fs::write(&file, code.replacen(&row.old, &row.new, 1)).expect("the mutated file");
+    let beside = crate::root().join("../shared/data");
+    let data = std::env::var_os("MCP_SPEC_DATA").map_or(beside, Into::into);
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "nextest",
+            "run",
+            "-p",
+            &row.package,
+            "--no-tests",
+            "fail",
+            "-E",
+            &format!("test(={})", row.test),
+        ])
+        .current_dir(copy)
+        .env("CARGO_TARGET_DIR", crate::root().join("target/mutations/target"))
+        .env("MCP_SPEC_DATA", data)
+        .output()
+        .expect("cargo");
+    fs::write(&file, code).expect("the file as it was");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    // A change that does not compile proves nothing, unless the compiler is the check.
+    let is_built = !errors.contains("could not compile") || errors.contains("a dialect table names a member");
+    output.status.success() || !is_built
+}
