@@ -176,22 +176,17 @@ impl Lines {
     /// True if the end of the over-long line was found.
     fn skip(&mut self, skipped: usize) -> bool {
         let line = &self.buffer[self.start..];
-        match memchr::memchr(b'\n', line) {
-            Some(length) => {
-                self.start += length + 1;
-                self.searched = self.start;
-                self.state = State::Reading;
-                true
-            }
-            None => {
-                let skipped = skipped + line.len();
-                self.start = self.buffer.len();
-                self.searched = self.start;
-                self.state =
-                    if skipped > self.skip_limit { State::Endless } else { State::Skipping(skipped) };
-                false
-            }
-        }
+        let newline = memchr::memchr(b'\n', line);
+        // Whether a line is endless depends on its length alone, not on how it was cut.
+        let skipped = skipped + newline.unwrap_or(line.len());
+        self.start += newline.map_or(line.len(), |length| length + 1);
+        self.searched = self.start;
+        self.state = match newline {
+            _ if skipped > self.skip_limit => State::Endless,
+            Some(_) => State::Reading,
+            None => State::Skipping(skipped),
+        };
+        self.state == State::Reading
     }
 }
 

@@ -265,35 +265,31 @@ impl Events {
         };
         loop {
             let line = &self.buffer[self.start..];
-            let Some(length) = memchr::memchr2(b'\n', b'\r', line) else {
-                skipped += line.len();
-                blank &= line.is_empty();
-                self.start = self.buffer.len();
-                self.searched = self.start;
-                self.too_long = if skipped > self.skip_limit {
-                    TooLong::Endless
-                } else {
-                    TooLong::Skipping { skipped, blank }
-                };
+            if line.is_empty() {
                 return false;
-            };
-            let is_blank = blank && length == 0;
-            self.after_cr = line[length] == b'\r';
-            self.start += length + 1;
-            skipped += length + 1;
-            blank = true;
+            }
+            let end = memchr::memchr2(b'\n', b'\r', line);
+            skipped += end.unwrap_or(line.len());
+            let is_blank = blank && end == Some(0);
+            blank = end.is_some();
+            self.after_cr = end.is_some_and(|end| line[end] == b'\r');
+            self.start += end.map_or(line.len(), |end| end + 1);
+            self.searched = self.start;
             if self.after_cr && self.buffer.get(self.start) == Some(&b'\n') {
                 self.after_cr = false;
                 self.start += 1;
+                self.searched = self.start;
             }
-            self.searched = self.start;
-            if is_blank {
-                self.too_long = TooLong::No;
-                return true;
-            }
-            if self.after_cr && self.start == self.buffer.len() {
-                self.too_long = TooLong::Skipping { skipped, blank };
-                return false;
+            // Whether an event is endless depends on its length alone, not on how it was cut.
+            self.too_long = match end {
+                _ if skipped > self.skip_limit => TooLong::Endless,
+                Some(_) if is_blank => TooLong::No,
+                _ => TooLong::Skipping { skipped, blank },
+            };
+            match self.too_long {
+                TooLong::No => return true,
+                TooLong::Skipping { .. } if end.is_some() => {}
+                _ => return false,
             }
         }
     }

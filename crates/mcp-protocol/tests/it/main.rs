@@ -1,8 +1,14 @@
 //! One binary for the tests that look at the crate from outside.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests fail by panicking"
+)]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests look at the world")]
 
 mod dialects;
 mod examples;
+mod properties;
 mod samples;
 mod support;

@@ -1,0 +1,7 @@
+#![no_main]
+
+#[allow(dead_code, reason = "each target calls one of the properties")]
+#[path = "../../crates/mcp-protocol/tests/properties/mod.rs"]
+mod properties;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::line::does_not_depend_on_the_cuts(bytes));
