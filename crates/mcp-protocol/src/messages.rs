@@ -1,7 +1,7 @@
 //! JSON-RPC messages: read with one pass over the text, written once.
 //!
 //! [`parse`] finds where things stand in a message and decides what it is. Bodies (`params` and `result`)
-//! stay text until someone asks for a type: see [`Body`]. The functions in [`write`] append messages to a
+//! stay text until someone asks for a type: see [`Body`]. The functions in [`mod@write`] append messages to a
 //! buffer. The messages of both lifecycles, `initialize` and `server/discover`, are here too.
 //!
 //! Spec: §3.1, §3.4.

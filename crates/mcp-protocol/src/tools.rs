@@ -138,6 +138,64 @@ object! {
     }
 }
 
+impl ListToolsResult {
+    /// Reads a page of tools; one that cannot be read is left out and reported, the others stay.
+    ///
+    /// ```
+    /// use mcp_protocol::messages::{Incoming, Message, parse};
+    /// use mcp_protocol::tools::ListToolsResult;
+    /// use mcp_protocol::{Dialect, Limits};
+    ///
+    /// let text = r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"odd"},{"name":"a","inputSchema":{"type":"object"}}]}}"#;
+    /// let Incoming::Message(Message::Response(response)) = parse(text, &Limits::default())? else { panic!() };
+    /// let (page, skipped) = ListToolsResult::raise_each(Dialect::V2025_06_18, &response.outcome?)?;
+    /// assert_eq!((page.tools[0].name.as_str(), skipped[0].name.as_deref()), ("a", Some("odd")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the page itself cannot be read.
+    pub fn raise_each(dialect: Dialect, page: &Body<'_>) -> Result<(Self, Vec<SkippedTool>), BodyError> {
+        let whole = dialect.raise::<Self>(page);
+        let (Err(_), Some(tools)) = (&whole, page.parse_member::<Vec<Json>>("tools")?) else {
+            return Ok((whole?, Vec::new()));
+        };
+        let mut kept = Vec::new();
+        let mut skipped = Vec::new();
+        for (position, json) in tools.iter().enumerate() {
+            match json.to::<Tool>() {
+                Ok(tool) => kept.push(tool),
+                Err(error) => {
+                    let name = json.member("name").and_then(|name| serde_json::from_str(name).ok());
+                    skipped.push(SkippedTool { position, name, error });
+                }
+            }
+        }
+        let members = crate::json::scan::members(page.text());
+        let others: Vec<String> = members
+            .filter(|(key, _)| key != "tools")
+            .map(|(key, value)| Ok(format!("{}:{value}", serde_json::to_string(&key)?)))
+            .collect::<Result<_, serde_json::Error>>()?;
+        let empty =
+            format!("{{{}}}", [others.join(","), r#""tools":[]"#.into()].join(",").trim_start_matches(','));
+        let mut page: Self = dialect.raise_str(&empty)?;
+        page.tools = kept;
+        Ok((page, skipped))
+    }
+}
+
+/// A tool that could not be read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct SkippedTool {
+    /// Its place in the page.
+    pub position: usize,
+    /// Its name, if that could be read.
+    pub name: Option<String>,
+    /// What is wrong with it.
+    pub error: BodyError,
+}
+
 object! {
     /// Params of `tools/call`.
     pub struct CallToolParams {

@@ -269,3 +269,6 @@ impl Outbox {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

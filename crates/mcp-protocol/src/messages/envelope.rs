@@ -314,3 +314,6 @@ fn string_of(quoted: &str) -> Option<Cow<'_, str>> {
         serde_json::from_str(quoted).ok().map(Cow::Owned)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,11 @@
 
 mod dialects;
 mod examples;
+mod independent;
+mod json_traps;
+mod lowering;
+mod methods;
 mod properties;
+mod relay;
 mod samples;
 mod support;

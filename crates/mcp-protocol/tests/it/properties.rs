@@ -1,7 +1,7 @@
 //! What must hold for any input, tried on random input and on everything that ever broke it.
 
 #[path = "../properties/mod.rs"]
-mod properties;
+mod any;
 
 use proptest::prelude::*;
 
@@ -28,11 +28,11 @@ macro_rules! corpora {
 }
 
 corpora! {
-    corpus_of_envelopes_holds: "envelope" => properties::envelope::agrees_with_serde_json;
-    corpus_of_lines_holds: "line" => properties::line::does_not_depend_on_the_cuts;
-    corpus_of_events_holds: "sse" => properties::sse::does_not_depend_on_the_cuts;
-    corpus_of_headers_holds: "header" => properties::header::values_come_back;
-    corpus_of_interleavings_holds: "peers" => properties::peers::settle_every_call_once;
+    corpus_of_envelopes_holds: "envelope" => any::envelope::agrees_with_serde_json;
+    corpus_of_lines_holds: "line" => any::line::does_not_depend_on_the_cuts;
+    corpus_of_events_holds: "sse" => any::sse::does_not_depend_on_the_cuts;
+    corpus_of_headers_holds: "header" => any::header::values_come_back;
+    corpus_of_interleavings_holds: "peers" => any::peers::settle_every_call_once;
 }
 
 /// Text that looks like a message, with anything that may stand in one.
@@ -67,7 +67,7 @@ proptest! {
 
     #[test]
     fn x_8_the_pass_agrees_with_serde_json_on_messages(text in messages()) {
-        properties::envelope::agrees_with_serde_json(text.as_bytes());
+        any::envelope::agrees_with_serde_json(text.as_bytes());
     }
 
     #[test]
@@ -75,15 +75,15 @@ proptest! {
         let mut bytes = text.into_bytes();
         let at = at % bytes.len();
         bytes[at] = byte;
-        properties::envelope::agrees_with_serde_json(&bytes);
-        properties::envelope::agrees_with_serde_json(&bytes[..at]);
+        any::envelope::agrees_with_serde_json(&bytes);
+        any::envelope::agrees_with_serde_json(&bytes[..at]);
     }
 
     #[test]
     fn x_12_lines_do_not_depend_on_the_cuts(stream in "(\u{feff})?([ a{}\"]{0,40}|\r|\n|\r\n){0,12}", seed: u8) {
         let mut input = vec![seed];
         input.extend(stream.bytes());
-        properties::line::does_not_depend_on_the_cuts(&input);
+        any::line::does_not_depend_on_the_cuts(&input);
     }
 
     #[test]
@@ -93,16 +93,16 @@ proptest! {
     ) {
         let mut input = vec![seed];
         input.extend(stream.bytes());
-        properties::sse::does_not_depend_on_the_cuts(&input);
+        any::sse::does_not_depend_on_the_cuts(&input);
     }
 
     #[test]
     fn header_values_come_back(text in "(=\\?base64\\?)?[ -~é\t\r\n]{0,20}(\\?=)?") {
-        properties::header::values_come_back(text.as_bytes());
+        any::header::values_come_back(text.as_bytes());
     }
 
     #[test]
-    fn interleavings_settle_every_call_once(script in prop::collection::vec(any::<u8>(), 0..120)) {
-        properties::peers::settle_every_call_once(&script);
+    fn interleavings_settle_every_call_once(script in prop::collection::vec(proptest::prelude::any::<u8>(), 0..120)) {
+        any::peers::settle_every_call_once(&script);
     }
 }

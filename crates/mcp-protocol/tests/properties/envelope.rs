@@ -9,12 +9,9 @@ use serde_json::Value;
 pub(crate) fn agrees_with_serde_json(bytes: &[u8]) {
     let limits = Limits::default();
     let parsed = parse_bytes(bytes, &limits);
-    let text = match std::str::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(_) => {
-            assert!(matches!(parsed.unwrap_err().kind, DecodeErrorKind::NotUtf8 { .. }));
-            return;
-        }
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        assert!(matches!(parsed.unwrap_err().kind, DecodeErrorKind::NotUtf8 { .. }));
+        return;
     };
     let is_json = serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok();
     match &parsed {

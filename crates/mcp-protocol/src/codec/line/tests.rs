@@ -1,0 +1,67 @@
+use super::*;
+use crate::errors::DecodeErrorKind;
+
+fn all(stream: &[u8], limits: &Limits) -> Vec<String> {
+    let mut lines = Lines::new(limits);
+    lines.push(stream);
+    let mut found = Vec::new();
+    while let Some(line) = lines.poll_line() {
+        found.push(match line {
+            Line::Whole(line) => String::from_utf8_lossy(line).into_owned(),
+            Line::TooLong(error) => format!("too long {:?}", error.id),
+            Line::Endless => "endless".into(),
+        });
+    }
+    found
+}
+
+#[test]
+fn x_12_an_over_long_line_is_skipped_and_reported_with_its_id() {
+    let limits = Limits::default().message(40).skip(400);
+    let long = format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{{\"a\":\"{}\"}}}}", "x".repeat(60));
+    assert_eq!(all(format!("{long}\n{{}}\n").as_bytes(), &limits), ["too long Some(Number(7))", "{}"]);
+    let endless = format!("{}\n{{}}\n", "x".repeat(500));
+    assert_eq!(all(endless.as_bytes(), &limits), ["too long None", "endless"]);
+}
+
+#[test]
+fn x_12_a_line_of_exactly_the_limit_passes() {
+    let limits = Limits::default().message(10);
+    assert_eq!(all(b"0123456789\n", &limits), ["0123456789"]);
+    assert_eq!(all(b"0123456789a\n{}\n", &limits), ["too long None", "{}"]);
+}
+
+#[test]
+fn json_trap_one_byte_order_mark_at_the_start_is_accepted() {
+    let limits = Limits::default();
+    assert_eq!(all(b"\xEF\xBB\xBF{}\n", &limits), ["{}"]);
+    let second = all(b"{}\n\xEF\xBB\xBF{}\n", &limits);
+    assert!(crate::messages::parse(&second[1], &limits).is_err());
+}
+
+#[test]
+fn the_rest_of_a_stream_is_what_has_no_newline() {
+    let mut lines = Lines::new(&Limits::default());
+    lines.push(b"{}\n {\"a\":1} ");
+    assert_eq!(lines.poll_line(), Some(Line::Whole(b"{}")));
+    assert_eq!(lines.poll_line(), None);
+    assert_eq!(lines.rest(), b"{\"a\":1}");
+}
+
+#[test]
+fn an_over_long_error_says_the_limit() {
+    let mut lines = Lines::new(&Limits::default().message(3));
+    lines.push(b"12345");
+    let Some(Line::TooLong(error)) = lines.poll_line() else { panic!() };
+    assert_eq!(error.kind, DecodeErrorKind::TooLong { limit: 3 });
+    assert_eq!(lines.poll_line(), None);
+}
+
+#[test]
+fn a_large_line_does_not_keep_its_buffer() {
+    let mut lines = Lines::new(&Limits::default());
+    lines.push(&[b'1'; 1 << 20]);
+    lines.push(b"\n");
+    assert!(lines.poll_line().is_some());
+    assert!(lines.space().capacity() <= KEPT);
+}

@@ -1,0 +1,139 @@
+use super::*;
+
+fn message(text: &str) -> Result<Message<'_>, DecodeError> {
+    match parse(text, &Limits::default())? {
+        Incoming::Message(message) => Ok(message),
+        Incoming::Batch(_) => panic!("a batch"),
+    }
+}
+
+#[track_caller]
+fn fails(text: &str, kind: DecodeErrorKind) {
+    assert_eq!(message(text).unwrap_err().kind, kind, "{text}");
+}
+
+#[test]
+fn s4_8_ids_keep_their_kind_and_their_value() {
+    for (text, id) in [
+        ("1", Id::from(1)),
+        ("-9223372036854775808", Id::from(i64::MIN)),
+        ("9223372036854775807", Id::from(i64::MAX)),
+        ("\"1\"", Id::from("1")),
+        ("\"\"", Id::from("")),
+        (r#""a\u0062\n""#, Id::from("ab\n")),
+    ] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{text},"method":"ping"}}"#);
+        let Ok(Message::Request(request)) = message(&text) else { panic!("{text}") };
+        assert_eq!(request.id, id);
+    }
+}
+
+#[test]
+fn x_10_any_other_id_is_an_invalid_request() {
+    for id in ["null", "1.0", "1e2", "1.5", "-0", "9223372036854775808", "true", "{}", "[1]", "\"\\ud800\""] {
+        fails(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#), DecodeErrorKind::Id);
+    }
+    let long = "x".repeat(1025);
+    fails(&format!(r#"{{"jsonrpc":"2.0","id":"{long}","method":"ping"}}"#), DecodeErrorKind::Id);
+}
+
+#[test]
+fn s4_8_a_message_is_exactly_one_thing() {
+    use DecodeErrorKind::*;
+    fails(r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#, Ambiguous);
+    fails(r#"{"jsonrpc":"2.0","id":1,"method":"a","result":{}}"#, Ambiguous);
+    fails(r#"{"jsonrpc":"2.0","id":1}"#, Ambiguous);
+    fails(r#"{"jsonrpc":"1.0","id":1,"method":"a"}"#, Version);
+    fails(r#"{"jsonrpc":2.0,"id":1,"method":"a"}"#, Version);
+    fails(r#"{"id":1,"method":"a"}"#, Version);
+    fails(r#"{"jsonrpc":"2.0","id":1,"method":7}"#, Method);
+    fails(r#"{"jsonrpc":"2.0","id":1,"method":"a","params":[]}"#, Params);
+    fails(r#"{"jsonrpc":"2.0","id":1,"result":[]}"#, Result);
+    fails(r#"{"jsonrpc":"2.0","id":1,"result":null}"#, Result);
+    fails(r#"{"jsonrpc":"2.0","result":{}}"#, Id);
+    fails(r#"{"jsonrpc":"2.0","id":1,"error":{"code":1.5,"message":""}}"#, Error);
+    fails("7", NotAnObject);
+    fails("{}", Version);
+    fails("{} {}", NotJson { at: 3 });
+}
+
+#[test]
+fn s4_8_an_error_response_may_lack_its_id() {
+    for id in ["", r#""id":null,"#] {
+        let text = format!(r#"{{"jsonrpc":"2.0",{id}"error":{{"code":-32700,"message":"?","data":null}}}}"#);
+        let Ok(Message::Response(response)) = message(&text) else { panic!() };
+        assert_eq!(response.id, None);
+        // `null` is data.
+        assert!(response.outcome.unwrap_err().data.unwrap().is_null());
+    }
+}
+
+#[test]
+fn json_trap_a_repeated_known_member_is_refused() {
+    fails(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, DecodeErrorKind::Duplicate("id"));
+    fails(r#"{"jsonrpc":"2.0","id":1,"method":"a","m\u0065thod":"b"}"#, DecodeErrorKind::Duplicate("method"));
+    let text = r#"{"jsonrpc":"2.0","id":1,"method":"a","params":{"name":"x","name":"y"}}"#;
+    let Ok(Message::Request(request)) = message(text) else { panic!() };
+    assert!(request.params.member("name").is_err());
+    assert!(request.params.parse::<crate::tools::CallToolParams>().is_err());
+}
+
+#[test]
+fn json_trap_escapes_in_keys_and_methods_are_read() {
+    let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools\/call","params":{"n\u0061me":"x"}}"#;
+    let Ok(Message::Request(request)) = message(text) else { panic!() };
+    assert_eq!(request.method, Method::ToolsCall);
+    assert_eq!(request.params.member("name").unwrap(), Some("\"x\""));
+}
+
+#[test]
+fn a_body_with_many_members_is_searched() {
+    let members: Vec<String> = (0..20).map(|n| format!(r#""m{n}":{n}"#)).collect();
+    let text = format!(r#"{{"jsonrpc":"2.0","method":"a","params":{{{},"name":[1]}}}}"#, members.join(","));
+    let Ok(Message::Notification(notification)) = message(&text) else { panic!() };
+    assert_eq!(notification.params.member("name").unwrap(), Some("[1]"));
+    assert_eq!(notification.params.member("m19").unwrap(), Some("19"));
+    assert_eq!(notification.params.member("m20").unwrap(), None);
+}
+
+#[test]
+fn params_that_are_absent_or_null_are_empty() {
+    for params in ["", r#","params":null"#, r#","params":{}"#] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping"{params}}}"#);
+        let Ok(Message::Request(request)) = message(&text) else { panic!() };
+        assert_eq!(request.params.text(), "{}");
+    }
+}
+
+#[test]
+fn x_10_a_decode_error_carries_what_could_be_read() {
+    let error = message(r#"{"jsonrpc":"2.0","id":7,"result":{"a":"#).unwrap_err();
+    assert_eq!((error.id, error.is_request), (Some(7.into()), false));
+    let error = message(r#"{"jsonrpc":"2.0","id":7,"method":"a","params":"#).unwrap_err();
+    assert_eq!((error.id, error.is_request), (Some(7.into()), true));
+    let error = message(r#"{"jsonrpc":"2.0","result":{"a":"#).unwrap_err();
+    assert_eq!(error.id, None);
+}
+
+#[test]
+fn json_trap_invalid_utf8_is_found_wherever_it_stands() {
+    let bytes = b"{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{},\"ignored\":\"\xff\"}";
+    let error = parse_bytes(bytes, &Limits::default()).unwrap_err();
+    assert_eq!(error.kind, DecodeErrorKind::NotUtf8 { at: 47 });
+    assert_eq!(error.id, Some(7.into()));
+}
+
+#[test]
+fn s4_8_a_batch_is_taken_apart_and_bounded() {
+    let batch = |text: &str| match parse(text, &Limits::default().batch(2)) {
+        Ok(Incoming::Batch(batch)) => Ok(batch.messages().map(|message| message.is_ok()).collect::<Vec<_>>()),
+        Ok(_) => panic!("no batch"),
+        Err(error) => Err(error.kind),
+    };
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    assert_eq!(batch(&format!("[{ping},7]")), Ok(vec![true, false]));
+    assert_eq!(batch(&format!("[[{ping}]]")), Ok(vec![false]));
+    assert_eq!(batch("[]"), Err(DecodeErrorKind::Batch { limit: 2 }));
+    assert_eq!(batch("[1,2,3]"), Err(DecodeErrorKind::Batch { limit: 2 }));
+    assert_eq!(batch("[1,"), Err(DecodeErrorKind::NotJson { at: 3 }));
+}

@@ -1,0 +1,67 @@
+//! The newest revision's messages, read by a crate that shares nothing with this one.
+
+use mcp_protocol::Dialect;
+use mcp_protocol::dialect::Lower;
+use rust_mcp_schema as other;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::samples;
+
+/// Lowered by us, read by them, written by them: the same value, as far as they know its members.
+fn check<T: DeserializeOwned + Serialize>(value: &impl Lower) {
+    let ours = serde_json::to_value(Dialect::V2026_07_28.lower(value)).unwrap();
+    let theirs: T = serde_json::from_value(ours.clone()).unwrap_or_else(|error| panic!("{error}: {ours}"));
+    let back = serde_json::to_value(&theirs).unwrap();
+    let lost = differences(&ours, &back, String::new());
+    assert!(lost.is_empty(), "{}: {lost:?}", std::any::type_name::<T>());
+}
+
+/// Members that did not come back as they went.
+fn differences(ours: &Value, theirs: &Value, path: String) -> Vec<String> {
+    match (ours, theirs) {
+        (Value::Object(ours), Value::Object(theirs)) => ours
+            .iter()
+            .flat_map(|(name, value)| {
+                differences(value, theirs.get(name).unwrap_or(&Value::Null), format!("{path}/{name}"))
+            })
+            .collect(),
+        (Value::Array(ours), Value::Array(theirs)) if ours.len() == theirs.len() => ours
+            .iter()
+            .zip(theirs)
+            .enumerate()
+            .flat_map(|(at, (ours, theirs))| differences(ours, theirs, format!("{path}/{at}")))
+            .collect(),
+        (ours, theirs) if ours == theirs || ours.as_f64().is_some() && ours.as_f64() == theirs.as_f64() => {
+            Vec::new()
+        }
+        _ => vec![path],
+    }
+}
+
+#[test]
+fn the_newest_messages_are_read_by_an_independent_crate() {
+    check::<other::CallToolRequestParams>(&samples::call_tool_params());
+    check::<other::CallToolResult>(&samples::call_tool_result());
+    check::<other::ListToolsResult>(&samples::list_tools_result());
+    check::<other::DiscoverResult>(&samples::discover_result());
+    check::<other::ListResourcesResult>(&samples::list_resources_result());
+    check::<other::ListResourceTemplatesResult>(&samples::list_templates_result());
+    check::<other::ReadResourceRequestParams>(&samples::read_params());
+    check::<other::ReadResourceResult>(&samples::read_result());
+    check::<other::ListPromptsResult>(&samples::list_prompts_result());
+    check::<other::GetPromptRequestParams>(&samples::get_prompt_params());
+    check::<other::GetPromptResult>(&samples::get_prompt_result());
+    check::<other::CompleteRequestParams>(&samples::complete_params());
+    check::<other::CompleteResult>(&samples::complete_result());
+    // Their union of field schemas takes the first that fits, and so forgets the choices: reading must do.
+    let ours = serde_json::to_value(Dialect::V2026_07_28.lower(&samples::input_required_result())).unwrap();
+    serde_json::from_value::<other::InputRequiredResult>(ours).unwrap();
+    check::<other::CreateMessageResult>(&samples::create_message_result());
+    check::<other::ListRootsResult>(&samples::list_roots_result());
+    check::<other::ElicitResult>(&samples::elicit_result(Dialect::V2026_07_28));
+    check::<other::Implementation>(&samples::implementation());
+    check::<other::ClientCapabilities>(&samples::client_capabilities());
+    check::<other::ServerCapabilities>(&samples::server_capabilities());
+}

@@ -1,0 +1,142 @@
+//! What serde_json does not do by itself.
+
+use mcp_protocol::codec::line::{Line, Lines};
+use mcp_protocol::content::ContentBlock;
+use mcp_protocol::errors::DecodeErrorKind;
+use mcp_protocol::messages::{Incoming, Message, parse};
+use mcp_protocol::tools::{CallToolParams, CallToolResult, ListToolsResult, Tool};
+use mcp_protocol::{Dialect, Limits};
+
+#[test]
+fn json_trap_an_array_is_no_object() {
+    assert!(serde_json::from_str::<CallToolParams>(r#"["echo"]"#).is_err());
+    assert!(serde_json::from_str::<Tool>(r#"["t",{"type":"object"}]"#).is_err());
+}
+
+#[test]
+fn json_trap_lone_surrogates_are_refused_by_types_and_kept_by_raw_text() {
+    assert!(serde_json::from_str::<CallToolParams>(r#"{"name":"\ud800"}"#).is_err());
+    let params: CallToolParams = serde_json::from_str(r#"{"name":"t","arguments":{"a":"\ud800"}}"#).unwrap();
+    assert_eq!(params.arguments.as_ref().unwrap().get(), r#"{"a":"\ud800"}"#);
+    assert!(params.arguments.unwrap().to::<serde_json::Value>().is_err());
+}
+
+#[test]
+fn json_trap_numbers_out_of_range_are_refused_by_types_and_kept_by_raw_text() {
+    let params: CallToolParams = serde_json::from_str(r#"{"name":"t","arguments":{"a":1e999}}"#).unwrap();
+    assert_eq!(params.arguments.as_ref().unwrap().get(), r#"{"a":1e999}"#);
+    assert!(params.arguments.unwrap().to::<serde_json::Value>().is_err());
+    assert!(
+        serde_json::from_str::<ListToolsResult>(
+            r#"{"resultType":"complete","cacheScope":"public","ttlMs":-1,"tools":[]}"#
+        )
+        .is_err()
+    );
+}
+
+#[test]
+fn json_trap_null_and_absent_differ_where_null_is_a_value() {
+    let read = |text: &str| Dialect::V2026_07_28.raise_str::<CallToolResult>(text).unwrap();
+    assert_eq!(read(r#"{"content":[]}"#).structured_content, None);
+    let null = read(r#"{"content":[],"structuredContent":null}"#);
+    assert!(null.structured_content.as_ref().unwrap().is_null());
+    let back = serde_json::to_string(&Dialect::V2026_07_28.lower(&null)).unwrap();
+    assert!(back.contains(r#""structuredContent":null"#), "{back}");
+    // Everywhere else `null` is absent, and never written.
+    let page: ListToolsResult = Dialect::V2025_06_18.raise_str(r#"{"tools":[],"nextCursor":null}"#).unwrap();
+    assert_eq!(page.next_cursor, None);
+    assert_eq!(serde_json::to_string(&Dialect::V2025_06_18.lower(&page)).unwrap(), r#"{"tools":[]}"#);
+    // An empty cursor is a cursor.
+    let page: ListToolsResult = Dialect::V2025_06_18.raise_str(r#"{"tools":[],"nextCursor":""}"#).unwrap();
+    assert_eq!(page.next_cursor.as_deref(), Some(""));
+}
+
+#[test]
+fn json_trap_raw_members_survive_in_unions() {
+    let text = r#"{"text":"hi","x-raw":{"a": [1e999]},"type":"text"}"#;
+    let block: ContentBlock = serde_json::from_str(text).unwrap();
+    let ContentBlock::Text(text) = &block else { panic!() };
+    assert_eq!(text.other.get("x-raw").unwrap().get(), r#"{"a": [1e999]}"#);
+    let unknown = r#"{"type":"hologram","size":1e999}"#;
+    let block: ContentBlock = serde_json::from_str(unknown).unwrap();
+    assert!(matches!(&block, ContentBlock::Unknown(json) if json.get() == unknown));
+    assert!(serde_json::from_str::<ContentBlock>(r#"{"text":"hi"}"#).is_err());
+    assert!(serde_json::from_str::<ContentBlock>(r#"{"type":"text","type":"text","text":""}"#).is_err());
+}
+
+#[test]
+fn json_trap_a_repeated_member_of_a_type_is_refused() {
+    for text in [
+        r#"{"name":"a","name":"b"}"#,
+        r#"{"name":"a","arguments":null,"arguments":{}}"#,
+        r#"{"name":"a","_meta":{"progressToken":1,"progressToken":2}}"#,
+    ] {
+        let error = serde_json::from_str::<CallToolParams>(text).unwrap_err().to_string();
+        assert!(error.contains("duplicate"), "{error}");
+    }
+}
+
+#[test]
+fn s4_9_one_malformed_tool_is_skipped_and_reported() {
+    let good = r#"{"name":"good","inputSchema":{"type":"object"}}"#;
+    let text = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"result":{{"x":1,"tools":[{good},{{"name":"bad","inputSchema":7}},3,{good}],"nextCursor":"n"}}}}"#
+    );
+    let Ok(Incoming::Message(Message::Response(response))) = parse(&text, &Limits::default()) else {
+        panic!()
+    };
+    let (page, skipped) =
+        ListToolsResult::raise_each(Dialect::V2025_06_18, &response.outcome.unwrap()).unwrap();
+    assert_eq!((page.tools.len(), page.next_cursor.as_deref()), (2, Some("n")));
+    assert_eq!(page.other.get("x").unwrap().get(), "1");
+    let skipped: Vec<_> = skipped.iter().map(|tool| (tool.position, tool.name.as_deref())).collect();
+    assert_eq!(skipped, [(1, Some("bad")), (2, None)]);
+}
+
+#[test]
+fn depth_of_a_hundred_thousand_is_a_clean_error() {
+    for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+        let deep = format!("{}1{}", open.repeat(100_000), close.repeat(100_000));
+        for text in [
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"x":{deep}}}}}"#),
+            format!(r#"{{"jsonrpc":"2.0","id":1,"x":{deep},"method":"a"}}"#),
+        ] {
+            let error = parse(&text, &Limits::default()).unwrap_err();
+            assert!(matches!(error.kind, DecodeErrorKind::TooDeep { .. }), "{error}");
+            assert_eq!(error.id, Some(1.into()));
+        }
+    }
+}
+
+/// The most memory this process ever had, in bytes.
+fn peak_memory() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse::<usize>().ok().map(|kilobytes| kilobytes << 10)
+}
+
+#[test]
+fn a_line_of_100_mb_is_a_clean_error_in_bounded_memory() {
+    let Some(before) = peak_memory() else {
+        eprintln!("NOT RUN: peak memory (no /proc)");
+        return;
+    };
+    let limits = Limits::default();
+    let mut lines = Lines::new(&limits);
+    let piece = vec![b'x'; 64 << 10];
+    lines.push(br#"{"jsonrpc":"2.0","id":9,"result":{"a":""#);
+    let mut found = Vec::new();
+    for _ in 0..(100 << 20) / piece.len() {
+        lines.push(&piece);
+        while let Some(line) = lines.poll_line() {
+            found.push(match line {
+                Line::TooLong(error) => format!("too long {:?}", error.id),
+                Line::Endless => "endless".into(),
+                Line::Whole(_) => "whole".into(),
+            });
+        }
+    }
+    assert_eq!(found, ["too long Some(Number(9))", "endless"]);
+    let grown = peak_memory().unwrap().saturating_sub(before);
+    assert!(grown <= 2 * limits.message + (16 << 20), "{} MiB", grown >> 20);
+}

@@ -1,0 +1,248 @@
+//! Where a revision needs another value, not only fewer members: spec §2.8.5.
+
+use mcp_protocol::capabilities::{ClientCapabilities, ElicitationCapability};
+use mcp_protocol::content::{AudioContent, ContentBlock, ToolUseContent};
+use mcp_protocol::dialect::{Lower, Lowering};
+use mcp_protocol::elicitation::{
+    ElicitFormParams, ElicitUrlParams, EnumItems, FormSchema, UntitledMultiSelectSchema,
+};
+use mcp_protocol::errors::{ErrorCode, ErrorObject};
+use mcp_protocol::messages::{CancelledParams, EmptyParams, EmptyResult, Id, write};
+use mcp_protocol::meta::Meta;
+use mcp_protocol::sampling::{CreateMessageParams, SamplingMessage};
+use mcp_protocol::tools::{CallToolResponse, CallToolResult, ListToolsResult, Tool};
+use mcp_protocol::{Dialect, Era, Json, ProtocolVersion};
+use serde_json::{Value, json};
+
+use crate::samples;
+
+fn lower<T: Lower>(dialect: Dialect, value: &T) -> Value {
+    serde_json::to_value(dialect.lower(value)).unwrap()
+}
+
+fn fails<T: Lower>(dialect: Dialect, value: &T) -> String {
+    serde_json::to_value(dialect.lower(value)).unwrap_err().to_string()
+}
+
+#[test]
+fn s2_8_5_content_that_a_revision_lacks_becomes_text() {
+    let audio = ContentBlock::from(AudioContent::new("aGk=", "audio/wav"));
+    let link = ContentBlock::from(samples::link());
+    let unknown: ContentBlock = serde_json::from_value(json!({"type": "hologram"})).unwrap();
+    for dialect in Dialect::ALL {
+        let kind = |block: &ContentBlock| lower(dialect, block)["type"].as_str().unwrap().to_owned();
+        let is_old = |first| *dialect.version() < first;
+        let text_or = |is_text: bool, other: &str| if is_text { "text".to_owned() } else { other.to_owned() };
+        assert_eq!(kind(&audio), text_or(is_old(ProtocolVersion::V2025_03_26), "audio"));
+        assert_eq!(kind(&link), text_or(is_old(ProtocolVersion::V2025_06_18), "resource_link"));
+        assert_eq!(kind(&unknown), text_or(is_old(ProtocolVersion::V2025_06_18), "hologram"));
+    }
+    assert_eq!(lower(Dialect::V2024_11_05, &link)["text"], "A: file:///a");
+}
+
+#[test]
+fn s2_8_5_structured_content_that_is_no_object_is_wrapped_or_told_as_text() {
+    let result = CallToolResult::new().structured_content(json!([1, 2]));
+    for dialect in Dialect::ALL {
+        let lowered = lower(dialect, &result);
+        match dialect {
+            Dialect::V2026_07_28 => assert_eq!(lowered["structuredContent"], json!([1, 2])),
+            Dialect::V2025_06_18 | Dialect::V2025_11_25 => {
+                assert_eq!(lowered["structuredContent"], json!({"result": [1, 2]}));
+            }
+            _ => assert_eq!(lowered.get("structuredContent"), None),
+        }
+        if dialect.era() == Era::Legacy {
+            assert_eq!(lowered["content"], json!([{"type": "text", "text": "[1,2]"}]));
+        }
+    }
+    // A tool that says it in words is not repeated.
+    let lowered = lower(Dialect::V2024_11_05, &CallToolResult::text("two").structured_content(json!({})));
+    assert_eq!(lowered, json!({"content": [{"type": "text", "text": "two"}]}));
+}
+
+#[test]
+fn s2_8_5_output_schemas_follow_their_values() {
+    let tool = |schema: Value| Tool::new("t", json!({"type": "object"})).output_schema(schema);
+    let output = |schema: Value| lower(Dialect::V2025_11_25, &tool(schema)).get("outputSchema").cloned();
+    let array = json!({"type": "array"});
+    let wrapped = json!({"type": "object", "properties": {"result": array}, "required": ["result"]});
+    assert_eq!(output(array.clone()), Some(wrapped));
+    assert_eq!(output(json!({"type": "object"})), Some(json!({"type": "object"})));
+    // Values of these may or may not be objects, or the schema cannot be moved.
+    assert_eq!(output(json!({"anyOf": [{"type": "object"}, {"type": "string"}]})), None);
+    assert_eq!(output(json!({"type": "array", "items": {"$ref": "#/$defs/x"}})), None);
+    assert_eq!(lower(Dialect::V2025_03_26, &tool(array.clone())).get("outputSchema"), None);
+    assert_eq!(lower(Dialect::V2026_07_28, &tool(array.clone()))["outputSchema"], array);
+}
+
+#[test]
+fn x_7_errors_are_lowered_too() {
+    let code = |dialect: Dialect, error: &ErrorObject| lower(dialect, error)["code"].as_i64().unwrap();
+    let not_found = ErrorObject::resource_not_found("file:///x");
+    let modern_not_found = ErrorObject::new(ErrorCode::InvalidParams, "?").data(json!({"uri": "file:///x"}));
+    let missing = ErrorObject::missing_client_capability(ClientCapabilities::new());
+    let url = ErrorObject::new(ErrorCode::UrlElicitationRequired, "?");
+    for dialect in Dialect::ALL {
+        let is_modern = dialect.era() == Era::Modern;
+        assert_eq!(code(dialect, &not_found), if is_modern { -32602 } else { -32002 });
+        assert_eq!(code(dialect, &modern_not_found), if is_modern { -32602 } else { -32002 });
+        assert_eq!(code(dialect, &missing), if is_modern { -32021 } else { -32602 });
+        assert_eq!(code(dialect, &url), if dialect == Dialect::V2025_11_25 { -32042 } else { -32602 });
+        assert_eq!(code(dialect, &ErrorObject::new(ErrorCode::Other(7), "?")), 7);
+        assert_eq!(lower(dialect, &not_found)["data"]["uri"], "file:///x");
+    }
+    assert!(not_found.is_resource_not_found() && modern_not_found.is_resource_not_found());
+}
+
+#[test]
+fn s4_10_unknown_codes_are_kept_and_known_ones_have_typed_data() {
+    for code in
+        [-32700, -32600, -32601, -32602, -32603, -32002, -32042, -32020, -32021, -32022, -1, -32005, 42]
+    {
+        assert_eq!(i64::from(ErrorCode::from(code)), code);
+    }
+    assert_eq!(ErrorCode::from(-32005), ErrorCode::Other(-32005));
+    let error = ErrorObject::unsupported_version(&"x".into(), &[ProtocolVersion::V2026_07_28]);
+    assert_eq!(error.unsupported_version_data().unwrap().requested.as_str(), "x");
+    assert!(error.message.contains("2026-07-28"));
+    let data =
+        json!({"elicitations": [{"mode": "url", "message": "m", "url": "https://e", "elicitationId": "1"}]});
+    let url = ErrorObject::new(ErrorCode::UrlElicitationRequired, "?").data(data);
+    assert_eq!(url.url_elicitation_data().unwrap().elicitations[0].url, "https://e");
+}
+
+#[test]
+fn what_a_revision_cannot_say_is_an_error_and_nothing_is_written() {
+    let many = UntitledMultiSelectSchema::new(EnumItems::new(["a".to_owned()]));
+    let form = ElicitFormParams::new("?", FormSchema::new().field("many", many));
+    assert!(fails(Dialect::V2025_06_18, &form).contains("2025-11-25"));
+    let url = ElicitUrlParams::new("?", "https://example.com");
+    assert!(fails(Dialect::V2025_06_18, &url).contains("2025-11-25"));
+    assert!(fails(Dialect::V2025_11_25, &url).contains("elicitationId"));
+    assert!(fails(Dialect::V2025_11_25, &samples::input_required_result()).contains("2026-07-28"));
+    let tools = SamplingMessage::assistant(ToolUseContent::new("1", "t", Json::object()));
+    let sampling = CreateMessageParams::new([tools], 1_u64);
+    assert!(fails(Dialect::V2025_06_18, &sampling).contains("2025-11-25"));
+
+    let mut out = b"before".to_vec();
+    let written = write::response(&mut out, &Id::from(1), &Dialect::V2025_06_18.lower(&url));
+    assert!(written.is_err());
+    assert_eq!(out, b"before");
+}
+
+#[test]
+fn s2_8_2_results_say_their_type_and_freshness_only_in_the_modern_era() {
+    for dialect in Dialect::ALL {
+        let list = lower(dialect, &ListToolsResult::new([]));
+        let modern = json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": []});
+        let legacy = json!({"tools": []});
+        assert_eq!(list, if dialect.era() == Era::Modern { modern } else { legacy });
+        let empty = lower(dialect, &EmptyResult::new());
+        assert_eq!(empty.get("resultType").is_some(), dialect.era() == Era::Modern);
+    }
+}
+
+#[test]
+fn s2_8_2_absent_result_types_and_freshness_are_read_as_the_specification_says() {
+    for dialect in Dialect::ALL {
+        let list: ListToolsResult = dialect.raise_str(r#"{"tools":[]}"#).unwrap();
+        assert_eq!((list.result_type, list.ttl_ms, list.cache_scope), (None, None, None));
+    }
+    // Content is missing from some legacy servers' results, and may not be in modern ones.
+    assert!(Dialect::V2025_11_25.raise_str::<CallToolResult>("{}").unwrap().content.is_empty());
+    assert!(Dialect::V2026_07_28.raise_str::<CallToolResult>("{}").is_err());
+    // What is not spoken of stays required.
+    assert!(Dialect::V2024_11_05.raise_str::<ListToolsResult>("{}").is_err());
+}
+
+#[test]
+fn s2_8_2_params_carry_the_envelope_only_in_the_modern_era() {
+    let envelope = Meta::envelope(ProtocolVersion::V2026_07_28, ClientCapabilities::new());
+    let token = Id::from("7");
+    let own = EmptyParams::new().meta(Meta::new().with("a", json!(1)));
+    for dialect in Dialect::ALL {
+        let lowering = Lowering::to(dialect).with_meta(&envelope).with_progress_token(&token);
+        let lowered = serde_json::to_value(lowering.root(&own)).unwrap();
+        let meta = lowered["_meta"].as_object().unwrap();
+        assert_eq!((&meta["a"], &meta["progressToken"]), (&json!(1), &json!("7")));
+        assert_eq!(meta.len() == 4, dialect.era() == Era::Modern, "{lowered}");
+    }
+    // Legacy params without anything of their own have no `_meta` at all.
+    let lowering = Lowering::to(Dialect::V2025_06_18).with_meta(&envelope);
+    assert_eq!(serde_json::to_value(lowering.root(&EmptyParams::new())).unwrap(), json!({}));
+    // What the body's own `_meta` says wins, and is written once.
+    let own = EmptyParams::new().meta(Meta::new().protocol_version("x").progress_token(1));
+    let lowering = Lowering::to(Dialect::V2026_07_28).with_meta(&envelope).with_progress_token(&token);
+    let text = serde_json::to_string(&lowering.root(&own)).unwrap();
+    assert_eq!(text.matches("protocolVersion").count(), 1, "{text}");
+    assert!(
+        text.contains(r#""io.modelcontextprotocol/protocolVersion":"x""#)
+            && text.contains(r#""progressToken":1"#)
+    );
+}
+
+#[test]
+fn s2_8_2_a_cancellation_needs_its_request() {
+    assert!(serde_json::from_str::<CancelledParams>(r#"{"reason":"x"}"#).is_err());
+}
+
+#[test]
+fn s2_8_2_an_error_without_id_is_null_or_absent() {
+    let error = ErrorObject::new(ErrorCode::ParseError, "?");
+    let written = |no_id| {
+        let mut out = Vec::new();
+        write::error(&mut out, None, no_id, &error).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(
+        written(write::NoId::Null),
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}"#
+    );
+    assert_eq!(written(write::NoId::Omitted), r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"?"}}"#);
+}
+
+#[test]
+fn s2_8_4_capabilities_are_open_and_extensions_are_in_every_revision() {
+    let text = r#"{"elicitation":{},"extensions":{"a/b":{}},"x":{"y":[1]}}"#;
+    let capabilities: ClientCapabilities = serde_json::from_str(text).unwrap();
+    for dialect in Dialect::ALL {
+        let lowered = lower(dialect, &capabilities);
+        assert_eq!(lowered["extensions"], json!({"a/b": {}}));
+        assert_eq!(lowered["x"], json!({"y": [1]}));
+    }
+    // `{}` means forms.
+    let elicitation = capabilities.elicitation.unwrap();
+    assert!(elicitation.has_form() && !elicitation.has_url());
+    assert!(ElicitationCapability::both().has_url());
+    let url_only: ElicitationCapability = serde_json::from_str(r#"{"url":{}}"#).unwrap();
+    assert!(!url_only.has_form());
+}
+
+#[test]
+fn s3_5_a_result_type_decides_what_a_result_is() {
+    use mcp_protocol::messages::{Incoming, Message, parse};
+    let kind = |dialect: Dialect, result: &str| {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
+        let Ok(Incoming::Message(Message::Response(response))) = parse(&text, &Default::default()) else {
+            panic!()
+        };
+        CallToolResponse::raise(dialect, &response.outcome.unwrap())
+    };
+    let newest = Dialect::V2026_07_28;
+    assert!(matches!(kind(newest, r#"{"content":[]}"#), Ok(CallToolResponse::Complete(_))));
+    let input = r#"{"requestState":"s","resultType":"input_required"}"#;
+    assert!(matches!(kind(newest, input), Ok(CallToolResponse::InputRequired(_))));
+    let task = r#"{"resultType":"task","taskId":"t","status":"working","createdAt":"a","lastUpdatedAt":"b","ttlMs":null}"#;
+    assert!(matches!(kind(newest, task), Ok(CallToolResponse::Task(task)) if task.ttl_ms.is_none()));
+    let unknown = kind(newest, r#"{"resultType":"odd","content":[]}"#).unwrap_err().to_string();
+    assert!(unknown.contains("odd"), "{unknown}");
+    let nested =
+        r#"{"task":{"taskId":"t","status":"working","createdAt":"a","lastUpdatedAt":"b","ttl":null}}"#;
+    assert!(matches!(kind(Dialect::V2025_11_25, nested), Ok(CallToolResponse::LegacyTask(_))));
+    // A legacy server may use the member for something else.
+    let legacy = r#"{"content":[],"resultType":"odd"}"#;
+    assert!(matches!(kind(Dialect::V2025_06_18, legacy), Ok(CallToolResponse::Complete(_))));
+    // An input_required result has a reason.
+    assert!(kind(newest, r#"{"resultType":"input_required"}"#).is_err());
+}
