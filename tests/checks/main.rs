@@ -9,6 +9,7 @@
 
 mod counts;
 mod evidence;
+mod guards;
 mod mutations;
 mod workspace;
 

@@ -404,5 +404,4 @@ pub(crate) fn legacy_task() -> legacy::Task {
     legacy::Task::new("t", TaskStatus::Working, "2025-11-25T10:30:00Z", "2025-11-25T10:30:00Z", Some(1000))
         .status_message("busy")
         .poll_interval(5_u64)
-        .meta(meta())
 }

@@ -1,0 +1,158 @@
+//! What the split into crates asks for, as tests.
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use crate::{cargo, counts, root, workspace};
+
+    /// Every source file of a crate, with its path.
+    fn sources(folder: &str) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        let mut folders = vec![root().join(folder)];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "rs") {
+                    found.push((path.display().to_string(), fs::read_to_string(&path).expect("a file")));
+                }
+            }
+        }
+        found
+    }
+
+    /// What is compiled for users: test modules left out.
+    fn shipped(text: &str) -> &str {
+        text.split("#[cfg(test)]").next().unwrap_or(text)
+    }
+
+    #[test]
+    fn s4_1_dependencies_go_one_way() {
+        assert_eq!(workspace::check(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn s4_2_the_protocol_crate_knows_nothing_of_the_world() {
+        let tree =
+            cargo(&["tree", "-p", "mcp-protocol", "--all-features", "-e", "normal", "--prefix", "none"]);
+        let mut crates: Vec<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+        crates.sort_unstable();
+        crates.dedup();
+        assert!(crates.len() <= 17, "{crates:?}");
+        let forbidden = [
+            "tokio",
+            "mio",
+            "futures",
+            "async-std",
+            "smol",
+            "hyper",
+            "http",
+            "socket2",
+            "tracing",
+            "log",
+            "chrono",
+            "time",
+            "rand",
+            "getrandom",
+            "rustix",
+            "libc",
+        ];
+        assert!(!crates.iter().any(|name| forbidden.contains(name)), "{crates:?}");
+        let words = [
+            "std::net",
+            "std::process",
+            "std::fs",
+            "std::env",
+            "std::thread",
+            "Instant::now",
+            "SystemTime",
+            "async fn",
+            "HashMap",
+            "HashSet",
+            "println!",
+            "eprintln!",
+        ];
+        for (path, text) in sources("crates/mcp-protocol/src") {
+            if path.ends_with("tests.rs") {
+                continue;
+            }
+            let code: Vec<&str> =
+                shipped(&text).lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+            for word in words {
+                assert!(!code.iter().any(|line| line.contains(word)), "{path} has {word}");
+            }
+        }
+    }
+
+    #[test]
+    fn s4_6_each_thing_exists_once_and_each_crate_has_its_pages() {
+        for name in ["mcp-protocol", "mcp-client", "mcp-server", "mcp-compat"] {
+            for page in ["README.md", "CHANGELOG.md"] {
+                assert!(root().join("crates").join(name).join(page).is_file(), "{name} has no {page}");
+            }
+        }
+        // Framing, naming and negotiation have one home.
+        for (folder, others) in [("codec", ["Lines", "Events"]), ("peer", ["Peer", "ProgressGate"])] {
+            for other in others {
+                let definition = format!("pub struct {other}");
+                let mut all: Vec<(String, String)> = Vec::new();
+                for crate_name in ["mcp-protocol", "mcp-client", "mcp-server", "mcp-compat"] {
+                    all.extend(sources(&format!("crates/{crate_name}/src")));
+                }
+                let homes: Vec<&str> = all
+                    .iter()
+                    .filter(|(_, text)| {
+                        text.contains(&format!("{definition} ")) || text.contains(&format!("{definition}<"))
+                    })
+                    .map(|(path, _)| path.as_str())
+                    .collect();
+                assert!(matches!(homes[..], [home] if home.contains(folder)), "{definition}: {homes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn s4_7_the_protocol_crate_has_the_modules_of_the_rfc() {
+        let lib = fs::read_to_string(root().join("crates/mcp-protocol/src/lib.rs")).expect("lib.rs");
+        for module in ["messages", "tools", "errors", "version"] {
+            assert!(lib.contains(&format!("\npub mod {module};\n")), "{module}");
+        }
+        let tools = fs::read_to_string(root().join("crates/mcp-protocol/src/tools.rs")).expect("tools.rs");
+        assert!(tools.contains("pub type ToolSchema = Tool;"));
+    }
+
+    #[test]
+    fn s4_42_dependency_counts_do_not_grow_unnoticed() {
+        assert_eq!(counts::check(false), Vec::<String>::new());
+    }
+
+    #[test]
+    fn x_5_only_dialect_and_negotiation_compare_versions() {
+        for (path, text) in sources("crates/mcp-protocol/src") {
+            let allowed = ["/dialect", "/negotiation", "/version.rs", "tests.rs"];
+            if allowed.iter().any(|part| path.contains(part)) {
+                continue;
+            }
+            for line in shipped(&text).lines().filter(|line| !line.trim_start().starts_with("//")) {
+                let compares =
+                    ["== Dialect::", "!= Dialect::", "== ProtocolVersion::", "era() ==", ".is_before("];
+                assert!(!compares.iter().any(|compare| line.contains(compare)), "{path}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn files_are_about_one_thing() {
+        let mut lengths: Vec<(usize, String)> = sources("crates/mcp-protocol/src")
+            .into_iter()
+            .map(|(path, text)| (text.lines().count(), path))
+            .collect();
+        lengths.sort();
+        let median = lengths[lengths.len() / 2].0;
+        let (longest, path) = lengths.last().expect("a file");
+        println!("{} files, median {median}, longest {longest}", lengths.len());
+        assert!(median <= 300 && *longest <= 700, "median {median}, {path} has {longest}");
+    }
+}
