@@ -52,9 +52,7 @@ fn cases() -> Vec<Case> {
         "io.modelcontextprotocol/clientInfo": {"name": "ExampleClient", "version": "1.0.0"},
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
     });
-    let call = |name: &str, arguments: Value| {
-        json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": name, "arguments": arguments}})
-    };
+    let call = |name: &str, arguments: Value| json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": name, "arguments": arguments}});
     let mut modern = call("add", json!({"a": 2, "b": 40}));
     modern["params"]["_meta"] = envelope;
     let plain = "the quick brown fox jumps over it ".repeat((1 << 20) / 34);
@@ -83,7 +81,7 @@ fn cases() -> Vec<Case> {
             message: echo(&plain),
             target: 1.2,
             bare: Box::new(bare::echo),
-            ours: Box::new(ours::echo),
+            ours: Box::new(ours::echo()),
             rmcp: Some(Box::new(rmcp_side::echo)),
         },
         Case {
@@ -91,7 +89,7 @@ fn cases() -> Vec<Case> {
             message: echo(&escaped),
             target: 1.6,
             bare: Box::new(bare::echo),
-            ours: Box::new(ours::echo),
+            ours: Box::new(ours::echo()),
             rmcp: Some(Box::new(rmcp_side::echo)),
         },
         Case {
@@ -111,7 +109,11 @@ fn check(case: &mut Case) {
         let mut out = Vec::new();
         contender(case.message.as_bytes(), &mut out);
         let answer: Value = serde_json::from_slice(&out).unwrap();
-        (answer["id"].clone(), answer["result"]["content"][0]["text"].clone(), answer["result"]["tools"][999]["name"].clone())
+        (
+            answer["id"].clone(),
+            answer["result"]["content"][0]["text"].clone(),
+            answer["result"]["tools"][999]["name"].clone(),
+        )
     };
     let expected = answer(&mut case.bare);
     assert_eq!(answer(&mut case.ours), expected, "{}", case.name);
@@ -125,22 +127,34 @@ fn measure(case: &mut Case, rounds: usize) -> Value {
     let message = message.as_bytes();
     let mut contenders: Vec<&mut Contender> = vec![bare, ours];
     contenders.extend(rmcp);
-    let times = interleaved(rounds, contenders.iter_mut().map(|contender| {
-        let mut out = Vec::new();
-        move || {
-            out.clear();
-            contender(black_box(message), &mut out);
-            black_box(&out);
-        }
-    }).collect());
+    let times = interleaved(
+        rounds,
+        contenders
+            .iter_mut()
+            .map(|contender| {
+                let mut out = Vec::new();
+                move || {
+                    out.clear();
+                    contender(black_box(message), &mut out);
+                    black_box(&out);
+                }
+            })
+            .collect(),
+    );
     let mut out = Vec::with_capacity(4 << 20);
     let allocs = alloc::count(|| contenders[1](message, &mut out));
     let micros = |at: usize| times.get(at).map(|time| time.as_secs_f64() * 1e6);
     let ratio = |at: usize| times.get(at).map(|time| time.as_secs_f64() / times[0].as_secs_f64());
     println!(
         "{:<22} {:>10.3} {:>10.3} {:>10.3} {:>8.2} {:>8.2} {:>8.2} {:>9}",
-        name, micros(0).unwrap(), micros(1).unwrap(), micros(2).unwrap_or(0.0), ratio(1).unwrap(), target,
-        ratio(2).unwrap_or(0.0), allocs
+        name,
+        micros(0).unwrap(),
+        micros(1).unwrap(),
+        micros(2).unwrap_or(0.0),
+        ratio(1).unwrap(),
+        target,
+        ratio(2).unwrap_or(0.0),
+        allocs
     );
     json!({"case": name, "bytes": message.len(), "bare_us": micros(0), "ours_us": micros(1), "rmcp_us": micros(2),
         "ours_ratio": ratio(1), "rmcp_ratio": ratio(2), "target": target, "allocations": allocs})
@@ -149,11 +163,14 @@ fn measure(case: &mut Case, rounds: usize) -> Value {
 /// The median time of one run of each contender, over interleaved rounds.
 pub fn interleaved(rounds: usize, mut contenders: Vec<impl FnMut()>) -> Vec<Duration> {
     let mut times = vec![Vec::new(); contenders.len()];
-    let repeats: Vec<u32> = contenders.iter_mut().map(|contender| {
-        let start = Instant::now();
-        contender();
-        (Duration::from_millis(2).as_nanos() / start.elapsed().as_nanos().max(1)).clamp(1, 100_000) as u32
-    }).collect();
+    let repeats: Vec<u32> = contenders
+        .iter_mut()
+        .map(|contender| {
+            let start = Instant::now();
+            contender();
+            (Duration::from_millis(2).as_nanos() / start.elapsed().as_nanos().max(1)).clamp(1, 100_000) as u32
+        })
+        .collect();
     for _ in 0..rounds {
         for ((contender, repeats), times) in contenders.iter_mut().zip(&repeats).zip(&mut times) {
             let start = Instant::now();
@@ -163,5 +180,11 @@ pub fn interleaved(rounds: usize, mut contenders: Vec<impl FnMut()>) -> Vec<Dura
             times.push(start.elapsed() / *repeats);
         }
     }
-    times.iter_mut().map(|times| { times.sort(); times[times.len() / 2] }).collect()
+    times
+        .iter_mut()
+        .map(|times| {
+            times.sort();
+            times[times.len() / 2]
+        })
+        .collect()
 }

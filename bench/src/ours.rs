@@ -2,8 +2,10 @@
 
 use mcp_protocol::dialect::Lowering;
 use mcp_protocol::messages::{Incoming, Message, Method, Request, parse_bytes, write};
+use mcp_protocol::negotiation::{ServerVerdict, StdioServer};
 use mcp_protocol::tools::{CallToolResult, ListToolsResult, Tool};
-use mcp_protocol::{Dialect, Era, Json, Limits};
+use mcp_protocol::version::SUPPORTED;
+use mcp_protocol::{Dialect, Json, Limits};
 use serde::de::DeserializeOwned;
 
 use crate::bare::{Add, Echo, SCHEMA};
@@ -18,14 +20,17 @@ fn call<'a, A: DeserializeOwned>(
     message: &'a [u8],
     limits: &Limits,
     dialect: Dialect,
+    server: &mut StdioServer,
     tool: &str,
 ) -> (Request<'a>, A) {
-    let request = request(message, limits, Method::ToolsCall);
-    if dialect.era() == Era::Modern {
-        let meta = request.params.meta().unwrap().unwrap();
-        assert!(meta.missing_from_envelope().is_empty());
-        assert_eq!(meta.protocol_version.as_ref(), Some(dialect.version()));
+    let Ok(Incoming::Message(message)) = parse_bytes(message, limits) else { panic!() };
+    match server.classify(&message) {
+        ServerVerdict::Modern(spoken, meta) => assert!(spoken == dialect && meta.client_info.is_some()),
+        ServerVerdict::Legacy(spoken) => assert_eq!(spoken, dialect),
+        other => panic!("{other:?}"),
     }
+    let Message::Request(request) = message else { panic!() };
+    assert_eq!(request.method, Method::ToolsCall);
     let name: std::borrow::Cow<'_, str> = request.params.parse_member("name").unwrap().unwrap();
     assert_eq!(name, tool);
     let arguments = request.params.parse_member("arguments").unwrap().unwrap();
@@ -39,15 +44,29 @@ fn answer(out: &mut Vec<u8>, request: &Request<'_>, dialect: Dialect, text: Stri
 
 pub fn add(dialect: Dialect) -> impl FnMut(&[u8], &mut Vec<u8>) {
     let limits = Limits::default();
+    let mut server = server();
     move |message, out| {
-        let (request, Add { a, b }) = call(message, &limits, dialect, "add");
+        let (request, Add { a, b }) = call(message, &limits, dialect, &mut server, "add");
         answer(out, &request, dialect, (a + b).to_string());
     }
 }
 
-pub fn echo(message: &[u8], out: &mut Vec<u8>) {
-    let (request, Echo { text }) = call(message, &Limits::default(), Dialect::V2025_11_25, "echo");
-    answer(out, &request, Dialect::V2025_11_25, text);
+pub fn echo() -> impl FnMut(&[u8], &mut Vec<u8>) {
+    let limits = Limits::default();
+    let mut server = server();
+    move |message, out| {
+        let (request, Echo { text }) = call(message, &limits, Dialect::V2025_11_25, &mut server, "echo");
+        answer(out, &request, Dialect::V2025_11_25, text);
+    }
+}
+
+/// A server that shook hands for 2025-11-25 and takes modern requests besides.
+fn server() -> StdioServer {
+    let mut server = StdioServer::new(SUPPORTED);
+    let handshake = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
+    let Ok(Incoming::Message(message)) = parse_bytes(handshake, &Limits::default()) else { panic!() };
+    assert!(matches!(server.classify(&message), ServerVerdict::Initialize(..)));
+    server
 }
 
 pub fn list(count: usize) -> impl FnMut(&[u8], &mut Vec<u8>) {

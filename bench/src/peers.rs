@@ -44,7 +44,9 @@ impl Pair {
     fn call(&mut self, a: i64, b: i64, now: Instant) -> String {
         let params = CallToolParams::new("add").arguments(Json::of(&Arguments { a, b }).unwrap());
         let call = self.client.open(&Method::ToolsCall, Clocks::default(), now).unwrap();
-        self.up.line(|out| write::request(out, &call.id(), &Method::ToolsCall, &DIALECT.lower(&params))).unwrap();
+        self.up
+            .line(|out| write::request(out, &call.id(), &Method::ToolsCall, &DIALECT.lower(&params)))
+            .unwrap();
 
         self.server_lines.push(self.up.bytes());
         self.up.advance(usize::MAX);
@@ -156,7 +158,14 @@ pub fn measure(rounds: usize) -> Value {
     let micros = |at: usize| times[at].as_secs_f64() * 1e6;
     println!(
         "{:<22} {:>10.3} {:>10.3} {:>10} {:>8.2} {:>8.2} {:>8} {:>9}",
-        "call through two peers", micros(0), micros(1), "-", micros(1) / micros(0), 3.0, "-", allocs
+        "call through two peers",
+        micros(0),
+        micros(1),
+        "-",
+        micros(1) / micros(0),
+        3.0,
+        "-",
+        allocs
     );
     json!({"case": "call through two peers", "bare_us": micros(0), "ours_us": micros(1),
         "ours_ratio": micros(1) / micros(0), "target": 3.0, "allocations": allocs, "allocations_target": 12})

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use rmcp::model::{
-    CallToolResult, ClientJsonRpcMessage, ClientRequest, ContentBlock, JsonRpcMessage, ListToolsResult, RequestId,
-    ServerJsonRpcMessage, ServerResult, Tool,
+    CallToolResult, ClientJsonRpcMessage, ClientRequest, ContentBlock, JsonRpcMessage, ListToolsResult,
+    RequestId, ServerJsonRpcMessage, ServerResult, Tool,
 };
 
 use crate::bare::{Add, Echo, SCHEMA};
@@ -32,7 +32,11 @@ fn answer(out: &mut Vec<u8>, id: RequestId, result: ServerResult) {
 
 pub fn add(message: &[u8], out: &mut Vec<u8>) {
     let (id, Add { a, b }) = call(message, "add");
-    answer(out, id, ServerResult::CallToolResult(CallToolResult::success(vec![ContentBlock::text((a + b).to_string())])));
+    answer(
+        out,
+        id,
+        ServerResult::CallToolResult(CallToolResult::success(vec![ContentBlock::text((a + b).to_string())])),
+    );
 }
 
 pub fn echo(message: &[u8], out: &mut Vec<u8>) {
@@ -41,9 +45,16 @@ pub fn echo(message: &[u8], out: &mut Vec<u8>) {
 }
 
 pub fn list(count: usize) -> impl FnMut(&[u8], &mut Vec<u8>) {
-    let schema: Arc<serde_json::Map<String, serde_json::Value>> = Arc::new(serde_json::from_str(SCHEMA).unwrap());
+    let schema: Arc<serde_json::Map<String, serde_json::Value>> =
+        Arc::new(serde_json::from_str(SCHEMA).unwrap());
     let tools: Vec<Tool> = (0..count)
-        .map(|n| Tool::new(format!("tool_{n}"), format!("Does the thing number {n} and tells about it."), schema.clone()))
+        .map(|n| {
+            Tool::new(
+                format!("tool_{n}"),
+                format!("Does the thing number {n} and tells about it."),
+                schema.clone(),
+            )
+        })
         .collect();
     move |message, out| {
         let (id, ClientRequest::ListToolsRequest(_)) = request(message) else { panic!() };

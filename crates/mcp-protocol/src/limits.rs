@@ -12,8 +12,48 @@
 //! | `header` | 8 KiB | one HTTP header value. |
 //! | `held` | 16 | requests of the server kept unanswered until its era is known. |
 //!
-//! The depth of a message is bounded too, by [`MAX_DEPTH`]; it is no setting because serde_json stops
-//! there as well.
+//!
+//! These are fixed, because nobody has a reason to set them:
+//!
+//! | what | bound | why |
+//! |---|---|---|
+//! | [`MAX_DEPTH`] | 127 | levels in a message; serde_json stops there as well. |
+//! | looked at for an id | 1 KiB | of an over-long message: ids stand near the beginning. |
+//! | kept by an idle buffer | 64 KiB | one large message must not cost its memory for ever. |
+//! | garbage answered | 10 lines | a server that answers noise with noise helps nobody; then it closes. |
+//! | logins in one negotiation | 2 | a server that is never satisfied is not asked for ever. |
+//! | progress | 8 at once, then 10 a second | a tool in a tight loop must not flood its client; the last always goes. |
+//! | remembered envelope | 4 KiB | the last one that was read, so that the same need not be read again. |
+//! | names | 256, 64 | characters of a server's name; of a callable name, the least that model APIs allow. |
+
+use std::time::Duration;
+
+/// How much of an over-long message is looked at for its id.
+pub(crate) const SALVAGED: usize = 1 << 10;
+
+/// What an idle buffer keeps.
+pub(crate) const KEPT_BUFFER: usize = 64 << 10;
+
+/// How many lines that cannot be read are answered before a server closes.
+pub(crate) const UNREADABLE_ANSWERED: u32 = 10;
+
+/// How often a negotiation asks for a login.
+pub(crate) const LOGINS: u8 = 2;
+
+/// How much progress is told at once.
+pub(crate) const PROGRESS_BURST: u32 = 8;
+
+/// How often progress is told after that.
+pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long an envelope may be to be remembered.
+pub(crate) const REMEMBERED_ENVELOPE: usize = 4 << 10;
+
+/// The most characters of a server's name.
+pub(crate) const SERVER_NAME: usize = 256;
+
+/// The most characters of a callable name.
+pub(crate) const CALLABLE_NAME: usize = 64;
 
 /// How deeply a message may nest, its own braces counted. The 128th level is refused.
 pub const MAX_DEPTH: usize = 127;

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::limits::{CALLABLE_NAME, SERVER_NAME};
+
 /// The name of a server: 1 to 256 of `A-Z a-z 0-9 _ -`, and none of a few words that trip up other programs.
 ///
 /// ```
@@ -24,7 +26,7 @@ pub struct ServerName(Box<str>);
 #[non_exhaustive]
 pub enum NameError {
     /// Empty, or longer than 256.
-    #[error("a server name has 1 to {MAX_SERVER_NAME} characters, not {0}")]
+    #[error("a server name has 1 to {SERVER_NAME} characters, not {0}")]
     Length(usize),
     /// A character that does not belong.
     #[error("a server name has only letters, digits, `_` and `-`, not {0:?}")]
@@ -34,7 +36,6 @@ pub enum NameError {
     Reserved(&'static str),
 }
 
-const MAX_SERVER_NAME: usize = 256;
 const RESERVED: [&str; 3] = ["__proto__", "constructor", "prototype"];
 
 impl ServerName {
@@ -52,7 +53,7 @@ impl std::str::FromStr for ServerName {
         if let Some(odd) = text.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-')) {
             return Err(NameError::Character(odd));
         }
-        if text.is_empty() || text.len() > MAX_SERVER_NAME {
+        if text.is_empty() || text.len() > SERVER_NAME {
             return Err(NameError::Length(text.len()));
         }
         if let Some(word) = RESERVED.iter().find(|word| **word == text) {
@@ -68,7 +69,6 @@ impl fmt::Display for ServerName {
     }
 }
 
-const MAX_CALLABLE: usize = 64;
 const PREFIX: &str = "mcp__";
 /// `_x` and ten characters of base32.
 const DIGEST: usize = 10;
@@ -89,7 +89,7 @@ pub fn callable_name(server: &str, tool: &str) -> String {
     let is_plain = is_label(server)
         && is_tool(tool)
         && !ends_like_a_digest(tool)
-        && PREFIX.len() + server.len() + 2 + tool.len() <= MAX_CALLABLE;
+        && PREFIX.len() + server.len() + 2 + tool.len() <= CALLABLE_NAME;
     if is_plain { format!("{PREFIX}{server}__{tool}") } else { digest_name(server, tool) }
 }
 
@@ -98,7 +98,7 @@ pub fn callable_name(server: &str, tool: &str) -> String {
 #[must_use]
 pub fn digest_name(server: &str, tool: &str) -> String {
     let label = short_label(server);
-    let room = MAX_CALLABLE - PREFIX.len() - label.len() - 2 - 2 - DIGEST;
+    let room = CALLABLE_NAME - PREFIX.len() - label.len() - 2 - 2 - DIGEST;
     let tool_part: String =
         tool.chars().map(|c| if is_tool_character(c) { c } else { '_' }).take(room).collect();
     format!("{PREFIX}{label}__{tool_part}_x{}", digest(server, tool))

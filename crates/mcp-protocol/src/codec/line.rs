@@ -6,7 +6,7 @@
 //! Spec: §4.1.
 
 use crate::errors::{DecodeError, DecodeErrorKind};
-use crate::limits::Limits;
+use crate::limits::{KEPT_BUFFER, Limits, SALVAGED};
 use crate::messages::salvage_id;
 
 /// Cuts a stream of bytes into lines.
@@ -60,12 +60,6 @@ pub enum Line<'a> {
     Endless,
 }
 
-/// How much of an over-long line is looked at for its id.
-const BEGINNING: usize = 1024;
-
-/// What an idle connection keeps of its buffer.
-const KEPT: usize = 64 << 10;
-
 impl Lines {
     /// A decoder at the start of a stream.
     #[must_use]
@@ -89,7 +83,7 @@ impl Lines {
     pub fn space(&mut self) -> &mut Vec<u8> {
         if self.start == self.buffer.len() {
             self.buffer.clear();
-            self.buffer.shrink_to(KEPT);
+            self.buffer.shrink_to(KEPT_BUFFER);
             self.searched = 0;
             self.start = 0;
         } else if self.start > self.buffer.len() / 2 {
@@ -166,7 +160,7 @@ impl Lines {
         if line.len() <= self.limit {
             return None;
         }
-        let mut error = salvage_id(&line[..line.len().min(BEGINNING)]);
+        let mut error = salvage_id(&line[..line.len().min(SALVAGED)]);
         error.kind = DecodeErrorKind::TooLong { limit: self.limit };
         self.state = State::Skipping(0);
         self.searched = self.start;
@@ -264,7 +258,7 @@ impl Outbox {
         self.written = self.written.saturating_add(count).min(self.buffer.len());
         if self.written == self.buffer.len() {
             self.buffer.clear();
-            self.buffer.shrink_to(KEPT);
+            self.buffer.shrink_to(KEPT_BUFFER);
             self.written = 0;
         }
     }

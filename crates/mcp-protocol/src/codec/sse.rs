@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 
 use crate::errors::{DecodeError, DecodeErrorKind};
-use crate::limits::Limits;
+use crate::limits::{KEPT_BUFFER, Limits, SALVAGED};
 use crate::messages::salvage_id;
 
 /// Reads a stream of events.
@@ -79,9 +79,6 @@ pub struct Event<'a> {
     pub data: &'a [u8],
 }
 
-const BEGINNING: usize = 1024;
-const KEPT: usize = 64 << 10;
-
 impl Events {
     /// A decoder at the start of a stream.
     #[must_use]
@@ -121,7 +118,7 @@ impl Events {
     pub fn push(&mut self, bytes: &[u8]) {
         if self.start == self.buffer.len() {
             self.buffer.clear();
-            self.buffer.shrink_to(KEPT);
+            self.buffer.shrink_to(KEPT_BUFFER);
             self.start = 0;
             self.searched = 0;
         } else if self.start > self.buffer.len() / 2 {
@@ -238,7 +235,7 @@ impl Events {
         self.given = false;
         self.has_data = false;
         self.data.clear();
-        self.data.shrink_to(KEPT);
+        self.data.shrink_to(KEPT_BUFFER);
         self.kind.clear();
     }
 
@@ -249,7 +246,7 @@ impl Events {
             return None;
         }
         let text = if self.has_data { &self.data } else { line.strip_prefix(b"data:").unwrap_or(line) };
-        let mut error = salvage_id(text[..text.len().min(BEGINNING)].trim_ascii_start());
+        let mut error = salvage_id(text[..text.len().min(SALVAGED)].trim_ascii_start());
         error.kind = DecodeErrorKind::TooLong { limit: self.limit };
         self.forget();
         self.too_long = TooLong::Skipping { skipped: 0, blank: false };

@@ -6,6 +6,7 @@ use super::judge::{Judge, Next};
 use super::{NegotiationError, ServerAnswer, Terms, Verdict};
 use crate::capabilities::ClientCapabilities;
 use crate::errors::{ErrorCode, ErrorObject};
+use crate::limits::LOGINS;
 use crate::messages::{Message, Response};
 use crate::version::ProtocolVersion;
 
@@ -302,8 +303,7 @@ impl HttpClient {
     }
 
     fn log_in(&mut self, status: u16) {
-        const MOST_LOGINS: u8 = 2;
-        if self.logins == MOST_LOGINS {
+        if self.logins == LOGINS {
             self.fail(NegotiationError::Http(Obstacle::Login));
         } else {
             self.logins += 1;

@@ -1,7 +1,10 @@
 //! A server tells the era of a message on stdio: spec §2.5, second table, and the order of checks in §2.2.
 
+use std::sync::Arc;
+
 use crate::dialect::{Dialect, Direction};
 use crate::errors::{BodyError, DecodeError, ErrorCode, ErrorObject};
+use crate::limits::{REMEMBERED_ENVELOPE, UNREADABLE_ANSWERED};
 use crate::messages::{Batch, Body, InitializeParams, Message, Method, Notification, Request};
 use crate::meta::{self, Meta};
 use crate::version::{Era, ProtocolVersion, negotiate};
@@ -28,6 +31,8 @@ pub struct StdioServer {
     versions: Vec<ProtocolVersion>,
     /// Negotiated by `initialize`.
     negotiated: Option<Dialect>,
+    /// The last envelope that was whole. Most clients send the same one with every request.
+    remembered: Option<(Box<str>, Dialect, Arc<Meta>)>,
     unreadable: u32,
 }
 
@@ -36,7 +41,7 @@ pub struct StdioServer {
 #[non_exhaustive]
 pub enum ServerVerdict {
     /// A modern request. Its envelope is whole.
-    Modern(Dialect, Box<Meta>),
+    Modern(Dialect, Arc<Meta>),
     /// A legacy request, notification or response.
     Legacy(Dialect),
     /// `initialize`: answer with this version; it holds from now on.
@@ -55,14 +60,11 @@ pub enum ServerVerdict {
     Close,
 }
 
-/// How many lines that cannot be read are answered before the connection is closed.
-const MOST_UNREADABLE: u32 = 10;
-
 impl StdioServer {
     /// A server that speaks these versions.
     #[must_use]
     pub fn new(versions: &[ProtocolVersion]) -> Self {
-        Self { versions: versions.to_vec(), negotiated: None, unreadable: 0 }
+        Self { versions: versions.to_vec(), negotiated: None, remembered: None, unreadable: 0 }
     }
 
     /// The version that `initialize` settled, if there was one.
@@ -91,7 +93,7 @@ impl StdioServer {
     /// Tells what to do with a line that is no message.
     pub fn classify_unreadable(&mut self, error: &DecodeError) -> ServerVerdict {
         self.unreadable += 1;
-        if self.unreadable > MOST_UNREADABLE {
+        if self.unreadable > UNREADABLE_ANSWERED {
             return ServerVerdict::Close;
         }
         if error.is_request && error.id.is_some() {
@@ -102,9 +104,9 @@ impl StdioServer {
     }
 
     fn request(&mut self, request: &Request<'_>) -> ServerVerdict {
-        match modern(&self.versions, request) {
+        match self.modern(request) {
             Ok(Some((dialect, meta))) => match check_method(dialect, request) {
-                Ok(()) => return ServerVerdict::Modern(dialect, Box::new(meta)),
+                Ok(()) => return ServerVerdict::Modern(dialect, meta),
                 Err(error) => return ServerVerdict::Refuse(error),
             },
             Ok(None) => {}
@@ -130,6 +132,22 @@ impl StdioServer {
         }
     }
 
+    /// [`modern`], unless the envelope is the one that was read last.
+    fn modern(&mut self, request: &Request<'_>) -> Result<Option<(Dialect, Arc<Meta>)>, ErrorObject> {
+        let text = request.params.member("_meta").ok().flatten();
+        if let (Some(text), Some((known, dialect, meta))) = (text, &self.remembered)
+            && **known == *text
+        {
+            return Ok(Some((*dialect, Arc::clone(meta))));
+        }
+        let Some((dialect, meta)) = modern(&self.versions, request)? else { return Ok(None) };
+        let meta = Arc::new(meta);
+        self.remembered = text
+            .filter(|text| text.len() <= REMEMBERED_ENVELOPE)
+            .map(|text| (text.into(), dialect, Arc::clone(&meta)));
+        Ok(Some((dialect, meta)))
+    }
+
     fn notification(&self, notification: &Notification<'_>) -> ServerVerdict {
         match notification.method {
             Method::Cancelled => ServerVerdict::Cancelled,
@@ -148,12 +166,18 @@ pub(super) fn modern(
     request: &Request<'_>,
 ) -> Result<Option<(Dialect, Meta)>, ErrorObject> {
     let invalid = |error: BodyError| ErrorObject::new(ErrorCode::InvalidParams, error.to_string());
-    let Some(claim) = claim(&request.params).map_err(invalid)? else { return Ok(None) };
+    let meta = request.params.meta();
+    // The version answers first, also when the rest of the envelope cannot be read.
+    let claim = match &meta {
+        Ok(meta) => meta.as_ref().and_then(|meta| meta.protocol_version.clone()),
+        Err(_) => claim(&request.params).map_err(invalid)?,
+    };
+    let Some(claim) = claim else { return Ok(None) };
     let dialect = claim.dialect().filter(|dialect| dialect.era() == Era::Modern && versions.contains(&claim));
     let Some(dialect) = dialect else {
         return Err(ErrorObject::unsupported_version(&claim, versions));
     };
-    let meta = request.params.meta().map_err(invalid)?.unwrap_or_default();
+    let meta = meta.map_err(invalid)?.unwrap_or_default();
     match meta.missing_from_envelope()[..] {
         [] => Ok(Some((dialect, meta))),
         ref missing => {

@@ -1,6 +1,8 @@
 //! How often progress is told: a burst of 8, then 10 a second, and always the last one.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
+
+use crate::limits::{PROGRESS_BURST as BURST, PROGRESS_INTERVAL as INTERVAL};
 
 /// Holds progress back when it comes too fast. The newest one is kept and the others forgotten.
 ///
@@ -25,9 +27,6 @@ pub struct ProgressGate<T> {
     last: Option<f64>,
     held: Option<T>,
 }
-
-const BURST: u32 = 8;
-const INTERVAL: Duration = Duration::from_millis(100);
 
 impl<T> ProgressGate<T> {
     /// A gate for one request.
@@ -85,6 +84,8 @@ impl<T> ProgressGate<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

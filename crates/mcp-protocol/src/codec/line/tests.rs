@@ -63,5 +63,5 @@ fn a_large_line_does_not_keep_its_buffer() {
     lines.push(&[b'1'; 1 << 20]);
     lines.push(b"\n");
     assert!(lines.poll_line().is_some());
-    assert!(lines.space().capacity() <= KEPT);
+    assert!(lines.space().capacity() <= KEPT_BUFFER);
 }

@@ -188,3 +188,23 @@ fn row_11_garbage_is_answered_ten_times() {
     }
     assert_eq!(classify(&mut server, "hello"), ServerVerdict::Close);
 }
+
+#[test]
+fn an_envelope_that_was_read_before_is_not_read_again_but_another_is() {
+    let mut server = dual();
+    let first = classify(&mut server, &request("tools/list", &envelope("2026-07-28")));
+    let again = classify(&mut server, &request("tools/call", &envelope("2026-07-28")));
+    let (ServerVerdict::Modern(_, first), ServerVerdict::Modern(_, again)) = (first, again) else { panic!() };
+    assert!(Arc::ptr_eq(&first, &again));
+    let other = envelope("2026-07-28").replace("{}", r#"{"roots":{}}"#);
+    let ServerVerdict::Modern(_, other) = classify(&mut server, &request("tools/list", &other)) else {
+        panic!()
+    };
+    assert!(other.client_capabilities.as_ref().unwrap().roots.is_some());
+    // A broken one is refused, whatever was read before.
+    let broken = envelope("2026-07-28").replace("{}", "7");
+    assert_eq!(
+        refused(classify(&mut server, &request("tools/list", &broken))).code,
+        ErrorCode::InvalidParams
+    );
+}
