@@ -1,7 +1,7 @@
 //! Applies mutations to a copy of the repository and demands that their tests fail.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::evidence::{Row, rows};
@@ -16,6 +16,11 @@ pub(crate) fn check(count: Option<usize>) -> Vec<String> {
     copy_sources(&copy);
     let mut problems = Vec::new();
     for row in rows.iter().skip(offset).step_by(step.max(1)).take(count) {
+        let needs_data = row.test.starts_with("dialects::") || row.test.starts_with("examples::");
+        if needs_data && !data().join("schema").is_dir() {
+            eprintln!("NOT RUN: the mutation for {} (its test needs the published schemas)", row.id);
+            continue;
+        }
         match survives(&copy, row) {
             false => println!("{}: killed by {}", row.id, row.test),
             true => problems.push(format!("{}: {} still passes with {:?}", row.id, row.test, row.new)),
@@ -37,13 +42,17 @@ fn copy_sources(copy: &Path) {
     }
 }
 
+/// The published schemas, which are not in the copy.
+fn data() -> PathBuf {
+    let beside = crate::root().join("../shared/data");
+    std::env::var_os("MCP_SPEC_DATA").map_or(beside, PathBuf::from)
+}
+
 /// True if the test passes in spite of the mutation.
 fn survives(copy: &Path, row: &Row) -> bool {
     let file = copy.join(&row.file);
     let code = fs::read_to_string(&file).expect("the mutated file");
     fs::write(&file, code.replacen(&row.old, &row.new, 1)).expect("the mutated file");
-    let beside = crate::root().join("../shared/data");
-    let data = std::env::var_os("MCP_SPEC_DATA").map_or(beside, Into::into);
     let output = Command::new(env!("CARGO"))
         .args([
             "nextest",
@@ -56,9 +65,9 @@ fn survives(copy: &Path, row: &Row) -> bool {
             &format!("test(={})", row.test),
         ])
         .current_dir(copy)
-        .env("CARGO_TARGET_DIR", crate::root().join("target/mutations/target"))
-        .env("MCP_SPEC_DATA", data)
-        .env_remove("RUSTFLAGS")
+        // Dependencies are built already; only the mutated crate is built again.
+        .env("CARGO_TARGET_DIR", crate::root().join("target"))
+        .env("MCP_SPEC_DATA", data())
         .output()
         .expect("cargo");
     fs::write(&file, code).expect("the file as it was");

@@ -118,7 +118,7 @@ fn peak_memory() -> Option<usize> {
 #[test]
 fn a_line_of_100_mb_is_a_clean_error_in_bounded_memory() {
     let Some(before) = peak_memory() else {
-        eprintln!("NOT RUN: peak memory (no /proc)");
+        crate::support::not_run("peak memory (no /proc)");
         return;
     };
     let limits = Limits::default();
