@@ -60,11 +60,7 @@ pub(crate) fn check(write: bool) -> Vec<String> {
             problems.push(format!("{}: there is no test {} in {}", row.id, row.test, row.package));
         }
         let code = std::fs::read_to_string(crate::root().join(&row.file)).unwrap_or_default();
-        match code.matches(&row.old).count() {
-            1 if row.old != row.new => {}
-            1 => problems.push(format!("{}: the mutation changes nothing", row.id)),
-            count => problems.push(format!("{}: {:?} is {count} times in {}", row.id, row.old, row.file)),
-        }
+        problems.extend(misfit(row, &code));
         let cell = |text: &str| text.replace('|', "\\|");
         text.push_str(&format!(
             "| {} | {} | `{}` | `{}`: `{}` → `{}` |\n",
@@ -81,6 +77,15 @@ pub(crate) fn check(write: bool) -> Vec<String> {
     problems
 }
 
+/// Why a row's mutation cannot be applied to the code.
+fn misfit(row: &Row, code: &str) -> Option<String> {
+    match code.matches(&row.old).count() {
+        1 if row.old == row.new => Some(format!("{}: the mutation changes nothing", row.id)),
+        1 => None,
+        count => Some(format!("{}: {:?} is {count} times in {}", row.id, row.old, row.file)),
+    }
+}
+
 /// Package and path of every test that runs.
 fn tests() -> BTreeSet<(String, String)> {
     let listing = crate::cargo(&["nextest", "list", "--workspace", "--message-format", "json"]);
@@ -95,4 +100,26 @@ fn tests() -> BTreeSet<(String, String)> {
         }
     }
     tests
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x_56_a_mutation_that_no_longer_fits_the_code_is_found() {
+        let row = |old: &str, new: &str| Row {
+            id: "X".into(),
+            what: String::new(),
+            package: String::new(),
+            test: String::new(),
+            file: "f.rs".into(),
+            old: old.into(),
+            new: new.into(),
+        };
+        assert_eq!(misfit(&row("a = 1", "a = 2"), "let a = 1;"), None);
+        assert!(misfit(&row("a = 1", "a = 1"), "let a = 1;").is_some());
+        assert!(misfit(&row("a = 3", "a = 2"), "let a = 1;").is_some());
+        assert!(misfit(&row("1", "2"), "1 + 1").is_some());
+    }
 }
