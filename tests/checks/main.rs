@@ -4,7 +4,8 @@
 //! - `counts [--write]`: crates per feature set, against `docs/dependency-counts.txt`
 //! - `features`: the feature sets that must compile, one `cargo` argument line each
 //! - `evidence [--write]`: every behaviour has a test and a mutation, and `docs/evidence.md` is up to date
-//! - `mutations [N]`: applies N of the mutations (default all) and demands that their tests fail
+//! - `mutations [N | ID]`: applies N of the mutations, or those whose id has this text (default: all), and demands
+//!   that their tests fail
 #![allow(clippy::expect_used, clippy::panic, reason = "a check fails by panicking with a message")]
 
 mod counts;
@@ -29,9 +30,9 @@ fn main() -> ExitCode {
             Vec::new()
         }
         Some("evidence") => evidence::check(is_write),
-        Some("mutations") => mutations::check(arguments.get(1).and_then(|count| count.parse().ok())),
+        Some("mutations") => mutations::check(arguments.get(1).map(String::as_str)),
         _ => vec![
-            "usage: checks workspace | counts [--write] | features | evidence [--write] | mutations [N]"
+            "usage: checks workspace | counts [--write] | features | evidence [--write] | mutations [N | ID]"
                 .into(),
         ],
     };

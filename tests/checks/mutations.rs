@@ -6,16 +6,17 @@ use std::process::Command;
 
 use crate::evidence::{Row, rows};
 
-pub(crate) fn check(count: Option<usize>) -> Vec<String> {
+pub(crate) fn check(which: Option<&str>) -> Vec<String> {
     let rows = rows();
-    // Spread the sample over the table; another commit takes other rows.
-    let count = count.unwrap_or(rows.len()).min(rows.len()).max(1);
-    let step = rows.len() / count;
-    let offset = crate::cargo(&["metadata", "--format-version", "1", "--no-deps"]).len() % step.max(1);
+    let chosen: Vec<&Row> = match which.map(|which| (which, which.parse::<usize>())) {
+        None => rows.iter().collect(),
+        Some((_, Ok(count))) => sample(&rows, count),
+        Some((id, Err(_))) => rows.iter().filter(|row| row.id.contains(id)).collect(),
+    };
     let copy = crate::root().join("target/mutations/copy");
     copy_sources(&copy);
     let mut problems = Vec::new();
-    for row in rows.iter().skip(offset).step_by(step.max(1)).take(count) {
+    for row in chosen {
         let needs_data = row.test.starts_with("dialects::") || row.test.starts_with("examples::");
         if needs_data && !data().join("schema").is_dir() {
             eprintln!("NOT RUN: the mutation for {} (its test needs the published schemas)", row.id);
@@ -27,6 +28,15 @@ pub(crate) fn check(count: Option<usize>) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Rows spread over the table; another commit takes other rows.
+fn sample(rows: &[Row], count: usize) -> Vec<&Row> {
+    let step = (rows.len() / count.max(1)).max(1);
+    let commit =
+        Command::new("git").args(["rev-parse", "HEAD"]).current_dir(crate::root()).output().expect("git");
+    let offset = commit.stdout.iter().map(|byte| usize::from(*byte)).sum::<usize>() % step;
+    rows.iter().skip(offset).step_by(step).take(count).collect()
 }
 
 fn copy_sources(copy: &Path) {

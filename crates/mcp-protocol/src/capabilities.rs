@@ -35,6 +35,7 @@ object! {
             extensions: BTreeMap<String, Json> = "extensions",
         }
         open = other;
+        lower by crate::dialect::elicitation::lower_client_capabilities;
     }
 }
 

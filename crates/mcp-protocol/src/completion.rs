@@ -96,6 +96,7 @@ object! {
         }
         meta = meta;
         open = other;
+        check by crate::messages::is_complete;
     }
 }
 

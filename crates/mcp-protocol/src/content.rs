@@ -177,6 +177,7 @@ object! {
         }
         meta = meta;
         open = other;
+        lower by crate::dialect::tools::lower_tool_result_block;
     }
 }
 

@@ -234,7 +234,11 @@ impl<'de> Deserialize<'de> for ElicitParams {
                     Some("url") => object.into_object().map(ElicitParams::Url),
                     None => object.into_object().map(ElicitParams::Form),
                     Some("form") => {
+                        let is_first = matches!(object, Tagged::First { .. });
                         let form: ElicitFormParams = object.into_object()?;
+                        if is_first && form.mode.is_some() {
+                            return Err(A::Error::duplicate_field("mode"));
+                        }
                         Ok(ElicitParams::Form(form.mode(ElicitMode::Form)))
                     }
                     Some(other) => Err(A::Error::unknown_variant(other, &["form", "url"])),

@@ -262,8 +262,20 @@ pub struct DecodeError {
     pub kind: DecodeErrorKind,
     /// The id, when it could be read: a broken response still settles its call.
     pub id: Option<Id>,
-    /// True if a `method` was read: it is a request or notification, and `id` is the sender's.
-    pub is_request: bool,
+    /// What it would have been: only then is it known whose id it is.
+    pub looks: Looks,
+}
+
+/// What a broken message looks like, as far as it was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Looks {
+    /// It has a `method`: the id is the sender's.
+    Request,
+    /// It has a `result` or an `error`: the id is ours.
+    Response,
+    /// Neither was read.
+    #[default]
+    Unknown,
 }
 
 /// What is wrong with a message.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::dialect::{Dialect, Lower, Lowering};
+use crate::dialect::{Dialect, Lower, Lowering, Raise};
 use crate::elicitation::{ElicitParams, ElicitResult};
 use crate::errors::BodyError;
 use crate::json::Json;
@@ -158,6 +158,7 @@ impl Lower for InputRequest {
 
 object! {
     /// An input request before its method is looked at.
+    #[doc(hidden)]
     pub struct RawInputRequest {
         required {
             /// The method.
@@ -234,6 +235,44 @@ impl<'de> Deserialize<'de> for InputResponse {
             json.to().map(Self::CreateMessage).map_err(D::Error::custom)
         } else {
             Err(D::Error::custom("an answer has an `action`, a `model` or `roots`"))
+        }
+    }
+}
+
+/// How one round of `prompts/get` or `resources/read` ended. `tools/call` has a type of its own,
+/// [`CallToolResponse`](crate::tools::CallToolResponse).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Round<T> {
+    /// The request is done.
+    Complete(T),
+    /// The server needs input and a second try.
+    InputRequired(InputRequiredResult),
+}
+
+impl<T: Raise> Round<T> {
+    /// Reads the result of a round, whichever kind it is.
+    ///
+    /// ```
+    /// use mcp_protocol::input::Round;
+    /// use mcp_protocol::messages::{Incoming, Message, parse};
+    /// use mcp_protocol::prompts::GetPromptResult;
+    /// use mcp_protocol::{Dialect, Limits};
+    ///
+    /// let text = r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","requestState":"s"}}"#;
+    /// let Incoming::Message(Message::Response(response)) = parse(text, &Limits::default())? else { panic!() };
+    /// let round = Round::<GetPromptResult>::raise(Dialect::V2026_07_28, &response.outcome?)?;
+    /// assert!(matches!(round, Round::InputRequired(_)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When it has another shape, or a type that these methods cannot end with.
+    pub fn raise(dialect: Dialect, result: &Body<'_>) -> Result<Self, BodyError> {
+        match result_type(dialect, result)? {
+            ResultType::Complete => Ok(Self::Complete(dialect.raise(result)?)),
+            ResultType::InputRequired => Ok(Self::InputRequired(dialect.raise(result)?)),
+            other => Err(BodyError::ResultType(other.to_string())),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! JSON that is carried, not understood: schemas, arguments, unknown members.
 //!
-//! [`Json`] keeps the text of a value as it came. It is validated, at most
-//! [`MAX_DEPTH`](crate::limits::MAX_DEPTH) deep, and holds no line break outside of strings, so whatever is
-//! written from it stays one line.
+//! [`Json`] keeps the text of a value as it came. It is valid, and holds no line break outside of strings, so
+//! whatever is written from it stays one line. Its depth is bounded by where it came from: a message, or
+//! [`str::parse`], lets through [`MAX_DEPTH`](crate::limits::MAX_DEPTH) levels.
 
 pub(crate) mod scan;
 
@@ -35,7 +35,11 @@ impl Json {
     /// # Errors
     /// When the value cannot be JSON, for example a map whose keys are not strings.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        serde_json::value::to_raw_value(value).map(Self)
+        let raw = serde_json::value::to_raw_value(value)?;
+        match compact(raw.get()) {
+            Cow::Borrowed(_) => Ok(Self(raw)),
+            Cow::Owned(text) => RawValue::from_string(text).map(Self),
+        }
     }
 
     /// The empty object, `{}`.

@@ -3,7 +3,6 @@
 //! | field | default | why |
 //! |---|---|---|
 //! | `message` | 16 MiB | one message: a line, an SSE event, a body. Larger results belong into resources. |
-//! | `skip` | 64 MiB | an over-long line is skipped this far to its newline; a stream without one is closed. |
 //! | `id` | 1 KiB | an id is kept for as long as its request runs. |
 //! | `batch` | 100 | messages in one 2025-03-26 batch. |
 //! | `in_flight` | 1000 | requests open in one direction of one connection. |
@@ -19,11 +18,13 @@
 //! |---|---|---|
 //! | [`MAX_DEPTH`] | 127 | levels in a message; serde_json stops there as well. |
 //! | looked at for an id | 1 KiB | of an over-long message: ids stand near the beginning. |
+//! | an over-long line or event | 4 × `message` | is skipped this far to its end; a stream without one is closed. |
 //! | kept by an idle buffer | 64 KiB | one large message must not cost its memory for ever. |
 //! | garbage answered | 10 lines | a server that answers noise with noise helps nobody; then it closes. |
 //! | logins in one negotiation | 2 | a server that is never satisfied is not asked for ever. |
 //! | progress | 8 at once, then 10 a second | a tool in a tight loop must not flood its client; the last always goes. |
 //! | remembered envelope | 4 KiB | the last one that was read, so that the same need not be read again. |
+//! | arguments as headers | 100 | of one tool; servers take about as many headers in all. |
 //! | names | 256, 64 | characters of a server's name; of a callable name, the least that model APIs allow. |
 
 use std::time::Duration;
@@ -49,6 +50,9 @@ pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// How long an envelope may be to be remembered.
 pub(crate) const REMEMBERED_ENVELOPE: usize = 4 << 10;
 
+/// How many arguments of a tool may travel as headers.
+pub(crate) const PARAM_HEADERS: usize = 100;
+
 /// The most characters of a server's name.
 pub(crate) const SERVER_NAME: usize = 256;
 
@@ -69,8 +73,6 @@ pub const MAX_DEPTH: usize = 127;
 pub struct Limits {
     /// Bytes in one message.
     pub message: usize,
-    /// Bytes of an over-long line that are skipped while looking for its end.
-    pub skip: usize,
     /// Bytes in a string id.
     pub id: usize,
     /// Messages in one batch.
@@ -101,14 +103,18 @@ macro_rules! setters {
 }
 
 impl Limits {
-    setters! { message skip id batch in_flight sample noise_lines noise_bytes header held }
+    /// How far an over-long message is skipped while looking for its end.
+    pub(crate) fn endless(&self) -> usize {
+        self.message.saturating_mul(4)
+    }
+
+    setters! { message id batch in_flight sample noise_lines noise_bytes header held }
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             message: 16 << 20,
-            skip: 64 << 20,
             id: 1 << 10,
             batch: 100,
             in_flight: 1000,

@@ -27,6 +27,35 @@ string_enum! {
     }
 }
 
+impl LogLevel {
+    /// True if this is as grave as `least` or graver. An unknown level is neither.
+    ///
+    /// ```
+    /// use mcp_protocol::logging::LogLevel;
+    ///
+    /// assert!(LogLevel::Error.is_at_least(&LogLevel::Warning));
+    /// assert!(!LogLevel::from("odd").is_at_least(&LogLevel::Debug));
+    /// ```
+    #[must_use]
+    pub fn is_at_least(&self, least: &Self) -> bool {
+        self.gravity().zip(least.gravity()).is_some_and(|(this, least)| this >= least)
+    }
+
+    fn gravity(&self) -> Option<u8> {
+        Some(match self {
+            Self::Debug => 0,
+            Self::Info => 1,
+            Self::Notice => 2,
+            Self::Warning => 3,
+            Self::Error => 4,
+            Self::Critical => 5,
+            Self::Alert => 6,
+            Self::Emergency => 7,
+            Self::Other(_) => return None,
+        })
+    }
+}
+
 object! {
     /// Params of `notifications/message`.
     pub struct LogMessageParams {

@@ -130,9 +130,21 @@ macro_rules! object {
             const TOLERATES: [u64; crate::dialect::COUNT] =
                 crate::dialect::tolerates(stringify!($name), Self::MEMBERS);
 
-            /// Writes the members, except those whose bit is in `skip`.
-            #[allow(unused_variables, reason = "an object without members uses neither")]
+            /// Writes all members, except those whose bit is in `skip`.
             pub(crate) fn lower_members<M: serde::ser::SerializeMap>(
+                &self,
+                cx: crate::dialect::Lowering<'_>,
+                skip: u64,
+                out: &mut M,
+            ) -> Result<(), M::Error> {
+                self.lower_known_members(cx, skip, out)?;
+                $(self.$other.lower_members(out)?;)?
+                Ok(())
+            }
+
+            /// Writes the members this crate knows, except those whose bit is in `skip`.
+            #[allow(unused_variables, reason = "an object without members uses neither")]
+            pub(crate) fn lower_known_members<M: serde::ser::SerializeMap>(
                 &self,
                 cx: crate::dialect::Lowering<'_>,
                 skip: u64,
@@ -175,7 +187,6 @@ macro_rules! object {
                         cx.lower_meta(self.$meta.as_deref(), out)?;
                     }
                 )?
-                $(self.$other.lower_members(out)?;)?
                 Ok(())
             }
         }
@@ -219,7 +230,7 @@ macro_rules! object {
                                 ));
                             }
                         })?
-                        $($($e_wire => {
+                        $($($e_wire if how.has(&Self::LACKS, const { crate::dialect::bit(Self::MEMBERS, $e_wire) }) => {
                             crate::dialect::once(&mut seen, const { crate::dialect::bit(Self::MEMBERS, $e_wire) }, $e_wire)?;
                             $e = map.next_value()?;
                         })*)?
@@ -237,7 +248,8 @@ macro_rules! object {
                         })*)?
                         $($($p_wire => {
                             crate::dialect::once(&mut seen, const { crate::dialect::bit(Self::MEMBERS, $p_wire) }, $p_wire)?;
-                            $p = Some(map.next_value()?);
+                            let value: $p_ty = map.next_value()?;
+                            $p = (!(value.is_null() && how.reads_null_as_absent())).then_some(value);
                         })*)?
                         $("_meta" => {
                             crate::dialect::once(&mut seen, const { crate::dialect::bit(Self::MEMBERS, "_meta") }, "_meta")?;
@@ -250,11 +262,15 @@ macro_rules! object {
                 }
                 let tolerated = how.tolerated(&Self::TOLERATES);
                 $(crate::dialect::demand(seen, const { crate::dialect::bit(Self::MEMBERS, $tag) }, $tag)?;)?
-                $($(crate::dialect::demand(
-                    seen | tolerated,
-                    const { crate::dialect::bit(Self::MEMBERS, $e_wire) },
-                    $e_wire,
-                )?;)*)?
+                $($(
+                    if $e.is_none() {
+                        crate::dialect::demand(
+                            tolerated,
+                            const { crate::dialect::bit(Self::MEMBERS, $e_wire) },
+                            $e_wire,
+                        )?;
+                    }
+                )*)?
                 $($(crate::dialect::demand(
                     seen | tolerated,
                     const { crate::dialect::bit(Self::MEMBERS, $l_wire) },
@@ -321,7 +337,7 @@ macro_rules! object {
     };
     (@unknown $map:ident, $key:ident, $other:ident) => {
         let value = $map.next_value::<crate::json::Json>()?;
-        $other.insert($key.0.into_owned(), value);
+        $other.push($key.0.into_owned(), value);
     };
 }
 
@@ -332,7 +348,7 @@ macro_rules! string_enum {
         pub enum $name:ident { $($(#[$v_attr:meta])* $variant:ident = $wire:literal),* $(,)? }
     ) => {
         $(#[$attr])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum $name {
             $($(#[$v_attr])* $variant,)*

@@ -25,7 +25,16 @@ impl Members {
 
     /// Sets a member; one that is there already takes the new value.
     pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Json>) {
-        self.0.push((name.into(), value.into()));
+        let (name, value) = (name.into(), value.into());
+        match self.0.iter_mut().find(|(key, _)| *key == name) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((name, value)),
+        }
+    }
+
+    /// Adds a member as it was read, without a look at the others.
+    pub(crate) fn push(&mut self, name: String, value: Json) {
+        self.0.push((name, value));
     }
 
     /// All members, in order.

@@ -19,9 +19,10 @@ pub use envelope::{
     Batch, Incoming, Message, Notification, Request, Response, parse, parse_bytes, salvage_id,
 };
 pub use id::{Id, ProgressToken};
+pub(crate) use lifecycle::is_complete;
 pub use lifecycle::{
     CacheScope, DiscoverResult, EmptyParams, EmptyResult, InitializeParams, InitializeResult, PageParams,
-    ResultType,
+    ResultType, TimeToLive,
 };
 pub use method::Method;
 pub use notifications::{CancelledParams, ProgressParams};

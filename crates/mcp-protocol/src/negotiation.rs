@@ -176,6 +176,9 @@ pub enum NegotiationError {
     /// The server is modern and refused all the same.
     #[error("the server refused the negotiation: {0}")]
     Refused(ErrorObject),
+    /// The server is modern, and its answer to `server/discover` cannot be read.
+    #[error("the server's answer to `server/discover` cannot be read")]
+    Unreadable,
     /// The server answered neither to `server/discover` as a modern one nor to `initialize`.
     #[error("the handshake failed: {handshake}{}", after(probe))]
     Handshake {

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 pub use deadline::{Clocks, Reason};
 pub use progress::ProgressGate;
 
-use crate::errors::{DecodeError, ErrorCode, ErrorObject};
+use crate::errors::{DecodeError, ErrorCode, ErrorObject, Looks};
 use crate::limits::Limits;
 use crate::messages::{
     CancelledParams, Id, Message, Method, Notification, ProgressParams, ProgressToken, Request, Response,
@@ -60,6 +60,8 @@ pub struct Peer {
     requests: BTreeMap<Id, Incoming>,
     events: VecDeque<Event>,
     transmits: VecDeque<Transmit>,
+    /// How many of the transmits are cancellations.
+    cancellations: usize,
     wake: Wake,
     closed: bool,
     stats: Stats,
@@ -118,6 +120,8 @@ enum Kind {
 #[derive(Debug, PartialEq, Eq)]
 enum Incoming {
     Running,
+    /// Running, and not to be cancelled.
+    Handshake,
     Cancelled,
 }
 
@@ -253,6 +257,7 @@ impl Peer {
             requests: BTreeMap::new(),
             events: VecDeque::new(),
             transmits: VecDeque::new(),
+            cancellations: 0,
             wake: Wake::default(),
             closed: false,
             stats: Stats::default(),
@@ -292,7 +297,7 @@ impl Peer {
             return Err(Refused::Closed);
         }
         // Cancellations that nobody sends yet count too: they grow with the calls.
-        if self.calls.len() + self.transmits.len() >= self.limits.in_flight {
+        if self.calls.len() + self.cancellations >= self.limits.in_flight {
             return Err(Refused::Full(self.limits.in_flight));
         }
         let kind = match method {
@@ -317,7 +322,8 @@ impl Peer {
         true
     }
 
-    /// Stops the clocks of a call while a person is asked, for at most `cap`.
+    /// Stops the clocks of a call while a person is asked, for at most `cap`. Several may be asked at once: the
+    /// clocks go on when the last has answered.
     pub fn pause(&mut self, call: Call, cap: Duration, now: Instant) {
         if let Some(slot) = self.slot(call) {
             slot.timers.pause(cap, now);
@@ -344,9 +350,10 @@ impl Peer {
 
     /// True if the other side's request is still to be answered; it is settled by this call.
     ///
-    /// False means that it was cancelled, answered or never there, and nothing may be sent.
+    /// False means that it was cancelled, answered or never there, and nothing may be sent. Call it also for a
+    /// request that was cancelled once its work has ended: until then its id is taken.
     pub fn respond(&mut self, id: &Id) -> bool {
-        self.requests.remove(id) == Some(Incoming::Running)
+        self.requests.remove(id).is_some_and(|request| request != Incoming::Cancelled)
     }
 
     /// Takes in a message.
@@ -365,22 +372,31 @@ impl Peer {
         }
     }
 
-    /// Takes in something that is no message. A broken response settles its call; a server answers the rest.
+    /// Takes in something that is no message. A broken response settles its call, a broken request is refused;
+    /// a server answers the rest too.
     pub fn handle_unreadable(&mut self, error: &DecodeError) -> Arrival {
         if self.closed {
             return Arrival::Ignored(Ignored::Closed);
         }
         self.stats.unreadable += 1;
-        if !error.is_request
+        let may_settle = match error.looks {
+            Looks::Response => true,
+            // A server's requests begin with their method; a line cut short is a response.
+            Looks::Unknown => self.side == Side::Client,
+            Looks::Request => false,
+        };
+        if may_settle
             && let Some(Id::Number(number)) = error.id
             && self.take(Call(number)).is_some()
         {
             self.stats.broken += 1;
             return Arrival::BrokenResponse(Call(number));
         }
-        if matches!(self.side, Side::Server { .. }) {
-            // An id that runs already must not be settled by this answer.
-            let id = error.id.clone().filter(|id| error.is_request && !self.requests.contains_key(id));
+        // An id that runs already must not be settled by this answer.
+        let is_request = error.looks == Looks::Request;
+        let id = error.id.clone().filter(|id| is_request && !self.requests.contains_key(id));
+        // A client answers requests; noise on a server's standard output is not answered.
+        if id.is_some() || self.side != Side::Client {
             self.refuse(id, error.to_error_object());
         }
         Arrival::Ignored(Ignored::Malformed)
@@ -392,6 +408,7 @@ impl Peer {
         self.events.extend(self.calls.drain(..).map(|slot| Event::Lost(Call(slot.id))));
         self.requests.clear();
         self.transmits.clear();
+        self.cancellations = 0;
         self.wake = Wake::default();
     }
 
@@ -421,7 +438,11 @@ impl Peer {
     /// The next small message to send.
     #[must_use]
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        self.transmits.pop_front()
+        let transmit = self.transmits.pop_front();
+        if matches!(transmit, Some(Transmit::Cancelled { .. })) {
+            self.cancellations -= 1;
+        }
+        transmit
     }
 
     /// The next thing that happened to a call.
@@ -466,7 +487,9 @@ impl Peer {
             self.refuse(Some(request.id.clone()), error);
             return Arrival::Ignored(Ignored::Refused);
         }
-        self.requests.insert(request.id.clone(), Incoming::Running);
+        let running =
+            if request.method == Method::Initialize { Incoming::Handshake } else { Incoming::Running };
+        self.requests.insert(request.id.clone(), running);
         Arrival::Request
     }
 
@@ -474,9 +497,14 @@ impl Peer {
         let Ok(params) = notification.params.parse::<CancelledParams>() else {
             return Arrival::Ignored(Ignored::Malformed);
         };
-        if let Some(request) = self.requests.get_mut(&params.request_id) {
-            *request = Incoming::Cancelled;
-            return Arrival::Cancelled(params.request_id);
+        match self.requests.get_mut(&params.request_id) {
+            // `initialize` cannot be cancelled.
+            Some(Incoming::Handshake) => return Arrival::Ignored(Ignored::Unknown),
+            Some(request) => {
+                *request = Incoming::Cancelled;
+                return Arrival::Cancelled(params.request_id);
+            }
+            None => {}
         }
         if let Id::Number(number) = params.request_id
             && self.slot(Call(number)).is_some_and(|slot| slot.kind == Kind::Listen)
@@ -493,7 +521,8 @@ impl Peer {
             return Arrival::Ignored(Ignored::Malformed);
         };
         let call = match params.progress_token {
-            Id::String(text) => text.parse().ok().map(Call),
+            // Exactly as we wrote it.
+            Id::String(text) => text.parse().ok().map(Call).filter(|call| call.0.to_string() == *text),
             Id::Number(_) => None,
         };
         match call.and_then(|call| self.slot(call).map(|slot| (call, slot))) {
@@ -512,7 +541,7 @@ impl Peer {
 
     fn refuse(&mut self, id: Option<Id>, error: ErrorObject) {
         self.stats.refused += 1;
-        if self.transmits.len() < self.limits.in_flight {
+        if self.transmits.len() - self.cancellations < self.limits.in_flight {
             self.transmits.push_back(Transmit::Error { id, error });
         } else {
             self.stats.dropped += 1;
@@ -521,6 +550,7 @@ impl Peer {
 
     fn tell_cancelled(&mut self, slot: &Slot, reason: &'static str) {
         if slot.kind != Kind::Handshake {
+            self.cancellations += 1;
             self.transmits.push_back(Transmit::Cancelled { id: Id::Number(slot.id), reason });
         }
     }

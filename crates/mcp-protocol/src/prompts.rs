@@ -8,7 +8,7 @@ use crate::capabilities::Icon;
 use crate::content::{ContentBlock, Role};
 use crate::input::InputResponses;
 use crate::macros::object;
-use crate::messages::{CacheScope, ResultType};
+use crate::messages::{CacheScope, ResultType, TimeToLive};
 
 object! {
     /// The definition of a prompt.
@@ -57,7 +57,7 @@ object! {
             /// Always complete.
             result_type: ResultType = "resultType" or ResultType::Complete,
             /// How long it stays fresh, in milliseconds.
-            ttl_ms: u64 = "ttlMs" or 0,
+            ttl_ms: TimeToLive = "ttlMs" or TimeToLive(0),
             /// Who may share it.
             cache_scope: CacheScope = "cacheScope" or CacheScope::Private,
         }
@@ -71,6 +71,7 @@ object! {
         }
         meta = meta;
         open = other;
+        check by crate::messages::is_complete;
     }
 }
 
@@ -110,6 +111,7 @@ object! {
         }
         meta = meta;
         open = other;
+        check by crate::messages::is_complete;
     }
 }
 

@@ -6,7 +6,7 @@ use crate::capabilities::Icon;
 use crate::content::Annotations;
 use crate::input::InputResponses;
 use crate::macros::object;
-use crate::messages::{CacheScope, ResultType};
+use crate::messages::{CacheScope, ResultType, TimeToLive};
 
 object! {
     /// A resource in a list.
@@ -126,7 +126,7 @@ object! {
             /// Always complete.
             result_type: ResultType = "resultType" or ResultType::Complete,
             /// How long it stays fresh, in milliseconds.
-            ttl_ms: u64 = "ttlMs" or 0,
+            ttl_ms: TimeToLive = "ttlMs" or TimeToLive(0),
             /// Who may share it.
             cache_scope: CacheScope = "cacheScope" or CacheScope::Private,
         }
@@ -140,6 +140,7 @@ object! {
         }
         meta = meta;
         open = other;
+        check by crate::messages::is_complete;
     }
 }
 
@@ -150,7 +151,7 @@ object! {
             /// Always complete.
             result_type: ResultType = "resultType" or ResultType::Complete,
             /// How long it stays fresh, in milliseconds.
-            ttl_ms: u64 = "ttlMs" or 0,
+            ttl_ms: TimeToLive = "ttlMs" or TimeToLive(0),
             /// Who may share it.
             cache_scope: CacheScope = "cacheScope" or CacheScope::Private,
         }
@@ -164,6 +165,7 @@ object! {
         }
         meta = meta;
         open = other;
+        check by crate::messages::is_complete;
     }
 }
 
@@ -191,7 +193,7 @@ object! {
             /// Always complete.
             result_type: ResultType = "resultType" or ResultType::Complete,
             /// How long it stays fresh, in milliseconds.
-            ttl_ms: u64 = "ttlMs" or 0,
+            ttl_ms: TimeToLive = "ttlMs" or TimeToLive(0),
             /// Who may share it.
             cache_scope: CacheScope = "cacheScope" or CacheScope::Private,
         }
@@ -201,6 +203,7 @@ object! {
         }
         meta = meta;
         open = other;
+        check by crate::messages::is_complete;
     }
 }
 

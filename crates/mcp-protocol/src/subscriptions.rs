@@ -60,6 +60,7 @@ object! {
 }
 
 fn names_its_subscription(result: &ListenResult) -> Result<(), &'static str> {
+    crate::messages::is_complete(result)?;
     match result.meta.as_ref().and_then(|meta| meta.subscription_id.as_ref()) {
         Some(_) => Ok(()),
         None => Err("`_meta` must hold `io.modelcontextprotocol/subscriptionId`"),

@@ -67,6 +67,7 @@ object! {
         }
         meta = meta;
         open = other;
+        lower by crate::dialect::input::lower_create_task;
     }
 }
 
@@ -102,6 +103,14 @@ object! {
         meta = meta;
         open = other;
         check by has_what_its_status_brings;
+    }
+}
+
+impl Task {
+    /// As the result of `tasks/get`, which says that it is complete; the notification does not.
+    #[must_use]
+    pub fn into_result(self) -> Self {
+        self.result_type(ResultType::Complete)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::errors::BodyError;
 use crate::input::{InputRequiredResult, InputResponses};
 use crate::json::Json;
 use crate::macros::{object, string_enum};
-use crate::messages::{Body, CacheScope, ResultType};
+use crate::messages::{Body, CacheScope, ResultType, TimeToLive};
 use crate::tasks::CreateTaskResult;
 use crate::tasks::legacy::{CreateTaskResult as LegacyCreateTaskResult, TaskParams};
 
@@ -121,7 +121,7 @@ object! {
             /// Always complete.
             result_type: ResultType = "resultType" or ResultType::Complete,
             /// How long it stays fresh, in milliseconds.
-            ttl_ms: u64 = "ttlMs" or 0,
+            ttl_ms: TimeToLive = "ttlMs" or TimeToLive(0),
             /// Who may share it.
             cache_scope: CacheScope = "cacheScope" or CacheScope::Private,
         }
@@ -135,6 +135,7 @@ object! {
         }
         meta = meta;
         open = other;
+        check by crate::messages::is_complete;
     }
 }
 
@@ -257,6 +258,7 @@ object! {
         }
         meta = meta;
         open = other;
+        check by crate::messages::is_complete;
         lower by crate::dialect::tools::lower_result;
     }
 }

@@ -21,7 +21,7 @@ use crate::dialect::Dialect;
 /// assert_eq!(version.era(), Some(Era::Legacy));
 /// assert_eq!(ProtocolVersion::from("zzz").era(), None);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtocolVersion {
     /// The base line: handshake, tools, resources, prompts, sampling, roots; stdio and HTTP+SSE.
@@ -78,7 +78,7 @@ pub fn negotiate<'a>(
     supported: &'a [ProtocolVersion],
 ) -> Option<&'a ProtocolVersion> {
     let legacy = || supported.iter().filter(|version| version.era() == Some(Era::Legacy));
-    legacy().find(|version| *version == requested).or_else(|| legacy().max())
+    legacy().find(|version| *version == requested).or_else(|| legacy().max_by_key(|version| version.age()))
 }
 
 impl ProtocolVersion {
@@ -132,7 +132,22 @@ impl ProtocolVersion {
     }
 
     fn is_known_since(&self, first: &Self) -> bool {
-        !matches!(self, Self::Unknown(_)) && self >= first
+        *self >= *first
+    }
+
+    /// The place in the order of revisions, oldest first; none for an unknown version.
+    fn age(&self) -> Option<usize> {
+        self.dialect().map(Dialect::index)
+    }
+}
+
+/// Older is less. An unknown version is neither older nor newer than any other.
+impl PartialOrd for ProtocolVersion {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        if self == other {
+            return Some(std::cmp::Ordering::Equal);
+        }
+        Some(self.age()?.cmp(&other.age()?))
     }
 }
 
@@ -197,6 +212,14 @@ mod tests {
         assert_eq!(row(&ProtocolVersion::V2025_11_25), [false, true, true, false]);
         assert_eq!(row(&ProtocolVersion::V2026_07_28), [false, true, true, true]);
         assert_eq!(row(&"zzz".into()), [false; 4]);
+    }
+
+    #[test]
+    fn an_unknown_version_is_neither_older_nor_newer() {
+        let unknown = ProtocolVersion::from("zzz");
+        assert_eq!((unknown.partial_cmp(&LATEST), LATEST.partial_cmp(&unknown)), (None, None));
+        assert_eq!(unknown, "zzz".into());
+        assert!(ProtocolVersion::V2024_11_05 < ProtocolVersion::V2025_03_26);
     }
 
     #[test]

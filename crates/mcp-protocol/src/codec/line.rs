@@ -69,7 +69,7 @@ impl Lines {
             start: 0,
             searched: 0,
             limit: limits.message,
-            skip_limit: limits.skip,
+            skip_limit: limits.endless(),
             state: State::Fresh,
         }
     }

@@ -2,11 +2,14 @@
 //!
 //! Spec: §4.3.3, §4.3.4.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::header::{decode, encode, mismatch, missing, one};
 use crate::errors::ErrorObject;
 use crate::json::Json;
+use crate::limits::PARAM_HEADERS;
 
 /// The arguments of one tool that travel as headers.
 ///
@@ -56,6 +59,12 @@ pub enum AnnotationError {
     /// The annotation cannot be reached through properties alone.
     #[error("`x-mcp-header` stands at {0}, outside of plain properties")]
     Place(String),
+    /// More annotations than headers can be sent.
+    #[error("more than {PARAM_HEADERS} arguments have an `x-mcp-header`")]
+    TooMany,
+    /// The schema is no JSON that can be understood.
+    #[error("the schema cannot be read")]
+    Schema,
     /// An integer that not every program can hold.
     #[error("the argument for `{0}` lies beyond 2^53")]
     Range(String),
@@ -73,10 +82,10 @@ impl ParamHeaders {
         if !schema.get().contains(KEYWORD) {
             return Ok(Self::default());
         }
-        let schema: Value = schema.to().unwrap_or_default();
-        let mut found = Vec::new();
+        let schema: Value = schema.to().map_err(|_| AnnotationError::Schema)?;
+        let mut found = BTreeMap::new();
         object_schema(&schema, &mut Vec::new(), &mut found)?;
-        Ok(Self(found))
+        Ok(Self(found.into_values().collect()))
     }
 
     /// True if no argument travels as a header.
@@ -141,7 +150,7 @@ impl ParamHeader {
             (Kind::String, Value::String(text)) => Some(text.clone()),
             (Kind::Boolean, Value::Bool(flag)) => Some(flag.to_string()),
             (Kind::Integer, Value::Number(number)) => match as_integer(number) {
-                Some(integer) if integer.abs() <= LARGEST => Some(integer.to_string()),
+                Some(integer) if (-LARGEST..=LARGEST).contains(&integer) => Some(integer.to_string()),
                 Some(_) => return Err(AnnotationError::Range(self.name.clone())),
                 None => None,
             },
@@ -167,7 +176,7 @@ fn same_integer(header: &str, expected: &str) -> bool {
 fn object_schema(
     schema: &Value,
     path: &mut Vec<String>,
-    found: &mut Vec<ParamHeader>,
+    found: &mut BTreeMap<String, ParamHeader>,
 ) -> Result<(), AnnotationError> {
     let Value::Object(keywords) = schema else { return Ok(()) };
     for (keyword, value) in keywords {
@@ -190,17 +199,20 @@ fn object_schema(
 fn property_schema(
     schema: &Value,
     path: &mut Vec<String>,
-    found: &mut Vec<ParamHeader>,
+    found: &mut BTreeMap<String, ParamHeader>,
 ) -> Result<(), AnnotationError> {
     if let Some(annotation) = schema.get(KEYWORD) {
         let token = annotation.as_str().filter(|name| is_token(name));
         let token = token.ok_or_else(|| AnnotationError::NotAToken(annotation.to_string()))?;
         let name = format!("{}{}", super::header::PARAM_PREFIX, token.to_ascii_lowercase());
-        if found.iter().any(|header| header.name == name) {
+        if found.contains_key(&name) {
             return Err(AnnotationError::Twice(token.into()));
         }
+        if found.len() == PARAM_HEADERS {
+            return Err(AnnotationError::TooMany);
+        }
         let kind = kind_of(&schema["type"]).ok_or_else(|| AnnotationError::Kind(token.into()))?;
-        found.push(ParamHeader { name, path: path.clone(), kind });
+        found.insert(name.clone(), ParamHeader { name, path: path.clone(), kind });
     }
     object_schema(schema, path, found)
 }
@@ -309,5 +321,26 @@ mod tests {
         assert_eq!(headers.check(&json!({"i": 42}), |_| vec![b"42.0"]), Ok(()));
         assert!(headers.check(&json!({"i": 42}), |_| vec![b"43"]).is_err());
         assert!(headers.values(&json!({"i": 1_i64 << 60})).is_err());
+    }
+
+    #[test]
+    fn integers_at_the_edge_are_refused_and_never_panic() {
+        let headers = of(json!({"i": {"type": "integer", "x-mcp-header": "I"}})).unwrap();
+        for wild in [json!(i64::MIN), json!(-1e300), json!(1e300), json!(u64::MAX)] {
+            assert!(headers.values(&json!({ "i": wild })).is_err(), "{wild}");
+            assert!(headers.check(&json!({ "i": wild }), |_| Vec::new()).is_err(), "{wild}");
+        }
+        assert!(headers.values(&json!({"i": -LARGEST})).is_ok());
+    }
+
+    #[test]
+    fn too_many_annotations_spoil_the_tool_quickly() {
+        let many: serde_json::Map<String, Value> = (0..20_000)
+            .map(|n| (format!("p{n}"), json!({"type": "string", "x-mcp-header": format!("H{n}")})))
+            .collect();
+        assert_eq!(of(Value::Object(many)), Err(AnnotationError::TooMany));
+        let unreadable: Json =
+            r#"{"properties":{"a":{"x-mcp-header":"A","minimum":1e999}}}"#.parse().unwrap();
+        assert_eq!(ParamHeaders::of(&unreadable), Err(AnnotationError::Schema));
     }
 }

@@ -43,6 +43,8 @@ pub struct Events {
     too_long: TooLong,
     limit: usize,
     skip_limit: usize,
+    /// Ids and types beyond it are ignored: an id comes back as a header.
+    header_limit: usize,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -98,7 +100,8 @@ impl Events {
             given: false,
             too_long: TooLong::No,
             limit: limits.message,
-            skip_limit: limits.skip,
+            skip_limit: limits.endless(),
+            header_limit: limits.header,
         }
     }
 
@@ -210,8 +213,10 @@ impl Events {
                 self.has_data = true;
                 self.data.extend_from_slice(value);
             }
-            b"event" => self.kind = value.to_vec(),
-            b"id" if !value.contains(&0) => self.id = Some(String::from_utf8_lossy(value).into_owned()),
+            b"event" if value.len() <= self.header_limit => self.kind = value.to_vec(),
+            b"id" if !value.contains(&0) && value.len() <= self.header_limit => {
+                self.id = Some(String::from_utf8_lossy(value).into_owned())
+            }
             b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
                 self.retry = std::str::from_utf8(value).ok().and_then(|digits| digits.parse().ok());
             }
@@ -292,7 +297,7 @@ impl Events {
     }
 }
 
-/// Appends an event of type `message` that carries one message, which holds no line break.
+/// Appends an event of type `message` that carries one message. A line break in it begins another data line.
 ///
 /// ```
 /// let mut out = Vec::new();
@@ -301,14 +306,18 @@ impl Events {
 /// ```
 pub fn write_message(out: &mut Vec<u8>, id: Option<&str>, message: &[u8]) {
     out.extend_from_slice(b"event: message\n");
-    if let Some(id) = id {
+    // An id that would end its line is none.
+    if let Some(id) = id.filter(|id| !id.contains(['\r', '\n', '\0'])) {
         out.extend_from_slice(b"id: ");
         out.extend_from_slice(id.as_bytes());
         out.push(b'\n');
     }
-    out.extend_from_slice(b"data: ");
-    out.extend_from_slice(message);
-    out.extend_from_slice(b"\n\n");
+    for line in message.split(|byte| matches!(byte, b'\r' | b'\n')) {
+        out.extend_from_slice(b"data: ");
+        out.extend_from_slice(line);
+        out.push(b'\n');
+    }
+    out.push(b'\n');
 }
 
 /// A comment that only keeps the connection alive.

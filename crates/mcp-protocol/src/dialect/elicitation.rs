@@ -3,6 +3,7 @@
 use serde::ser::{Error, SerializeMap, Serializer};
 
 use super::{Dialect, Lowering, bit};
+use crate::capabilities::ClientCapabilities;
 use crate::elicitation::{
     ElicitUrlParams, TitledMultiSelectSchema, TitledSingleSelectSchema, UntitledMultiSelectSchema,
 };
@@ -20,6 +21,23 @@ pub(crate) fn lower_url<S: Serializer>(
     }
     let mut out = serializer.serialize_map(None)?;
     params.lower_members(cx, cx.lacking(&ElicitUrlParams::LACKS), &mut out)?;
+    out.end()
+}
+
+/// A client that can only open pages cannot be asked before 2025-11-25, where asking means forms.
+pub(crate) fn lower_client_capabilities<S: Serializer>(
+    capabilities: &ClientCapabilities,
+    cx: Lowering<'_>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut skip = cx.lacking(&ClientCapabilities::LACKS);
+    if cx.is_before(Dialect::V2025_11_25)
+        && capabilities.elicitation.as_ref().is_some_and(|elicitation| !elicitation.has_form())
+    {
+        skip |= const { bit(ClientCapabilities::MEMBERS, "elicitation") };
+    }
+    let mut out = serializer.serialize_map(None)?;
+    capabilities.lower_members(cx, skip, &mut out)?;
     out.end()
 }
 

@@ -4,6 +4,7 @@ use serde::ser::{Error, SerializeMap, Serializer};
 
 use super::{Dialect, Lowering};
 use crate::input::InputRequiredResult;
+use crate::tasks::CreateTaskResult;
 use crate::version::Era;
 
 impl Dialect {
@@ -16,6 +17,19 @@ impl Dialect {
     pub(crate) fn has_nested_tasks(self) -> bool {
         self == Self::V2025_11_25
     }
+}
+
+pub(crate) fn lower_create_task<S: Serializer>(
+    result: &CreateTaskResult,
+    cx: Lowering<'_>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    if cx.is_before(Dialect::V2026_07_28) {
+        return Err(S::Error::custom("a task of the tasks extension needs 2026-07-28 or later"));
+    }
+    let mut out = serializer.serialize_map(None)?;
+    result.lower_members(cx, cx.lacking(&CreateTaskResult::LACKS), &mut out)?;
+    out.end()
 }
 
 pub(crate) fn lower_input_required<S: Serializer>(

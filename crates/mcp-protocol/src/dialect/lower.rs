@@ -117,7 +117,12 @@ impl Serialize for MergedMeta<'_> {
             written |= Meta::PROGRESS_TOKEN;
         }
         if let Some(meta) = self.cx.meta {
-            meta.lower_members(nested, written, &mut out)?;
+            meta.lower_known_members(nested, written, &mut out)?;
+            for (key, value) in meta.other.iter() {
+                if self.own.is_none_or(|own| own.other.get(key).is_none()) {
+                    out.serialize_entry(key, value)?;
+                }
+            }
         }
         out.end()
     }

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use serde::de::{DeserializeOwned, Deserializer, Error, MapAccess, Visitor};
 
 use super::{COUNT, Dialect};
+use crate::version::Era;
 
 /// An object of the canonical model that can be read from any revision.
 ///
@@ -37,6 +38,16 @@ impl Raising {
 
     pub(crate) fn from(dialect: Dialect) -> Self {
         Self { dialect: Some(dialect), tag_seen: false }
+    }
+
+    /// True unless the dialect that is read from lacks the member: then it means something else there.
+    pub(crate) fn has(self, lacks: &[u64; COUNT], bit: u64) -> bool {
+        self.dialect.is_none_or(|dialect| lacks[dialect.index()] & bit == 0)
+    }
+
+    /// True for legacy dialects, in which `null` is no value of a structured result.
+    pub(crate) fn reads_null_as_absent(self) -> bool {
+        self.dialect.is_some_and(|dialect| dialect.era() == Era::Legacy)
     }
 
     pub(crate) fn tolerated(self, masks: &[u64; COUNT]) -> u64 {

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 
 use super::{Dialect, Lowering, bit};
-use crate::content::ContentBlock;
+use crate::content::{ContentBlock, ToolResultContent};
 use crate::json::Json;
 use crate::tools::{CallToolResult, Tool};
 
@@ -76,13 +76,13 @@ pub(crate) fn lower_result<S: Serializer>(
     let lacks = cx.lacking(&CallToolResult::LACKS);
     let mut out = serializer.serialize_map(None)?;
     match &result.structured_content {
-        Some(structured) if cx.is_before(Dialect::V2026_07_28) => {
+        Some(structured)
+            if cx.is_before(Dialect::V2026_07_28) && !(structured.is_object() && lacks & STRUCTURED == 0) =>
+        {
             result.lower_members(cx, lacks | CONTENT | STRUCTURED, &mut out)?;
             out.serialize_entry("content", &WithText { result, structured, cx })?;
             if lacks & STRUCTURED != 0 {
                 // The text has to do.
-            } else if structured.is_object() {
-                out.serialize_entry("structuredContent", structured)?;
             } else {
                 out.serialize_entry("structuredContent", &Wrapped(structured))?;
             }
@@ -92,11 +92,40 @@ pub(crate) fn lower_result<S: Serializer>(
     out.end()
 }
 
-/// The content of a result, with the structured content as text if there is no other text.
+pub(crate) fn lower_tool_result_block<S: Serializer>(
+    block: &ToolResultContent,
+    cx: Lowering<'_>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    const STRUCTURED: u64 = bit(ToolResultContent::MEMBERS, "structuredContent");
+
+    let lacks = cx.lacking(&ToolResultContent::LACKS);
+    let mut out = serializer.serialize_map(None)?;
+    match &block.structured_content {
+        Some(structured) if cx.is_before(Dialect::V2026_07_28) && !structured.is_object() => {
+            block.lower_members(cx, lacks | STRUCTURED, &mut out)?;
+            out.serialize_entry("structuredContent", &Wrapped(structured))?;
+        }
+        _ => block.lower_members(cx, lacks, &mut out)?,
+    }
+    out.end()
+}
+
+/// The content of a result, with the structured content as text unless a block says the same.
 struct WithText<'a> {
     result: &'a CallToolResult,
     structured: &'a Json,
     cx: Lowering<'a>,
+}
+
+impl WithText<'_> {
+    /// True if the block is the structured content as text.
+    fn is_told_by(&self, block: &ContentBlock) -> bool {
+        let Some(text) = block.as_text() else { return false };
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+        text == self.structured.get()
+            || value(text).is_some_and(|told| Some(told) == value(self.structured.get()))
+    }
 }
 
 impl Serialize for WithText<'_> {
@@ -106,7 +135,7 @@ impl Serialize for WithText<'_> {
         for block in content {
             out.serialize_element(&self.cx.view(block))?;
         }
-        if !content.iter().any(|block| block.as_text().is_some()) {
+        if !content.iter().any(|block| self.is_told_by(block)) {
             out.serialize_element(&ContentBlock::text(self.structured.get()))?;
         }
         out.end()

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::body::Index;
 use super::{Body, Id, Method};
-use crate::errors::{DecodeError, DecodeErrorKind, ErrorObject};
+use crate::errors::{DecodeError, DecodeErrorKind, ErrorObject, Looks};
 use crate::json::scan::{Scanner, Span};
 use crate::limits::Limits;
 
@@ -146,7 +146,7 @@ pub fn parse<'a>(text: &'a str, limits: &Limits) -> Result<Incoming<'a>, DecodeE
 }
 
 fn fail(kind: DecodeErrorKind) -> DecodeError {
-    DecodeError { kind, id: None, is_request: false }
+    DecodeError { kind, id: None, looks: Looks::Unknown }
 }
 
 fn batch<'a>(text: &'a str, limits: &Limits) -> Result<Incoming<'a>, DecodeErrorKind> {
@@ -183,6 +183,7 @@ struct Outline {
     params: Option<Span>,
     result: Option<Span>,
     error: Option<Span>,
+    looks: Looks,
     body: Index,
 }
 
@@ -231,6 +232,12 @@ impl Outline {
         };
         if slot.is_some() {
             return Err(DecodeErrorKind::Duplicate(name));
+        }
+        // Noted before the value is read, which may be broken.
+        match name {
+            "method" => self.looks = Looks::Request,
+            "result" | "error" if self.looks == Looks::Unknown => self.looks = Looks::Response,
+            _ => {}
         }
         let is_body = matches!(name, "params" | "result") && scanner.peek() == Some(b'{');
         *slot = Some(if is_body { self.body.read(scanner)? } else { scanner.value(2)? });
@@ -286,8 +293,12 @@ impl Outline {
     fn failed(&self, text: &str, kind: DecodeErrorKind, limits: &Limits) -> DecodeError {
         DecodeError {
             kind,
-            id: self.id.and_then(|span| id_of(span.of(text), limits)),
-            is_request: self.method.is_some(),
+            // At the very end of the text the id may have been cut short.
+            id: self
+                .id
+                .filter(|span| (span.end as usize) < text.len())
+                .and_then(|span| id_of(span.of(text), limits)),
+            looks: self.looks,
         }
     }
 }

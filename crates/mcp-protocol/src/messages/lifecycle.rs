@@ -2,7 +2,10 @@
 //!
 //! Spec: §2.1, §2.2.
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use crate::capabilities::{ClientCapabilities, Implementation, ServerCapabilities};
+use crate::dialect::lower_as_it_is;
 use crate::macros::{object, string_enum};
 use crate::version::ProtocolVersion;
 
@@ -48,7 +51,7 @@ object! {
             /// Always complete.
             result_type: ResultType = "resultType" or ResultType::Complete,
             /// How long it stays fresh, in milliseconds.
-            ttl_ms: u64 = "ttlMs" or 0,
+            ttl_ms: TimeToLive = "ttlMs" or TimeToLive(0),
             /// Who may share it.
             cache_scope: CacheScope = "cacheScope" or CacheScope::Private,
         }
@@ -64,6 +67,7 @@ object! {
         }
         meta = meta;
         open = other;
+        check by crate::messages::is_complete;
     }
 }
 
@@ -104,6 +108,66 @@ object! {
         }
         meta = meta;
         open = other;
+        check by crate::messages::is_complete;
+    }
+}
+
+/// How long a result stays fresh, in milliseconds. A negative number is read as none at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TimeToLive(pub u64);
+
+impl From<u64> for TimeToLive {
+    fn from(milliseconds: u64) -> Self {
+        Self(milliseconds)
+    }
+}
+
+impl Serialize for TimeToLive {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for TimeToLive {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = serde_json::Number::deserialize(deserializer)?;
+        match (number.as_u64(), number.as_i64()) {
+            (Some(milliseconds), _) => Ok(Self(milliseconds)),
+            (None, Some(_)) => Ok(Self(0)),
+            (None, None) => Err(serde::de::Error::custom("`ttlMs` must be an integer")),
+        }
+    }
+}
+
+lower_as_it_is!(TimeToLive);
+
+/// A result that ends its request, and therefore can be of no other type than complete.
+pub(crate) trait Final {
+    fn result_type(&self) -> Option<&ResultType>;
+}
+
+macro_rules! finals {
+    ($($result:ty),* $(,)?) => { $(
+        impl Final for $result {
+            fn result_type(&self) -> Option<&ResultType> {
+                self.result_type.as_ref()
+            }
+        }
+    )* };
+}
+
+finals! {
+    DiscoverResult, EmptyResult, crate::tools::ListToolsResult, crate::tools::CallToolResult,
+    crate::prompts::ListPromptsResult, crate::prompts::GetPromptResult, crate::resources::ListResourcesResult,
+    crate::resources::ListResourceTemplatesResult, crate::resources::ReadResourceResult,
+    crate::completion::CompleteResult, crate::subscriptions::ListenResult,
+}
+
+/// Refuses a result that says it is something else than complete.
+pub(crate) fn is_complete<T: Final>(result: &T) -> Result<(), &'static str> {
+    match result.result_type() {
+        None | Some(ResultType::Complete) => Ok(()),
+        Some(_) => Err("`resultType` must be \"complete\""),
     }
 }
 

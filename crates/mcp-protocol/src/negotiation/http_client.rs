@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::judge::{Judge, Next};
-use super::{NegotiationError, ServerAnswer, Terms, Verdict};
+use super::{NegotiationError, Terms, Verdict};
 use crate::capabilities::ClientCapabilities;
 use crate::errors::{ErrorCode, ErrorObject};
 use crate::limits::LOGINS;
@@ -228,6 +228,17 @@ impl HttpClient {
         }
     }
 
+    /// How long the request of the last action may take before [`handle_network_failure`](Self::handle_network_failure):
+    /// the probe's share of the budget, or the budget, or 10 s for the first event of a stream.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        let terms = &self.judge.terms;
+        match self.state {
+            State::Probing(_) | State::OpeningStream => terms.probe_time(),
+            State::Declaring { .. } | State::Initializing(_) | State::Done => terms.budget,
+        }
+    }
+
     /// What to do next. Each action is given once.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<HttpAction> {
@@ -258,7 +269,7 @@ impl HttpClient {
     fn probe_answer(&mut self, answer: &HttpAnswer<'_>) -> Next {
         match (answer.status, answer.response.as_ref().map(|response| &response.outcome)) {
             (200, Some(Ok(result))) => self.judge.result(result),
-            (200 | 400, Some(Err(error))) if is_modern_evidence(error) => self.judge.error(error),
+            (200 | 400..=499, Some(Err(error))) if is_modern_evidence(error) => self.judge.error(error),
             (_, Some(Err(error))) => {
                 self.judge.probe_error = Some(error.clone());
                 self.judge.legacy()
@@ -272,9 +283,7 @@ impl HttpClient {
         let next = match (answer.status, answer.response.as_ref().map(|response| &response.outcome)) {
             (200..=299, Some(Ok(result))) => self.judge.initialized(result, false),
             (200..=299, Some(Err(error))) => self.judge.initialize_error(error),
-            (400, Some(Err(error))) if error.unsupported_version_data().is_some() => {
-                self.judge.initialize_error(error)
-            }
+            (400..=499, Some(Err(error))) if is_modern_evidence(error) => self.judge.initialize_error(error),
             (400 | 404 | 405 | 406 | 410 | 415 | 422, _) if !self.over_sse => {
                 self.state = State::OpeningStream;
                 self.action = Some(HttpAction::OpenStream);
@@ -323,6 +332,7 @@ impl HttpClient {
     fn go(&mut self, next: Next) {
         match next {
             Next::Probe(version) => {
+                self.over_sse = false;
                 self.judge.probed = Some(version.clone());
                 self.state = State::Probing(version);
                 self.again();
@@ -338,7 +348,6 @@ impl HttpClient {
                 }
             }
             Next::Settled(verdict) => {
-                debug_assert!(!self.over_sse || matches!(verdict.server, ServerAnswer::Initialized(_)));
                 self.state = State::Done;
                 self.action = Some(HttpAction::Settled(verdict));
             }

@@ -8,7 +8,7 @@ use crate::dialect::Dialect;
 use crate::errors::{DecodeError, ErrorCode, ErrorObject};
 use crate::messages::{Incoming, InitializeParams, Message, Method, Request};
 use crate::meta::{self, Meta};
-use crate::version::{Era, ProtocolVersion};
+use crate::version::{Era, ProtocolVersion, negotiate};
 
 /// Tells the era of each HTTP request that a server gets, after the transport's own guards.
 ///
@@ -182,14 +182,14 @@ impl HttpServer {
             }
             (Some(_), None) => bad(header::missing("MCP-Protocol-Version")),
             (Some(_), Some(_)) => self.modern(http, request),
-            (None, Some(named)) if named.era() == Some(Era::Modern) => {
-                bad(ErrorObject::new(ErrorCode::InvalidParams, format!("missing {}", meta::PROTOCOL_VERSION))
-                    .data(serde_json::json!({ "missing": [meta::PROTOCOL_VERSION] })))
-            }
             (None, _) if request.method == Method::Initialize => match initialize(&self.versions, request) {
                 Ok((dialect, params)) => HttpVerdict::Initialize(dialect, params),
                 Err(error) => bad(error),
             },
+            (None, Some(named)) if named.era() == Some(Era::Modern) => {
+                bad(ErrorObject::new(ErrorCode::InvalidParams, format!("missing {}", meta::PROTOCOL_VERSION))
+                    .data(serde_json::json!({ "missing": [meta::PROTOCOL_VERSION] })))
+            }
             (None, _) => match self.legacy(http) {
                 HttpVerdict::Legacy(dialect) => match check_method(dialect, request) {
                     Ok(()) => HttpVerdict::Legacy(dialect),
@@ -236,8 +236,14 @@ impl HttpServer {
                 }
                 _ => bad(ErrorObject::unsupported_version(&version, &self.versions)),
             },
-            None => HttpVerdict::Legacy(http.session.unwrap_or(Dialect::V2025_03_26)),
+            None => HttpVerdict::Legacy(http.session.unwrap_or(self.assumed())),
         }
+    }
+
+    /// The version of a request that names none: 2025-03-26, or the newest legacy one if that is not served.
+    fn assumed(&self) -> Dialect {
+        let version = negotiate(&ProtocolVersion::V2025_03_26, &self.versions);
+        version.and_then(ProtocolVersion::dialect).unwrap_or(Dialect::V2025_03_26)
     }
 
     fn header(&self, http: &HttpRequest<'_>) -> Result<Option<ProtocolVersion>, ErrorObject> {

@@ -57,8 +57,12 @@ impl Judge {
 
     /// A result answered the probe: rows 1 to 4.
     pub(super) fn result(&self, result: &Body<'_>) -> Next {
-        let Ok(discovered) = Dialect::V2026_07_28.raise::<DiscoverResult>(result) else {
+        // A modern server says which versions it speaks, whatever else may be wrong with its answer.
+        let Ok(Some(_)) = result.parse_member::<Vec<String>>("supportedVersions") else {
             return self.legacy();
+        };
+        let Ok(discovered) = Dialect::V2026_07_28.raise::<DiscoverResult>(result) else {
+            return Next::Failed(NegotiationError::Unreadable);
         };
         let theirs = &discovered.supported_versions;
         if let Some(version) = self.terms.mutual(Era::Modern, theirs) {

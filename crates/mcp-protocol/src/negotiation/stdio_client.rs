@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::judge::{Judge, Next};
 use super::{HandshakeFailure, NegotiationError, ServerAnswer, Terms, Verdict};
 use crate::capabilities::ClientCapabilities;
-use crate::errors::ErrorObject;
+use crate::errors::{DecodeError, ErrorObject};
 use crate::limits::Limits;
 use crate::messages::{Batch, Id, Message, Response};
 use crate::version::ProtocolVersion;
@@ -37,8 +37,8 @@ pub struct StdioClient {
     limits: Limits,
     state: State,
     actions: Vec<StdioAction>,
-    /// When all of it must be done.
-    budget: Instant,
+    /// When all of it must be done; `None` if that lies beyond all time.
+    budget: Option<Instant>,
     /// Ids of probes that nobody answered yet; a late answer can still win.
     probes_sent: i64,
     silence: bool,
@@ -53,7 +53,7 @@ pub struct StdioClient {
 enum State {
     Probing {
         id: Id,
-        until: Instant,
+        until: Option<Instant>,
     },
     /// The driver was asked whether it can declare more.
     Declaring {
@@ -89,7 +89,7 @@ pub enum StdioAction {
     },
     /// Send `notifications/initialized`.
     Initialized,
-    /// Start the process again; say how it went with [`StdioClient::handle_started`] or
+    /// Drop the requests that are held, start the process again, and say how it went with [`StdioClient::handle_started`] or
     /// [`StdioClient::handle_not_started`].
     Respawn,
     /// It is settled. Held requests are answered now if the era is legacy, dropped if not.
@@ -113,7 +113,7 @@ impl StdioClient {
     /// A negotiation with a process that was started.
     #[must_use]
     pub fn new(terms: Terms, limits: Limits, now: Instant) -> Self {
-        let budget = now + terms.budget;
+        let budget = now.checked_add(terms.budget);
         let mut negotiation = Self {
             judge: Judge::new(terms),
             limits,
@@ -159,6 +159,23 @@ impl StdioClient {
         handling
     }
 
+    /// Takes in a message that cannot be read. If it answers what is in flight, that is an answer too; otherwise it
+    /// is noise.
+    pub fn handle_unreadable(&mut self, error: &DecodeError, line: &[u8], now: Instant) -> Handling {
+        let next = match &self.state {
+            State::Probing { id, .. } if error.id.as_ref() == Some(id) => self.judge.legacy(),
+            State::Initializing { id } if error.id.as_ref() == Some(id) => {
+                self.judge.handshake_failed(HandshakeFailure::Unreadable)
+            }
+            _ => {
+                self.handle_noise(line);
+                return Handling::Ignored;
+            }
+        };
+        self.go(next, now);
+        Handling::Used
+    }
+
     /// Takes in a line that is no message.
     pub fn handle_noise(&mut self, line: &[u8]) {
         if self.state == State::Done {
@@ -184,6 +201,7 @@ impl StdioClient {
         if may_have_died_of_the_probe && !self.respawned && matches!(self.judge.legacy(), Next::Initialize(_))
         {
             self.respawned = true;
+            self.held = 0;
             self.state = State::Respawning;
             self.actions.push(StdioAction::Respawn);
         } else {
@@ -225,11 +243,11 @@ impl StdioClient {
     pub fn handle_timeout(&mut self, now: Instant) {
         match self.state {
             State::Done => {}
-            _ if now >= self.budget => {
+            _ if self.budget.is_some_and(|budget| now >= budget) => {
                 let failed = self.judge.handshake_failed(HandshakeFailure::Silence);
                 self.go(failed, now);
             }
-            State::Probing { until, .. } if now >= until => {
+            State::Probing { until: Some(until), .. } if now >= until => {
                 self.silence = true;
                 let next = self.judge.legacy();
                 self.go(next, now);
@@ -249,8 +267,8 @@ impl StdioClient {
     pub fn poll_timeout(&self) -> Option<Instant> {
         match self.state {
             State::Done => None,
-            State::Probing { until, .. } => Some(until.min(self.budget)),
-            _ => Some(self.budget),
+            State::Probing { until, .. } => until.into_iter().chain(self.budget).min(),
+            _ => self.budget,
         }
     }
 
@@ -308,7 +326,8 @@ impl StdioClient {
                 let id = probe_id(self.probes_sent);
                 self.judge.probed = Some(version.clone());
                 self.silence = false;
-                self.state = State::Probing { id: id.clone(), until: now + self.judge.terms.probe_time() };
+                self.state =
+                    State::Probing { id: id.clone(), until: now.checked_add(self.judge.terms.probe_time()) };
                 self.actions.push(StdioAction::Probe { id, version });
             }
             Next::Initialize(version) => {

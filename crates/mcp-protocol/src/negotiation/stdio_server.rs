@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::dialect::{Dialect, Direction};
-use crate::errors::{BodyError, DecodeError, ErrorCode, ErrorObject};
+use crate::errors::{BodyError, DecodeError, ErrorCode, ErrorObject, Looks};
 use crate::limits::{REMEMBERED_ENVELOPE, UNREADABLE_ANSWERED};
+use crate::logging::LogLevel;
 use crate::messages::{Batch, Body, InitializeParams, Message, Method, Notification, Request};
 use crate::meta::{self, Meta};
 use crate::version::{Era, ProtocolVersion, negotiate};
@@ -92,11 +93,14 @@ impl StdioServer {
 
     /// Tells what to do with a line that is no message.
     pub fn classify_unreadable(&mut self, error: &DecodeError) -> ServerVerdict {
-        self.unreadable += 1;
-        if self.unreadable > UNREADABLE_ANSWERED {
-            return ServerVerdict::Close;
+        // A line that is JSON at least comes from someone who tries.
+        if error.kind.code() == ErrorCode::ParseError {
+            self.unreadable += 1;
+            if self.unreadable > UNREADABLE_ANSWERED {
+                return ServerVerdict::Close;
+            }
         }
-        if error.is_request && error.id.is_some() {
+        if error.looks == Looks::Request && error.id.is_some() {
             ServerVerdict::Refuse(error.to_error_object())
         } else {
             ServerVerdict::RefuseUnnamed(error.to_error_object())
@@ -104,6 +108,9 @@ impl StdioServer {
     }
 
     fn request(&mut self, request: &Request<'_>) -> ServerVerdict {
+        if !has_era(&self.versions, Era::Modern) {
+            return self.legacy_request(request);
+        }
         match self.modern(request) {
             Ok(Some((dialect, meta))) => match check_method(dialect, request) {
                 Ok(()) => return ServerVerdict::Modern(dialect, meta),
@@ -112,6 +119,10 @@ impl StdioServer {
             Ok(None) => {}
             Err(error) => return ServerVerdict::Refuse(error),
         }
+        self.legacy_request(request)
+    }
+
+    fn legacy_request(&mut self, request: &Request<'_>) -> ServerVerdict {
         match (&request.method, self.negotiated) {
             (Method::Initialize, Some(_)) => {
                 ServerVerdict::Refuse(ErrorObject::new(ErrorCode::InvalidRequest, "already initialized"))
@@ -127,6 +138,9 @@ impl StdioServer {
                 Ok(()) => ServerVerdict::Legacy(dialect),
                 Err(error) => ServerVerdict::Refuse(error),
             },
+            (Method::Discover, None) if !has_era(&self.versions, Era::Modern) => ServerVerdict::Refuse(
+                ErrorObject::new(ErrorCode::MethodNotFound, "this server speaks legacy versions only"),
+            ),
             (Method::Ping, None) if has_era(&self.versions, Era::Legacy) => ServerVerdict::Ping,
             _ => ServerVerdict::Refuse(missing_claim()),
         }
@@ -169,8 +183,9 @@ pub(super) fn modern(
     let meta = request.params.meta();
     // The version answers first, also when the rest of the envelope cannot be read.
     let claim = match &meta {
-        Ok(meta) => meta.as_ref().and_then(|meta| meta.protocol_version.clone()),
-        Err(_) => claim(&request.params).map_err(invalid)?,
+        Ok(Some(Meta { protocol_version: Some(version), .. })) => Some(version.clone()),
+        // Absent, or there and broken: only the second is a claim.
+        _ => claim(&request.params).map_err(invalid)?,
     };
     let Some(claim) = claim else { return Ok(None) };
     let dialect = claim.dialect().filter(|dialect| dialect.era() == Era::Modern && versions.contains(&claim));
@@ -178,6 +193,9 @@ pub(super) fn modern(
         return Err(ErrorObject::unsupported_version(&claim, versions));
     };
     let meta = meta.map_err(invalid)?.unwrap_or_default();
+    if let Some(LogLevel::Other(level)) = &meta.log_level {
+        return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("`{level}` is no log level")));
+    }
     match meta.missing_from_envelope()[..] {
         [] => Ok(Some((dialect, meta))),
         ref missing => {

@@ -87,7 +87,10 @@ pub(super) struct Timers {
 #[derive(Debug)]
 struct Pause {
     since: Instant,
-    until: Instant,
+    /// `None` if the cap lies beyond all time.
+    until: Option<Instant>,
+    /// How many are being asked at once.
+    asks: u32,
 }
 
 impl Timers {
@@ -109,13 +112,22 @@ impl Timers {
     }
 
     pub(super) fn pause(&mut self, cap: Duration, now: Instant) {
-        if self.paused.is_none() {
-            self.paused = now.checked_add(cap).map(|until| Pause { since: now, until });
+        let until = now.checked_add(cap);
+        match &mut self.paused {
+            None => self.paused = Some(Pause { since: now, until, asks: 1 }),
+            Some(pause) => {
+                pause.asks += 1;
+                pause.until = pause.until.and_then(|old| until.map(|new| old.max(new)));
+            }
         }
     }
 
     pub(super) fn resume(&mut self, now: Instant) {
-        if let Some(pause) = self.paused.take() {
+        if let Some(pause) = &mut self.paused
+            && pause.asks > 1
+        {
+            pause.asks -= 1;
+        } else if let Some(pause) = self.paused.take() {
             let paused = now.saturating_duration_since(pause.since);
             self.total_at = self.total_at.and_then(|total_at| total_at.checked_add(paused));
             self.renew(now);
@@ -124,7 +136,7 @@ impl Timers {
 
     pub(super) fn due(&self) -> Option<(Instant, Reason)> {
         if let Some(pause) = &self.paused {
-            return Some((pause.until, Reason::Ask));
+            return pause.until.map(|until| (until, Reason::Ask));
         }
         let idle = self.idle_at.map(|at| (at, Reason::Idle));
         let total = self.total_at.map(|at| (at, Reason::Total));

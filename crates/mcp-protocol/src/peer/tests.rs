@@ -262,3 +262,62 @@ fn a_server_answers_garbage_and_a_client_does_not() {
     assert_eq!(feed(&mut client, "hello"), Arrival::Ignored(Ignored::Malformed));
     assert_eq!(client.poll_transmit(), None);
 }
+
+#[test]
+fn x_10_a_broken_request_never_settles_a_call_of_ours() {
+    let mut server = Peer::server(Limits::default(), DuplicateIds::Unnamed);
+    server.open(&Method::RootsList, Clocks::default(), Instant::now()).unwrap();
+    feed(&mut server, r#"{"jsonrpc":"2.0","id":1,"params":{"a":01},"method":"tools/call"}"#);
+    assert_eq!(server.calls_in_flight(), 1);
+}
+
+#[test]
+fn a_client_refuses_a_broken_request_of_the_server() {
+    let mut client = Peer::client(Limits::default());
+    feed(&mut client, r#"{"jsonrpc":"2.0","id":5,"method":"elicitation/create","params":[1]}"#);
+    assert!(matches!(client.poll_transmit(), Some(Transmit::Error { id: Some(id), .. }) if id == 5.into()));
+}
+
+#[test]
+fn refusals_nobody_sends_do_not_keep_us_from_calling() {
+    let mut peer = Peer::server(Limits::default().in_flight(2), DuplicateIds::Unnamed);
+    for _ in 0..10 {
+        feed(&mut peer, r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    }
+    assert!(peer.open(&Method::Ping, Clocks::default(), Instant::now()).is_ok());
+}
+
+#[test]
+fn initialize_cannot_be_cancelled_by_the_one_who_sent_it() {
+    let mut peer = Peer::server(Limits::default(), DuplicateIds::Unnamed);
+    feed(&mut peer, r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#);
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+    assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(Ignored::Unknown));
+    assert!(peer.respond(&1.into()));
+}
+
+#[test]
+fn a_progress_token_counts_only_as_it_was_written() {
+    let mut peer = Peer::client(Limits::default());
+    peer.open(&Method::ToolsCall, Clocks::default(), Instant::now()).unwrap();
+    for token in ["\"+01\"", "\"01\"", "1", "\"2\""] {
+        let text = format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#
+        );
+        assert_eq!(feed(&mut peer, &text), Arrival::Ignored(Ignored::Unknown), "{token}");
+    }
+}
+
+#[test]
+fn x_29_the_clocks_go_on_when_the_last_of_several_has_answered() {
+    let start = Instant::now();
+    let mut peer = Peer::client(Limits::default());
+    let call = peer.open(&Method::ToolsCall, Clocks::default().idle(secs(5)).total(secs(12)), start).unwrap();
+    peer.pause(call, secs(100), start);
+    peer.pause(call, Duration::MAX, start);
+    peer.resume(call, start + secs(1));
+    peer.handle_timeout(start + secs(1000));
+    assert_eq!(peer.poll_event(), None);
+    peer.resume(call, start + secs(1000));
+    assert_eq!(peer.poll_timeout(), Some((start + secs(1005), Reason::Idle)));
+}

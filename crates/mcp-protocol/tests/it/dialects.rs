@@ -425,8 +425,16 @@ fn unnamed_members(root: &Value, schemas: &[&Value], value: &Value, path: &str, 
                     .iter()
                     .any(|schema| schema.get("additionalProperties").is_some_and(|more| more != false));
             for (name, member) in members {
-                let below: Vec<&Value> =
-                    flat.iter().filter_map(|schema| schema["properties"].get(name)).collect();
+                let named = flat.iter().filter_map(|schema| schema["properties"].get(name));
+                let mut below: Vec<&Value> = named.collect();
+                if below.is_empty() {
+                    // A map: every member follows the same schema.
+                    below.extend(
+                        flat.iter()
+                            .map(|schema| &schema["additionalProperties"])
+                            .filter(|more| more.is_object()),
+                    );
+                }
                 let path = format!("{path}/{name}");
                 // The base of every request has these; some revisions' schemas do not repeat them.
                 if name == "extensions" || ["/jsonrpc", "/id", "/params/_meta"].contains(&&*path) {

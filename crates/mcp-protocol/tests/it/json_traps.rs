@@ -28,7 +28,7 @@ fn json_trap_numbers_out_of_range_are_refused_by_types_and_kept_by_raw_text() {
     assert!(params.arguments.unwrap().to::<serde_json::Value>().is_err());
     assert!(
         serde_json::from_str::<ListToolsResult>(
-            r#"{"resultType":"complete","cacheScope":"public","ttlMs":-1,"tools":[]}"#
+            r#"{"resultType":"complete","cacheScope":"public","ttlMs":1e999,"tools":[]}"#
         )
         .is_err()
     );
@@ -139,4 +139,11 @@ fn a_line_of_100_mb_is_a_clean_error_in_bounded_memory() {
     assert_eq!(found, ["too long Some(Number(9))", "endless"]);
     let grown = peak_memory().unwrap().saturating_sub(before);
     assert!(grown <= 2 * limits.message + (16 << 20), "{} MiB", grown >> 20);
+}
+
+#[test]
+fn json_trap_a_repeated_mode_of_a_form_is_refused() {
+    let text =
+        r#"{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{}},"mode":"url"}"#;
+    assert!(serde_json::from_str::<mcp_protocol::elicitation::ElicitParams>(text).is_err());
 }

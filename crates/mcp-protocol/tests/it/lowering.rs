@@ -1,7 +1,7 @@
 //! Where a revision needs another value, not only fewer members: spec §2.8.5.
 
 use mcp_protocol::capabilities::{ClientCapabilities, ElicitationCapability};
-use mcp_protocol::content::{AudioContent, ContentBlock, ToolUseContent};
+use mcp_protocol::content::{AudioContent, ContentBlock, ToolResultContent, ToolUseContent};
 use mcp_protocol::dialect::{Lower, Lowering};
 use mcp_protocol::elicitation::{
     ElicitFormParams, ElicitUrlParams, EnumItems, FormSchema, UntitledMultiSelectSchema,
@@ -56,9 +56,66 @@ fn s2_8_5_structured_content_that_is_no_object_is_wrapped_or_told_as_text() {
             assert_eq!(lowered["content"], json!([{"type": "text", "text": "[1,2]"}]));
         }
     }
-    // A tool that says it in words is not repeated.
-    let lowered = lower(Dialect::V2024_11_05, &CallToolResult::text("two").structured_content(json!({})));
-    assert_eq!(lowered, json!({"content": [{"type": "text", "text": "two"}]}));
+    // What a revision cannot hold is told as text, unless a block says the same already.
+    let told = |text: &str| {
+        let result = CallToolResult::text(text).structured_content(json!({"a": 1}));
+        lower(Dialect::V2024_11_05, &result)["content"].as_array().unwrap().len()
+    };
+    assert_eq!((told("done"), told(r#"{ "a": 1 }"#)), (2, 1));
+    // An object that the revision can hold is not repeated.
+    let kept = lower(Dialect::V2025_06_18, &CallToolResult::text("done").structured_content(json!({"a": 1})));
+    assert_eq!(kept["content"].as_array().unwrap().len(), 1);
+    // Inside of a conversation with a model it is the same.
+    let block = ContentBlock::from(ToolResultContent::new("1", []).structured_content(json!(5)));
+    assert_eq!(lower(Dialect::V2025_11_25, &block)["structuredContent"], json!({"result": 5}));
+    assert_eq!(lower(Dialect::V2026_07_28, &block)["structuredContent"], json!(5));
+}
+
+#[test]
+fn s3_2_null_is_a_structured_result_only_in_the_modern_era() {
+    let text = r#"{"content":[],"structuredContent":null}"#;
+    for dialect in Dialect::ALL {
+        let result: CallToolResult = dialect.raise_str(text).unwrap();
+        assert_eq!(result.structured_content.is_some(), dialect.era() == Era::Modern);
+    }
+}
+
+#[test]
+fn a_client_that_only_opens_pages_cannot_be_asked_where_asking_means_forms() {
+    let capabilities: ClientCapabilities = serde_json::from_str(r#"{"elicitation":{"url":{}}}"#).unwrap();
+    assert_eq!(lower(Dialect::V2025_06_18, &capabilities), json!({}));
+    assert_eq!(lower(Dialect::V2025_11_25, &capabilities), json!({"elicitation": {"url": {}}}));
+}
+
+#[test]
+fn a_member_is_never_written_twice() {
+    let mut meta = Meta::new().with("k", json!(1)).with("k", json!(2));
+    assert_eq!(serde_json::to_string(&meta).unwrap(), r#"{"k":2}"#);
+    meta.other.insert("other", json!(3));
+    let own = EmptyParams::new().meta(Meta::new().with("k", json!("own")));
+    let lowered =
+        serde_json::to_string(&Lowering::to(Dialect::V2026_07_28).with_meta(&meta).root(&own)).unwrap();
+    assert_eq!(lowered, r#"{"_meta":{"k":"own","other":3}}"#);
+}
+
+#[test]
+fn s3_5_a_result_that_ends_its_request_is_complete_or_invalid() {
+    for kind in ["banana", "input_required", "task"] {
+        let text = format!(r#"{{"resultType":"{kind}","tools":[]}}"#);
+        assert!(Dialect::V2026_07_28.raise_str::<ListToolsResult>(&text).is_err(), "{kind}");
+        // To a legacy server the member means nothing, or something of its own.
+        let legacy: ListToolsResult = Dialect::V2025_06_18.raise_str(&text).unwrap();
+        assert_eq!((legacy.result_type, legacy.other.get("resultType").is_some()), (None, true));
+    }
+    // `null` is no result type where one is demanded.
+    assert!(serde_json::from_str::<EmptyResult>(r#"{"resultType":null}"#).is_err());
+}
+
+#[test]
+fn s6_7_a_negative_time_to_live_is_none() {
+    let page: ListToolsResult = Dialect::V2026_07_28.raise_str(r#"{"tools":[],"ttlMs":-5}"#).unwrap();
+    assert_eq!(page.ttl_ms, Some(0.into()));
+    assert!(Dialect::V2026_07_28.raise_str::<ListToolsResult>(r#"{"tools":[],"ttlMs":1.5}"#).is_err());
 }
 
 #[test]

@@ -41,7 +41,13 @@ fn only_less(relayed: &Value, direct: &Value, path: String, invented: &mut Vec<S
                 }
             }
         }
-        (Value::Array(relayed), Value::Array(direct)) if relayed.len() == direct.len() => {
+        (Value::Array(relayed), Value::Array(direct)) if relayed.len() >= direct.len() => {
+            // What the first version could not hold was told as text.
+            for extra in &relayed[direct.len()..] {
+                if extra["type"] != "text" {
+                    invented.push(path.clone());
+                }
+            }
             for (at, (value, expected)) in relayed.iter().zip(direct).enumerate() {
                 // A block that the first version lacked stays the text it became.
                 if value["type"] == expected["type"] {

@@ -2,7 +2,7 @@ use super::*;
 
 /// Type and data of all events, fed in pieces of `size` bytes.
 fn read(stream: &[u8], size: usize) -> (Vec<(String, String)>, String, Option<u64>) {
-    let mut events = Events::new(&Limits::default().message(64).skip(256));
+    let mut events = Events::new(&Limits::default().message(64));
     let mut found = Vec::new();
     for piece in stream.chunks(size) {
         events.push(piece);
@@ -75,4 +75,23 @@ fn x_12_an_over_long_event_is_reported_and_skipped() {
     let endless = format!("data: {}\n\ndata: next\n\n", "x".repeat(1000));
     let (found, ..) = read(endless.as_bytes(), 7);
     assert_eq!(found, [("too long".into(), "None".into()), ("endless".into(), String::new())]);
+}
+
+#[test]
+fn an_id_that_fits_no_header_is_ignored() {
+    let limits = Limits::default().header(8);
+    let mut events = Events::new(&limits);
+    events.push(b"id: 12345678\ndata: a\n\nid: 123456789\nevent: 123456789\ndata: b\n\n");
+    assert!(matches!(events.poll_event(), Some(Item::Event(_))));
+    let Some(Item::Event(event)) = events.poll_event() else { panic!() };
+    assert_eq!(event.kind, "message");
+    assert_eq!(events.last_event_id(), "12345678");
+}
+
+#[test]
+fn nothing_that_is_written_can_begin_another_event() {
+    let mut out = Vec::new();
+    write_message(&mut out, Some("1\n\ndata: forged"), b"{\n\n}");
+    let (found, id, _) = read(&out, 1);
+    assert_eq!((found, id.as_str()), (vec![("message".into(), "{\n\n}".into())], ""));
 }

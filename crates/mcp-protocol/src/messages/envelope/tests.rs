@@ -108,9 +108,9 @@ fn params_that_are_absent_or_null_are_empty() {
 #[test]
 fn x_10_a_decode_error_carries_what_could_be_read() {
     let error = message(r#"{"jsonrpc":"2.0","id":7,"result":{"a":"#).unwrap_err();
-    assert_eq!((error.id, error.is_request), (Some(7.into()), false));
+    assert_eq!((error.id, error.looks), (Some(7.into()), crate::errors::Looks::Response));
     let error = message(r#"{"jsonrpc":"2.0","id":7,"method":"a","params":"#).unwrap_err();
-    assert_eq!((error.id, error.is_request), (Some(7.into()), true));
+    assert_eq!((error.id, error.looks), (Some(7.into()), crate::errors::Looks::Request));
     let error = message(r#"{"jsonrpc":"2.0","result":{"a":"#).unwrap_err();
     assert_eq!(error.id, None);
 }
@@ -136,4 +136,22 @@ fn s4_8_a_batch_is_taken_apart_and_bounded() {
     assert_eq!(batch("[]"), Err(DecodeErrorKind::Batch { limit: 2 }));
     assert_eq!(batch("[1,2,3]"), Err(DecodeErrorKind::Batch { limit: 2 }));
     assert_eq!(batch("[1,"), Err(DecodeErrorKind::NotJson { at: 3 }));
+}
+
+#[test]
+fn x_10_an_id_that_may_be_cut_short_is_no_id() {
+    let text = r#"{"jsonrpc":"2.0","result":{},"id":1234"#;
+    assert_eq!(salvage_id(text.as_bytes()).id, None);
+    assert_eq!(salvage_id(&[text.as_bytes(), b","].concat()).id, Some(1234.into()));
+    // The same before a byte that is no UTF-8.
+    let broken = [text.as_bytes(), b"\xff}"].concat();
+    assert_eq!(parse_bytes(&broken, &Limits::default()).unwrap_err().id, None);
+}
+
+#[test]
+fn x_10_a_broken_message_is_what_its_keys_say_even_if_their_values_are_broken() {
+    let looks = |text: &str| message(text).unwrap_err().looks;
+    assert_eq!(looks(r#"{"id":1,"params":{"a":01},"method":"a"}"#), crate::errors::Looks::Unknown);
+    assert_eq!(looks(r#"{"id":1,"method":"#), crate::errors::Looks::Request);
+    assert_eq!(looks(r#"{"id":1,"error":{"#), crate::errors::Looks::Response);
 }

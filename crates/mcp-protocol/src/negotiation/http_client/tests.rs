@@ -301,3 +301,33 @@ fn row_24_anything_else_fails_with_the_three_statuses() {
     let failure = streaming().status(418).expect_failure();
     assert_eq!(failure, NegotiationError::NoEndpoint { probe: 405, initialize: 404, get: 418 });
 }
+
+#[test]
+fn a_modern_error_under_any_4xx_is_evidence() {
+    script().body(422, MISSING);
+    let mut script = script();
+    script.body(422, MISSING);
+    assert!(matches!(script.0.poll_action(), Some(HttpAction::Declare(_))));
+    // And `initialize` refused by one is reported, not looked for elsewhere.
+    assert!(matches!(
+        handshaking().body(400, &error(-32020)).expect_failure(),
+        NegotiationError::Handshake { .. }
+    ));
+}
+
+#[test]
+fn a_server_that_turns_out_modern_after_http_sse_is_settled_as_modern() {
+    let mut script = streaming();
+    script.0.handle_answer(&HttpAnswer::new(200).first_event("endpoint"));
+    script.expect(initialize());
+    script.body(200, &unsupported(r#""2026-07-28""#)).expect(probe());
+    script.body(200, DISCOVERED).expect_settled(Era::Modern);
+}
+
+#[test]
+fn x_28_each_request_has_its_share_of_the_time() {
+    let script = script();
+    assert_eq!(script.0.patience(), Duration::from_secs(10));
+    assert_eq!(handshaking().0.patience(), Duration::from_secs(30));
+    assert_eq!(streaming().0.patience(), Duration::from_secs(10));
+}

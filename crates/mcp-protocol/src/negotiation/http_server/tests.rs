@@ -194,3 +194,16 @@ fn x_19_the_checks_of_a_modern_request_come_in_order() {
     let http = post().versions(MODERN).methods(&[b"ping"]);
     assert_eq!(refused(classify(&http, &request("ping", &meta("2026-07-28")))), (404, -32601));
 }
+
+#[test]
+fn row_04_initialize_is_the_handshake_whatever_its_header_says() {
+    let verdict = classify(&post().versions(MODERN), &initialize_request());
+    assert!(matches!(verdict, HttpVerdict::Initialize(Dialect::V2025_06_18, _)));
+}
+
+#[test]
+fn row_08_a_version_that_is_not_served_is_never_assumed() {
+    let versions = [ProtocolVersion::V2026_07_28, ProtocolVersion::V2025_11_25];
+    let verdict = classify_by(&versions, &post(), &request("tools/list", ""));
+    assert_eq!(verdict, HttpVerdict::Legacy(Dialect::V2025_11_25));
+}

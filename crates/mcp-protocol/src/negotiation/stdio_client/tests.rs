@@ -405,3 +405,33 @@ fn modern_only_never_shakes_hands_and_legacy_only_never_probes() {
     let mut nothing = script(Terms::default().versions([LATEST]).mode(Mode::Legacy));
     assert_eq!(nothing.expect_failure(), NegotiationError::NothingToOffer);
 }
+
+#[test]
+fn x_10_an_answer_that_cannot_be_read_is_an_answer() {
+    let unreadable = |script: &mut Script, line: &str| {
+        let error = parse(line, &Limits::default()).unwrap_err();
+        script.negotiation.handle_unreadable(&error, line.as_bytes(), script.now)
+    };
+    let mut script = probed();
+    assert_eq!(unreadable(&mut script, "hello"), Handling::Ignored);
+    script.expect(None);
+    assert_eq!(unreadable(&mut script, r#"{"jsonrpc":"2.0","id":"probe-1","result":[]}"#), Handling::Used);
+    script.expect_initialize(LATEST_LEGACY);
+    unreadable(&mut script, r#"{"jsonrpc":"2.0","id":"initialize-1","result":7}"#);
+    assert!(matches!(script.expect_failure(), NegotiationError::Handshake { .. }));
+}
+
+#[test]
+fn a_modern_server_with_a_broken_answer_is_not_taken_for_a_legacy_one() {
+    let broken = r#""result":{"supportedVersions":["2026-07-28"],"capabilities":7}"#;
+    assert_eq!(probed().answer("probe-1", broken).expect_failure(), NegotiationError::Unreadable);
+    let negative = r#""result":{"supportedVersions":["2026-07-28"],"capabilities":{},"ttlMs":-1}"#;
+    probed().answer("probe-1", negative).expect_modern();
+}
+
+#[test]
+fn a_budget_beyond_all_time_is_no_panic() {
+    let mut script = script(Terms::default().budget(Duration::MAX).probe(Duration::MAX));
+    script.expect_probe("probe-1", LATEST);
+    script.wait(1_000_000).expect(None);
+}

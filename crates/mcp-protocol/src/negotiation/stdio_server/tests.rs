@@ -208,3 +208,28 @@ fn an_envelope_that_was_read_before_is_not_read_again_but_another_is() {
         ErrorCode::InvalidParams
     );
 }
+
+#[test]
+fn row_03_a_claim_of_null_is_broken_and_an_unknown_log_level_too() {
+    let mut server = initialized("2025-06-18");
+    let null = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":null}}"#;
+    assert_eq!(refused(classify(&mut server, &request("tools/list", null))).code, ErrorCode::InvalidParams);
+    let level = envelope("2026-07-28").replace("{}}", r#"{},"io.modelcontextprotocol/logLevel":"banana"}"#);
+    assert_eq!(refused(classify(&mut server, &request("tools/list", &level))).code, ErrorCode::InvalidParams);
+}
+
+#[test]
+fn row_11_only_what_is_no_json_counts_as_garbage() {
+    let mut server = dual();
+    for _ in 0..20 {
+        let verdict = classify(&mut server, r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#);
+        assert!(matches!(verdict, ServerVerdict::RefuseUnnamed(_)));
+    }
+}
+
+#[test]
+fn a_legacy_only_server_does_not_know_discover() {
+    let mut server = StdioServer::new(&[ProtocolVersion::V2025_06_18]);
+    let error = refused(classify(&mut server, &request("server/discover", &envelope("2026-07-28"))));
+    assert_eq!(error.code, ErrorCode::MethodNotFound);
+}
