@@ -434,7 +434,9 @@ mod tests {
     #[test]
     fn long_strings_are_scanned_in_blocks_to_the_same_end() {
         for length in 0..200 {
-            for tail in ["\"", "\\n\"", "\u{1f}"] {
+            for tail in
+                ["\"", "\\n\"", "\u{1f}\"", "\u{1f}  and much more behind it, so that blocks are full\""]
+            {
                 let text = format!("\"{}{tail}", "é".repeat(length));
                 assert_eq!(accepts(&text), !tail.contains('\u{1f}'), "{length} {tail:?}");
             }
