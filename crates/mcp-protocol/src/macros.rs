@@ -249,11 +249,15 @@ macro_rules! object {
                         $($($p_wire => {
                             crate::dialect::once(&mut seen, const { crate::dialect::bit(Self::MEMBERS, $p_wire) }, $p_wire)?;
                             let value: $p_ty = map.next_value()?;
-                            $p = (!(value.is_null() && how.reads_null_as_absent())).then_some(value);
+                            $p = (!(value.is_null() && how.is_legacy())).then_some(value);
                         })*)?
                         $("_meta" => {
                             crate::dialect::once(&mut seen, const { crate::dialect::bit(Self::MEMBERS, "_meta") }, "_meta")?;
-                            $meta = map.next_value()?;
+                            $meta = if how.is_legacy() {
+                                crate::meta::read_open(map.next_value()?).map_err(serde::de::Error::custom)?
+                            } else {
+                                map.next_value()?
+                            };
                         })?
                         _ => {
                             object!(@unknown map, key $(, $other)?);

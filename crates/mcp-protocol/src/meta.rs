@@ -115,10 +115,48 @@ impl Meta {
         set.iter().enumerate().fold(0, |mask, (at, is_set)| mask | (u64::from(*is_set) << at))
     }
 
+    /// Takes over what another one has.
+    fn absorb(&mut self, other: Self) {
+        macro_rules! take {
+            ($($field:ident)*) => { $(if other.$field.is_some() { self.$field = other.$field; })* };
+        }
+        take! {
+            protocol_version client_capabilities client_info log_level server_info subscription_id related_task
+            model_immediate_response progress_token traceparent tracestate baggage
+        }
+        for (key, value) in other.other.iter() {
+            self.other.push(key.to_owned(), value.clone());
+        }
+    }
+
     /// True if nothing is left once the members in `lacks` are taken out.
     pub(crate) fn is_empty_without(&self, lacks: u64) -> bool {
         self.present() & !lacks == 0 && self.other.is_empty()
     }
+}
+
+/// Reads `_meta` as legacy revisions have it: an open map in which a key that means something today may hold
+/// something else, and is then kept among the unknown ones.
+pub(crate) fn read_open(json: Option<Json>) -> Result<Option<Box<Meta>>, &'static str> {
+    let Some(json) = json else { return Ok(None) };
+    if let Ok(meta) = json.to::<Meta>() {
+        return Ok(Some(Box::new(meta)));
+    }
+    if !json.is_object() {
+        return Err("`_meta` must be an object");
+    }
+    let mut meta = Meta::new();
+    for (key, value) in crate::json::scan::members(json.get()) {
+        let (Ok(quoted), Ok(value)) = (serde_json::to_string(&key), value.parse::<Json>()) else {
+            return Err("`_meta` cannot be read");
+        };
+        match serde_json::from_str::<Meta>(&format!("{{{quoted}:{}}}", value.get())) {
+            Ok(single) if single.present() & meta.present() != 0 => return Err("duplicate field in `_meta`"),
+            Ok(single) => meta.absorb(single),
+            Err(_) => meta.other.push(key.into_owned(), value),
+        }
+    }
+    Ok(Some(Box::new(meta)))
 }
 
 /// True for keys that the specification keeps for itself, by the rule of either wording: their prefix has
@@ -174,6 +212,26 @@ mod tests {
         let meta: Meta = serde_json::from_str(text).unwrap();
         assert_eq!(meta.log_level, Some(LogLevel::Debug));
         assert_eq!(serde_json::to_string(&meta).unwrap(), text);
+    }
+
+    #[test]
+    fn a_known_key_that_holds_something_else_is_kept_and_spoils_nothing() {
+        let text = r#"{"content":[],"_meta":{"baggage":["a"],"progressToken":7,"x":1}}"#;
+        let result: crate::tools::CallToolResult = crate::Dialect::V2025_06_18.raise_str(text).unwrap();
+        let meta = result.meta.as_deref().unwrap();
+        assert_eq!((meta.progress_token.clone(), meta.baggage.as_ref()), (Some(7.into()), None));
+        assert_eq!(meta.other.get("baggage").unwrap().get(), r#"["a"]"#);
+        let back = serde_json::to_value(crate::Dialect::V2025_06_18.lower(&result)).unwrap();
+        assert_eq!(back, serde_json::from_str::<serde_json::Value>(text).unwrap());
+        for bad in [
+            r#"{"content":[],"_meta":7}"#,
+            r#"{"content":[],"_meta":{"baggage":[],"baggage":"b","baggage":"c"}}"#,
+        ] {
+            assert!(
+                crate::Dialect::V2025_06_18.raise_str::<crate::tools::CallToolResult>(bad).is_err(),
+                "{bad}"
+            );
+        }
     }
 
     #[test]

@@ -45,8 +45,8 @@ impl Raising {
         self.dialect.is_none_or(|dialect| lacks[dialect.index()] & bit == 0)
     }
 
-    /// True for legacy dialects, in which `null` is no value of a structured result.
-    pub(crate) fn reads_null_as_absent(self) -> bool {
+    /// True for legacy dialects, in which `null` is no structured result and `_meta` is open.
+    pub(crate) fn is_legacy(self) -> bool {
         self.dialect.is_some_and(|dialect| dialect.era() == Era::Legacy)
     }
 
