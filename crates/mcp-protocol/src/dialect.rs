@@ -93,7 +93,14 @@ impl Dialect {
     /// The dialect of a version, or `None` for one this crate does not know.
     #[must_use]
     pub fn of(version: &ProtocolVersion) -> Option<Self> {
-        Self::ALL.into_iter().find(|dialect| dialect.version() == version)
+        Some(match version {
+            ProtocolVersion::V2024_11_05 => Self::V2024_11_05,
+            ProtocolVersion::V2025_03_26 => Self::V2025_03_26,
+            ProtocolVersion::V2025_06_18 => Self::V2025_06_18,
+            ProtocolVersion::V2025_11_25 => Self::V2025_11_25,
+            ProtocolVersion::V2026_07_28 => Self::V2026_07_28,
+            ProtocolVersion::Unknown(_) => return None,
+        })
     }
 
     /// The version whose dialect this is.

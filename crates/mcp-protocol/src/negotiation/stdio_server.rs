@@ -30,6 +30,8 @@ use crate::version::{Era, ProtocolVersion, negotiate};
 #[derive(Debug)]
 pub struct StdioServer {
     versions: Vec<ProtocolVersion>,
+    /// One of them is modern.
+    is_modern: bool,
     /// Negotiated by `initialize`.
     negotiated: Option<Dialect>,
     /// The last envelope that was whole. Most clients send the same one with every request.
@@ -65,7 +67,13 @@ impl StdioServer {
     /// A server that speaks these versions.
     #[must_use]
     pub fn new(versions: &[ProtocolVersion]) -> Self {
-        Self { versions: versions.to_vec(), negotiated: None, remembered: None, unreadable: 0 }
+        Self {
+            versions: versions.to_vec(),
+            is_modern: has_era(versions, Era::Modern),
+            negotiated: None,
+            remembered: None,
+            unreadable: 0,
+        }
     }
 
     /// The version that `initialize` settled, if there was one.
@@ -108,7 +116,7 @@ impl StdioServer {
     }
 
     fn request(&mut self, request: &Request<'_>) -> ServerVerdict {
-        if !has_era(&self.versions, Era::Modern) {
+        if !self.is_modern {
             return self.legacy_request(request);
         }
         match self.modern(request) {
@@ -138,9 +146,10 @@ impl StdioServer {
                 Ok(()) => ServerVerdict::Legacy(dialect),
                 Err(error) => ServerVerdict::Refuse(error),
             },
-            (Method::Discover, None) if !has_era(&self.versions, Era::Modern) => ServerVerdict::Refuse(
-                ErrorObject::new(ErrorCode::MethodNotFound, "this server speaks legacy versions only"),
-            ),
+            (Method::Discover, None) if !self.is_modern => ServerVerdict::Refuse(ErrorObject::new(
+                ErrorCode::MethodNotFound,
+                "this server speaks legacy versions only",
+            )),
             (Method::Ping, None) if has_era(&self.versions, Era::Legacy) => ServerVerdict::Ping,
             _ => ServerVerdict::Refuse(missing_claim()),
         }
@@ -148,7 +157,12 @@ impl StdioServer {
 
     /// [`modern`], unless the envelope is the one that was read last.
     fn modern(&mut self, request: &Request<'_>) -> Result<Option<(Dialect, Arc<Meta>)>, ErrorObject> {
-        let text = request.params.member("_meta").ok().flatten();
+        let text = match request.params.member("_meta") {
+            // The usual legacy request: no `_meta`, no claim.
+            Ok(None) => return Ok(None),
+            Ok(text) => text,
+            Err(_) => None,
+        };
         if let (Some(text), Some((known, dialect, meta))) = (text, &self.remembered)
             && **known == *text
         {
