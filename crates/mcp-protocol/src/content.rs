@@ -8,7 +8,8 @@ use crate::resources::{ResourceContents, ResourceLink};
 use crate::union::union;
 
 union! {
-    /// A piece of content.
+    /// A piece of content. What models say to each other is a [`SamplingBlock`](crate::sampling::SamplingBlock):
+    /// that one can hold content, and content never holds itself, so reading it never nests.
     ///
     /// A version that lacks a kind gets the nearest it has: audio becomes a note for 2024-11-05, a resource
     /// link becomes its text before 2025-06-18.
@@ -31,10 +32,6 @@ union! {
         "resource_link" => ResourceLink(ResourceLink),
         /// The contents of a resource.
         "resource" => Resource(EmbeddedResource),
-        /// A model's wish to use a tool; only in sampling, since 2025-11-25.
-        "tool_use" => ToolUse(ToolUseContent),
-        /// What the tool said; only in sampling, since 2025-11-25.
-        "tool_result" => ToolResult(ToolResultContent),
     }
     lower by crate::dialect::content::instead;
 }

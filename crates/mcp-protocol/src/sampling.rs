@@ -2,7 +2,7 @@
 //!
 //! Spec: §7.2.
 
-use crate::content::{ContentBlock, Role};
+use crate::content::Role;
 use crate::json::Json;
 use crate::macros::{object, string_enum};
 use crate::tasks::legacy::TaskParams;
@@ -10,7 +10,7 @@ use crate::tools::Tool;
 
 mod content;
 
-pub use content::SamplingContent;
+pub use content::{SamplingBlock, SamplingContent};
 
 object! {
     /// Params of `sampling/createMessage`.
@@ -160,13 +160,13 @@ string_enum! {
 impl SamplingMessage {
     /// What the person says.
     #[must_use]
-    pub fn user(content: impl Into<ContentBlock>) -> Self {
+    pub fn user(content: impl Into<SamplingBlock>) -> Self {
         Self::new(Role::User, content.into())
     }
 
     /// What the model says.
     #[must_use]
-    pub fn assistant(content: impl Into<ContentBlock>) -> Self {
+    pub fn assistant(content: impl Into<SamplingBlock>) -> Self {
         Self::new(Role::Assistant, content.into())
     }
 }

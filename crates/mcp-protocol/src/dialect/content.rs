@@ -1,14 +1,15 @@
 //! What a revision gets in place of a content block it does not have.
 
 use super::{Dialect, Lowering};
-use crate::content::ContentBlock;
+use crate::content::{AudioContent, ContentBlock};
 use crate::resources::ResourceLink;
+use crate::sampling::SamplingBlock;
 
 /// The block to write instead, or `None` if the revision has this one.
 pub(crate) fn instead(block: &ContentBlock, cx: Lowering<'_>) -> Option<ContentBlock> {
     match block {
         ContentBlock::Audio(audio) if cx.is_before(Dialect::V2025_03_26) => {
-            Some(ContentBlock::text(format!("[audio, {}]", audio.mime_type)))
+            Some(ContentBlock::text(audio_note(audio)))
         }
         ContentBlock::ResourceLink(link) if cx.is_before(Dialect::V2025_06_18) => Some(link_text(link)),
         // The unions of these revisions are closed: an unknown block would spoil the whole result.
@@ -17,6 +18,20 @@ pub(crate) fn instead(block: &ContentBlock, cx: Lowering<'_>) -> Option<ContentB
         }
         _ => None,
     }
+}
+
+/// The same for a conversation with a model.
+pub(crate) fn instead_in_sampling(block: &SamplingBlock, cx: Lowering<'_>) -> Option<SamplingBlock> {
+    match block {
+        SamplingBlock::Audio(audio) if cx.is_before(Dialect::V2025_03_26) => {
+            Some(SamplingBlock::text(audio_note(audio)))
+        }
+        _ => None,
+    }
+}
+
+fn audio_note(audio: &AudioContent) -> String {
+    format!("[audio, {}]", audio.mime_type)
 }
 
 fn link_text(link: &ResourceLink) -> ContentBlock {

@@ -3,8 +3,7 @@
 use serde::ser::{Error, Serializer};
 
 use super::{Dialect, Lower, Lowering};
-use crate::content::ContentBlock;
-use crate::sampling::SamplingContent;
+use crate::sampling::{SamplingBlock, SamplingContent};
 
 pub(crate) fn lower_content<S: Serializer>(
     content: &SamplingContent,
@@ -18,7 +17,7 @@ pub(crate) fn lower_content<S: Serializer>(
         };
     }
     match content.blocks() {
-        [ContentBlock::ToolUse(_) | ContentBlock::ToolResult(_)] => {
+        [SamplingBlock::ToolUse(_) | SamplingBlock::ToolResult(_)] => {
             Err(S::Error::custom("tools in sampling need 2025-11-25 or later"))
         }
         [block] => block.lower(cx, serializer),

@@ -6,26 +6,63 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::content::ContentBlock;
+use crate::content::{AudioContent, ImageContent, TextContent, ToolResultContent, ToolUseContent};
 use crate::dialect::{Lower, Lowering};
+use crate::union::union;
+
+union! {
+    /// A piece of a conversation with a model.
+    pub enum SamplingBlock by "type" {
+        /// Text.
+        "text" => Text(TextContent),
+        /// A picture.
+        "image" => Image(ImageContent),
+        /// Sound; since 2025-03-26.
+        "audio" => Audio(AudioContent),
+        /// The model's wish to use a tool; since 2025-11-25.
+        "tool_use" => ToolUse(ToolUseContent),
+        /// What the tool said; since 2025-11-25.
+        "tool_result" => ToolResult(ToolResultContent),
+    }
+    lower by crate::dialect::content::instead_in_sampling;
+}
+
+impl SamplingBlock {
+    /// A text block.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(TextContent::new(text))
+    }
+
+    /// The text of a text block.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(block) => Some(&block.text),
+            _ => None,
+        }
+    }
+}
+
+impl From<&str> for SamplingBlock {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
 
 /// What a message says: one block, or (since 2025-11-25) a list. Which of the two came is kept.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one block is the usual case, and boxing it would cost every user a `*`"
-)]
 pub enum SamplingContent {
     /// One block, not in a list.
-    One(ContentBlock),
+    One(SamplingBlock),
     /// A list of blocks.
-    Many(Vec<ContentBlock>),
+    Many(Vec<SamplingBlock>),
 }
 
 impl SamplingContent {
     /// The blocks, however they were written.
     #[must_use]
-    pub fn blocks(&self) -> &[ContentBlock] {
+    pub fn blocks(&self) -> &[SamplingBlock] {
         match self {
             Self::One(block) => std::slice::from_ref(block),
             Self::Many(blocks) => blocks,
@@ -33,14 +70,14 @@ impl SamplingContent {
     }
 }
 
-impl From<ContentBlock> for SamplingContent {
-    fn from(block: ContentBlock) -> Self {
+impl From<SamplingBlock> for SamplingContent {
+    fn from(block: SamplingBlock) -> Self {
         Self::One(block)
     }
 }
 
-impl From<Vec<ContentBlock>> for SamplingContent {
-    fn from(blocks: Vec<ContentBlock>) -> Self {
+impl From<Vec<SamplingBlock>> for SamplingContent {
+    fn from(blocks: Vec<SamplingBlock>) -> Self {
         Self::Many(blocks)
     }
 }
@@ -69,7 +106,7 @@ impl<'de> Deserialize<'de> for SamplingContent {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SamplingContent, A::Error> {
-                ContentBlock::deserialize(MapAccessDeserializer::new(map)).map(SamplingContent::One)
+                SamplingBlock::deserialize(MapAccessDeserializer::new(map)).map(SamplingContent::One)
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<SamplingContent, A::Error> {

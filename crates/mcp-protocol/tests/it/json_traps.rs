@@ -4,6 +4,7 @@ use mcp_protocol::codec::line::{Line, Lines};
 use mcp_protocol::content::ContentBlock;
 use mcp_protocol::errors::DecodeErrorKind;
 use mcp_protocol::messages::{Incoming, Message, parse};
+use mcp_protocol::sampling::{CreateMessageResult, SamplingBlock};
 use mcp_protocol::tools::{CallToolParams, CallToolResult, ListToolsResult, Tool};
 use mcp_protocol::{Dialect, Limits};
 
@@ -105,6 +106,23 @@ fn depth_of_a_hundred_thousand_is_a_clean_error() {
             assert!(matches!(error.kind, DecodeErrorKind::TooDeep { .. }), "{error}");
             assert_eq!(error.id, Some(1.into()));
         }
+    }
+}
+
+#[test]
+fn blocks_inside_of_blocks_cost_no_memory_per_level() {
+    // With the type last, each level that is understood has to be kept as text first.
+    let mut block = format!(r#"{{"text":"{}","type":"text"}}"#, "x".repeat(4 << 20));
+    for _ in 0..55 {
+        block = format!(r#"{{"toolUseId":"a","content":[{block}],"type":"tool_result"}}"#);
+    }
+    let text = format!(r#"{{"role":"user","model":"m","content":[{block}]}}"#);
+    let before = peak_memory();
+    let result: CreateMessageResult = serde_json::from_str(&text).unwrap();
+    let SamplingBlock::ToolResult(outer) = &result.content.blocks()[0] else { panic!() };
+    assert!(matches!(outer.content[0], ContentBlock::Unknown(_)));
+    if let (Some(before), Some(after)) = (before, peak_memory()) {
+        assert!(after - before < 10 * text.len(), "{} MiB", (after - before) >> 20);
     }
 }
 

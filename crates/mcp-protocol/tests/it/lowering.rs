@@ -9,7 +9,7 @@ use mcp_protocol::elicitation::{
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::messages::{CancelledParams, EmptyParams, EmptyResult, Id, write};
 use mcp_protocol::meta::Meta;
-use mcp_protocol::sampling::{CreateMessageParams, SamplingMessage};
+use mcp_protocol::sampling::{CreateMessageParams, SamplingBlock, SamplingMessage};
 use mcp_protocol::tools::{CallToolResponse, CallToolResult, ListToolsResult, Tool};
 use mcp_protocol::{Dialect, Era, Json, ProtocolVersion};
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ fn s2_8_5_structured_content_that_is_no_object_is_wrapped_or_told_as_text() {
     let kept = lower(Dialect::V2025_06_18, &CallToolResult::text("done").structured_content(json!({"a": 1})));
     assert_eq!(kept["content"].as_array().unwrap().len(), 1);
     // Inside of a conversation with a model it is the same.
-    let block = ContentBlock::from(ToolResultContent::new("1", []).structured_content(json!(5)));
+    let block = SamplingBlock::from(ToolResultContent::new("1", []).structured_content(json!(5)));
     assert_eq!(lower(Dialect::V2025_11_25, &block)["structuredContent"], json!({"result": 5}));
     assert_eq!(lower(Dialect::V2026_07_28, &block)["structuredContent"], json!(5));
 }
@@ -78,6 +78,13 @@ fn s3_2_null_is_a_structured_result_only_in_the_modern_era() {
         let result: CallToolResult = dialect.raise_str(text).unwrap();
         assert_eq!(result.structured_content.is_some(), dialect.era() == Era::Modern);
     }
+}
+
+#[test]
+fn sound_in_a_conversation_is_a_note_where_there_is_none() {
+    let block = SamplingBlock::from(AudioContent::new("aGk=", "audio/wav"));
+    assert_eq!(lower(Dialect::V2024_11_05, &block)["type"], "text");
+    assert_eq!(lower(Dialect::V2025_03_26, &block)["type"], "audio");
 }
 
 #[test]

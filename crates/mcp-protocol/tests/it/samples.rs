@@ -31,8 +31,8 @@ use mcp_protocol::resources::{
 };
 use mcp_protocol::roots::{ListRootsResult, Root};
 use mcp_protocol::sampling::{
-    CreateMessageParams, CreateMessageResult, IncludeContext, ModelHint, ModelPreferences, SamplingMessage,
-    StopReason, ToolChoice, ToolChoiceMode,
+    CreateMessageParams, CreateMessageResult, IncludeContext, ModelHint, ModelPreferences, SamplingBlock,
+    SamplingMessage, StopReason, ToolChoice, ToolChoiceMode,
 };
 use mcp_protocol::tasks::legacy;
 use mcp_protocol::tasks::{RelatedTask, TaskStatus};
@@ -296,7 +296,7 @@ pub(crate) fn create_message_params(dialect: Dialect) -> CreateMessageParams {
 }
 
 pub(crate) fn create_message_result() -> CreateMessageResult {
-    CreateMessageResult::new(Role::Assistant, ContentBlock::text("hello"), "model-1")
+    CreateMessageResult::new(Role::Assistant, SamplingBlock::text("hello"), "model-1")
         .stop_reason(StopReason::EndTurn)
         .meta(meta())
 }
