@@ -4,6 +4,7 @@
 //! of times, and keeps no more than its limit.
 
 pub mod header;
+mod intake;
 pub mod line;
 pub mod param_header;
 pub mod sse;

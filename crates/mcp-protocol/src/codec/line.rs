@@ -5,6 +5,7 @@
 //!
 //! Spec: §4.1.
 
+use super::intake::Intake;
 use crate::errors::{DecodeError, DecodeErrorKind};
 use crate::limits::{KEPT_BUFFER, Limits, SALVAGED};
 use crate::messages::salvage_id;
@@ -28,11 +29,7 @@ use crate::messages::salvage_id;
 /// - At most one line of [`Limits::message`] bytes is kept, beside what one push brought.
 #[derive(Debug)]
 pub struct Lines {
-    buffer: Vec<u8>,
-    /// Where the next line begins.
-    start: usize,
-    /// How far the search for its end got.
-    searched: usize,
+    intake: Intake,
     limit: usize,
     skip_limit: usize,
     state: State,
@@ -40,8 +37,6 @@ pub struct Lines {
 
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing was read; a byte order mark may come.
-    Fresh,
     Reading,
     /// In a line that is too long, of which this much was skipped.
     Skipping(usize),
@@ -65,12 +60,10 @@ impl Lines {
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         Self {
-            buffer: Vec::new(),
-            start: 0,
-            searched: 0,
+            intake: Intake::new(),
             limit: limits.message,
             skip_limit: limits.endless(),
-            state: State::Fresh,
+            state: State::Reading,
         }
     }
 
@@ -81,29 +74,18 @@ impl Lines {
 
     /// The buffer to read into, at its end. Poll the lines after each read.
     pub fn space(&mut self) -> &mut Vec<u8> {
-        if self.start == self.buffer.len() {
-            self.buffer.clear();
-            self.buffer.shrink_to(KEPT_BUFFER);
-            self.searched = 0;
-            self.start = 0;
-        } else if self.start > self.buffer.len() / 2 {
-            // Moves fewer bytes than were consumed since the last time.
-            self.buffer.drain(..self.start);
-            self.searched -= self.start;
-            self.start = 0;
-        }
-        &mut self.buffer
+        self.intake.space()
     }
 
     /// The next item, if it is complete.
     pub fn poll_line(&mut self) -> Option<Line<'_>> {
-        if self.state == State::Fresh && !self.skip_mark() {
+        if !self.intake.is_past_the_mark() {
             return None;
         }
         loop {
             match self.state {
                 State::Endless => {
-                    self.start = self.buffer.len();
+                    self.intake.consume(self.intake.rest().len());
                     return None;
                 }
                 State::Skipping(skipped) => {
@@ -111,22 +93,21 @@ impl Lines {
                         return (self.state == State::Endless).then_some(Line::Endless);
                     }
                 }
-                State::Fresh | State::Reading => {}
+                State::Reading => {}
             }
-            let Some(length) = memchr::memchr(b'\n', &self.buffer[self.searched..]) else {
-                self.searched = self.buffer.len();
+            let Some(length) = memchr::memchr(b'\n', &self.intake.bytes[self.intake.searched..]) else {
+                self.intake.searched = self.intake.bytes.len();
                 return self.overlong();
             };
-            let (start, end) = (self.start, self.searched + length);
+            let (start, end) = (self.intake.start, self.intake.searched + length);
             if end - start > self.limit {
                 // The next round skips to the newline that is already here.
                 return self.overlong();
             }
-            self.start = end + 1;
-            self.searched = self.start;
-            let end = if self.buffer[start..end].last() == Some(&b'\r') { end - 1 } else { end };
-            if !self.buffer[start..end].trim_ascii().is_empty() {
-                return Some(Line::Whole(&self.buffer[start..end]));
+            self.intake.consume(end + 1 - start);
+            let end = if self.intake.bytes[start..end].last() == Some(&b'\r') { end - 1 } else { end };
+            if !self.intake.bytes[start..end].trim_ascii().is_empty() {
+                return Some(Line::Whole(&self.intake.bytes[start..end]));
             }
         }
     }
@@ -135,46 +116,31 @@ impl Lines {
     #[must_use]
     pub fn rest(&self) -> &[u8] {
         match self.state {
-            State::Fresh | State::Reading => self.buffer[self.start..].trim_ascii(),
+            State::Reading => self.intake.rest().trim_ascii(),
             State::Skipping(_) | State::Endless => &[],
         }
     }
 
-    /// True once it is clear whether the stream begins with a byte order mark.
-    fn skip_mark(&mut self) -> bool {
-        const MARK: &[u8] = b"\xEF\xBB\xBF";
-        if self.buffer.len() < MARK.len() && MARK.starts_with(&self.buffer) {
-            return false;
-        }
-        if self.buffer.starts_with(MARK) {
-            self.start = MARK.len();
-            self.searched = MARK.len();
-        }
-        self.state = State::Reading;
-        true
-    }
-
     /// Reports a line beyond the limit, once, and begins to skip it.
     fn overlong(&mut self) -> Option<Line<'_>> {
-        let line = &self.buffer[self.start..];
+        let line = self.intake.rest();
         if line.len() <= self.limit {
             return None;
         }
         let mut error = salvage_id(&line[..line.len().min(SALVAGED)]);
         error.kind = DecodeErrorKind::TooLong { limit: self.limit };
         self.state = State::Skipping(0);
-        self.searched = self.start;
+        self.intake.searched = self.intake.start;
         Some(Line::TooLong(error))
     }
 
     /// True if the end of the over-long line was found.
     fn skip(&mut self, skipped: usize) -> bool {
-        let line = &self.buffer[self.start..];
+        let line = self.intake.rest();
         let newline = memchr::memchr(b'\n', line);
         // Whether a line is endless depends on its length alone, not on how it was cut.
         let skipped = skipped + newline.unwrap_or(line.len());
-        self.start += newline.map_or(line.len(), |length| length + 1);
-        self.searched = self.start;
+        self.intake.consume(newline.map_or(line.len(), |length| length + 1));
         self.state = match newline {
             _ if skipped > self.skip_limit => State::Endless,
             Some(_) => State::Reading,

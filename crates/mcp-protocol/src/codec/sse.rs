@@ -8,6 +8,7 @@
 
 use std::borrow::Cow;
 
+use super::intake::Intake;
 use crate::errors::{DecodeError, DecodeErrorKind};
 use crate::limits::{KEPT_BUFFER, Limits, SALVAGED};
 use crate::messages::salvage_id;
@@ -26,9 +27,7 @@ use crate::messages::salvage_id;
 /// ```
 #[derive(Debug)]
 pub struct Events {
-    buffer: Vec<u8>,
-    start: usize,
-    searched: usize,
+    intake: Intake,
     data: Vec<u8>,
     has_data: bool,
     kind: Vec<u8>,
@@ -37,7 +36,6 @@ pub struct Events {
     retry: Option<u64>,
     /// The line before ended in CR: an LF that follows belongs to it.
     after_cr: bool,
-    fresh: bool,
     /// The event is finished and was handed out: forget it before reading on.
     given: bool,
     too_long: TooLong,
@@ -86,9 +84,7 @@ impl Events {
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         Self {
-            buffer: Vec::new(),
-            start: 0,
-            searched: 0,
+            intake: Intake::new(),
             data: Vec::new(),
             has_data: false,
             kind: Vec::new(),
@@ -96,7 +92,6 @@ impl Events {
             last_id: String::new(),
             retry: None,
             after_cr: false,
-            fresh: true,
             given: false,
             too_long: TooLong::No,
             limit: limits.message,
@@ -119,17 +114,7 @@ impl Events {
 
     /// Adds bytes that were read. Poll the events after each push.
     pub fn push(&mut self, bytes: &[u8]) {
-        if self.start == self.buffer.len() {
-            self.buffer.clear();
-            self.buffer.shrink_to(KEPT_BUFFER);
-            self.start = 0;
-            self.searched = 0;
-        } else if self.start > self.buffer.len() / 2 {
-            self.buffer.drain(..self.start);
-            self.searched -= self.start;
-            self.start = 0;
-        }
-        self.buffer.extend_from_slice(bytes);
+        self.intake.space().extend_from_slice(bytes);
     }
 
     /// The next item, if it is complete.
@@ -137,16 +122,16 @@ impl Events {
         if self.given {
             self.forget();
         }
-        if self.fresh && !self.skip_mark() {
+        if !self.intake.is_past_the_mark() {
             return None;
         }
         loop {
-            if self.after_cr && self.start < self.buffer.len() {
+            if self.after_cr && self.intake.start < self.intake.bytes.len() {
                 self.after_cr = false;
-                if self.buffer[self.start] == b'\n' {
-                    self.start += 1;
+                if self.intake.bytes[self.intake.start] == b'\n' {
+                    self.intake.start += 1;
                 }
-                self.searched = self.searched.max(self.start);
+                self.intake.searched = self.intake.searched.max(self.intake.start);
             }
             if self.too_long != TooLong::No {
                 if self.skip() {
@@ -158,18 +143,18 @@ impl Events {
                 }
                 return None;
             }
-            let Some(length) = memchr::memchr2(b'\n', b'\r', &self.buffer[self.searched..]) else {
-                self.searched = self.buffer.len();
+            let Some(length) = memchr::memchr2(b'\n', b'\r', &self.intake.bytes[self.intake.searched..])
+            else {
+                self.intake.searched = self.intake.bytes.len();
                 return self.check_length();
             };
-            let (start, end) = (self.start, self.searched + length);
+            let (start, end) = (self.intake.start, self.intake.searched + length);
             if self.data.len() + (end - start) > self.limit {
-                self.searched = self.start;
+                self.intake.searched = self.intake.start;
                 return self.check_length();
             }
-            self.after_cr = self.buffer[end] == b'\r';
-            self.start = end + 1;
-            self.searched = self.start;
+            self.after_cr = self.intake.bytes[end] == b'\r';
+            self.intake.consume(end + 1 - start);
             if start < end {
                 self.field(start, end);
             } else if self.dispatch() {
@@ -183,21 +168,8 @@ impl Events {
         }
     }
 
-    fn skip_mark(&mut self) -> bool {
-        const MARK: &[u8] = b"\xEF\xBB\xBF";
-        if self.buffer.len() < MARK.len() && MARK.starts_with(&self.buffer) {
-            return false;
-        }
-        if self.buffer.starts_with(MARK) {
-            self.start = MARK.len();
-            self.searched = MARK.len();
-        }
-        self.fresh = false;
-        true
-    }
-
     fn field(&mut self, start: usize, end: usize) {
-        let line = &self.buffer[start..end];
+        let line = &self.intake.bytes[start..end];
         let (name, value) = match memchr::memchr(b':', line) {
             Some(at) => {
                 let value = &line[at + 1..];
@@ -246,7 +218,7 @@ impl Events {
 
     /// Reports an event beyond the limit, once, and begins to skip it.
     fn check_length(&mut self) -> Option<Item<'_>> {
-        let line = &self.buffer[self.start..];
+        let line = self.intake.rest();
         if self.data.len() + line.len() <= self.limit {
             return None;
         }
@@ -261,12 +233,11 @@ impl Events {
     /// Skips what is there of an over-long event; true if its end was found.
     fn skip(&mut self) -> bool {
         let TooLong::Skipping { mut skipped, mut blank } = self.too_long else {
-            self.start = self.buffer.len();
-            self.searched = self.start;
+            self.intake.consume(self.intake.rest().len());
             return false;
         };
         loop {
-            let line = &self.buffer[self.start..];
+            let line = self.intake.rest();
             if line.is_empty() {
                 return false;
             }
@@ -275,12 +246,10 @@ impl Events {
             let is_blank = blank && end == Some(0);
             blank = end.is_some();
             self.after_cr = end.is_some_and(|end| line[end] == b'\r');
-            self.start += end.map_or(line.len(), |end| end + 1);
-            self.searched = self.start;
-            if self.after_cr && self.buffer.get(self.start) == Some(&b'\n') {
+            self.intake.consume(end.map_or(line.len(), |end| end + 1));
+            if self.after_cr && self.intake.rest().first() == Some(&b'\n') {
                 self.after_cr = false;
-                self.start += 1;
-                self.searched = self.start;
+                self.intake.consume(1);
             }
             // Whether an event is endless depends on its length alone, not on how it was cut.
             self.too_long = match end {

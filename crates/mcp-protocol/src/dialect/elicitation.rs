@@ -13,9 +13,7 @@ pub(crate) fn lower_url<S: Serializer>(
     cx: Lowering<'_>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    if cx.is_before(Dialect::V2025_11_25) {
-        return Err(S::Error::custom("asking by URL needs 2025-11-25 or later"));
-    }
+    cx.since::<S::Error>(Dialect::V2025_11_25, "asking by URL")?;
     if cx.dialect() == Some(Dialect::V2025_11_25) && params.elicitation_id.is_none() {
         return Err(S::Error::custom("2025-11-25 wants an `elicitationId` with every URL"));
     }
@@ -69,9 +67,7 @@ macro_rules! multi_select {
             cx: Lowering<'_>,
             serializer: S,
         ) -> Result<S::Ok, S::Error> {
-            if cx.is_before(Dialect::V2025_11_25) {
-                return Err(S::Error::custom("choosing several needs 2025-11-25 or later"));
-            }
+            cx.since::<S::Error>(Dialect::V2025_11_25, "choosing several")?;
             let mut out = serializer.serialize_map(None)?;
             schema.lower_members(cx, cx.lacking(&<$schema>::LACKS), &mut out)?;
             out.end()

@@ -1,6 +1,6 @@
 //! Results that ask for input: the modern era has them, the legacy era asks by requests of its own.
 
-use serde::ser::{Error, SerializeMap, Serializer};
+use serde::ser::{SerializeMap, Serializer};
 
 use super::{Dialect, Lowering};
 use crate::input::InputRequiredResult;
@@ -24,9 +24,7 @@ pub(crate) fn lower_create_task<S: Serializer>(
     cx: Lowering<'_>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    if cx.is_before(Dialect::V2026_07_28) {
-        return Err(S::Error::custom("a task of the tasks extension needs 2026-07-28 or later"));
-    }
+    cx.since::<S::Error>(Dialect::V2026_07_28, "a task of the tasks extension")?;
     let mut out = serializer.serialize_map(None)?;
     result.lower_members(cx, cx.lacking(&CreateTaskResult::LACKS), &mut out)?;
     out.end()
@@ -37,9 +35,7 @@ pub(crate) fn lower_input_required<S: Serializer>(
     cx: Lowering<'_>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    if cx.is_before(Dialect::V2026_07_28) {
-        return Err(S::Error::custom("a result that requires input needs 2026-07-28 or later"));
-    }
+    cx.since::<S::Error>(Dialect::V2026_07_28, "a result that requires input")?;
     let mut out = serializer.serialize_map(None)?;
     result.lower_members(cx, cx.lacking(&InputRequiredResult::LACKS), &mut out)?;
     out.end()

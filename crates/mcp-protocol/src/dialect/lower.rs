@@ -74,6 +74,14 @@ impl<'a> Lowering<'a> {
         self.dialect.is_some_and(|dialect| dialect.index() < first.index())
     }
 
+    /// Refuses what a dialect before `first` has no way to say.
+    pub(crate) fn since<E: serde::ser::Error>(self, first: Dialect, what: &str) -> Result<(), E> {
+        if self.is_before(first) {
+            return Err(E::custom(format_args!("{what} needs {} or later", first.version())));
+        }
+        Ok(())
+    }
+
     pub(crate) fn lacking(self, masks: &[u64; COUNT]) -> u64 {
         self.dialect.map_or(0, |dialect| masks[dialect.index()])
     }
