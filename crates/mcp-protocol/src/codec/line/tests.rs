@@ -20,7 +20,10 @@ fn x_12_an_over_long_line_is_skipped_and_reported_with_its_id() {
     let limits = Limits::default().message(40);
     let long = format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{{\"a\":\"{}\"}}}}", "x".repeat(60));
     assert_eq!(all(format!("{long}\n{{}}\n").as_bytes(), &limits), ["too long Some(Number(7))", "{}"]);
-    let endless = format!("{}\n{{}}\n", "x".repeat(500));
+    // Four times the limit is the end of patience.
+    let long = format!("{}\n{{}}\n", "x".repeat(160));
+    assert_eq!(all(long.as_bytes(), &limits), ["too long None", "{}"]);
+    let endless = format!("{}\n{{}}\n", "x".repeat(161));
     assert_eq!(all(endless.as_bytes(), &limits), ["too long None", "endless"]);
 }
 
