@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::json::Json;
 use crate::macros::{object, string_enum};
+use crate::tasks::legacy::TasksCapability;
 
 object! {
     /// What a client can.
@@ -28,7 +29,7 @@ object! {
             /// Telling the host's roots.
             roots: RootsCapability = "roots",
             /// Experimental tasks; 2025-11-25.
-            tasks: Json = "tasks",
+            tasks: TasksCapability = "tasks",
             /// What is being tried out.
             experimental: BTreeMap<String, Json> = "experimental",
             /// Extensions by identifier, with their settings.
@@ -111,7 +112,7 @@ object! {
             /// Log messages.
             logging: Json = "logging",
             /// Experimental tasks; 2025-11-25.
-            tasks: Json = "tasks",
+            tasks: TasksCapability = "tasks",
             /// What is being tried out.
             experimental: BTreeMap<String, Json> = "experimental",
             /// Extensions by identifier, with their settings.

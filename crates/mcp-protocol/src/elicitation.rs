@@ -232,14 +232,15 @@ impl<'de> Deserialize<'de> for ElicitParams {
                 let object = Tagged::read("mode", map)?;
                 match object.tag() {
                     Some("url") => object.into_object().map(ElicitParams::Url),
-                    None => object.into_object().map(ElicitParams::Form),
-                    Some("form") => {
+                    tag @ (None | Some("form")) => {
+                        let mode = tag.map(ElicitMode::from);
                         let is_first = matches!(object, Tagged::First { .. });
-                        let form: ElicitFormParams = object.into_object()?;
+                        let mut form: ElicitFormParams = object.into_object()?;
                         if is_first && form.mode.is_some() {
                             return Err(A::Error::duplicate_field("mode"));
                         }
-                        Ok(ElicitParams::Form(form.mode(ElicitMode::Form)))
+                        form.mode = mode;
+                        Ok(ElicitParams::Form(form))
                     }
                     Some(other) => Err(A::Error::unknown_variant(other, &["form", "url"])),
                 }

@@ -11,7 +11,7 @@ use crate::json::Json;
 use crate::macros::{object, string_enum};
 use crate::messages::{Body, CacheScope, ResultType, TimeToLive};
 use crate::tasks::CreateTaskResult;
-use crate::tasks::legacy::{CreateTaskResult as LegacyCreateTaskResult, TaskParams};
+use crate::tasks::legacy::{CreateLegacyTaskResult, TaskParams};
 
 object! {
     /// The definition of a tool.
@@ -288,7 +288,7 @@ pub enum CallToolResponse {
     /// The call goes on as a task; modern extension.
     Task(CreateTaskResult),
     /// The call goes on as a task; 2025-11-25.
-    LegacyTask(LegacyCreateTaskResult),
+    LegacyTask(CreateLegacyTaskResult),
 }
 
 impl CallToolResponse {

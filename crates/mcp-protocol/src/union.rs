@@ -10,8 +10,8 @@ use crate::json::{Json, Text};
 
 /// An object of which the member that tells its type was read, or the whole text.
 pub(crate) enum Tagged<'de, A> {
-    /// The tag stood first; the other members are still to be read.
-    First { tag: Text<'de>, rest: A },
+    /// The tag stood first; the other members are still to be read. A tag of `null` is an absent one.
+    First { tag: Option<Text<'de>>, rest: A },
     /// The whole object, and the tag if it has one.
     Whole { tag: Option<String>, text: String },
 }
@@ -36,7 +36,7 @@ impl<'de, A: MapAccess<'de>> Tagged<'de, A> {
                 if tag.is_some() {
                     return Err(A::Error::custom(format_args!("duplicate field `{member}`")));
                 }
-                tag = Some(value.to::<String>().map_err(A::Error::custom)?);
+                tag = Some(value.to::<Option<String>>().map_err(A::Error::custom)?);
             }
             if text.len() > 1 {
                 text.push(',');
@@ -53,12 +53,12 @@ impl<'de, A: MapAccess<'de>> Tagged<'de, A> {
             push(&key, &value)?;
         }
         text.push('}');
-        Ok(Self::Whole { tag, text })
+        Ok(Self::Whole { tag: tag.flatten(), text })
     }
 
     pub(crate) fn tag(&self) -> Option<&str> {
         match self {
-            Self::First { tag, .. } => Some(tag),
+            Self::First { tag, .. } => tag.as_deref(),
             Self::Whole { tag, .. } => tag.as_deref(),
         }
     }
@@ -76,7 +76,8 @@ impl<'de, A: MapAccess<'de>> Tagged<'de, A> {
         let text = match self {
             Self::Whole { text, .. } => text,
             Self::First { tag, rest } => {
-                let first = (Text(member.to_owned().into()), Json::of(&*tag).map_err(A::Error::custom)?);
+                let first =
+                    (Text(member.to_owned().into()), Json::of(&tag.as_deref()).map_err(A::Error::custom)?);
                 match Self::whole(member, Some(first), rest)? {
                     Self::Whole { text, .. } => text,
                     Self::First { .. } => return Err(A::Error::custom("an object that begins twice")),

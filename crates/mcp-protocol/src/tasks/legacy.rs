@@ -2,8 +2,49 @@
 //!
 //! Spec: §8.3.
 
+use std::collections::BTreeMap;
+
 use super::TaskStatus;
+use crate::json::Json;
 use crate::macros::object;
+use crate::messages::Method;
+
+object! {
+    /// What one side can do with tasks.
+    pub struct TasksCapability {
+        optional {
+            /// Telling which there are.
+            list: Json = "list",
+            /// Ending them.
+            cancel: Json = "cancel",
+            /// Which requests can go on as tasks: `tools/call` stands here as `tools`, then `call`.
+            requests: BTreeMap<String, BTreeMap<String, Json>> = "requests",
+        }
+        open = other;
+    }
+}
+
+impl TasksCapability {
+    /// True if a request of this method can go on as a task.
+    ///
+    /// ```
+    /// use mcp_protocol::messages::Method;
+    /// use mcp_protocol::tasks::legacy::TasksCapability;
+    ///
+    /// let tasks: TasksCapability = serde_json::from_str(r#"{"requests":{"tools":{"call":{}}}}"#)?;
+    /// assert!(tasks.covers(&Method::ToolsCall));
+    /// assert!(!tasks.covers(&Method::CreateMessage));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    #[must_use]
+    pub fn covers(&self, method: &Method) -> bool {
+        let Some((area, operation)) = method.as_str().split_once('/') else { return false };
+        self.requests
+            .iter()
+            .filter_map(|areas| areas.get(area))
+            .any(|operations| operations.contains_key(operation))
+    }
+}
 
 object! {
     /// Asks for a task: the `task` member of params.
@@ -17,7 +58,7 @@ object! {
 
 object! {
     /// A task. Result of `tasks/get` and `tasks/cancel`, params of `notifications/tasks/status`.
-    pub struct Task {
+    pub struct LegacyTask {
         required {
             /// Names the task.
             task_id: String = "taskId",
@@ -43,10 +84,10 @@ object! {
 
 object! {
     /// Result of a request that goes on as a task.
-    pub struct CreateTaskResult {
+    pub struct CreateLegacyTaskResult {
         required {
             /// The task.
-            task: Task = "task",
+            task: LegacyTask = "task",
         }
         meta = meta;
         open = other;
@@ -58,7 +99,7 @@ object! {
     pub struct ListTasksResult {
         required {
             /// One page of tasks.
-            tasks: Vec<Task> = "tasks",
+            tasks: Vec<LegacyTask> = "tasks",
         }
         optional {
             /// Where the next page begins; absent on the last one.

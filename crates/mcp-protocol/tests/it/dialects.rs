@@ -115,7 +115,8 @@ const ROWS: &[Row] = &[
                 cases.push(result("InputRequiredResult", d, &samples::input_required_result()));
             }
             if d == Dialect::V2025_11_25 {
-                let created = legacy::CreateTaskResult::new(samples::legacy_task()).meta(samples::meta());
+                let created =
+                    legacy::CreateLegacyTaskResult::new(samples::legacy_task()).meta(samples::meta());
                 cases.push(result("CreateTaskResult", d, &created));
             }
             cases

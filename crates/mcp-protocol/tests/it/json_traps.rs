@@ -165,3 +165,21 @@ fn json_trap_a_repeated_mode_of_a_form_is_refused() {
         r#"{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{}},"mode":"url"}"#;
     assert!(serde_json::from_str::<mcp_protocol::elicitation::ElicitParams>(text).is_err());
 }
+
+/// `null` is an absent optional member, wherever it stands.
+#[test]
+fn json_trap_a_mode_of_null_is_an_absent_one() {
+    use mcp_protocol::elicitation::{ElicitParams, FormSchema};
+
+    let parse = |text: &str| serde_json::from_str::<ElicitParams>(text);
+    let form = mcp_protocol::elicitation::ElicitFormParams::new("m", FormSchema::new());
+    let schema = serde_json::to_string(&form.requested_schema).unwrap();
+    for text in [
+        format!(r#"{{"mode":null,"message":"m","requestedSchema":{schema}}}"#),
+        format!(r#"{{"message":"m","mode":null,"requestedSchema":{schema}}}"#),
+    ] {
+        assert_eq!(parse(&text).unwrap(), form.clone().into());
+    }
+    let twice = format!(r#"{{"mode":null,"message":"m","requestedSchema":{schema},"mode":"form"}}"#);
+    assert!(parse(&twice).is_err());
+}

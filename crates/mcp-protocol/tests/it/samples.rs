@@ -79,7 +79,7 @@ pub(crate) fn client_capabilities() -> ClientCapabilities {
         .elicitation(ElicitationCapability::both())
         .sampling(SamplingCapability::new().context(Json::object()).tools(Json::object()))
         .roots(RootsCapability::new().list_changed(true))
-        .tasks(json!({"list": {}, "cancel": {}, "requests": {"sampling": {"createMessage": {}}}}))
+        .tasks(tasks_capability("sampling", "createMessage"))
         .experimental([("x".to_owned(), Json::object())])
         .extensions([("io.modelcontextprotocol/tasks".to_owned(), Json::object())])
 }
@@ -91,7 +91,7 @@ pub(crate) fn server_capabilities() -> ServerCapabilities {
         .prompts(ListCapability::new().list_changed(true))
         .completions(Json::object())
         .logging(Json::object())
-        .tasks(json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}))
+        .tasks(tasks_capability("tools", "call"))
         .experimental([("x".to_owned(), Json::object())])
         .extensions([("io.modelcontextprotocol/tasks".to_owned(), Json::object())])
 }
@@ -400,8 +400,22 @@ pub(crate) fn input_required_result() -> InputRequiredResult {
     InputRequiredResult::new().input_requests(input_requests()).request_state("state").meta(meta())
 }
 
-pub(crate) fn legacy_task() -> legacy::Task {
-    legacy::Task::new("t", TaskStatus::Working, "2025-11-25T10:30:00Z", "2025-11-25T10:30:00Z", Some(1000))
-        .status_message("busy")
-        .poll_interval(5_u64)
+fn tasks_capability(area: &str, operation: &str) -> legacy::TasksCapability {
+    let operations = [(operation.to_owned(), Json::object())].into();
+    legacy::TasksCapability::new()
+        .list(Json::object())
+        .cancel(Json::object())
+        .requests([(area.to_owned(), operations)])
+}
+
+pub(crate) fn legacy_task() -> legacy::LegacyTask {
+    legacy::LegacyTask::new(
+        "t",
+        TaskStatus::Working,
+        "2025-11-25T10:30:00Z",
+        "2025-11-25T10:30:00Z",
+        Some(1000),
+    )
+    .status_message("busy")
+    .poll_interval(5_u64)
 }
