@@ -1,6 +1,6 @@
 //! Parses and answers messages, side by side: bare serde_json, this crate, rmcp.
 //!
-//! `cargo run --release` in this folder prints a table and writes `target/bench.json`. All contenders run
+//! `cargo run --release [ROUNDS [CASE]]` in this folder prints a table and writes `target/bench.json`. All contenders run
 //! interleaved on one thread, so that a busy machine slows them alike; read the ratios, not the times.
 
 mod alloc;
@@ -31,17 +31,20 @@ struct Case {
 
 fn main() {
     let rounds: usize = std::env::args().nth(1).and_then(|arg| arg.parse().ok()).unwrap_or(60);
+    let only = std::env::args().nth(2).unwrap_or_default();
     println!("rmcp {}, {rounds} interleaved rounds", rmcp_side::VERSION);
     println!(
         "{:<22} {:>10} {:>10} {:>10} {:>8} {:>8} {:>8} {:>9}",
         "case", "bare µs", "ours µs", "rmcp µs", "ours/b", "target", "rmcp/b", "allocs"
     );
     let mut rows = Vec::new();
-    for mut case in cases() {
+    for mut case in cases().into_iter().filter(|case| case.name.contains(&only)) {
         check(&mut case);
         rows.push(measure(&mut case, rounds));
     }
-    rows.push(peers::measure(rounds));
+    if peers::NAME.contains(&only) {
+        rows.push(peers::measure(rounds));
+    }
     std::fs::create_dir_all("target").ok();
     std::fs::write("target/bench.json", serde_json::to_string_pretty(&rows).unwrap()).unwrap();
 }
@@ -61,7 +64,7 @@ fn cases() -> Vec<Case> {
     let list = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": {}}).to_string();
     vec![
         Case {
-            name: "small call",
+            name: "small call, legacy",
             message: call("add", json!({"a": 2, "b": 40})).to_string(),
             target: 1.5,
             bare: Box::new(bare::add),

@@ -138,6 +138,9 @@ fn bare(out: &mut Vec<u8>, a: i64, b: i64) -> String {
     response.result.content.pop().unwrap().text
 }
 
+/// What the case is called.
+pub const NAME: &str = "call through two peers";
+
 pub fn measure(rounds: usize) -> Value {
     let mut pair = Pair::new();
     let mut out = Vec::new();
@@ -158,7 +161,7 @@ pub fn measure(rounds: usize) -> Value {
     let micros = |at: usize| times[at].as_secs_f64() * 1e6;
     println!(
         "{:<22} {:>10.3} {:>10.3} {:>10} {:>8.2} {:>8.2} {:>8} {:>9}",
-        "call through two peers",
+        NAME,
         micros(0),
         micros(1),
         "-",
@@ -167,6 +170,6 @@ pub fn measure(rounds: usize) -> Value {
         "-",
         allocs
     );
-    json!({"case": "call through two peers", "bare_us": micros(0), "ours_us": micros(1),
+    json!({"case": NAME, "bare_us": micros(0), "ours_us": micros(1),
         "ours_ratio": micros(1) / micros(0), "target": 3.0, "allocations": allocs, "allocations_target": 12})
 }

@@ -29,9 +29,9 @@ union! {
         /// Sound; since 2025-03-26.
         "audio" => Audio(AudioContent),
         /// A resource to be read if wanted; since 2025-06-18.
-        "resource_link" => ResourceLink(ResourceLink),
+        "resource_link" => ResourceLink(Box<ResourceLink>),
         /// The contents of a resource.
-        "resource" => Resource(EmbeddedResource),
+        "resource" => Resource(Box<EmbeddedResource>),
     }
     lower by crate::dialect::content::instead;
 }
@@ -65,6 +65,18 @@ impl From<String> for ContentBlock {
     }
 }
 
+impl From<ResourceLink> for ContentBlock {
+    fn from(link: ResourceLink) -> Self {
+        Self::ResourceLink(Box::new(link))
+    }
+}
+
+impl From<EmbeddedResource> for ContentBlock {
+    fn from(resource: EmbeddedResource) -> Self {
+        Self::Resource(Box::new(resource))
+    }
+}
+
 object! {
     /// Text.
     pub struct TextContent {
@@ -75,7 +87,7 @@ object! {
         }
         optional {
             /// Hints for display.
-            annotations: Annotations = "annotations",
+            annotations: Box<Annotations> = "annotations",
         }
         meta = meta;
         open = other;
@@ -94,7 +106,7 @@ object! {
         }
         optional {
             /// Hints for display.
-            annotations: Annotations = "annotations",
+            annotations: Box<Annotations> = "annotations",
         }
         meta = meta;
         open = other;
@@ -113,7 +125,7 @@ object! {
         }
         optional {
             /// Hints for display.
-            annotations: Annotations = "annotations",
+            annotations: Box<Annotations> = "annotations",
         }
         meta = meta;
         open = other;
@@ -130,7 +142,7 @@ object! {
         }
         optional {
             /// Hints for display.
-            annotations: Annotations = "annotations",
+            annotations: Box<Annotations> = "annotations",
         }
         meta = meta;
         open = other;

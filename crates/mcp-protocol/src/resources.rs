@@ -27,7 +27,7 @@ object! {
             /// Its size in bytes.
             size: u64 = "size",
             /// Hints for display.
-            annotations: Annotations = "annotations",
+            annotations: Box<Annotations> = "annotations",
             /// Pictures of it.
             icons: Vec<Icon> = "icons",
         }
@@ -56,7 +56,7 @@ object! {
             /// Its size in bytes.
             size: u64 = "size",
             /// Hints for display.
-            annotations: Annotations = "annotations",
+            annotations: Box<Annotations> = "annotations",
             /// Pictures of it.
             icons: Vec<Icon> = "icons",
         }
@@ -82,7 +82,7 @@ object! {
             /// The media type, if they all have the same.
             mime_type: String = "mimeType",
             /// Hints for display.
-            annotations: Annotations = "annotations",
+            annotations: Box<Annotations> = "annotations",
             /// Pictures of them.
             icons: Vec<Icon> = "icons",
         }

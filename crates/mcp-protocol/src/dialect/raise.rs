@@ -21,6 +21,14 @@ pub trait Raise: DeserializeOwned {
     fn raise_members<'de, A: MapAccess<'de>>(map: A, how: Raising) -> Result<Self, A::Error>;
 }
 
+impl<T: Raise> Raise for Box<T> {
+    const NAME: &'static str = T::NAME;
+
+    fn raise_members<'de, A: MapAccess<'de>>(map: A, how: Raising) -> Result<Self, A::Error> {
+        T::raise_members(map, how).map(Box::new)
+    }
+}
+
 /// How strictly an object is read.
 #[derive(Clone, Copy, Debug)]
 #[allow(unnameable_types, reason = "appears in a hidden method of a trait that is not for implementing")]

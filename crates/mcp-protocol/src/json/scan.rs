@@ -28,8 +28,15 @@ pub(crate) struct Span {
 }
 
 impl Span {
+    #[inline]
     pub(crate) fn of(self, text: &str) -> &str {
         text.get(self.start as usize..self.end as usize).unwrap_or("")
+    }
+
+    /// The same as bytes, for comparing: nobody has to look for the borders of characters.
+    #[inline]
+    pub(crate) fn bytes(self, text: &str) -> &[u8] {
+        text.as_bytes().get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 }
 
@@ -41,13 +48,19 @@ pub(crate) struct StringToken {
 }
 
 impl StringToken {
+    /// What stands between the quotes.
+    #[inline]
+    pub(crate) fn inner(self) -> Span {
+        Span { start: self.span.start + 1, end: self.span.end - 1 }
+    }
+
     /// The string as a key reads, decoded only if it must be. With half a surrogate pair it is no known key.
+    #[inline]
     pub(crate) fn name(self, text: &str) -> Cow<'_, str> {
-        let quoted = self.span.of(text);
         if self.escaped {
-            Cow::Owned(serde_json::from_str(quoted).unwrap_or_default())
+            Cow::Owned(serde_json::from_str(self.span.of(text)).unwrap_or_default())
         } else {
-            Cow::Borrowed(quoted.get(1..quoted.len() - 1).unwrap_or(""))
+            Cow::Borrowed(self.inner().of(text))
         }
     }
 }

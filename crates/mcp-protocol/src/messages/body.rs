@@ -42,7 +42,7 @@ impl<'a> Body<'a> {
         }
         let mut found = None;
         for (key, value) in &self.index.members[..usize::from(self.index.length)] {
-            if key.of(self.message) == name && found.replace(value.of(self.message)).is_some() {
+            if key.bytes(self.message) == name.as_bytes() && found.replace(value.of(self.message)).is_some() {
                 return Err(BodyError::Member { member: name, problem: "stands there twice" });
             }
         }
@@ -98,7 +98,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    const CAPACITY: usize = 8;
+    const CAPACITY: usize = 6;
     const NONE: Self = Self {
         members: [(Span { start: 0, end: 0 }, Span { start: 0, end: 0 }); Self::CAPACITY],
         length: 0,
@@ -107,7 +107,7 @@ impl Index {
 
     /// Skips the object that starts here and notes its members.
     pub(super) fn read(&mut self, scanner: &mut Scanner<'_>) -> Result<Span, Fault> {
-        *self = Self::NONE;
+        (self.length, self.complete) = (0, true);
         let start = scanner.position();
         scanner.expect(b'{')?;
         if scanner.peek() == Some(b'}') {
@@ -122,8 +122,7 @@ impl Index {
             if key.escaped || usize::from(self.length) == Self::CAPACITY {
                 self.complete = false;
             } else {
-                let name = Span { start: key.span.start + 1, end: key.span.end - 1 };
-                self.members[usize::from(self.length)] = (name, value);
+                self.members[usize::from(self.length)] = (key.inner(), value);
                 self.length += 1;
             }
             match scanner.peek() {
