@@ -1,4 +1,4 @@
-//! The same work through mcp-protocol, as a server does it: nothing is left out that a real one needs.
+//! The same work through mcp-protocol, as mcp-server does it: envelope, era, then the members that are needed.
 
 use mcp_protocol::dialect::Lowering;
 use mcp_protocol::messages::{Incoming, Message, Method, Request, parse_bytes, write};
@@ -10,12 +10,6 @@ use serde::de::DeserializeOwned;
 
 use crate::bare::{Add, Echo, SCHEMA};
 
-fn request<'a>(message: &'a [u8], limits: &Limits, expected: Method) -> Request<'a> {
-    let Ok(Incoming::Message(Message::Request(request))) = parse_bytes(message, limits) else { panic!() };
-    assert_eq!(request.method, expected);
-    request
-}
-
 fn call<'a, A: DeserializeOwned>(
     message: &'a [u8],
     limits: &Limits,
@@ -23,6 +17,20 @@ fn call<'a, A: DeserializeOwned>(
     server: &mut StdioServer,
     tool: &str,
 ) -> (Request<'a>, A) {
+    let request = request(message, limits, dialect, server, Method::ToolsCall);
+    let name: std::borrow::Cow<'_, str> = request.params.parse_member("name").unwrap().unwrap();
+    assert_eq!(name, tool);
+    let arguments = request.params.parse_member("arguments").unwrap().unwrap();
+    (request, arguments)
+}
+
+fn request<'a>(
+    message: &'a [u8],
+    limits: &Limits,
+    dialect: Dialect,
+    server: &mut StdioServer,
+    expected: Method,
+) -> Request<'a> {
     let Ok(Incoming::Message(message)) = parse_bytes(message, limits) else { panic!() };
     match server.classify(&message) {
         ServerVerdict::Modern(spoken, meta) => assert!(spoken == dialect && meta.client_info.is_some()),
@@ -30,11 +38,8 @@ fn call<'a, A: DeserializeOwned>(
         other => panic!("{other:?}"),
     }
     let Message::Request(request) = message else { panic!() };
-    assert_eq!(request.method, Method::ToolsCall);
-    let name: std::borrow::Cow<'_, str> = request.params.parse_member("name").unwrap().unwrap();
-    assert_eq!(name, tool);
-    let arguments = request.params.parse_member("arguments").unwrap().unwrap();
-    (request, arguments)
+    assert_eq!(request.method, expected);
+    request
 }
 
 fn answer(out: &mut Vec<u8>, request: &Request<'_>, dialect: Dialect, text: String) {
@@ -78,10 +83,11 @@ pub fn list(count: usize) -> impl FnMut(&[u8], &mut Vec<u8>) {
         })
         .collect();
     let limits = Limits::default();
+    let mut server = server();
     // The list did not change since it was last written.
     let kept = Json::of(&Dialect::V2025_11_25.lower(&ListToolsResult::new(tools))).unwrap();
     move |message, out| {
-        let request = request(message, &limits, Method::ToolsList);
+        let request = request(message, &limits, Dialect::V2025_11_25, &mut server, Method::ToolsList);
         write::response(out, &request.id, &kept).unwrap();
     }
 }

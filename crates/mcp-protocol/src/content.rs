@@ -89,7 +89,7 @@ object! {
             /// Hints for display.
             annotations: Box<Annotations> = "annotations",
         }
-        meta = meta;
+        meta = meta in part;
         open = other;
     }
 }
@@ -108,7 +108,7 @@ object! {
             /// Hints for display.
             annotations: Box<Annotations> = "annotations",
         }
-        meta = meta;
+        meta = meta in part;
         open = other;
     }
 }
@@ -127,7 +127,7 @@ object! {
             /// Hints for display.
             annotations: Box<Annotations> = "annotations",
         }
-        meta = meta;
+        meta = meta in part;
         open = other;
     }
 }
@@ -144,7 +144,7 @@ object! {
             /// Hints for display.
             annotations: Box<Annotations> = "annotations",
         }
-        meta = meta;
+        meta = meta in part;
         open = other;
     }
 }
@@ -161,7 +161,7 @@ object! {
             /// The arguments, an object.
             input: Json = "input",
         }
-        meta = meta;
+        meta = meta in part;
         open = other;
     }
 }
@@ -184,7 +184,7 @@ object! {
             /// The result as data.
             structured_content: Json = "structuredContent",
         }
-        meta = meta;
+        meta = meta in part;
         open = other;
         lower by crate::dialect::tools::lower_tool_result_block;
     }

@@ -102,6 +102,7 @@ object! {
         }
         meta = meta;
         open = other;
+        lower by crate::dialect::elicitation::lower_result;
     }
 }
 

@@ -8,7 +8,7 @@
 //! | `in_flight` | 1000 | requests open in one direction of one connection. |
 //! | `sample` | 256 B | what is kept of a line that is not a message, to show it in an error. |
 //! | `noise_lines`, `noise_bytes` | 1000, 1 MiB | output that is not JSON which a negotiation puts up with. |
-//! | `header` | 8 KiB | one HTTP header value. |
+//! | `header` | 8 KiB | the id and the type of an SSE event. HTTP headers are bounded by whoever reads them. |
 //! | `held` | 16 | requests of the server kept unanswered until its era is known. |
 //!
 //!
@@ -22,6 +22,7 @@
 //! | kept by an idle buffer | 64 KiB | one large message must not cost its memory for ever. |
 //! | garbage answered | 10 lines | a server that answers noise with noise helps nobody; then it closes. |
 //! | logins in one negotiation | 2 | a server that is never satisfied is not asked for ever. |
+//! | first event of an old stream | 10 s | a stream that says nothing is no HTTP+SSE server. |
 //! | progress | 8 at once, then 10 a second | a tool in a tight loop must not flood its client; the last always goes. |
 //! | remembered envelope | 4 KiB | the last one that was read, so that the same need not be read again. |
 //! | arguments as headers | 100 | of one tool; servers take about as many headers in all. |
@@ -40,6 +41,9 @@ pub(crate) const UNREADABLE_ANSWERED: u32 = 10;
 
 /// How often a negotiation asks for a login.
 pub(crate) const LOGINS: u8 = 2;
+
+/// How long the first event of a stream may take that could be the old HTTP+SSE pair.
+pub(crate) const FIRST_EVENT: Duration = Duration::from_secs(10);
 
 /// How much progress is told at once.
 pub(crate) const PROGRESS_BURST: u32 = 8;
@@ -85,7 +89,7 @@ pub struct Limits {
     pub noise_lines: usize,
     /// Bytes of noise before a negotiation gives up.
     pub noise_bytes: usize,
-    /// Bytes in one HTTP header value.
+    /// Bytes in the id or type of an SSE event.
     pub header: usize,
     /// Requests held back during a negotiation.
     pub held: usize,

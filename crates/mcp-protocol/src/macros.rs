@@ -16,7 +16,8 @@
 ///   puts up with its absence;
 /// - `optional { field: T = "wire", }` an `Option<T>`, `null` reads as absent;
 /// - `present { field: T = "wire", }` an `Option<T>` for which `null` is a value;
-/// - `meta = meta;` the `_meta` member;
+/// - `meta = meta;` the `_meta` member; `meta = meta in part;` that of a part of a body, in which an odd value
+///   at a key we know is kept as it came: it is nobody's envelope;
 /// - `open = other;` unknown members are kept in this field;
 /// - `check by path;` a last look at a value that was read, where shapes alone do not tell;
 /// - `lower by path;` the function that lowers it, where leaving members out is not enough.
@@ -30,7 +31,7 @@ macro_rules! object {
             $(empty { $($(#[$l_attr:meta])* $l:ident : $l_ty:ty = $l_wire:literal),* $(,)? })?
             $(optional { $($(#[$o_attr:meta])* $o:ident : $o_ty:ty = $o_wire:literal),* $(,)? })?
             $(present { $($(#[$p_attr:meta])* $p:ident : $p_ty:ty = $p_wire:literal),* $(,)? })?
-            $(meta = $meta:ident;)?
+            $(meta = $meta:ident $(in $part:ident)?;)?
             $(open = $other:ident;)?
             $(check by $check:path;)?
             $(lower by $lower:path;)?
@@ -253,7 +254,8 @@ macro_rules! object {
                         })*)?
                         $("_meta" => {
                             crate::dialect::once(&mut seen, const { crate::dialect::bit(Self::MEMBERS, "_meta") }, "_meta")?;
-                            $meta = if how.is_legacy() {
+                            let is_open = how.is_legacy() $(|| { let _ = stringify!($part); true })?;
+                            $meta = if is_open {
                                 crate::meta::read_open(map.next_value()?).map_err(serde::de::Error::custom)?
                             } else {
                                 map.next_value()?

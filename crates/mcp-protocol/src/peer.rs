@@ -296,8 +296,9 @@ impl Peer {
         if self.closed {
             return Err(Refused::Closed);
         }
-        // Cancellations that nobody sends yet count too: they grow with the calls.
-        if self.calls.len() + self.cancellations >= self.limits.in_flight {
+        // Cancellations and events that nobody polls yet count too: they grow with the calls.
+        let waiting = self.cancellations.max(self.events.len());
+        if self.calls.len() + waiting >= self.limits.in_flight {
             return Err(Refused::Full(self.limits.in_flight));
         }
         let kind = match method {

@@ -27,7 +27,7 @@ object! {
             /// Pictures of it.
             icons: Vec<Icon> = "icons",
         }
-        meta = meta;
+        meta = meta in part;
         open = other;
     }
 }

@@ -31,7 +31,7 @@ object! {
             /// Pictures of it.
             icons: Vec<Icon> = "icons",
         }
-        meta = meta;
+        meta = meta in part;
         open = other;
     }
 }
@@ -60,7 +60,7 @@ object! {
             /// Pictures of it.
             icons: Vec<Icon> = "icons",
         }
-        meta = meta;
+        meta = meta in part;
         open = other;
     }
 }
@@ -86,7 +86,7 @@ object! {
             /// Pictures of them.
             icons: Vec<Icon> = "icons",
         }
-        meta = meta;
+        meta = meta in part;
         open = other;
     }
 }
@@ -106,7 +106,7 @@ object! {
             /// The bytes in Base64.
             blob: String = "blob",
         }
-        meta = meta;
+        meta = meta in part;
         open = other;
         check by text_or_blob;
     }

@@ -15,7 +15,7 @@ object! {
             /// A name for people.
             name: String = "name",
         }
-        meta = meta;
+        meta = meta in part;
     }
 }
 

@@ -55,7 +55,7 @@ object! {
             /// What is said.
             content: SamplingContent = "content",
         }
-        meta = meta;
+        meta = meta in part;
         open = other;
     }
 }

@@ -45,7 +45,7 @@ object! {
             /// Whether it can run as a task; 2025-11-25.
             execution: ToolExecution = "execution",
         }
-        meta = meta;
+        meta = meta in part;
         open = other;
         check by has_object_schema;
         lower by crate::dialect::tools::lower_tool;

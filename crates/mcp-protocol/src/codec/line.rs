@@ -222,9 +222,10 @@ impl Outbox {
     /// Notes that this many bytes were written.
     pub fn advance(&mut self, count: usize) {
         self.written = self.written.saturating_add(count).min(self.buffer.len());
-        if self.written == self.buffer.len() {
-            self.buffer.clear();
-            self.buffer.shrink_to(KEPT_BUFFER);
+        // What was written is let go when it is the larger half, so that each byte moves at most once.
+        if self.written * 2 >= self.buffer.len() {
+            self.buffer.drain(..self.written);
+            self.buffer.shrink_to(KEPT_BUFFER.max(self.buffer.len()));
             self.written = 0;
         }
     }

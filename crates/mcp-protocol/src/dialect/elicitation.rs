@@ -5,8 +5,23 @@ use serde::ser::{Error, SerializeMap, Serializer};
 use super::{Dialect, Lowering, bit};
 use crate::capabilities::ClientCapabilities;
 use crate::elicitation::{
-    ElicitUrlParams, TitledMultiSelectSchema, TitledSingleSelectSchema, UntitledMultiSelectSchema,
+    ElicitResult, ElicitUrlParams, FieldValue, TitledMultiSelectSchema, TitledSingleSelectSchema,
+    UntitledMultiSelectSchema,
 };
+
+/// Several choices in one field came with 2025-11-25.
+pub(crate) fn lower_result<S: Serializer>(
+    result: &ElicitResult,
+    cx: Lowering<'_>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    if result.content.iter().flatten().any(|(_, value)| matches!(value, FieldValue::Strings(_))) {
+        cx.since::<S::Error>(Dialect::V2025_11_25, "choosing several")?;
+    }
+    let mut out = serializer.serialize_map(None)?;
+    result.lower_members(cx, cx.lacking(&ElicitResult::LACKS), &mut out)?;
+    out.end()
+}
 
 pub(crate) fn lower_url<S: Serializer>(
     params: &ElicitUrlParams,

@@ -86,3 +86,11 @@ string_enum! {
         TaskChanged = "notifications/tasks",
     }
 }
+
+impl Method {
+    /// True for the methods of notifications, which never are requests.
+    #[must_use]
+    pub fn is_notification(&self) -> bool {
+        self.as_str().starts_with("notifications/")
+    }
+}

@@ -1,25 +1,27 @@
 //! A client finds out the era and transport of a server behind a URL: spec §2.4.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::judge::{Judge, Next};
 use super::{NegotiationError, Terms, Verdict};
 use crate::capabilities::ClientCapabilities;
 use crate::errors::{ErrorCode, ErrorObject};
-use crate::limits::LOGINS;
+use crate::limits::{FIRST_EVENT, LOGINS};
 use crate::messages::{Message, Response};
 use crate::version::ProtocolVersion;
 
 /// Finds out what stands behind a URL: a modern server, a legacy one, or the old HTTP+SSE pair.
 ///
-/// **After every input, poll the action.** 401, 403, 408, 425, 429 and 5xx are never evidence.
+/// **After every input, poll the action, then the deadline.** 401, 403, 408, 425, 429 and 5xx are never evidence.
 ///
 /// ```
+/// use std::time::Instant;
 /// use mcp_protocol::negotiation::{HttpAction, HttpAnswer, HttpClient, Terms};
 ///
-/// let mut negotiation = HttpClient::new(Terms::default());
+/// let now = Instant::now();
+/// let mut negotiation = HttpClient::new(Terms::default(), now);
 /// assert!(matches!(negotiation.poll_action(), Some(HttpAction::Probe { .. })));
-/// negotiation.handle_answer(&HttpAnswer::new(405));
+/// negotiation.handle_answer(&HttpAnswer::new(405), now);
 /// assert!(matches!(negotiation.poll_action(), Some(HttpAction::Initialize { .. })));
 /// ```
 #[derive(Debug)]
@@ -27,6 +29,12 @@ pub struct HttpClient {
     judge: Judge,
     state: State,
     action: Option<HttpAction>,
+    /// When all of it must be done; `None` if that lies beyond all time.
+    budget: Option<Instant>,
+    /// When the request in flight must be answered.
+    deadline: Option<Instant>,
+    /// Since when a person logs in; the clocks stand still meanwhile.
+    logging_in: Option<Instant>,
     /// What is being asked was asked a second time, after an obstacle.
     retried: bool,
     logins: u8,
@@ -68,9 +76,9 @@ pub enum HttpAction {
         /// 401, or 403 with a scope that is missing.
         status: u16,
     },
-    /// Wait, then do the same again with [`HttpClient::handle_waited`].
+    /// Wait, then say so with [`HttpClient::handle_waited`]; the same request is made again.
     Wait {
-        /// How long, if the server said so.
+        /// How long, if the server said so. Never longer than what is left of the budget.
         retry_after: Option<Duration>,
     },
     /// It is settled. A legacy server is still to get `notifications/initialized`.
@@ -91,6 +99,8 @@ pub struct HttpAnswer<'a> {
     pub retry_after: Option<Duration>,
     /// A 403 whose challenge names a scope that is missing.
     pub is_scope_challenge: bool,
+    /// `Location`, if it was sent.
+    pub location: Option<&'a str>,
     /// For a GET: the type of the stream's first event; `None` if there was no event stream or no event.
     pub first_event: Option<&'a str>,
 }
@@ -99,7 +109,14 @@ impl<'a> HttpAnswer<'a> {
     /// An answer with this status and no body that matters.
     #[must_use]
     pub fn new(status: u16) -> Self {
-        Self { status, response: None, retry_after: None, is_scope_challenge: false, first_event: None }
+        Self {
+            status,
+            response: None,
+            retry_after: None,
+            is_scope_challenge: false,
+            location: None,
+            first_event: None,
+        }
     }
 
     /// With this message in its body. Only a response counts.
@@ -125,6 +142,13 @@ impl<'a> HttpAnswer<'a> {
         self
     }
 
+    /// With `Location`.
+    #[must_use]
+    pub fn location(mut self, location: &'a str) -> Self {
+        self.location = Some(location);
+        self
+    }
+
     /// With an event stream whose first event has this type.
     #[must_use]
     pub fn first_event(mut self, kind: &'a str) -> Self {
@@ -143,31 +167,47 @@ pub enum Obstacle {
     /// 403.
     #[error("refused with status 403")]
     Forbidden,
-    /// A status that asks for patience, a second time.
-    #[error("status {status}, also when asked again")]
+    /// A status that asks for patience: a second time, or for more than there is.
+    #[error("status {status}; try again later")]
     Busy {
-        /// 408, 425, 429 or 5xx.
+        /// 408, 425, 429, 502, 503 or 504.
         status: u16,
     },
-    /// A redirect that is not followed.
-    #[error("redirected with status {status}; use the new URL if you trust it")]
+    /// The server failed.
+    #[error("status {status}")]
+    Broken {
+        /// Another 5xx.
+        status: u16,
+    },
+    /// A redirect that the transport did not follow: another web origin, another method, or too many.
+    #[error("redirected with status {status}{}; use the new URL if you trust it", to(.location))]
     Redirect {
         /// 3xx.
         status: u16,
+        /// The new URL, if one was given.
+        location: Option<String>,
     },
     /// No answer at all.
     #[error("no answer")]
     Network,
 }
 
+fn to(location: &Option<String>) -> String {
+    location.as_ref().map(|location| format!(" to {location:?}")).unwrap_or_default()
+}
+
 impl HttpClient {
     /// A negotiation with whatever is behind a URL.
     #[must_use]
-    pub fn new(terms: Terms) -> Self {
+    pub fn new(terms: Terms, now: Instant) -> Self {
+        let budget = now.checked_add(terms.budget);
         let mut negotiation = Self {
             judge: Judge::new(terms),
             state: State::Done,
             action: None,
+            budget,
+            deadline: None,
+            logging_in: None,
             retried: false,
             logins: 0,
             probe_status: 0,
@@ -175,13 +215,13 @@ impl HttpClient {
             over_sse: false,
         };
         let first = negotiation.judge.first();
-        negotiation.go(first);
+        negotiation.go(first, now);
         negotiation
     }
 
     /// Takes in what answered the last request.
-    pub fn handle_answer(&mut self, answer: &HttpAnswer<'_>) {
-        if self.obstacle(answer) {
+    pub fn handle_answer(&mut self, answer: &HttpAnswer<'_>, now: Instant) {
+        if self.obstacle(answer, now) {
             return;
         }
         self.retried = false;
@@ -189,18 +229,18 @@ impl HttpClient {
             State::Probing(_) => {
                 self.probe_status = answer.status;
                 let next = self.probe_answer(answer);
-                self.go(next);
+                self.go(next, now);
             }
             State::Initializing(_) => {
                 self.initialize_status = answer.status;
-                self.initialize_answer(answer);
+                self.initialize_answer(answer, now);
             }
-            State::OpeningStream => self.stream_answer(answer),
+            State::OpeningStream => self.stream_answer(answer, now),
             State::Declaring { .. } | State::Done => {}
         }
     }
 
-    /// Takes in that no answer came: DNS, TCP or TLS failed, the time was over, the connection closed.
+    /// Takes in that no answer came: DNS, TCP or TLS failed, or the connection closed.
     pub fn handle_network_failure(&mut self) {
         if self.state != State::Done {
             self.fail(NegotiationError::Http(Obstacle::Network));
@@ -208,35 +248,51 @@ impl HttpClient {
     }
 
     /// Takes in whether the login succeeded; then the same request is made again.
-    pub fn handle_login(&mut self, succeeded: bool) {
-        if succeeded { self.again() } else { self.fail(NegotiationError::Http(Obstacle::Login)) }
+    pub fn handle_login(&mut self, succeeded: bool, now: Instant) {
+        let Some(since) = self.logging_in.take() else { return };
+        // A person took that time, not the server.
+        let spent = now.saturating_duration_since(since);
+        self.budget = self.budget.and_then(|budget| budget.checked_add(spent));
+        if succeeded { self.again(now) } else { self.fail(NegotiationError::Http(Obstacle::Login)) }
     }
 
     /// Takes in that the wait is over; then the same request is made again.
-    pub fn handle_waited(&mut self) {
-        self.again();
+    pub fn handle_waited(&mut self, now: Instant) {
+        self.again(now);
     }
 
     /// Takes in whether the capabilities that were asked for can be declared.
-    pub fn handle_declared(&mut self, declared: bool) {
+    pub fn handle_declared(&mut self, declared: bool, now: Instant) {
         let State::Declaring { version, refused } = self.state.clone() else { return };
         if declared {
             self.judge.declared = true;
-            self.go(Next::Probe(version));
+            self.go(Next::Probe(version), now);
         } else {
             self.fail(NegotiationError::Refused(refused));
         }
     }
 
-    /// How long the request of the last action may take before [`handle_network_failure`](Self::handle_network_failure):
-    /// the probe's share of the budget, or the budget, or 10 s for the first event of a stream.
-    #[must_use]
-    pub fn patience(&self) -> Duration {
-        let terms = &self.judge.terms;
-        match self.state {
-            State::Probing(_) | State::OpeningStream => terms.probe_time(),
-            State::Declaring { .. } | State::Initializing(_) | State::Done => terms.budget,
+    /// Takes in the time. Early and repeated calls do nothing.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.poll_timeout().is_none_or(|due| now < due) {
+            return;
         }
+        if self.state == State::OpeningStream {
+            // A stream that says nothing is no HTTP+SSE server.
+            self.no_endpoint(0);
+        } else {
+            self.handle_network_failure();
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due: the probe has its share of the budget, the first
+    /// event of a stream 10 s, and everything together the budget. None while a person logs in.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        if self.state == State::Done || self.logging_in.is_some() {
+            return None;
+        }
+        self.deadline.into_iter().chain(self.budget).min()
     }
 
     /// What to do next. Each action is given once.
@@ -246,23 +302,34 @@ impl HttpClient {
     }
 
     /// True if the answer is no evidence and was dealt with: rows 10, 11, 13, 14, 15.
-    fn obstacle(&mut self, answer: &HttpAnswer<'_>) -> bool {
+    fn obstacle(&mut self, answer: &HttpAnswer<'_>, now: Instant) -> bool {
         match answer.status {
             _ if self.state == State::Done => {}
-            401 => self.log_in(answer.status),
-            403 if answer.is_scope_challenge => self.log_in(answer.status),
+            401 => self.log_in(answer.status, now),
+            403 if answer.is_scope_challenge => self.log_in(answer.status, now),
             403 => self.fail(NegotiationError::Http(Obstacle::Forbidden)),
-            408 | 425 | 429 | 502 | 503 | 504 if !self.retried => {
-                self.retried = true;
-                self.action = Some(HttpAction::Wait { retry_after: answer.retry_after });
+            status @ (408 | 425 | 429 | 502 | 503 | 504) => {
+                if self.retried || !self.has_time_for(answer.retry_after, now) {
+                    self.fail(NegotiationError::Http(Obstacle::Busy { status }));
+                } else {
+                    self.retried = true;
+                    self.deadline = None;
+                    self.action = Some(HttpAction::Wait { retry_after: answer.retry_after });
+                }
             }
-            status @ (408 | 425 | 429 | 500..=599) => {
-                self.fail(NegotiationError::Http(Obstacle::Busy { status }));
+            status @ 500..=599 => self.fail(NegotiationError::Http(Obstacle::Broken { status })),
+            status @ 300..=399 => {
+                let location = answer.location.map(str::to_owned);
+                self.fail(NegotiationError::Http(Obstacle::Redirect { status, location }));
             }
-            status @ 300..=399 => self.fail(NegotiationError::Http(Obstacle::Redirect { status })),
             _ => return false,
         }
         true
+    }
+
+    fn has_time_for(&self, wait: Option<Duration>, now: Instant) -> bool {
+        let end = wait.map_or(Some(now), |wait| now.checked_add(wait));
+        self.budget.is_none_or(|budget| end.is_some_and(|end| end < budget))
     }
 
     /// Rows 1 to 9 and 12.
@@ -279,67 +346,73 @@ impl HttpClient {
     }
 
     /// Rows 17 to 19.
-    fn initialize_answer(&mut self, answer: &HttpAnswer<'_>) {
+    fn initialize_answer(&mut self, answer: &HttpAnswer<'_>, now: Instant) {
         let next = match (answer.status, answer.response.as_ref().map(|response| &response.outcome)) {
             (200..=299, Some(Ok(result))) => self.judge.initialized(result, false),
             (200..=299, Some(Err(error))) => self.judge.initialize_error(error),
             (400..=499, Some(Err(error))) if is_modern_evidence(error) => self.judge.initialize_error(error),
             (400 | 404 | 405 | 406 | 410 | 415 | 422, _) if !self.over_sse => {
                 self.state = State::OpeningStream;
-                self.action = Some(HttpAction::OpenStream);
+                self.again(now);
                 return;
             }
             (_, Some(Err(error))) => self.judge.initialize_error(error),
             _ => self.judge.handshake_failed(super::HandshakeFailure::Unreadable),
         };
-        self.go(next);
+        self.go(next, now);
     }
 
     /// Rows 21, 22 and 24.
-    fn stream_answer(&mut self, answer: &HttpAnswer<'_>) {
+    fn stream_answer(&mut self, answer: &HttpAnswer<'_>, now: Instant) {
         if answer.status == 200 && answer.first_event == Some("endpoint") {
             self.over_sse = true;
             let next = self.judge.legacy();
-            self.go(next);
-            return;
+            self.go(next, now);
+        } else {
+            self.no_endpoint(if answer.status == 200 { 0 } else { answer.status });
         }
-        let get = if answer.status == 200 { 0 } else { answer.status };
-        self.fail(NegotiationError::NoEndpoint {
-            probe: self.probe_status,
-            initialize: self.initialize_status,
-            get,
-        });
     }
 
-    fn log_in(&mut self, status: u16) {
+    fn no_endpoint(&mut self, get: u16) {
+        let (probe, initialize) = (self.probe_status, self.initialize_status);
+        self.fail(NegotiationError::NoEndpoint { probe, initialize, get });
+    }
+
+    fn log_in(&mut self, status: u16, now: Instant) {
         if self.logins == LOGINS {
             self.fail(NegotiationError::Http(Obstacle::Login));
         } else {
             self.logins += 1;
+            self.logging_in = Some(now);
             self.action = Some(HttpAction::LogIn { status });
         }
     }
 
-    fn again(&mut self) {
-        self.action = match &self.state {
-            State::Probing(version) => Some(HttpAction::Probe { version: version.clone() }),
-            State::Initializing(version) => Some(HttpAction::Initialize { version: version.clone() }),
-            State::OpeningStream => Some(HttpAction::OpenStream),
-            State::Declaring { .. } | State::Done => None,
+    /// Makes the request of the state, and starts its clock.
+    fn again(&mut self, now: Instant) {
+        let (action, time) = match &self.state {
+            State::Probing(version) => {
+                (HttpAction::Probe { version: version.clone() }, Some(self.judge.terms.probe_time()))
+            }
+            State::Initializing(version) => (HttpAction::Initialize { version: version.clone() }, None),
+            State::OpeningStream => (HttpAction::OpenStream, Some(FIRST_EVENT)),
+            State::Declaring { .. } | State::Done => return,
         };
+        self.deadline = time.and_then(|time| now.checked_add(time));
+        self.action = Some(action);
     }
 
-    fn go(&mut self, next: Next) {
+    fn go(&mut self, next: Next, now: Instant) {
         match next {
             Next::Probe(version) => {
                 self.over_sse = false;
                 self.judge.probed = Some(version.clone());
                 self.state = State::Probing(version);
-                self.again();
+                self.again(now);
             }
             Next::Initialize(version) => {
                 self.state = State::Initializing(version);
-                self.again();
+                self.again(now);
             }
             Next::Declare(required, refused) => {
                 if let State::Probing(version) = self.state.clone() {

@@ -130,16 +130,22 @@ impl HttpServer {
     #[must_use]
     pub fn classify(&self, http: &HttpRequest<'_>, body: Option<&Incoming<'_>>) -> HttpVerdict {
         match (http.method, body) {
-            (HttpMethod::Get | HttpMethod::Delete, _) if !self.is_dual() => refuse(405, None),
+            // The modern era has only POST.
+            (HttpMethod::Get | HttpMethod::Delete, _) if !self.is_dual() || self.names_modern(http) => {
+                refuse(405, None)
+            }
             (HttpMethod::Get | HttpMethod::Delete, _) => self.legacy(http),
             (HttpMethod::Post, None) => bad(ErrorObject::new(ErrorCode::ParseError, "no body")),
             (HttpMethod::Post, Some(Incoming::Batch(batch))) => {
-                let claims = batch.messages().flatten().any(|message| match &message {
-                    Message::Request(request) => !matches!(claim(&request.params), Ok(None)),
-                    Message::Notification(_) | Message::Response(_) => false,
+                let misplaced = batch.messages().flatten().any(|message| match &message {
+                    Message::Request(request) => {
+                        request.method == Method::Initialize || !matches!(claim(&request.params), Ok(None))
+                    }
+                    Message::Notification(notification) => !matches!(claim(&notification.params), Ok(None)),
+                    Message::Response(_) => false,
                 });
                 match self.legacy(http) {
-                    HttpVerdict::Legacy(dialect) if !claims && dialect.version().has_batches() => {
+                    HttpVerdict::Legacy(dialect) if !misplaced && dialect.version().has_batches() => {
                         HttpVerdict::Legacy(dialect)
                     }
                     _ => bad(no_batches()),
@@ -149,12 +155,17 @@ impl HttpServer {
                 self.request(http, request)
             }
             (HttpMethod::Post, Some(Incoming::Message(Message::Notification(notification)))) => {
-                let named = self.header(http).ok().flatten();
-                let is_modern = named.is_some_and(|version| version.era() == Some(Era::Modern))
-                    || !matches!(claim(&notification.params), Ok(None));
-                if is_modern { HttpVerdict::ModernNotification } else { self.legacy(http) }
+                let claims = !matches!(claim(&notification.params), Ok(None));
+                if has_era(&self.versions, Era::Modern) && (claims || self.names_modern(http)) {
+                    HttpVerdict::ModernNotification
+                } else {
+                    self.legacy(http)
+                }
             }
-            (HttpMethod::Post, Some(Incoming::Message(Message::Response(_)))) if !self.is_dual() => {
+            // Nothing is asked in the modern era, nor outside of a session.
+            (HttpMethod::Post, Some(Incoming::Message(Message::Response(_))))
+                if !self.is_dual() || self.names_modern(http) =>
+            {
                 bad(ErrorObject::new(ErrorCode::InvalidRequest, "this server asked nothing"))
             }
             (HttpMethod::Post, Some(Incoming::Message(Message::Response(_)))) => self.legacy(http),
@@ -249,6 +260,12 @@ impl HttpServer {
     fn header(&self, http: &HttpRequest<'_>) -> Result<Option<ProtocolVersion>, ErrorObject> {
         let value = header::one("MCP-Protocol-Version", http.versions)?;
         Ok(value.map(|value| ProtocolVersion::from(&*String::from_utf8_lossy(value.trim_ascii()))))
+    }
+
+    /// True if the header names a modern version that is served.
+    fn names_modern(&self, http: &HttpRequest<'_>) -> bool {
+        let named = self.header(http).ok().flatten();
+        named.is_some_and(|version| version.era() == Some(Era::Modern) && self.versions.contains(&version))
     }
 
     fn is_dual(&self) -> bool {

@@ -58,23 +58,19 @@ impl Judge {
     /// A result answered the probe: rows 1 to 4.
     pub(super) fn result(&self, result: &Body<'_>) -> Next {
         // A modern server says which versions it speaks, whatever else may be wrong with its answer.
-        let Ok(Some(_)) = result.parse_member::<Vec<String>>("supportedVersions") else {
+        let Ok(Some(theirs)) = result.parse_member::<Vec<ProtocolVersion>>("supportedVersions") else {
             return self.legacy();
         };
-        let Ok(discovered) = Dialect::V2026_07_28.raise::<DiscoverResult>(result) else {
-            return Next::Failed(NegotiationError::Unreadable);
+        let Some(version) = self.terms.mutual(Era::Modern, &theirs) else {
+            return self.legacy_among(theirs);
         };
-        let theirs = &discovered.supported_versions;
-        if let Some(version) = self.terms.mutual(Era::Modern, theirs) {
-            return Next::Settled(Box::new(Verdict {
+        match Dialect::V2026_07_28.raise::<DiscoverResult>(result) {
+            Ok(discovered) => Next::Settled(Box::new(Verdict {
                 version: version.clone(),
                 server: ServerAnswer::Discovered(Box::new(discovered)),
                 may_be_kept: true,
-            }));
-        }
-        match self.terms.mutual(Era::Legacy, theirs) {
-            Some(version) => self.legacy_with(version.clone()),
-            None => self.nothing_in_common(theirs.clone()),
+            })),
+            Err(_) => Next::Failed(NegotiationError::Unreadable),
         }
     }
 
@@ -158,6 +154,11 @@ impl Judge {
         if self.corrected {
             return Next::Failed(NegotiationError::Refused(error.clone()));
         }
+        self.legacy_among(theirs)
+    }
+
+    /// A server that named its versions, none of them modern and ours too: rows 2, 3, 7 and 8.
+    fn legacy_among(&self, theirs: Vec<ProtocolVersion>) -> Next {
         match self.terms.mutual(Era::Legacy, &theirs) {
             Some(version) => self.legacy_with(version.clone()),
             None => self.nothing_in_common(theirs),

@@ -234,7 +234,9 @@ pub(super) fn claim(params: &Body<'_>) -> Result<Option<ProtocolVersion>, BodyEr
 
 /// Check 8 of §2.2: the dialect has the method. Methods this crate does not know may belong to the server.
 pub(super) fn check_method(dialect: Dialect, request: &Request<'_>) -> Result<(), ErrorObject> {
-    if matches!(request.method, Method::Other(_)) || dialect.has(&request.method, Direction::ToServer) {
+    let is_known = !matches!(request.method, Method::Other(_));
+    let is_request = !request.method.is_notification();
+    if is_request && (!is_known || dialect.has(&request.method, Direction::ToServer)) {
         Ok(())
     } else {
         Err(ErrorObject::new(

@@ -321,3 +321,19 @@ fn x_29_the_clocks_go_on_when_the_last_of_several_has_answered() {
     peer.resume(call, start + secs(1000));
     assert_eq!(peer.poll_timeout(), Some((start + secs(1005), Reason::Idle)));
 }
+
+#[test]
+fn events_that_nobody_polls_count_as_calls() {
+    let now = Instant::now();
+    let mut peer = Peer::client(Limits::default().in_flight(2));
+    let clocks = Clocks::default().total(Duration::from_secs(1));
+    for _ in 0..2 {
+        peer.open(&Method::Ping, clocks, now).unwrap();
+    }
+    let later = now + Duration::from_secs(2);
+    peer.handle_timeout(later);
+    while peer.poll_transmit().is_some() {}
+    assert_eq!(peer.open(&Method::Ping, clocks, later), Err(Refused::Full(2)));
+    while peer.poll_event().is_some() {}
+    peer.open(&Method::Ping, clocks, later).unwrap();
+}

@@ -2,6 +2,12 @@
 
 use mcp_protocol::Dialect;
 use mcp_protocol::dialect::Lower;
+use mcp_protocol::errors::ErrorCode;
+use mcp_protocol::logging::{LogLevel, LogMessageParams};
+use mcp_protocol::messages::{CancelledParams, Method, ProgressParams, write};
+use mcp_protocol::meta::Meta;
+use mcp_protocol::resources::ResourceUpdatedParams;
+use mcp_protocol::subscriptions::{AcknowledgedParams, ListenParams, SubscriptionFilter};
 use rust_mcp_schema as other;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -64,4 +70,41 @@ fn the_newest_messages_are_read_by_an_independent_crate() {
     check::<other::Implementation>(&samples::implementation());
     check::<other::ClientCapabilities>(&samples::client_capabilities());
     check::<other::ServerCapabilities>(&samples::server_capabilities());
+    check::<other::CreateMessageRequestParams>(&samples::create_message_params(Dialect::V2026_07_28));
+    check::<other::PaginatedRequestParams>(&samples::page_params());
+}
+
+#[test]
+fn the_newest_notifications_are_read_by_an_independent_crate() {
+    let filter = SubscriptionFilter::new().tools_list_changed(true).resource_subscriptions(["r://1".into()]);
+    check::<other::SubscriptionsListenRequestParams>(
+        &ListenParams::new(filter.clone()).meta(samples::meta()),
+    );
+    let subscription = Meta::new().subscription_id(7);
+    check::<other::SubscriptionsAcknowledgedNotificationParams>(
+        &AcknowledgedParams::new(filter).meta(subscription.clone()),
+    );
+    check::<other::ResourceUpdatedNotificationParams>(
+        &ResourceUpdatedParams::new("r://1").meta(subscription),
+    );
+    check::<other::ProgressNotificationParams>(&ProgressParams::new("t", 0.5).total(1.0).message("half"));
+    check::<other::CancelledNotificationParams>(&CancelledParams::new(7).reason("no"));
+    check::<other::LoggingMessageNotificationParams>(
+        &LogMessageParams::new(LogLevel::Info, serde_json::json!({"a": 1})).logger("l"),
+    );
+}
+
+/// Whole messages, envelope included.
+#[test]
+fn the_newest_envelopes_are_read_by_an_independent_crate() {
+    let mut out = Vec::new();
+    let params = samples::call_tool_params();
+    write::request(&mut out, &7.into(), &Method::ToolsCall, &Dialect::V2026_07_28.lower(&params)).unwrap();
+    let read: other::CallToolRequest = serde_json::from_slice(&out).unwrap();
+    assert_eq!(read.params.name, params.name);
+    out.clear();
+    let error = mcp_protocol::errors::ErrorObject::new(ErrorCode::InvalidParams, "no");
+    write::error(&mut out, Some(&"x".into()), write::NoId::Omitted, &error).unwrap();
+    let read: other::JsonrpcErrorResponse = serde_json::from_slice(&out).unwrap();
+    assert_eq!(read.error.code, -32602);
 }

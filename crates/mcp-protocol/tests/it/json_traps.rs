@@ -183,3 +183,21 @@ fn json_trap_a_mode_of_null_is_an_absent_one() {
     let twice = format!(r#"{{"mode":null,"message":"m","requestedSchema":{schema},"mode":"form"}}"#);
     assert!(parse(&twice).is_err());
 }
+
+/// Only the envelope of a modern request says what its keys must hold; elsewhere an odd value costs nothing.
+#[test]
+fn an_odd_key_in_the_meta_of_a_part_is_kept_as_it_came() {
+    use mcp_protocol::Dialect;
+    use mcp_protocol::tools::{CallToolResult, ListToolsResult};
+
+    let block = r#"{"content":[{"type":"text","text":"x","_meta":{"baggage":["a"]}}]}"#;
+    let tool = r#"{"tools":[{"name":"t","inputSchema":{"type":"object"},"_meta":{"progressToken":[]}}]}"#;
+    for dialect in [Dialect::V2025_06_18, Dialect::V2026_07_28] {
+        let result = dialect.raise_str::<CallToolResult>(block).unwrap();
+        let page = dialect.raise_str::<ListToolsResult>(tool).unwrap();
+        assert!(serde_json::to_string(&dialect.lower(&result)).unwrap().contains(r#""baggage":["a"]"#));
+        assert!(serde_json::to_string(&dialect.lower(&page)).unwrap().contains(r#""progressToken":[]"#));
+    }
+    let params = r#"{"name":"t","_meta":{"progressToken":[]}}"#;
+    assert!(Dialect::V2026_07_28.raise_str::<mcp_protocol::tools::CallToolParams>(params).is_err());
+}

@@ -310,3 +310,13 @@ fn s3_5_a_result_type_decides_what_a_result_is() {
     // An input_required result has a reason.
     assert!(kind(newest, r#"{"resultType":"input_required"}"#).is_err());
 }
+
+#[test]
+fn several_choices_in_one_field_need_2025_11_25() {
+    use mcp_protocol::elicitation::{ElicitResult, FieldValue};
+
+    let answer = ElicitResult::accept([("colours".to_owned(), FieldValue::Strings(vec!["red".into()]))]);
+    let lower = |dialect: Dialect| serde_json::to_string(&dialect.lower(&answer));
+    assert!(lower(Dialect::V2025_06_18).unwrap_err().to_string().contains("choosing several"));
+    assert!(lower(Dialect::V2025_11_25).is_ok());
+}

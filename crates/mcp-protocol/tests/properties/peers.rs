@@ -6,76 +6,110 @@ use std::time::{Duration, Instant};
 use mcp_protocol::Limits;
 use mcp_protocol::messages::{EmptyParams, EmptyResult, Id, Message, Method, ProgressParams, write};
 use mcp_protocol::peer::{Arrival, Call, Clocks, DuplicateIds, Event, Peer};
-use mcp_protocol::wire::Wire;
+use mcp_protocol::wire::{End, Wire};
 
 const LIMIT: usize = 6;
 
-/// Each byte is one thing that happens.
+/// Each byte is one thing that happens: three bits say what, one at which end, four to which of several.
 pub(crate) fn settle_every_call_once(script: &[u8]) {
     let limits = Limits::default().in_flight(LIMIT);
-    let server = Peer::server(limits.clone(), DuplicateIds::Unnamed);
+    let duplicates = if script.len() & 1 == 0 { DuplicateIds::Unnamed } else { DuplicateIds::Named };
+    let server = Peer::server(limits.clone(), duplicates);
     let start = Instant::now();
     let mut wire = Wire::between(Peer::client(limits), server, start)
         .latency(Duration::from_millis(u64::from(script.first().copied().unwrap_or(0)) * 10))
         .pieces(1 + usize::from(script.get(1).copied().unwrap_or(0)) % 7);
-    if let Some([cut @ 1..=200, ..]) = script.get(2..) {
-        wire = wire.cut_left_after(usize::from(*cut) * 3);
+    match script.get(2) {
+        Some(cut @ 1..=100) => wire = wire.cut_left_after(usize::from(*cut) * 5),
+        Some(cut @ 101..=200) => wire = wire.cut_right_after(usize::from(*cut) * 3),
+        _ => {}
     }
-    let mut book = Book::default();
+    let mut books = [Book::default(), Book::default()];
     for byte in script.iter().skip(3) {
-        let choice = usize::from(byte >> 3);
+        let now = wire.now();
+        let choice = usize::from(byte >> 4);
+        let side = usize::from(byte >> 3 & 1);
+        let end = if side == 0 { &mut wire.left } else { &mut wire.right };
+        let book = &mut books[side];
         match byte & 7 {
             0 | 1 => {
-                let method = if byte & 1 == 0 { Method::ToolsCall } else { Method::Listen };
+                let method = match choice {
+                    0..8 => Method::ToolsCall,
+                    8..14 => Method::Listen,
+                    _ => Method::Initialize,
+                };
                 let clocks = Clocks::default().idle(Duration::from_secs(1)).total(Duration::from_secs(3));
-                if let Ok(call) = wire.call(&method, &EmptyParams::new(), clocks) {
+                if let Ok(call) = end.peer.open(&method, clocks, now) {
+                    let _ =
+                        end.outbox.line(|out| write::request(out, &call.id(), &method, &EmptyParams::new()));
                     book.open(call);
                 }
             }
             2 => {
                 if let Some(call) = book.nth_open(choice)
-                    && wire.left.peer.cancel(call, "not wanted")
+                    && end.peer.cancel(call, "not wanted")
                 {
                     book.settle(call);
                 }
             }
             3 => {
                 if let Some(id) = book.nth_request(choice) {
-                    wire.right.respond(&id, &EmptyResult::new());
+                    end.respond(&id, &EmptyResult::new());
                 }
             }
             4 => {
                 // A response nobody waits for, or a second one.
                 let id = Id::from(choice as i64);
-                let _ = wire.right.outbox.line(|out| write::response(out, &id, &EmptyResult::new()));
+                let _ = end.outbox.line(|out| write::response(out, &id, &EmptyResult::new()));
             }
             5 => {
                 let params = ProgressParams::new(choice.to_string(), 1.0);
-                let _ =
-                    wire.right.outbox.line(|out| write::notification(out, &Method::Progress, Some(&params)));
+                let _ = end.outbox.line(|out| write::notification(out, &Method::Progress, Some(&params)));
+            }
+            6 if choice < 4 => {
+                if let Some(call) = book.nth_open(choice) {
+                    end.peer.pause(call, Duration::from_secs(9), now);
+                    end.peer.resume(call, now + Duration::from_millis(1));
+                }
+            }
+            6 if choice < 8 => {
+                // No message, or one that breaks off behind its id.
+                let noise: &[u8] =
+                    if choice & 1 == 0 { b"noise" } else { br#"{"jsonrpc":"2.0","id":1,"result":{"# };
+                let _ = end.outbox.line(|out| {
+                    out.extend_from_slice(noise);
+                    Ok::<_, ()>(())
+                });
             }
             6 => {
-                let now = wire.now();
-                if let Some(call) = book.nth_open(choice) {
-                    wire.left.peer.pause(call, Duration::from_secs(9), now);
-                    wire.left.peer.resume(call, now + Duration::from_millis(1));
-                }
+                // A request behind the peer's back: its id may be one in flight.
+                let id = Id::from((choice - 8) as i64);
+                let _ = end.outbox.line(|out| write::request(out, &id, &Method::Ping, &EmptyParams::new()));
             }
             _ => {
                 wire.step();
             }
         }
-        book.read(&mut wire);
-        assert!(wire.left.peer.calls_in_flight() <= LIMIT);
-        assert!(wire.right.peer.requests_in_flight() <= LIMIT);
-        assert_eq!(wire.left.peer.calls_in_flight(), book.open.values().filter(|settled| !**settled).count());
+        read(&mut wire, &mut books);
+        for (end, book) in [&wire.left, &wire.right].into_iter().zip(&books) {
+            assert!(end.peer.calls_in_flight() <= LIMIT);
+            assert!(end.peer.requests_in_flight() <= LIMIT);
+            assert_eq!(end.peer.calls_in_flight(), book.open.values().filter(|settled| !**settled).count());
+        }
     }
     wire.run_until_quiet();
-    book.read(&mut wire);
-    assert_eq!(wire.left.peer.calls_in_flight(), 0, "a slot leaked");
-    assert!(book.open.values().all(|settled| *settled), "a call was never settled");
-    let stats = wire.left.peer.stats();
-    assert_eq!(stats.opened as usize, book.open.len());
+    read(&mut wire, &mut books);
+    for (end, book) in [&wire.left, &wire.right].into_iter().zip(&books) {
+        assert_eq!(end.peer.calls_in_flight(), 0, "a slot leaked");
+        assert!(book.open.values().all(|settled| *settled), "a call was never settled");
+        assert_eq!(end.peer.stats().opened as usize, book.open.len());
+    }
+}
+
+fn read(wire: &mut Wire, books: &mut [Book; 2]) {
+    let [left, right] = books;
+    left.read(&mut wire.left);
+    right.read(&mut wire.right);
 }
 
 /// What was opened, and what was settled.
@@ -105,22 +139,17 @@ impl Book {
         (!self.requests.is_empty()).then(|| self.requests.swap_remove(choice % self.requests.len()))
     }
 
-    fn read(&mut self, wire: &mut Wire) {
-        for arrived in std::mem::take(&mut wire.right.arrived) {
-            if let (Arrival::Request, Some(Message::Request(request))) = (&arrived.arrival, arrived.message())
-            {
-                self.requests.push(request.id);
-            }
-        }
-        for arrived in std::mem::take(&mut wire.left.arrived) {
-            match arrived.arrival {
-                Arrival::Response(call) | Arrival::BrokenResponse(call) | Arrival::Ended(call) => {
-                    self.settle(call)
+    fn read(&mut self, end: &mut End) {
+        for arrived in std::mem::take(&mut end.arrived) {
+            match (&arrived.arrival, arrived.message()) {
+                (Arrival::Request, Some(Message::Request(request))) => self.requests.push(request.id),
+                (Arrival::Response(call) | Arrival::BrokenResponse(call) | Arrival::Ended(call), _) => {
+                    self.settle(*call);
                 }
                 _ => {}
             }
         }
-        while let Some(event) = wire.left.peer.poll_event() {
+        while let Some(event) = end.peer.poll_event() {
             match event {
                 Event::TimedOut(call, _) | Event::Lost(call) => self.settle(call),
                 _ => {}

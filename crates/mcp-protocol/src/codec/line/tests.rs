@@ -68,3 +68,20 @@ fn a_large_line_does_not_keep_its_buffer() {
     assert!(lines.poll_line().is_some());
     assert!(lines.space().capacity() <= KEPT_BUFFER);
 }
+
+#[test]
+fn an_outbox_that_is_never_quite_empty_does_not_grow() {
+    let mut outbox = Outbox::default();
+    for _ in 0..10_000 {
+        outbox
+            .line(|out| {
+                out.extend_from_slice(&[b'1'; 99]);
+                Ok::<_, ()>(())
+            })
+            .unwrap();
+        let rest = outbox.bytes().len();
+        outbox.advance(rest - 1);
+        assert_eq!(outbox.bytes(), b"\n");
+    }
+    assert!(outbox.buffer.capacity() <= KEPT_BUFFER);
+}

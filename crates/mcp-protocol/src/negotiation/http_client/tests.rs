@@ -24,10 +24,11 @@ fn initialize() -> HttpAction {
     HttpAction::Initialize { version: LATEST_LEGACY }
 }
 
-struct Script(HttpClient);
+struct Script(HttpClient, Instant);
 
 fn script() -> Script {
-    let mut script = Script(HttpClient::new(Terms::default()));
+    let now = Instant::now();
+    let mut script = Script(HttpClient::new(Terms::default(), now), now);
     script.expect(probe());
     script
 }
@@ -48,14 +49,14 @@ fn streaming() -> Script {
 
 impl Script {
     fn status(&mut self, status: u16) -> &mut Self {
-        self.0.handle_answer(&HttpAnswer::new(status));
+        self.0.handle_answer(&HttpAnswer::new(status), self.1);
         self
     }
 
     fn body(&mut self, status: u16, outcome: &str) -> &mut Self {
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,{outcome}}}"#);
         let Ok(Incoming::Message(message)) = parse(&text, &Limits::default()) else { panic!("{text}") };
-        self.0.handle_answer(&HttpAnswer::new(status).message(message));
+        self.0.handle_answer(&HttpAnswer::new(status).message(message), self.1);
         self
     }
 
@@ -129,13 +130,13 @@ fn row_05_a_missing_capability_is_declared_once_or_fails() {
     let mut with = script();
     with.body(400, MISSING);
     assert!(matches!(with.0.poll_action(), Some(HttpAction::Declare(_))));
-    with.0.handle_declared(true);
+    with.0.handle_declared(true, with.1);
     with.expect(probe());
     assert!(matches!(with.body(400, MISSING).expect_failure(), NegotiationError::Refused(_)));
     let mut without = script();
     without.body(400, MISSING);
     let _ = without.0.poll_action();
-    without.0.handle_declared(false);
+    without.0.handle_declared(false, without.1);
     assert!(matches!(without.expect_failure(), NegotiationError::Refused(_)));
 }
 
@@ -169,20 +170,20 @@ fn row_10_401_asks_for_a_login_and_never_for_initialize() {
     let mut script = script();
     for _ in 0..2 {
         script.status(401).expect(HttpAction::LogIn { status: 401 });
-        script.0.handle_login(true);
+        script.0.handle_login(true, script.1);
         script.expect(probe());
     }
     script.status(401).expect_obstacle(Obstacle::Login);
     let mut refused = self::script();
     refused.status(401).expect(HttpAction::LogIn { status: 401 });
-    refused.0.handle_login(false);
+    refused.0.handle_login(false, refused.1);
     refused.expect_obstacle(Obstacle::Login);
 }
 
 #[test]
 fn row_11_403_is_a_step_up_or_reported() {
     let mut script = script();
-    script.0.handle_answer(&HttpAnswer::new(403).scope_challenge());
+    script.0.handle_answer(&HttpAnswer::new(403).scope_challenge(), script.1);
     script.expect(HttpAction::LogIn { status: 403 });
     self::script().status(403).expect_obstacle(Obstacle::Forbidden);
 }
@@ -199,9 +200,9 @@ fn row_13_busy_is_waited_for_once_and_then_reported() {
     for status in [408, 425, 429] {
         let mut script = script();
         let after = Duration::from_secs(3);
-        script.0.handle_answer(&HttpAnswer::new(status).retry_after(after));
+        script.0.handle_answer(&HttpAnswer::new(status).retry_after(after), script.1);
         script.expect(HttpAction::Wait { retry_after: Some(after) });
-        script.0.handle_waited();
+        script.0.handle_waited(script.1);
         script.expect(probe()).status(status).expect_obstacle(Obstacle::Busy { status });
     }
 }
@@ -211,17 +212,21 @@ fn row_14_a_gateway_in_trouble_is_asked_once_more_and_other_5xx_are_not() {
     for status in [502, 503, 504] {
         let mut script = script();
         script.status(status).expect(HttpAction::Wait { retry_after: None });
-        script.0.handle_waited();
+        script.0.handle_waited(script.1);
         script.expect(probe()).body(200, DISCOVERED).expect_settled(Era::Modern);
     }
-    script().status(500).expect_obstacle(Obstacle::Busy { status: 500 });
+    script().status(500).expect_obstacle(Obstacle::Broken { status: 500 });
 }
 
 #[test]
 fn row_15_a_redirect_that_was_not_followed_is_reported() {
     for status in [301, 302, 303, 307, 308] {
-        script().status(status).expect_obstacle(Obstacle::Redirect { status });
+        script().status(status).expect_obstacle(Obstacle::Redirect { status, location: None });
     }
+    let mut script = script();
+    script.0.handle_answer(&HttpAnswer::new(307).location("https://b.example/mcp"), script.1);
+    let location = Some("https://b.example/mcp".to_owned());
+    script.expect_obstacle(Obstacle::Redirect { status: 307, location });
 }
 
 #[test]
@@ -265,7 +270,7 @@ fn row_20_obstacles_in_the_handshake_are_as_before_it() {
     handshaking().status(401).expect(HttpAction::LogIn { status: 401 });
     handshaking().status(403).expect_obstacle(Obstacle::Forbidden);
     handshaking().status(429).expect(HttpAction::Wait { retry_after: None });
-    handshaking().status(500).expect_obstacle(Obstacle::Busy { status: 500 });
+    handshaking().status(500).expect_obstacle(Obstacle::Broken { status: 500 });
     let mut script = handshaking();
     script.0.handle_network_failure();
     script.expect_obstacle(Obstacle::Network);
@@ -274,7 +279,7 @@ fn row_20_obstacles_in_the_handshake_are_as_before_it() {
 #[test]
 fn row_21_an_endpoint_event_is_http_sse() {
     let mut script = streaming();
-    script.0.handle_answer(&HttpAnswer::new(200).first_event("endpoint"));
+    script.0.handle_answer(&HttpAnswer::new(200).first_event("endpoint"), script.1);
     script.expect(initialize());
     script.body(200, INITIALIZED).expect_settled(Era::Legacy);
 }
@@ -283,16 +288,19 @@ fn row_21_an_endpoint_event_is_http_sse() {
 fn row_22_another_first_event_or_none_fails() {
     for answer in [HttpAnswer::new(200).first_event("message"), HttpAnswer::new(200)] {
         let mut script = streaming();
-        script.0.handle_answer(&answer);
+        script.0.handle_answer(&answer, script.1);
         assert!(matches!(script.expect_failure(), NegotiationError::NoEndpoint { get: 0, .. }));
     }
+    let mut silent = streaming();
+    silent.0.handle_timeout(silent.1 + Duration::from_secs(10));
+    assert!(matches!(silent.expect_failure(), NegotiationError::NoEndpoint { get: 0, .. }));
 }
 
 #[test]
 fn row_23_401_for_the_stream_asks_for_a_login() {
     let mut script = streaming();
     script.status(401).expect(HttpAction::LogIn { status: 401 });
-    script.0.handle_login(true);
+    script.0.handle_login(true, script.1);
     script.expect(HttpAction::OpenStream);
 }
 
@@ -318,7 +326,7 @@ fn a_modern_error_under_any_4xx_is_evidence() {
 #[test]
 fn a_server_that_turns_out_modern_after_http_sse_is_settled_as_modern() {
     let mut script = streaming();
-    script.0.handle_answer(&HttpAnswer::new(200).first_event("endpoint"));
+    script.0.handle_answer(&HttpAnswer::new(200).first_event("endpoint"), script.1);
     script.expect(initialize());
     script.body(200, &unsupported(r#""2026-07-28""#)).expect(probe());
     script.body(200, DISCOVERED).expect_settled(Era::Modern);
@@ -326,8 +334,44 @@ fn a_server_that_turns_out_modern_after_http_sse_is_settled_as_modern() {
 
 #[test]
 fn x_28_each_request_has_its_share_of_the_time() {
-    let script = script();
-    assert_eq!(script.0.patience(), Duration::from_secs(10));
-    assert_eq!(handshaking().0.patience(), Duration::from_secs(30));
-    assert_eq!(streaming().0.patience(), Duration::from_secs(10));
+    let left = |script: &Script| script.0.poll_timeout().unwrap() - script.1;
+    assert_eq!(left(&script()), Duration::from_secs(10));
+    assert_eq!(left(&handshaking()), Duration::from_secs(30));
+    assert_eq!(left(&streaming()), Duration::from_secs(10));
+    let mut late = script();
+    late.1 += Duration::from_secs(10);
+    late.0.handle_timeout(late.1 - Duration::from_millis(1));
+    assert_eq!(late.0.poll_action(), None);
+    late.0.handle_timeout(late.1);
+    late.expect_obstacle(Obstacle::Network);
+    assert_eq!(late.0.poll_timeout(), None);
+}
+
+#[test]
+fn x_28_all_requests_together_keep_the_budget() {
+    let mut script = script();
+    script.1 += Duration::from_secs(9);
+    script.status(405).expect(initialize());
+    script.1 += Duration::from_secs(15);
+    script.status(404).expect(HttpAction::OpenStream);
+    // Six seconds are left of thirty, less than a first event may take.
+    assert_eq!(script.0.poll_timeout().unwrap() - script.1, Duration::from_secs(6));
+    // A wait beyond the budget is not begun.
+    let answer = HttpAnswer::new(503).retry_after(Duration::from_secs(86_400));
+    script.0.handle_answer(&answer, script.1);
+    script.expect_obstacle(Obstacle::Busy { status: 503 });
+}
+
+#[test]
+fn the_time_of_a_login_is_not_the_servers() {
+    let mut script = script();
+    script.status(401).expect(HttpAction::LogIn { status: 401 });
+    assert_eq!(script.0.poll_timeout(), None);
+    script.1 += Duration::from_secs(300);
+    script.0.handle_login(true, script.1);
+    script.expect(probe()).status(405).expect(initialize());
+    assert_eq!(script.0.poll_timeout().unwrap() - script.1, Duration::from_secs(30));
+    // What was not asked for changes nothing.
+    script.0.handle_login(false, script.1);
+    assert_eq!(script.0.poll_action(), None);
 }

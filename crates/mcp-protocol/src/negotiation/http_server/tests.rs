@@ -207,3 +207,41 @@ fn row_08_a_version_that_is_not_served_is_never_assumed() {
     let verdict = classify_by(&versions, &post(), &request("tools/list", ""));
     assert_eq!(verdict, HttpVerdict::Legacy(Dialect::V2025_11_25));
 }
+
+#[test]
+fn row_01_the_modern_era_has_neither_get_nor_delete() {
+    for method in [HttpMethod::Get, HttpMethod::Delete] {
+        let http = HttpRequest::new(method).versions(MODERN);
+        assert_eq!(refused(HttpServer::new(SUPPORTED).classify(&http, None)), (405, 0));
+    }
+}
+
+#[test]
+fn row_12_nothing_is_asked_in_the_modern_era() {
+    let http = post().versions(MODERN);
+    assert_eq!(refused(classify(&http, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#)), (400, -32600));
+}
+
+#[test]
+fn row_10_a_legacy_server_knows_no_modern_notification() {
+    let notification = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    let legacy_only = &[ProtocolVersion::V2025_11_25];
+    let verdict = classify_by(legacy_only, &post().versions(MODERN), notification);
+    assert_eq!(refused(verdict), (400, -32022));
+}
+
+#[test]
+fn row_13_what_may_not_stand_in_an_array_spoils_it() {
+    let notification = format!(r#"{{"jsonrpc":"2.0","method":"n","params":{{{}}}}}"#, meta("2026-07-28"));
+    for text in [notification, initialize_request()] {
+        assert_eq!(refused(classify(&post(), &format!("[{text}]"))), (400, -32600));
+    }
+}
+
+#[test]
+fn a_request_that_is_named_like_a_notification_does_not_exist() {
+    let methods: &[&[u8]] = &[b"notifications/cancelled"];
+    let http = post().versions(MODERN).methods(methods);
+    let text = request("notifications/cancelled", &meta("2026-07-28"));
+    assert_eq!(refused(classify(&http, &text)), (404, -32601));
+}
