@@ -32,6 +32,7 @@ pub use raise::Raise;
 pub(crate) use raise::{Raising, demand, once, required};
 
 use crate::errors::BodyError;
+use crate::messages::write::NoId;
 use crate::messages::{Body, Method};
 use crate::version::{Era, ProtocolVersion};
 
@@ -150,6 +151,12 @@ impl Dialect {
     #[must_use]
     pub fn has_inside(self, method: &Method) -> bool {
         methods::has_inside(self, method)
+    }
+
+    /// How an error response without an id is written on stdio; over HTTP the id is always left out.
+    #[must_use]
+    pub fn no_id(self) -> NoId {
+        if self.index() < Self::V2025_11_25.index() { NoId::Null } else { NoId::Omitted }
     }
 
     pub(crate) fn index(self) -> usize {

@@ -1,9 +1,78 @@
-//! A Model Context Protocol server.
+//! A Model Context Protocol server: an async function becomes a tool.
 //!
-//! This crate does not hold a server yet. What it has is [`protocol`], the crate that everything here will
-//! stand on: types, dialects of five revisions, codecs and state machines without I/O. The
-//! [conversation example](https://github.com/mcp-for-rust/mcp/tree/main/examples/conversation) shows those
-//! machines in use.
+//! ```no_run
+//! use mcp_server::{Error, McpServer, tool};
+//!
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct Hello {
+//!     /// Whom to greet.
+//!     name: String,
+//! }
+//!
+//! async fn hello(Hello { name }: Hello) -> String {
+//!     format!("Hello, {name}!")
+//! }
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Error> {
+//!     McpServer::new(vec![]).tool(tool("hello", hello).description("Greets somebody.")).serve_stdio().await
+//! }
+//! ```
+//!
+//! The server speaks all five protocol revisions at once; functions are written once. What a function can
+//! return is [`IntoOutcome`]; what it can do besides returning is in [`Context`]: progress, log messages,
+//! asking the person or the model, hearing of its cancellation. What is offered can change while it serves
+//! through the [`Registry`]. [`testing`] has a client in memory.
+//!
+//! # Features
+//!
+//! | feature | default | what for |
+//! |---|---|---|
+//! | `stdio` | yes | [`McpServer::serve_stdio`] |
+//! | `schemars` | yes | schemas of arguments and results from their types |
+//! | `sealing` | yes | asking in the modern era |
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
 
+mod ask;
+mod completion;
+mod connection;
+mod context;
+mod driver;
+mod error;
+mod handler;
+mod outcome;
+mod outlet;
+mod prompt;
+mod registry;
+mod reply;
+mod resource;
+mod router;
+mod run;
+#[cfg(feature = "schemars")]
+mod schema;
+mod seal;
+mod server;
+#[cfg(feature = "stdio")]
+mod stdio;
+mod template;
+pub mod testing;
+mod tool;
+
 pub use mcp_protocol as protocol;
+
+pub use ask::{Question, Roots};
+pub use async_trait::async_trait;
+pub use completion::CompletionRequest;
+pub use context::{Context, Principal};
+pub use error::{AskError, Error, ToolError};
+pub use handler::{Handler, NoArgs, ToolArgs};
+pub use mcp_protocol::Json;
+pub use outcome::{IntoOutcome, Structured};
+pub use prompt::{IntoPrompt, PromptArguments, ServedPrompt, prompt};
+pub use registry::{InvalidDefinition, Registry};
+pub use resource::{
+    IntoContents, Place, ReadRequest, ServedResource, ServedTemplate, resource, resource_template,
+};
+pub use server::McpServer;
+pub use tool::{Tool, ToolSpec, tool};

@@ -1,0 +1,351 @@
+//! Asking the person or the host in the middle of a call.
+//!
+//! In the modern era a call that asks ends: the client answers and calls again, and the function runs from the
+//! top with the answers at hand. In the legacy era it waits. The function is the same.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mcp_protocol::Json;
+use mcp_protocol::capabilities::{
+    ClientCapabilities, ElicitationCapability, RootsCapability, SamplingCapability,
+};
+use mcp_protocol::elicitation::{ElicitFormParams, ElicitParams, ElicitResult, ElicitUrlParams};
+use mcp_protocol::input::{
+    Ask, InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses,
+};
+use mcp_protocol::messages::EmptyParams;
+use mcp_protocol::roots::ListRootsResult;
+use mcp_protocol::sampling::{CreateMessageParams, CreateMessageResult};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::context::Context;
+use crate::error::{AskError, ToolError};
+use crate::seal::{Memory, Sealer, fresh_name};
+
+/// How often a call may come back for more answers.
+pub(crate) const ROUNDS: u32 = 10;
+
+/// Something that can be asked, and what its answer is.
+///
+/// Forms and URLs for the person, messages for the language model, [`Roots`] for the host's roots.
+pub trait Question {
+    /// What answers it.
+    type Answer: Send;
+
+    /// The question on the wire.
+    fn into_request(self) -> InputRequest;
+
+    /// The answer, if it is one to this kind of question.
+    fn read(response: InputResponse) -> Option<Self::Answer>;
+}
+
+/// Asks for the roots of the host.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Roots;
+
+impl Question for ElicitFormParams {
+    type Answer = ElicitResult;
+
+    fn into_request(self) -> InputRequest {
+        InputRequest::elicit(self)
+    }
+
+    fn read(response: InputResponse) -> Option<ElicitResult> {
+        match response {
+            InputResponse::Elicit(result) => Some(result),
+            _ => None,
+        }
+    }
+}
+
+impl Question for ElicitUrlParams {
+    type Answer = ElicitResult;
+
+    fn into_request(self) -> InputRequest {
+        InputRequest::elicit(self)
+    }
+
+    fn read(response: InputResponse) -> Option<ElicitResult> {
+        ElicitFormParams::read(response)
+    }
+}
+
+impl Question for CreateMessageParams {
+    type Answer = CreateMessageResult;
+
+    fn into_request(self) -> InputRequest {
+        InputRequest::create_message(self)
+    }
+
+    fn read(response: InputResponse) -> Option<CreateMessageResult> {
+        match response {
+            InputResponse::CreateMessage(result) => Some(*result),
+            _ => None,
+        }
+    }
+}
+
+impl Question for Roots {
+    type Answer = ListRootsResult;
+
+    fn into_request(self) -> InputRequest {
+        InputRequest::list_roots()
+    }
+
+    fn read(response: InputResponse) -> Option<ListRootsResult> {
+        match response {
+            InputResponse::ListRoots(result) => Some(result),
+            _ => None,
+        }
+    }
+}
+
+/// The rounds of a modern call: what earlier ones brought, and what this one asks.
+#[derive(Debug)]
+pub(crate) struct Rounds {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    memory: Memory,
+    /// Answers that came with this request.
+    given: InputResponses,
+    /// What has to be asked.
+    asked: InputRequests,
+}
+
+impl Rounds {
+    /// The rounds of a request, or `None` if its state is not ours.
+    pub(crate) fn new(
+        given: Option<InputResponses>,
+        state: Option<&str>,
+        sealer: &Sealer,
+        binding: &[u8],
+    ) -> Option<Self> {
+        let memory = match state {
+            Some(text) => sealer.open(text, binding)?,
+            None => Memory { call: fresh_name(), ..Memory::default() },
+        };
+        let state = State { memory, given: given.unwrap_or_default(), asked: InputRequests::new() };
+        Some(Self { state: Mutex::new(state) })
+    }
+
+    /// The answer that is at hand, this round's or an earlier one's.
+    fn answer(&self, key: &str) -> Result<Option<InputResponse>, AskError> {
+        let mut state = self.lock();
+        if let Some(given) = state.given.get(key).cloned() {
+            let kept = Json::of(&given).map_err(|error| AskError::Malformed(error.to_string()))?;
+            state.memory.answers.insert(key.to_owned(), kept);
+            return Ok(Some(given));
+        }
+        let kept = state.memory.answers.get(key).map(Json::to);
+        kept.transpose().map_err(|error| AskError::Malformed(error.to_string()))
+    }
+
+    fn ask(&self, key: &str, request: InputRequest) {
+        self.lock().asked.insert(key.to_owned(), request);
+    }
+
+    /// What to tell the client, with all that is to come back.
+    pub(crate) fn input_required(
+        &self,
+        sealer: &Sealer,
+        binding: &[u8],
+    ) -> Result<InputRequiredResult, AskError> {
+        let mut state = self.lock();
+        state.memory.rounds += 1;
+        if state.memory.rounds > ROUNDS {
+            return Err(AskError::TooManyRounds(ROUNDS));
+        }
+        let sealed = sealer.seal(&state.memory, binding)?;
+        let asked = std::mem::take(&mut state.asked);
+        Ok(InputRequiredResult::new().input_requests(asked).request_state(sealed))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Context {
+    /// Asks the person, the language model or the host.
+    ///
+    /// In the modern era **the function runs again from the top** once the client has the answer: return the
+    /// error with `?`, and put work that should not be repeated into a [`step`](Self::step). The key tells this
+    /// question from the others of the call; it must be the same in every run.
+    ///
+    /// ```
+    /// use mcp_protocol::elicitation::{ElicitFormParams, FormSchema, StringSchema};
+    /// use mcp_server::{Context, NoArgs, ToolError};
+    ///
+    /// async fn greet(_: NoArgs, cx: Context) -> Result<String, ToolError> {
+    ///     let form = FormSchema::new().field("name", StringSchema::new()).required(["name".to_owned()]);
+    ///     let answer = cx.ask("name", ElicitFormParams::new("Who are you?", form)).await?;
+    ///     let name = answer.content.as_ref().and_then(|content| content.get("name"));
+    ///     Ok(format!("{:?}: {name:?}", answer.action))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`AskError::Unanswered`] until the answer is there; others when it cannot come.
+    ///
+    /// # Cancellation
+    /// Safe; a legacy client is told.
+    pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> Result<Q::Answer, AskError> {
+        let response = self.input(key, question.into_request()).await?;
+        Q::read(response)
+            .ok_or_else(|| AskError::Malformed(format!("`{key}` was answered by something else")))
+    }
+
+    /// Asks several things in one round.
+    ///
+    /// ```
+    /// # use mcp_server::{Context, Roots, Question, ToolError};
+    /// # async fn both(cx: Context) -> Result<(), ToolError> {
+    /// let answers = cx.ask_all([("roots", Roots.into_request()), ("again", Roots.into_request())]).await?;
+    /// let roots = answers.get("roots");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask), when any of them has no answer.
+    pub async fn ask_all<'k>(
+        &self,
+        questions: impl IntoIterator<Item = (&'k str, InputRequest)>,
+    ) -> Result<BTreeMap<String, InputResponse>, AskError> {
+        let mut answers = BTreeMap::new();
+        let mut unanswered = false;
+        for (key, request) in questions {
+            match self.input(key, request).await {
+                Ok(answer) => {
+                    answers.insert(key.to_owned(), answer);
+                }
+                Err(AskError::Unanswered) => unanswered = true,
+                Err(other) => return Err(other),
+            }
+        }
+        if unanswered { Err(AskError::Unanswered) } else { Ok(answers) }
+    }
+
+    /// Does something once per call, as far as that can be promised: its result is carried through the rounds
+    /// of a modern call, and a later run takes it from there.
+    ///
+    /// It is done **at least once**: a response that is lost makes a client call again. The function gets a key
+    /// that is the same each time, for the outside world to tell a repetition by; before the first question of
+    /// a call nothing tells a repetition from a new call, and the key is a new one.
+    ///
+    /// ```
+    /// # use mcp_server::{Context, ToolError};
+    /// # async fn pay(cx: Context) -> Result<(), ToolError> {
+    /// let receipt: String = cx.step("charge", |key| async move {
+    ///     // charge(key, …).await
+    ///     Ok::<_, ToolError>(format!("paid under {key}"))
+    /// }).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the function, and when its result is not JSON.
+    pub async fn step<T, E, Fut>(
+        &self,
+        key: &str,
+        function: impl FnOnce(String) -> Fut,
+    ) -> Result<T, ToolError>
+    where
+        T: Serialize + DeserializeOwned,
+        E: Into<ToolError>,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        let Some(rounds) = self.rounds() else {
+            return function(format!("{}.{key}", fresh_name())).await.map_err(Into::into);
+        };
+        let (kept, idempotency) = {
+            let state = rounds.lock();
+            (state.memory.steps.get(key).cloned(), format!("{}.{key}", state.memory.call))
+        };
+        if let Some(kept) = kept {
+            return Ok(kept.to()?);
+        }
+        let result = function(idempotency).await.map_err(Into::into)?;
+        rounds.lock().memory.steps.insert(key.to_owned(), Json::of(&result)?);
+        Ok(result)
+    }
+
+    async fn input(&self, key: &str, request: InputRequest) -> Result<InputResponse, AskError> {
+        if let Some(rounds) = self.rounds()
+            && let Some(answer) = rounds.answer(key)?
+        {
+            return Ok(answer);
+        }
+        if let Some(needed) = undeclared(&request.ask, self.client_capabilities()) {
+            return Err(AskError::Undeclared(Box::new(needed)));
+        }
+        match self.rounds() {
+            Some(rounds) => {
+                rounds.ask(key, request);
+                Err(AskError::Unanswered)
+            }
+            None => self.ask_now(request).await,
+        }
+    }
+
+    /// Asks over a legacy connection and waits.
+    async fn ask_now(&self, request: InputRequest) -> Result<InputResponse, AskError> {
+        if self.next_ask() > ROUNDS {
+            return Err(AskError::TooManyRounds(ROUNDS));
+        }
+        let method = request.ask.method();
+        let unreadable = |error: mcp_protocol::errors::BodyError| AskError::Malformed(error.to_string());
+        match request.ask {
+            Ask::Elicit(params) => {
+                let params = match params {
+                    ElicitParams::Url(url) if url.elicitation_id.is_none() => {
+                        ElicitParams::Url(url.elicitation_id(fresh_name()))
+                    }
+                    other => other,
+                };
+                let (dialect, answer) = self.request(&method, &params).await?;
+                Ok(InputResponse::Elicit(dialect.raise_str(answer.get()).map_err(unreadable)?))
+            }
+            Ask::CreateMessage(params) => {
+                let (dialect, answer) = self.request(&method, &*params).await?;
+                Ok(InputResponse::CreateMessage(dialect.raise_str(answer.get()).map_err(unreadable)?))
+            }
+            Ask::ListRoots(params) => {
+                let (dialect, answer) =
+                    self.request(&method, &params.unwrap_or_else(EmptyParams::new)).await?;
+                Ok(InputResponse::ListRoots(dialect.raise_str(answer.get()).map_err(unreadable)?))
+            }
+            _ => Err(AskError::Malformed(format!("`{method}` cannot be asked"))),
+        }
+    }
+}
+
+/// What the client would have to declare to be asked this, if it did not.
+fn undeclared(ask: &Ask, client: Option<&ClientCapabilities>) -> Option<ClientCapabilities> {
+    let needed = ClientCapabilities::new();
+    let elicitation = client.and_then(|client| client.elicitation.as_ref());
+    let sampling = client.and_then(|client| client.sampling.as_ref());
+    match ask {
+        Ask::Elicit(ElicitParams::Form(_)) if !elicitation.is_some_and(ElicitationCapability::has_form) => {
+            Some(needed.elicitation(ElicitationCapability::new()))
+        }
+        Ask::Elicit(ElicitParams::Url(_)) if !elicitation.is_some_and(ElicitationCapability::has_url) => {
+            Some(needed.elicitation(ElicitationCapability::new().url(Json::object())))
+        }
+        Ask::CreateMessage(_) if sampling.is_none() => Some(needed.sampling(SamplingCapability::new())),
+        Ask::CreateMessage(params)
+            if params.tools.is_some() && sampling.is_none_or(|known| known.tools.is_none()) =>
+        {
+            Some(needed.sampling(SamplingCapability::new().tools(Json::object())))
+        }
+        Ask::ListRoots(_) if client.is_none_or(|client| client.roots.is_none()) => {
+            Some(needed.roots(RootsCapability::new()))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,41 @@
+//! Completion of the arguments of prompts and resource templates.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::context::Context;
+use crate::handler::Handler;
+use crate::tool::BoxFuture;
+
+/// What a person has typed so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompletionRequest {
+    /// The value so far.
+    pub value: String,
+    /// The other arguments, as far as they are known.
+    pub arguments: BTreeMap<String, String>,
+}
+
+type Complete = dyn Fn(CompletionRequest, Context) -> BoxFuture<Vec<String>> + Send + Sync;
+
+/// Functions that complete arguments, by the name of the argument.
+#[derive(Clone, Default)]
+pub(crate) struct Completers(BTreeMap<String, Arc<Complete>>);
+
+impl Completers {
+    pub(crate) fn add<S, F>(&mut self, argument: String, function: F)
+    where
+        F: Handler<S, Args = CompletionRequest, Output = Vec<String>>,
+        F::Future: Send + 'static,
+    {
+        let complete = move |request: CompletionRequest, cx: Context| -> BoxFuture<Vec<String>> {
+            Box::pin(function.call(request, cx))
+        };
+        self.0.insert(argument, Arc::new(complete));
+    }
+
+    pub(crate) fn get(&self, argument: &str) -> Option<Arc<Complete>> {
+        self.0.get(argument).cloned()
+    }
+}

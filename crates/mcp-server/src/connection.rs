@@ -1,0 +1,176 @@
+//! What a server keeps of one legacy connection: who is there, what is in flight, what is followed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use mcp_protocol::capabilities::{ClientCapabilities, Implementation};
+use mcp_protocol::dialect::Lower;
+use mcp_protocol::errors::ErrorObject;
+use mcp_protocol::logging::LogLevel;
+use mcp_protocol::messages::{CancelledParams, Method, Response, write};
+use mcp_protocol::peer::{Call, Clocks, DuplicateIds, Peer, Refused, Transmit};
+use mcp_protocol::{Dialect, Json, Limits};
+use tokio::sync::oneshot;
+
+use crate::error::AskError;
+use crate::outlet::Outlet;
+
+/// One connection, shared by its driver and the calls that run on it.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) peer: Peer,
+    /// Asks that wait for their answer.
+    waiting: BTreeMap<Call, oneshot::Sender<Result<Json, AskError>>>,
+    pub(crate) log_level: Option<LogLevel>,
+    /// Resources whose changes are followed.
+    pub(crate) followed: BTreeSet<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub(crate) capabilities: ClientCapabilities,
+    pub(crate) info: Implementation,
+}
+
+impl Connection {
+    pub(crate) fn new(limits: Limits, duplicates: DuplicateIds) -> Self {
+        Self {
+            state: Mutex::new(State {
+                peer: Peer::server(limits, duplicates),
+                waiting: BTreeMap::new(),
+                log_level: None,
+                followed: BTreeSet::new(),
+            }),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands a response to the ask that waits for it.
+    pub(crate) fn settle(&self, call: Call, response: &Response<'_>) {
+        let answer = match &response.outcome {
+            Ok(result) => result.text().parse().map_err(|_| unreadable()),
+            Err(error) => Err(AskError::Refused(Box::new(error.clone()))),
+        };
+        self.answer(call, answer);
+    }
+
+    /// Tells the ask that its answer cannot be read.
+    pub(crate) fn settle_broken(&self, call: Call) {
+        self.answer(call, Err(unreadable()));
+    }
+
+    fn answer(&self, call: Call, answer: Result<Json, AskError>) {
+        if let Some(waiting) = self.lock().waiting.remove(&call) {
+            // The ask may have been dropped meanwhile.
+            let _ = waiting.send(answer);
+        }
+    }
+
+    /// Sends a request to the client and waits for its answer.
+    ///
+    /// # Cancellation
+    /// When dropped, the client is told.
+    pub(crate) async fn request(
+        &self,
+        outlet: &Outlet,
+        dialect: Dialect,
+        method: &Method,
+        params: &impl Lower,
+        patience: Duration,
+    ) -> Result<Json, AskError> {
+        let (sender, receiver) = oneshot::channel();
+        let call = {
+            let mut state = self.lock();
+            let call =
+                state.peer.open(method, Clocks::none(), Instant::now()).map_err(|refused| match refused {
+                    Refused::Closed => AskError::Lost,
+                    other => AskError::Malformed(other.to_string()),
+                })?;
+            state.waiting.insert(call, sender);
+            call
+        };
+        let _guard = Asked { connection: self, outlet, dialect, call };
+        let mut fault = None;
+        outlet
+            .send(|out| {
+                let written = write::request(out, &call.id(), method, &dialect.lower(params));
+                fault = written.as_ref().err().map(ToString::to_string);
+                written
+            })
+            .map_err(|_| AskError::Lost)?;
+        if let Some(fault) = fault {
+            return Err(AskError::Malformed(fault));
+        }
+        match tokio::time::timeout(patience, receiver).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(AskError::Lost),
+            Err(_) => Err(AskError::TimedOut),
+        }
+    }
+
+    /// Everything that waits is lost.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.peer.handle_closed();
+        state.waiting.clear();
+    }
+
+    /// Writes what the machine wants sent.
+    pub(crate) fn transmit(state: &mut State, outlet: &Outlet, dialect: Dialect) {
+        while let Some(transmit) = state.peer.poll_transmit() {
+            // A closed link needs no goodbye.
+            let _ = match transmit {
+                Transmit::Cancelled { id, reason } => outlet.send(|out| {
+                    let params = CancelledParams::new(id).reason(reason);
+                    write::notification(out, &Method::Cancelled, Some(&dialect.lower(&params)))
+                }),
+                Transmit::Error { id, error } => {
+                    outlet.send(|out| error_response(out, id.as_ref(), dialect, &error))
+                }
+                _ => Ok(()),
+            };
+        }
+    }
+}
+
+/// An error response. Without an id it is written as the dialect has it on stdio.
+pub(crate) fn error_response(
+    out: &mut Vec<u8>,
+    id: Option<&mcp_protocol::messages::Id>,
+    dialect: Dialect,
+    error: &ErrorObject,
+) -> Result<(), serde_json::Error> {
+    let no_id = dialect.no_id();
+    write::error(out, id, no_id, &dialect.lower(error))
+}
+
+fn unreadable() -> AskError {
+    AskError::Malformed("the client's answer cannot be read".to_owned())
+}
+
+/// An ask in flight. Dropped before its answer came, it tells the client.
+struct Asked<'a> {
+    connection: &'a Connection,
+    outlet: &'a Outlet,
+    dialect: Dialect,
+    call: Call,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let mut state = self.connection.lock();
+        state.waiting.remove(&self.call);
+        if state.peer.cancel(self.call, "no longer wanted") {
+            Connection::transmit(&mut state, self.outlet, self.dialect);
+        }
+    }
+}

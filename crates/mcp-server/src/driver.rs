@@ -1,0 +1,453 @@
+//! The loop between one client and the machines, over any pair of byte streams: one message a line.
+//!
+//! A call is polled once where it arrives. Most are done then, and their responses leave in one write with
+//! those of the other lines that were read; only a call that waits becomes a spawned future.
+
+mod changes;
+
+use std::collections::HashMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, Waker};
+use std::time::Instant;
+
+use mcp_protocol::Dialect;
+use mcp_protocol::codec::line::{Line, Lines};
+use mcp_protocol::errors::{DecodeError, ErrorObject};
+use mcp_protocol::messages::{Batch, Id, Incoming, Message, Method, Request, parse_bytes};
+use mcp_protocol::negotiation::{ServerVerdict, StdioServer};
+use mcp_protocol::peer::{Arrival, DuplicateIds, Ignored};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::connection::{Connection, error_response};
+use crate::context::{Context, Exchange, Legacy, Principal};
+use crate::outlet::{Framing, Outlet};
+use crate::registry::Change;
+use crate::reply::Reply;
+use crate::router::{Core, Route};
+use crate::run::Run;
+use changes::Subscriptions;
+
+/// How much is read at once, and how much room a read needs at least.
+const READ: usize = 64 << 10;
+/// What may wait to be written before nothing more is read.
+const WAITING: usize = 1 << 20;
+/// What a buffer keeps once it is empty.
+const KEPT: usize = 64 << 10;
+
+/// Serves one client until it closes its end.
+pub(crate) async fn drive(
+    core: &Arc<Core>,
+    mut reader: impl AsyncRead + Unpin,
+    mut writer: impl AsyncWrite + Unpin,
+) -> io::Result<()> {
+    let mut driver = Driver::new(core);
+    let mut changes = core.registry.changes();
+    let mut lines = Lines::new(&core.limits);
+    let mut writing = Writing::default();
+    // When calls that still run are cancelled; set once nothing more is read.
+    let mut ending: Option<tokio::time::Instant> = None;
+    loop {
+        writing.refill(&driver.outlet);
+        if ending.is_some() && driver.runs.is_empty() && writing.is_empty() {
+            break;
+        }
+        let reads = ending.is_none() && driver.outlet.len() < WAITING;
+        tokio::select! {
+            biased;
+            // Everything here is cancel-safe: what was not taken is still there in the next round.
+            written = writer.write(writing.rest()), if !writing.is_empty() => match written {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => writing.advance(count),
+                // Nobody listens any more. There is nobody to tell.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+                Err(error) => return Err(error),
+            },
+            Some(ended) = driver.runs.join_next_with_id(), if !driver.runs.is_empty() => driver.ended(ended),
+            () = driver.outlet.filled(), if writing.is_empty() => {}
+            change = changes.recv() => driver.changed(change),
+            read = read(&mut reader, &mut lines), if reads => {
+                driver.now = Instant::now();
+                let is_end = read? == 0;
+                let mut goes_on = driver.lines(&mut lines);
+                if is_end && goes_on && !lines.rest().is_empty() {
+                    goes_on = driver.whole_line(lines.rest());
+                }
+                if is_end || !goes_on {
+                    driver.end_subscriptions();
+                    ending = Some(tokio::time::Instant::now() + core.grace);
+                }
+            }
+            () = until(ending), if ending.is_some() => driver.cancel_all(),
+        }
+    }
+    driver.connection.close();
+    driver.outlet.close();
+    driver.runs.shutdown().await;
+    Ok(())
+}
+
+async fn until(instant: Option<tokio::time::Instant>) {
+    if let Some(instant) = instant {
+        tokio::time::sleep_until(instant).await;
+    }
+}
+
+async fn read(reader: &mut (impl AsyncRead + Unpin), lines: &mut Lines) -> io::Result<usize> {
+    let space = lines.space();
+    if space.capacity() - space.len() < READ / 4 {
+        space.reserve(READ);
+    }
+    reader.read_buf(space).await
+}
+
+/// What is being written.
+#[derive(Default)]
+struct Writing {
+    bytes: Vec<u8>,
+    written: usize,
+}
+
+impl Writing {
+    fn refill(&mut self, outlet: &Outlet) {
+        if self.bytes.is_empty() {
+            outlet.take(&mut self.bytes);
+        }
+    }
+
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.written..]
+    }
+
+    fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.written += count;
+        if self.written == self.bytes.len() {
+            self.written = 0;
+            self.bytes.clear();
+            self.bytes.shrink_to(KEPT);
+        }
+    }
+}
+
+type Ended = Result<(tokio::task::Id, Done), tokio::task::JoinError>;
+
+/// What a spawned future ends with.
+enum Done {
+    Reply(Reply),
+    /// The responses to an array, as an array.
+    Batch(Vec<(Id, Reply)>, Vec<ErrorObject>),
+}
+
+/// A request whose future was spawned.
+struct Running {
+    id: Id,
+    dialect: Dialect,
+    context: Option<Context>,
+    abort: AbortHandle,
+}
+
+/// What negotiation makes of a request.
+enum Asked {
+    /// It is to be served.
+    Exchange(Exchange),
+    /// It needs no more than this.
+    Answered(Dialect, Reply),
+}
+
+struct Driver<'a> {
+    core: &'a Arc<Core>,
+    negotiation: StdioServer,
+    connection: Arc<Connection>,
+    client: Option<Arc<crate::connection::Client>>,
+    outlet: Arc<Outlet>,
+    runs: JoinSet<Done>,
+    running: HashMap<tokio::task::Id, Running>,
+    subscriptions: Subscriptions,
+    now: Instant,
+}
+
+impl<'a> Driver<'a> {
+    fn new(core: &'a Arc<Core>) -> Self {
+        let versions = &core.registry.snapshot().identity.versions;
+        Self {
+            core,
+            negotiation: StdioServer::new(versions),
+            connection: Arc::new(Connection::new(core.limits.clone(), DuplicateIds::Unnamed)),
+            client: None,
+            outlet: Arc::new(Outlet::new(Framing::Lines, WAITING)),
+            runs: JoinSet::new(),
+            running: HashMap::new(),
+            subscriptions: Subscriptions::default(),
+            now: Instant::now(),
+        }
+    }
+
+    /// Takes in every line that is complete. False if nothing more may be read.
+    fn lines(&mut self, lines: &mut Lines) -> bool {
+        while let Some(line) = lines.poll_line() {
+            let goes_on = match line {
+                Line::Whole(line) => self.whole_line(line),
+                Line::TooLong(error) => self.unreadable(&error),
+                Line::Endless => false,
+            };
+            if !goes_on {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn whole_line(&mut self, line: &[u8]) -> bool {
+        match parse_bytes(line, &self.core.limits) {
+            Ok(Incoming::Message(message)) => self.message(&message),
+            Ok(Incoming::Batch(batch)) => self.batch(&batch),
+            Err(error) => return self.unreadable(&error),
+        }
+        true
+    }
+
+    fn unreadable(&mut self, error: &DecodeError) -> bool {
+        tracing::debug!(%error, "a line that is no message");
+        let arrival = self.connection.lock().peer.handle_unreadable(error);
+        if let Arrival::BrokenResponse(call) = arrival {
+            self.connection.settle_broken(call);
+            return true;
+        }
+        let goes_on = self.negotiation.classify_unreadable(error) != ServerVerdict::Close;
+        self.transmit();
+        goes_on
+    }
+
+    fn message(&mut self, message: &Message<'_>) {
+        let arrival = self.connection.lock().peer.handle_message(message, self.now);
+        match (arrival, message) {
+            (Arrival::Request, Message::Request(request)) => match self.exchange(message, request) {
+                Asked::Exchange(exchange) => {
+                    let dialect = exchange.dialect;
+                    match self.core.route(request, exchange) {
+                        Route::Reply(reply) => self.answer(&request.id, dialect, &reply),
+                        Route::Run(run) => self.run(&request.id, dialect, run),
+                        Route::Listen(filter) => self.listen(&request.id, dialect, filter),
+                    }
+                }
+                Asked::Answered(dialect, reply) => self.answer(&request.id, dialect, &reply),
+            },
+            (Arrival::Response(call), Message::Response(response)) => self.connection.settle(call, response),
+            (Arrival::Cancelled(id), _) => self.cancel(&id),
+            (Arrival::Ignored(Ignored::Refused), _) => self.transmit(),
+            _ => {}
+        }
+    }
+
+    /// Who asks, or the reply to a request that needs no more.
+    fn exchange(&mut self, message: &Message<'_>, request: &Request<'_>) -> Asked {
+        let (dialect, meta) = match self.negotiation.classify(message) {
+            ServerVerdict::Modern(dialect, meta) => {
+                let outlet = Arc::clone(&self.outlet);
+                return Asked::Exchange(Exchange {
+                    dialect,
+                    meta: Some(meta),
+                    legacy: None,
+                    outlet,
+                    principal: Principal::default(),
+                });
+            }
+            ServerVerdict::Legacy(dialect) => {
+                // An odd `_meta` is no reason to refuse a legacy request.
+                (dialect, request.params.meta().ok().flatten().map(Arc::new))
+            }
+            ServerVerdict::Initialize(dialect, params) => {
+                let (reply, client) = self.core.initialize(dialect, *params);
+                self.client = Some(Arc::new(client));
+                return Asked::Answered(dialect, reply);
+            }
+            ServerVerdict::Ping => return Asked::Answered(self.dialect(), Reply::Empty),
+            ServerVerdict::Refuse(error) | ServerVerdict::RefuseUnnamed(error) => {
+                return Asked::Answered(self.dialect(), Reply::Error(error));
+            }
+            _ => {
+                let error =
+                    ErrorObject::new(mcp_protocol::errors::ErrorCode::InvalidRequest, "not a request");
+                return Asked::Answered(self.dialect(), Reply::Error(error));
+            }
+        };
+        let legacy = Some(Legacy {
+            connection: Arc::clone(&self.connection),
+            client: self.client.clone(),
+            log_level: self.connection.lock().log_level.clone(),
+        });
+        let outlet = Arc::clone(&self.outlet);
+        Asked::Exchange(Exchange { dialect, meta, legacy, outlet, principal: Principal::default() })
+    }
+
+    /// The dialect for what belongs to no request.
+    fn dialect(&self) -> Dialect {
+        self.negotiation.negotiated().unwrap_or(Dialect::V2026_07_28)
+    }
+
+    fn run(&mut self, id: &Id, dialect: Dialect, mut run: Box<Run>) {
+        // Whoever is woken by this is polled again when it is spawned.
+        match Pin::new(&mut run).poll(&mut TaskContext::from_waker(Waker::noop())) {
+            Poll::Ready(reply) => self.answer(id, dialect, &reply),
+            Poll::Pending => {
+                let context = run.context.clone();
+                let abort = self.runs.spawn(async move { Done::Reply(run.await) });
+                let running = Running { id: id.clone(), dialect, context: Some(context), abort };
+                self.running.insert(running.abort.id(), running);
+            }
+        }
+    }
+
+    fn answer(&self, id: &Id, dialect: Dialect, reply: &Reply) {
+        if self.connection.lock().peer.respond(id) {
+            let meta = &self.core.meta;
+            // The link may have ended; then nobody waits.
+            let _ = self.outlet.send(|out| reply.write(out, id, dialect, meta));
+        }
+    }
+
+    fn ended(&mut self, ended: Ended) {
+        let task = match &ended {
+            Ok((task, _)) => *task,
+            Err(error) => error.id(),
+        };
+        let Some(Running { id, dialect, .. }) = self.running.remove(&task) else { return };
+        match ended {
+            Ok((_, Done::Reply(reply))) => self.answer(&id, dialect, &reply),
+            Ok((_, Done::Batch(replies, faults))) => self.answer_batch(dialect, &replies, &faults),
+            // Cancelled: its id is free again.
+            Err(_) => {
+                self.connection.lock().peer.respond(&id);
+            }
+        }
+    }
+
+    fn cancel(&mut self, id: &Id) {
+        if self.subscriptions.remove(id) {
+            self.connection.lock().peer.respond(id);
+            return;
+        }
+        for running in self.running.values().filter(|running| running.id == *id) {
+            if let Some(context) = &running.context {
+                context.cancel();
+            }
+            running.abort.abort();
+        }
+    }
+
+    fn cancel_all(&mut self) {
+        for running in self.running.values() {
+            if let Some(context) = &running.context {
+                context.cancel();
+            }
+            running.abort.abort();
+        }
+    }
+
+    /// An array of messages: requests run one after the other, and one array answers them.
+    fn batch(&mut self, batch: &Batch<'_>) {
+        let dialect = match self.negotiation.classify_batch(batch) {
+            ServerVerdict::Legacy(dialect) => dialect,
+            ServerVerdict::RefuseUnnamed(error) => {
+                let dialect = self.dialect();
+                let _ = self.outlet.send(|out| error_response(out, None, dialect, &error));
+                return;
+            }
+            _ => return,
+        };
+        let mut routes = Vec::new();
+        let mut faults = Vec::new();
+        for message in batch.messages() {
+            match message {
+                Ok(Message::Request(request)) => {
+                    let message = Message::Request(request.clone());
+                    if self.connection.lock().peer.handle_message(&message, self.now) != Arrival::Request {
+                        continue;
+                    }
+                    let route = if request.method == Method::Initialize {
+                        let code = mcp_protocol::errors::ErrorCode::InvalidRequest;
+                        Route::Reply(Reply::Error(ErrorObject::new(code, "`initialize` stands alone")))
+                    } else {
+                        match self.exchange(&message, &request) {
+                            Asked::Exchange(exchange) => self.core.route(&request, exchange),
+                            Asked::Answered(_, reply) => Route::Reply(reply),
+                        }
+                    };
+                    routes.push((request.id, route));
+                }
+                Ok(other) => self.message(&other),
+                Err(error) => faults.push(error.to_error_object()),
+            }
+        }
+        self.transmit();
+        if routes.is_empty() && faults.is_empty() {
+            return;
+        }
+        let abort = self.runs.spawn(async move {
+            let mut replies = Vec::new();
+            for (id, route) in routes {
+                let reply = match route {
+                    Route::Reply(reply) => reply,
+                    Route::Run(run) => run.await,
+                    Route::Listen(_) => Reply::Empty,
+                };
+                replies.push((id, reply));
+            }
+            Done::Batch(replies, faults)
+        });
+        // The array has no id of its own; its members have theirs in the peer.
+        let running = Running { id: Id::from("batch"), dialect, context: None, abort };
+        self.running.insert(running.abort.id(), running);
+    }
+
+    fn answer_batch(&self, dialect: Dialect, replies: &[(Id, Reply)], faults: &[ErrorObject]) {
+        let wanted: Vec<_> =
+            replies.iter().filter(|(id, _)| self.connection.lock().peer.respond(id)).collect();
+        let meta = &self.core.meta;
+        let _ = self.outlet.send(|out| {
+            out.push(b'[');
+            for (id, reply) in &wanted {
+                reply.write(out, id, dialect, meta)?;
+                out.push(b',');
+            }
+            for error in faults {
+                error_response(out, None, dialect, error)?;
+                out.push(b',');
+            }
+            if out.last() == Some(&b',') {
+                out.pop();
+            }
+            out.push(b']');
+            Ok(())
+        });
+    }
+
+    fn transmit(&self) {
+        let dialect = self.dialect();
+        Connection::transmit(&mut self.connection.lock(), &self.outlet, dialect);
+    }
+
+    fn changed(&mut self, change: Result<Change, RecvError>) {
+        match change {
+            Ok(change) => self.tell(&change),
+            // Too many to tell each: tell that everything may have changed.
+            Err(RecvError::Lagged(_)) => {
+                for change in [Change::Tools, Change::Resources, Change::Prompts] {
+                    self.tell(&change);
+                }
+                let followed: Vec<_> = self.connection.lock().followed.iter().cloned().collect();
+                for uri in followed.into_iter().chain(self.subscriptions.followed()) {
+                    self.tell(&Change::Resource(uri.into()));
+                }
+            }
+            Err(RecvError::Closed) => {}
+        }
+    }
+}

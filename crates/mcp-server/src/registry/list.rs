@@ -1,0 +1,128 @@
+//! A list in order of arrival, with its pages as they were last written.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mcp_protocol::Json;
+use mcp_protocol::dialect::{Dialect, Lower, Lowering};
+use mcp_protocol::meta::Meta;
+
+use super::{CacheHint, Identity};
+
+/// Something that can be listed.
+pub(crate) trait Listed {
+    /// A page of it on the wire.
+    type Page: Lower;
+
+    /// What it is found by.
+    fn key(&self) -> &str;
+
+    fn page<'a>(items: impl Iterator<Item = &'a Self>, next: Option<String>, cache: &CacheHint) -> Self::Page
+    where
+        Self: 'a;
+}
+
+/// Items in the order in which they were added.
+pub(crate) struct List<T> {
+    items: Vec<Arc<T>>,
+    places: HashMap<Arc<str>, usize>,
+    /// Whole pages by version and first item, as they were last written.
+    written: Mutex<Vec<(Dialect, usize, Arc<Json>)>>,
+}
+
+/// Where a page begins.
+pub(crate) enum Cursor<'a> {
+    Start,
+    /// After the item with this key.
+    After(&'a str),
+}
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), places: HashMap::new(), written: Mutex::default() }
+    }
+}
+
+impl<T> Clone for List<T> {
+    fn clone(&self) -> Self {
+        Self { items: self.items.clone(), places: self.places.clone(), written: Mutex::default() }
+    }
+}
+
+impl<T: Listed> List<T> {
+    pub(crate) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.items.iter()
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Arc<T>> {
+        self.items.get(*self.places.get(key)?)
+    }
+
+    pub(crate) fn put(&mut self, item: T) {
+        self.forget_pages();
+        match self.places.get(item.key()) {
+            Some(&place) => self.items[place] = Arc::new(item),
+            None => {
+                self.places.insert(item.key().into(), self.items.len());
+                self.items.push(Arc::new(item));
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: &str) -> bool {
+        let Some(place) = self.places.remove(key) else { return false };
+        self.forget_pages();
+        self.items.remove(place);
+        for later in self.places.values_mut().filter(|later| **later > place) {
+            *later -= 1;
+        }
+        true
+    }
+
+    /// The page at a cursor as JSON, or `None` if the cursor leads nowhere.
+    pub(crate) fn page(
+        &self,
+        dialect: Dialect,
+        cursor: &Cursor<'_>,
+        identity: &Identity,
+        meta: &Meta,
+    ) -> Option<Arc<Json>> {
+        let start = match cursor {
+            Cursor::Start => 0,
+            Cursor::After(key) => self.places.get(*key)? + 1,
+        };
+        // Only pages as we cut them are kept: the cursors of others are theirs to choose.
+        let is_ours = start.is_multiple_of(identity.page_size);
+        if is_ours && let Some(page) = self.kept(dialect, start) {
+            return Some(page);
+        }
+        let end = start.saturating_add(identity.page_size).min(self.items.len());
+        let items = self.items.get(start..end).unwrap_or_default();
+        let next = items.last().filter(|_| end < self.items.len()).map(|last| last.key().to_owned());
+        let page = T::page(items.iter().map(|item| &**item), next, &identity.lists);
+        let page = Arc::new(Json::of(&Lowering::to(dialect).with_meta(meta).root(&page)).unwrap_or_default());
+        if is_ours {
+            self.keep(dialect, start, &page);
+        }
+        Some(page)
+    }
+
+    fn kept(&self, dialect: Dialect, start: usize) -> Option<Arc<Json>> {
+        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = written.iter().find(|(of, at, _)| *of == dialect && *at == start);
+        kept.map(|(_, _, page)| Arc::clone(page))
+    }
+
+    fn keep(&self, dialect: Dialect, start: usize, page: &Arc<Json>) {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.push((dialect, start, Arc::clone(page)));
+    }
+
+    fn forget_pages(&mut self) {
+        self.written.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}

@@ -1,0 +1,321 @@
+//! From a request to the function that serves it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_protocol::capabilities::Implementation;
+use mcp_protocol::completion::{CompleteParams, CompletionReference};
+use mcp_protocol::dialect::Raise;
+use mcp_protocol::errors::{BodyError, ErrorCode, ErrorObject};
+use mcp_protocol::input::InputResponses;
+use mcp_protocol::logging::{LogLevel, SetLevelParams};
+use mcp_protocol::messages::{
+    DiscoverResult, InitializeParams, InitializeResult, Method, PageParams, Request,
+};
+use mcp_protocol::meta::Meta;
+use mcp_protocol::prompts::{GetPromptParams, GetPromptResult, PromptArgument};
+use mcp_protocol::resources::SubscribeParams;
+use mcp_protocol::subscriptions::{ListenParams, SubscriptionFilter};
+use mcp_protocol::version::SUPPORTED;
+use mcp_protocol::{Era, Limits};
+
+use crate::ask::Rounds;
+use crate::completion::CompletionRequest;
+use crate::connection::Client;
+use crate::context::{Context, Exchange, Parts};
+use crate::prompt::PromptArguments;
+use crate::registry::{Cursor, Found, List, Listed, Registry, Snapshot};
+use crate::reply::Reply;
+use crate::resource::ReadRequest;
+use crate::run::{Run, Work};
+use crate::seal::Sealer;
+
+/// A server as its drivers see it: what it offers, and how it behaves.
+pub(crate) struct Core {
+    pub(crate) registry: Registry,
+    pub(crate) sealer: Arc<Sealer>,
+    pub(crate) limits: Limits,
+    /// How long a legacy client may take to answer an ask.
+    pub(crate) patience: Duration,
+    /// How long running calls are given when the link ends.
+    pub(crate) grace: Duration,
+    /// What every modern result carries: the server's name.
+    pub(crate) meta: Meta,
+}
+
+/// What a request leads to.
+pub(crate) enum Route {
+    /// The answer is there.
+    Reply(Reply),
+    /// A function has to run.
+    Run(Box<Run>),
+    /// A stream of changes begins.
+    Listen(SubscriptionFilter),
+}
+
+type Routed = Result<Route, ErrorObject>;
+
+impl Core {
+    /// Finds what serves a request. Nothing has run when this returns.
+    pub(crate) fn route(&self, request: &Request<'_>, exchange: Exchange) -> Route {
+        let state = self.registry.snapshot();
+        let routed = match &request.method {
+            Method::ToolsCall => self.call_tool(&state, request, exchange),
+            Method::ToolsList => self.page(&state, &state.tools, request, &exchange),
+            Method::ResourcesList => self.page(&state, &state.resources, request, &exchange),
+            Method::ResourceTemplatesList => self.page(&state, &state.templates, request, &exchange),
+            Method::PromptsList => self.page(&state, &state.prompts, request, &exchange),
+            Method::ResourcesRead => self.read_resource(&state, request, exchange),
+            Method::PromptsGet => self.get_prompt(&state, request, exchange),
+            Method::Complete => self.complete(&state, request, exchange),
+            Method::Discover => Ok(Route::Reply(Reply::Discover(Box::new(self.discover(&state))))),
+            Method::Ping => Ok(Route::Reply(Reply::Empty)),
+            Method::Listen => listen(request, &exchange),
+            Method::SetLevel => set_level(request, &exchange),
+            Method::ResourcesSubscribe => follow(request, &exchange, true),
+            Method::ResourcesUnsubscribe => follow(request, &exchange, false),
+            other => {
+                Err(ErrorObject::new(ErrorCode::MethodNotFound, format!("`{other}` is not served here")))
+            }
+        };
+        routed.unwrap_or_else(|error| Route::Reply(Reply::Error(error)))
+    }
+
+    /// The answer to `initialize`.
+    pub(crate) fn initialize(
+        &self,
+        dialect: mcp_protocol::Dialect,
+        params: InitializeParams,
+    ) -> (Reply, Client) {
+        let state = self.registry.snapshot();
+        let identity = &state.identity;
+        let mut result = InitializeResult::new(
+            dialect.version().clone(),
+            state.capabilities(),
+            identity.implementation.clone(),
+        );
+        result.instructions.clone_from(&identity.instructions);
+        let client = Client { capabilities: params.capabilities, info: params.client_info };
+        (Reply::Initialize(Box::new(result)), client)
+    }
+
+    fn discover(&self, state: &Snapshot) -> DiscoverResult {
+        let identity = &state.identity;
+        let mut result = DiscoverResult::new(identity.versions.clone(), state.capabilities())
+            .ttl_ms(identity.lists.ttl_ms)
+            .cache_scope(identity.lists.scope.clone());
+        result.instructions.clone_from(&identity.instructions);
+        result
+    }
+
+    fn call_tool(&self, state: &Snapshot, request: &Request<'_>, exchange: Exchange) -> Routed {
+        let name = member::<Cow<'_, str>>(request, "name")?.ok_or_else(|| missing("name"))?;
+        let arguments = match request.params.member("arguments").map_err(invalid)? {
+            None | Some("null") => "{}",
+            Some(text) if text.starts_with('{') => text,
+            Some(_) => {
+                return Err(ErrorObject::new(ErrorCode::InvalidParams, "`arguments` must be an object"));
+            }
+        };
+        let Some(tool) = state.tools.get(&name) else {
+            return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("there is no tool `{name}`")));
+        };
+        let (context, binding) = self.begin(request, &name, arguments, exchange)?;
+        let work = Work::Tool((tool.start)(arguments, context.clone()));
+        Ok(self.run(work, context, binding))
+    }
+
+    fn get_prompt(&self, state: &Snapshot, request: &Request<'_>, exchange: Exchange) -> Routed {
+        let params: GetPromptParams = raise(request, &exchange)?;
+        let Some(prompt) = state.prompts.get(&params.name) else {
+            let message = format!("there is no prompt `{}`", params.name);
+            return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
+        };
+        let arguments = params.arguments.unwrap_or_default();
+        let is_missing = |argument: &&PromptArgument| {
+            argument.required == Some(true) && !arguments.contains_key(&argument.name)
+        };
+        if let Some(argument) = prompt.definition.arguments.iter().flatten().find(is_missing) {
+            let message = format!("prompt `{}` needs the argument `{}`", params.name, argument.name);
+            return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
+        }
+        let text = request.params.member("arguments").map_err(invalid)?.unwrap_or("{}");
+        let (context, binding) = self.begin(request, &params.name, text, exchange)?;
+        let future = (prompt.get)(PromptArguments(arguments), context.clone());
+        let description = prompt.definition.description.clone();
+        let described = async move {
+            let mut result: GetPromptResult = future.await?;
+            result.description = result.description.or(description);
+            Ok(result)
+        };
+        Ok(self.run(Work::Prompt(Box::pin(described)), context, binding))
+    }
+
+    fn read_resource(&self, state: &Snapshot, request: &Request<'_>, exchange: Exchange) -> Routed {
+        let uri: String = member(request, "uri")?.ok_or_else(|| missing("uri"))?;
+        let found = state.find_resource(&uri).ok_or_else(|| ErrorObject::resource_not_found(&uri))?;
+        let (context, binding) = self.begin(request, &uri, "{}", exchange)?;
+        let work = match found {
+            Found::Resource(entry) => {
+                let future = (entry.read)(ReadRequest { uri, variables: Vec::new() }, context.clone());
+                Work::Read(future, entry.cache.clone())
+            }
+            Found::Template(entry, variables) => {
+                let future = (entry.read)(ReadRequest { uri, variables }, context.clone());
+                Work::Read(future, entry.cache.clone())
+            }
+        };
+        Ok(self.run(work, context, binding))
+    }
+
+    fn complete(&self, state: &Snapshot, request: &Request<'_>, exchange: Exchange) -> Routed {
+        let params: CompleteParams = raise(request, &exchange)?;
+        let unknown = |what: String| Err(ErrorObject::new(ErrorCode::InvalidParams, what));
+        let completers = match &params.reference {
+            CompletionReference::Prompt(prompt) => match state.prompts.get(&prompt.name) {
+                Some(entry) => entry.completers.get(&params.argument.name),
+                None => return unknown(format!("there is no prompt `{}`", prompt.name)),
+            },
+            CompletionReference::Resource(template) => match state.templates.get(&template.uri) {
+                Some(entry) => entry.completers.get(&params.argument.name),
+                None => return unknown(format!("there is no resource template `{}`", template.uri)),
+            },
+            _ => return unknown("only prompts and resource templates are completed".to_owned()),
+        };
+        let (context, binding) = self.begin(request, &params.argument.name, "{}", exchange)?;
+        let arguments = params.context.and_then(|context| context.arguments).unwrap_or_default();
+        let completion = CompletionRequest { value: params.argument.value, arguments };
+        let work = match completers {
+            Some(complete) => complete(completion, context.clone()),
+            None => Box::pin(std::future::ready(Vec::new())),
+        };
+        Ok(self.run(Work::Complete(work), context, binding))
+    }
+
+    fn page<T: Listed>(
+        &self,
+        state: &Snapshot,
+        list: &List<T>,
+        request: &Request<'_>,
+        exchange: &Exchange,
+    ) -> Routed {
+        let params: PageParams = raise(request, exchange)?;
+        let cursor = params.cursor.as_deref().map_or(Cursor::Start, Cursor::After);
+        match list.page(exchange.dialect, &cursor, &state.identity, &self.meta) {
+            Some(page) => Ok(Route::Reply(Reply::Page(page))),
+            None => Err(ErrorObject::new(ErrorCode::InvalidParams, "the cursor leads nowhere; begin again")),
+        }
+    }
+
+    /// The context of a call, and what its sealed state is bound to.
+    fn begin(
+        &self,
+        request: &Request<'_>,
+        name: &str,
+        arguments: &str,
+        exchange: Exchange,
+    ) -> Result<(Context, Vec<u8>), ErrorObject> {
+        let is_modern = exchange.dialect.era() == Era::Modern;
+        let (rounds, binding) = if is_modern && request.method != Method::Complete {
+            let given: Option<InputResponses> = member(request, "inputResponses")?;
+            let sealed: Option<Cow<'_, str>> = member(request, "requestState")?;
+            let binding = binding(&exchange, &request.method, name, arguments);
+            let rounds = Rounds::new(given, sealed.as_deref(), &self.sealer, &binding).ok_or_else(|| {
+                ErrorObject::new(ErrorCode::InvalidParams, "invalid or expired requestState")
+            })?;
+            (Some(rounds), binding)
+        } else {
+            (None, Vec::new())
+        };
+        let context = Context::new(Parts {
+            id: request.id.clone(),
+            method: request.method.clone(),
+            name: name.into(),
+            exchange,
+            registry: self.registry.clone(),
+            rounds,
+            patience: self.patience,
+        });
+        Ok((context, binding))
+    }
+
+    fn run(&self, work: Work, context: Context, binding: Vec<u8>) -> Route {
+        let span = tracing::debug_span!("call", name = context.name(), id = %context.request_id());
+        Route::Run(Box::new(Run::new(work, context, Arc::clone(&self.sealer), binding, span)))
+    }
+}
+
+/// The server's name as modern results carry it.
+pub(crate) fn result_meta(implementation: &Implementation) -> Meta {
+    Meta::new().server_info(implementation.clone())
+}
+
+/// Every version this crate serves, newest first.
+pub(crate) fn served_versions() -> Vec<mcp_protocol::ProtocolVersion> {
+    SUPPORTED.to_vec()
+}
+
+/// Who, what and with which arguments, in canonical form: state of one call must not serve another.
+fn binding(exchange: &Exchange, method: &Method, name: &str, arguments: &str) -> Vec<u8> {
+    // Members in order of their names, whatever the client's order was.
+    let arguments = serde_json::from_str::<serde_json::Value>(arguments).unwrap_or_default();
+    let principal = exchange.principal.subject.as_deref();
+    serde_json::to_vec(&(principal, method.as_str(), name, arguments)).unwrap_or_default()
+}
+
+fn member<'a, T: serde::Deserialize<'a>>(
+    request: &Request<'a>,
+    name: &'static str,
+) -> Result<Option<T>, ErrorObject> {
+    request.params.parse_member(name).map_err(invalid)
+}
+
+fn raise<T: Raise>(request: &Request<'_>, exchange: &Exchange) -> Result<T, ErrorObject> {
+    exchange.dialect.raise(&request.params).map_err(invalid)
+}
+
+fn invalid(error: BodyError) -> ErrorObject {
+    ErrorObject::new(ErrorCode::InvalidParams, error.to_string())
+}
+
+fn missing(name: &str) -> ErrorObject {
+    ErrorObject::new(ErrorCode::InvalidParams, format!("`{name}` is missing"))
+}
+
+fn listen(request: &Request<'_>, exchange: &Exchange) -> Routed {
+    let params: ListenParams = raise(request, exchange)?;
+    Ok(Route::Listen(params.notifications))
+}
+
+fn set_level(request: &Request<'_>, exchange: &Exchange) -> Routed {
+    let params: SetLevelParams = raise(request, exchange)?;
+    if let LogLevel::Other(level) = &params.level {
+        return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("`{level}` is no log level")));
+    }
+    if let Some(legacy) = &exchange.legacy {
+        legacy.connection.lock().log_level = Some(params.level);
+    }
+    Ok(Route::Reply(Reply::Empty))
+}
+
+/// How many resources one connection may follow.
+const FOLLOWED: usize = 1000;
+
+fn follow(request: &Request<'_>, exchange: &Exchange, follow: bool) -> Routed {
+    let params: SubscribeParams = raise(request, exchange)?;
+    if let Some(legacy) = &exchange.legacy {
+        let followed = &mut legacy.connection.lock().followed;
+        if !follow {
+            followed.remove(&params.uri);
+        } else if followed.len() < FOLLOWED {
+            followed.insert(params.uri);
+        } else {
+            return Err(ErrorObject::new(
+                ErrorCode::InternalError,
+                "too many resources are followed already",
+            ));
+        }
+    }
+    Ok(Route::Reply(Reply::Empty))
+}

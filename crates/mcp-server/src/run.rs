@@ -1,0 +1,149 @@
+//! A call that runs: the function's future, its context, and what becomes of its outcome.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Instant;
+
+use mcp_protocol::Era;
+use mcp_protocol::completion::{CompleteResult, Completion};
+use mcp_protocol::errors::{ErrorCode, ErrorObject};
+use mcp_protocol::messages::TimeToLive;
+use mcp_protocol::prompts::GetPromptResult;
+use mcp_protocol::resources::ReadResourceResult;
+use mcp_protocol::tools::CallToolResult;
+use tokio::time::Sleep;
+
+use crate::context::Context;
+use crate::error::{AskError, Failure, ToolError};
+use crate::registry::CacheHint;
+use crate::reply::Reply;
+use crate::seal::Sealer;
+use crate::tool::{BoxFuture, Outcome};
+
+/// How many values a completion may hold.
+const COMPLETIONS: usize = 100;
+
+/// A call that was begun. As a future it gives the reply, whatever the function does.
+pub(crate) struct Run {
+    work: Work,
+    pub(crate) context: Context,
+    sealer: Arc<Sealer>,
+    /// What sealed state is bound to.
+    binding: Vec<u8>,
+    /// Wakes for progress that is held back.
+    timer: Option<Pin<Box<Sleep>>>,
+    span: tracing::Span,
+}
+
+pub(crate) enum Work {
+    Tool(BoxFuture<Outcome>),
+    Prompt(BoxFuture<Result<GetPromptResult, ToolError>>),
+    Read(BoxFuture<Result<ReadResourceResult, ToolError>>, CacheHint),
+    Complete(BoxFuture<Vec<String>>),
+}
+
+impl Run {
+    pub(crate) fn new(
+        work: Work,
+        context: Context,
+        sealer: Arc<Sealer>,
+        binding: Vec<u8>,
+        span: tracing::Span,
+    ) -> Self {
+        Self { work, context, sealer, binding, timer: None, span }
+    }
+
+    /// One step of the function; a panic hurts this call only.
+    fn step(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<Reply, ToolError>> {
+        let work = &mut self.work;
+        let stepped = catch_unwind(AssertUnwindSafe(|| match work {
+            Work::Tool(future) => future.as_mut().poll(cx).map(|outcome| outcome.map(Reply::Tool)),
+            Work::Prompt(future) => future.as_mut().poll(cx).map(|result| result.map(Reply::Prompt)),
+            Work::Read(future, cache) => future.as_mut().poll(cx).map(|result| {
+                let ttl = TimeToLive(cache.ttl_ms);
+                result.map(|result| Reply::Read(result.ttl_ms(ttl).cache_scope(cache.scope.clone())))
+            }),
+            Work::Complete(future) => {
+                future.as_mut().poll(cx).map(|values| Ok(Reply::Complete(completion(values))))
+            }
+        }));
+        stepped.unwrap_or_else(|_| {
+            tracing::error!(name = self.context.name(), "a handler panicked");
+            let error = ErrorObject::new(ErrorCode::InternalError, "the handler failed");
+            Poll::Ready(Ok(Reply::Error(error)))
+        })
+    }
+
+    fn failed(&self, error: ToolError) -> Reply {
+        let is_tool = matches!(self.work, Work::Tool(_));
+        let is_modern = self.context.dialect().era() == Era::Modern;
+        let invalid = |message: String| Reply::Error(ErrorObject::new(ErrorCode::InvalidParams, message));
+        match error.into_failure() {
+            Failure::Failed(text) if is_tool => Reply::Tool(CallToolResult::error(text)),
+            Failure::Failed(text) => Reply::Error(ErrorObject::new(ErrorCode::InternalError, text)),
+            Failure::Refused(error) => Reply::Error(error),
+            Failure::Undeclared(needed) if is_modern => {
+                Reply::Error(ErrorObject::missing_client_capability(*needed))
+            }
+            Failure::Undeclared(_) if is_tool => {
+                Reply::Tool(CallToolResult::error("this needs a client that can be asked for input"))
+            }
+            Failure::Undeclared(_) => invalid("this needs a client that can be asked for input".to_owned()),
+            Failure::Unanswered => match self.context.rounds() {
+                Some(rounds) => match rounds.input_required(&self.sealer, &self.binding) {
+                    Ok(result) => Reply::InputRequired(result),
+                    Err(error @ AskError::FeatureDisabled(_)) => {
+                        Reply::Error(ErrorObject::new(ErrorCode::InternalError, error.to_string()))
+                    }
+                    Err(error) if is_tool => Reply::Tool(CallToolResult::error(error.to_string())),
+                    Err(error) => invalid(error.to_string()),
+                },
+                None => invalid("an ask without an answer".to_owned()),
+            },
+        }
+    }
+}
+
+impl Future for Run {
+    type Output = Reply;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Reply> {
+        let span = self.span.clone();
+        let _entered = (!span.is_none()).then(|| span.enter());
+        match self.step(cx) {
+            Poll::Ready(done) => {
+                self.context.flush_progress();
+                Poll::Ready(done.unwrap_or_else(|error| self.failed(error)))
+            }
+            Poll::Pending => {
+                while let Some(due) = self.context.due_progress(Instant::now()) {
+                    let mut timer = Box::pin(tokio::time::sleep_until(due.into()));
+                    let is_due = timer.as_mut().poll(cx).is_ready();
+                    self.timer = Some(timer);
+                    if !is_due {
+                        break;
+                    }
+                }
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// What was dropped before its end was not wanted any more.
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.context.cancel();
+    }
+}
+
+fn completion(mut values: Vec<String>) -> CompleteResult {
+    let total = values.len();
+    values.truncate(COMPLETIONS);
+    let mut completion = Completion::new(values).has_more(total > COMPLETIONS);
+    completion.total = u64::try_from(total).ok();
+    CompleteResult::new(completion)
+}

@@ -1,0 +1,195 @@
+//! What travels through the client and must come back as it went: sealed, bound to its request, and short-lived.
+
+use std::collections::BTreeMap;
+
+use mcp_protocol::Json;
+use serde::{Deserialize, Serialize};
+
+use crate::error::AskError;
+
+/// What is remembered of the earlier rounds of a call.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Memory {
+    /// Names the call, the same in all its rounds.
+    #[serde(rename = "c")]
+    pub(crate) call: String,
+    /// How many rounds there were.
+    #[serde(rename = "r")]
+    pub(crate) rounds: u32,
+    /// Answers by the key of their ask.
+    #[serde(rename = "a")]
+    pub(crate) answers: BTreeMap<String, Json>,
+    /// Results of steps by their key.
+    #[serde(rename = "s")]
+    pub(crate) steps: BTreeMap<String, Json>,
+}
+
+/// How much may travel.
+pub(crate) const STATE_LIMIT: usize = 64 << 10;
+
+#[cfg(feature = "sealing")]
+pub(crate) use sealing::{Sealer, fresh_name};
+#[cfg(not(feature = "sealing"))]
+pub(crate) use without::{Sealer, fresh_name};
+
+#[cfg(feature = "sealing")]
+mod sealing {
+    use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+    use base64::Engine;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+    use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+
+    use super::{AskError, Memory, STATE_LIMIT};
+
+    const NONCE: usize = 24;
+    const STAMP: usize = 8;
+    /// How long sealed state is good for.
+    const LIFE: Duration = Duration::from_secs(600);
+
+    /// Seals with a key of this process, or with one that several share.
+    pub(crate) struct Sealer {
+        cipher: XChaCha20Poly1305,
+    }
+
+    impl Sealer {
+        /// With a key that dies with the process.
+        pub(crate) fn new() -> Self {
+            let mut key = [0; 32];
+            fill(&mut key);
+            Self::with_key(key)
+        }
+
+        pub(crate) fn with_key(key: [u8; 32]) -> Self {
+            Self { cipher: XChaCha20Poly1305::new(&key.into()) }
+        }
+
+        /// Seals a memory for the request that `binding` tells.
+        pub(crate) fn seal(&self, memory: &Memory, binding: &[u8]) -> Result<String, AskError> {
+            let unsealed = |_| AskError::Malformed("the state of the call cannot be sealed".to_owned());
+            let mut plain = (now() + LIFE.as_secs()).to_le_bytes().to_vec();
+            serde_json::to_writer(&mut plain, memory).map_err(unsealed)?;
+            let mut sealed = vec![0; NONCE];
+            fill(&mut sealed);
+            let nonce = XNonce::try_from(&sealed[..]).map_err(|_| AskError::FeatureDisabled("sealing"))?;
+            let payload = Payload { msg: &plain, aad: binding };
+            let cipher = self.cipher.encrypt(&nonce, payload);
+            sealed.extend(
+                cipher
+                    .map_err(|_| AskError::Malformed("the state of the call cannot be sealed".to_owned()))?,
+            );
+            let text = URL_SAFE_NO_PAD.encode(sealed);
+            if text.len() > STATE_LIMIT {
+                return Err(AskError::StateTooLarge(text.len(), STATE_LIMIT));
+            }
+            Ok(text)
+        }
+
+        /// The memory, if it was sealed by us, for this request, not long ago.
+        pub(crate) fn open(&self, text: &str, binding: &[u8]) -> Option<Memory> {
+            if text.len() > STATE_LIMIT {
+                return None;
+            }
+            let sealed = URL_SAFE_NO_PAD.decode(text).ok()?;
+            let (nonce, cipher) = sealed.split_at_checked(NONCE)?;
+            let nonce = XNonce::try_from(nonce).ok()?;
+            let plain = self.cipher.decrypt(&nonce, Payload { msg: cipher, aad: binding }).ok()?;
+            let (stamp, memory) = plain.split_at_checked(STAMP)?;
+            let good_until = u64::from_le_bytes(stamp.try_into().ok()?);
+            if now() >= good_until {
+                return None;
+            }
+            serde_json::from_slice(memory).ok()
+        }
+    }
+
+    fn now() -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    }
+
+    /// A name that nobody can guess.
+    pub(crate) fn fresh_name() -> String {
+        let mut bytes = [0; 16];
+        fill(&mut bytes);
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    #[expect(
+        clippy::expect_used,
+        reason = "without random bytes nothing can be sealed, and input cannot cause it"
+    )]
+    fn fill(bytes: &mut [u8]) {
+        getrandom::fill(bytes).expect("the operating system gives random bytes");
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        fn memory() -> Memory {
+            Memory {
+                call: fresh_name(),
+                rounds: 1,
+                answers: [("name".to_owned(), serde_json::json!({"a": 1}).into())].into(),
+                steps: [].into(),
+            }
+        }
+
+        #[test]
+        fn x_17_state_comes_back_only_unchanged_and_for_its_own_request() {
+            let sealer = Sealer::new();
+            let sealed = sealer.seal(&memory(), b"tools/call add {}").unwrap();
+            assert_eq!(sealer.open(&sealed, b"tools/call add {}").unwrap().rounds, 1);
+            assert_eq!(sealer.open(&sealed, b"tools/call sub {}"), None);
+            assert_eq!(sealer.open(&format!("{sealed}-TAMPERED"), b"tools/call add {}"), None);
+            assert_eq!(Sealer::new().open(&sealed, b"tools/call add {}"), None);
+            for at in 0..sealed.len() {
+                let mut bytes = sealed.clone().into_bytes();
+                bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
+                let changed = String::from_utf8(bytes).unwrap();
+                assert_eq!(sealer.open(&changed, b"tools/call add {}"), None, "{at}");
+            }
+        }
+
+        #[test]
+        fn x_17_state_beyond_its_limit_is_an_error_that_says_so() {
+            let mut memory = memory();
+            memory.steps.insert("big".into(), serde_json::json!("x".repeat(STATE_LIMIT)).into());
+            let error = Sealer::new().seal(&memory, b"").unwrap_err();
+            assert!(matches!(error, AskError::StateTooLarge(_, STATE_LIMIT)), "{error}");
+        }
+    }
+}
+
+#[cfg(not(feature = "sealing"))]
+mod without {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::{SystemTime, UNIX_EPOCH};
+
+    use super::{AskError, Memory};
+
+    /// Seals nothing: the feature is not there.
+    pub(crate) struct Sealer;
+
+    impl Sealer {
+        pub(crate) fn new() -> Self {
+            Self
+        }
+
+        pub(crate) fn seal(&self, _: &Memory, _: &[u8]) -> Result<String, AskError> {
+            Err(AskError::FeatureDisabled("sealing"))
+        }
+
+        pub(crate) fn open(&self, _: &str, _: &[u8]) -> Option<Memory> {
+            None
+        }
+    }
+
+    /// A name that no other call has. It can be guessed, which matters only where it would travel sealed.
+    pub(crate) fn fresh_name() -> String {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        format!("{}-{since:x}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,228 @@
+//! A server, put together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_protocol::capabilities::Implementation;
+use mcp_protocol::messages::CacheScope;
+use mcp_protocol::{Limits, ProtocolVersion};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::driver;
+use crate::error::Error;
+use crate::prompt::ServedPrompt;
+use crate::registry::{CacheHint, Identity, Registry};
+use crate::resource::{ServedResource, ServedTemplate, hint};
+use crate::router::{Core, result_meta, served_versions};
+use crate::seal::Sealer;
+use crate::tool::{Tool, ToolEntry, ToolSpec};
+
+/// How many items a page of a list holds.
+const PAGE: usize = 1000;
+
+/// An MCP server: tools, resources and prompts, for every protocol revision.
+///
+/// ```
+/// use mcp_server::{McpServer, tool};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Add { a: i64, b: i64 }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = McpServer::named("calculator", env!("CARGO_PKG_VERSION"))
+///     .tool(tool("add", |Add { a, b }: Add| async move { (a + b).to_string() }).description("Adds."));
+/// // server.serve_stdio().await?; or, in a test:
+/// let mut client = server.test_client().await?;
+/// assert_eq!(client.call("add", serde_json::json!({"a": 2, "b": 40})).await?.text(), "42");
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct McpServer {
+    registry: Registry,
+    limits: Limits,
+    patience: Duration,
+    grace: Duration,
+    sealing_key: Option<[u8; 32]>,
+}
+
+impl McpServer {
+    /// A server with these tools, and more to come by [`tool`](Self::tool). It calls itself after the executable.
+    #[must_use]
+    pub fn new(tools: Vec<Arc<dyn ToolSpec>>) -> Self {
+        let server = Self {
+            registry: Registry::new(Identity {
+                implementation: Implementation::new(executable_name(), "0.0.0"),
+                instructions: None,
+                versions: served_versions(),
+                lists: CacheHint::default(),
+                page_size: PAGE,
+            }),
+            limits: Limits::default(),
+            patience: Duration::from_secs(600),
+            grace: Duration::from_secs(1),
+            sealing_key: None,
+        };
+        tools.into_iter().fold(server, |server, spec| server.tool(Tool::from(spec)))
+    }
+
+    /// A server without tools yet, that calls itself this.
+    #[must_use]
+    pub fn named(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self::new(Vec::new()).implementation(Implementation::new(name, version))
+    }
+
+    /// What the server says of itself: name, version, title, website, icons.
+    #[must_use]
+    pub fn implementation(self, implementation: Implementation) -> Self {
+        self.identity(|identity| identity.implementation = implementation)
+    }
+
+    /// How to use the server, for a language model.
+    #[must_use]
+    pub fn instructions(self, instructions: impl Into<String>) -> Self {
+        let instructions = instructions.into();
+        self.identity(|identity| identity.instructions = Some(instructions))
+    }
+
+    /// The protocol versions to speak, newest first. Default: all five.
+    #[must_use]
+    pub fn versions(self, versions: impl Into<Vec<ProtocolVersion>>) -> Self {
+        let versions = versions.into();
+        self.identity(|identity| identity.versions = versions)
+    }
+
+    /// How long clients may keep the lists, and who may share them. Default: not at all.
+    #[must_use]
+    pub fn cache_lists(self, ttl: Duration, scope: CacheScope) -> Self {
+        self.identity(|identity| identity.lists = hint(ttl, scope))
+    }
+
+    /// How many items a page of a list holds. Default: 1000.
+    #[must_use]
+    pub fn page_size(self, items: usize) -> Self {
+        self.identity(|identity| identity.page_size = items.max(1))
+    }
+
+    /// The bounds of each connection.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How long a legacy client may take to answer an ask. Default: 10 minutes, because a person answers.
+    #[must_use]
+    pub fn ask_timeout(mut self, timeout: Duration) -> Self {
+        self.patience = timeout;
+        self
+    }
+
+    /// How long running calls are given when the client closes its end. Default: 1 s.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// The key that seals what travels through modern clients. Default: one that dies with the process; give one
+    /// if several processes serve the same clients. Keep it secret.
+    #[must_use]
+    #[cfg(feature = "sealing")]
+    pub fn sealing_key(mut self, key: [u8; 32]) -> Self {
+        self.sealing_key = Some(key);
+        self
+    }
+
+    /// Adds a tool. A second one of the same name, or one that is not valid, is left out, and serving will fail
+    /// with an error that names it.
+    #[must_use]
+    pub fn tool(self, tool: Tool) -> Self {
+        let name = tool.definition().name.clone();
+        self.registry.update(|state| match ToolEntry::new(tool) {
+            Err(problem) => state.problems.push(problem),
+            Ok(_) if state.tools.get(&name).is_some() => {
+                state.problems.push(format!("there are two tools `{name}`"));
+            }
+            Ok(entry) => state.tools.put(entry),
+        });
+        self
+    }
+
+    /// Adds a resource.
+    #[must_use]
+    pub fn resource(self, resource: ServedResource) -> Self {
+        self.registry.add_resource(resource);
+        self
+    }
+
+    /// Adds a resource template.
+    #[must_use]
+    pub fn template(self, template: ServedTemplate) -> Self {
+        if let Err(problem) = self.registry.add_template(template) {
+            self.registry.update(|state| state.problems.push(problem.to_string()));
+        }
+        self
+    }
+
+    /// Adds a prompt.
+    #[must_use]
+    pub fn prompt(self, prompt: ServedPrompt) -> Self {
+        self.registry.add_prompt(prompt);
+        self
+    }
+
+    /// What it offers, to be changed while it serves.
+    #[must_use]
+    pub fn registry(&self) -> Registry {
+        self.registry.clone()
+    }
+
+    /// Serves one client over any pair of byte streams, as lines: a Unix socket, a TCP connection, a pipe.
+    ///
+    /// Ends when the client closes its end: running calls get their [`grace`](Self::grace), then they are
+    /// cancelled.
+    ///
+    /// # Errors
+    /// When the server was put together wrong, or the link fails.
+    pub async fn serve(
+        self,
+        reader: impl AsyncRead + Unpin + Send,
+        writer: impl AsyncWrite + Unpin + Send,
+    ) -> Result<(), Error> {
+        let core = self.into_core()?;
+        driver::drive(&core, reader, writer).await?;
+        Ok(())
+    }
+
+    fn identity(self, change: impl FnOnce(&mut Identity)) -> Self {
+        self.registry.update(|state| change(Arc::make_mut(&mut state.identity)));
+        self
+    }
+
+    pub(crate) fn into_core(self) -> Result<Arc<Core>, Error> {
+        let state = self.registry.snapshot();
+        let problems = state.problems();
+        if !problems.is_empty() {
+            return Err(Error::Setup { problems });
+        }
+        #[cfg(feature = "sealing")]
+        let sealer = self.sealing_key.map_or_else(Sealer::new, Sealer::with_key);
+        #[cfg(not(feature = "sealing"))]
+        let sealer = Sealer::new();
+        Ok(Arc::new(Core {
+            meta: result_meta(&state.identity.implementation),
+            registry: self.registry,
+            sealer: Arc::new(sealer),
+            limits: self.limits,
+            patience: self.patience,
+            grace: self.grace,
+        }))
+    }
+}
+
+fn executable_name() -> String {
+    let path = std::env::current_exe().ok();
+    let stem = path.as_deref().and_then(|path| path.file_stem()).and_then(|stem| stem.to_str());
+    stem.unwrap_or("mcp-server").to_owned()
+}

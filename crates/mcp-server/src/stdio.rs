@@ -1,0 +1,225 @@
+//! Standard input and output, at the speed of whatever they are.
+//!
+//! A pipe or socket is read and written by the runtime itself. Files and terminals, which no runtime can wait
+//! for, are read by a thread. Nothing but protocol reaches the client: while a server runs, whatever prints to
+//! standard output lands on standard error.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::mpsc;
+
+use crate::driver;
+use crate::error::Error;
+use crate::server::McpServer;
+
+impl McpServer {
+    /// Serves the client that started this process, on standard input and output.
+    ///
+    /// Ends when the client closes its end: running calls get their [`grace`](Self::grace), then they are
+    /// cancelled. While it serves, `println!` writes to standard error.
+    ///
+    /// # Errors
+    /// When the server was put together wrong, or a descriptor fails.
+    pub async fn serve_stdio(self) -> Result<(), Error> {
+        let core = self.into_core()?;
+        let reader = platform::input()?;
+        let writer = platform::output()?;
+        let _guard = platform::StdoutGuard::new()?;
+        driver::drive(&core, reader, writer).await?;
+        Ok(())
+    }
+}
+
+type Reader = Pin<Box<dyn AsyncRead + Send>>;
+type Writer = Pin<Box<dyn AsyncWrite + Send>>;
+
+/// How much a thread reads at once, and how many such pieces may wait.
+const PIECE: usize = 64 << 10;
+const PIECES: usize = 4;
+
+/// Reads a file or terminal in a thread. The thread ends with the input, or with the process.
+fn threaded(mut file: File) -> io::Result<Reader> {
+    let (sender, receiver) = mpsc::channel(PIECES);
+    std::thread::Builder::new().name("mcp-stdin".into()).spawn(move || {
+        loop {
+            let mut piece = vec![0; PIECE];
+            let read = match file.read(&mut piece) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read,
+            };
+            let is_end = !matches!(read, Ok(1..));
+            let piece = read.map(|count| {
+                piece.truncate(count);
+                piece
+            });
+            if sender.blocking_send(piece).is_err() || is_end {
+                return;
+            }
+        }
+    })?;
+    Ok(Box::pin(Threaded { receiver, piece: Vec::new(), taken: 0 }))
+}
+
+/// What a thread reads.
+struct Threaded {
+    receiver: mpsc::Receiver<io::Result<Vec<u8>>>,
+    piece: Vec<u8>,
+    taken: usize,
+}
+
+impl AsyncRead for Threaded {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.taken == self.piece.len() {
+            match self.receiver.poll_recv(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => return Poll::Ready(Ok(())),
+                Poll::Ready(Some(piece)) => {
+                    self.piece = piece?;
+                    self.taken = 0;
+                }
+            }
+        }
+        let rest = &self.piece[self.taken..];
+        let count = rest.len().min(buf.remaining());
+        buf.put_slice(&rest[..count]);
+        self.taken += count;
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A file or terminal, which takes what it is given.
+struct Direct(File);
+
+impl AsyncWrite for Direct {
+    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(self.0.write(buf))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.0.flush())
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(unix)]
+mod platform {
+    use std::fs::File;
+    use std::io;
+    use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+    use std::os::unix::net::UnixStream as StdUnixStream;
+
+    use rustix::fs::{FileType, fstat};
+    use tokio::net::UnixStream;
+    use tokio::net::unix::pipe;
+
+    use super::{Direct, Reader, Writer, threaded};
+
+    fn kind(fd: BorrowedFd<'_>) -> io::Result<FileType> {
+        Ok(FileType::from_raw_mode(fstat(fd)?.st_mode))
+    }
+
+    /// The open file belongs to others too: what makes ours non-blocking must not make theirs so.
+    fn is_same(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
+        match (fstat(one), fstat(other)) {
+            (Ok(one), Ok(other)) => (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino),
+            _ => false,
+        }
+    }
+
+    fn socket(fd: OwnedFd) -> io::Result<UnixStream> {
+        let stream = StdUnixStream::from(fd);
+        stream.set_nonblocking(true)?;
+        UnixStream::from_std(stream)
+    }
+
+    pub(super) fn input() -> io::Result<Reader> {
+        let stdin = io::stdin();
+        let fd = stdin.as_fd();
+        match kind(fd)? {
+            FileType::Fifo => {
+                // A fresh open file, so that nobody else's becomes non-blocking.
+                if let Ok(pipe) = pipe::OpenOptions::new().open_receiver("/proc/self/fd/0") {
+                    return Ok(Box::pin(pipe));
+                }
+                let owned = fd.try_clone_to_owned()?;
+                Ok(Box::pin(pipe::Receiver::from_owned_fd(owned)?))
+            }
+            FileType::Socket => Ok(Box::pin(socket(fd.try_clone_to_owned()?)?)),
+            _ => threaded(File::from(fd.try_clone_to_owned()?)),
+        }
+    }
+
+    pub(super) fn output() -> io::Result<Writer> {
+        let stdout = io::stdout();
+        let fd = stdout.as_fd();
+        let is_shared = is_same(fd, io::stderr().as_fd());
+        match kind(fd)? {
+            FileType::Fifo => {
+                if let Ok(pipe) = pipe::OpenOptions::new().open_sender("/proc/self/fd/1") {
+                    return Ok(Box::pin(pipe));
+                }
+                if !is_shared {
+                    return Ok(Box::pin(pipe::Sender::from_owned_fd(fd.try_clone_to_owned()?)?));
+                }
+            }
+            FileType::Socket if !is_shared => return Ok(Box::pin(socket(fd.try_clone_to_owned()?)?)),
+            _ => {}
+        }
+        Ok(Box::pin(Direct(File::from(fd.try_clone_to_owned()?))))
+    }
+
+    /// While it lives, standard output is standard error.
+    pub(super) struct StdoutGuard(OwnedFd);
+
+    impl StdoutGuard {
+        pub(super) fn new() -> io::Result<Self> {
+            let original = io::stdout().as_fd().try_clone_to_owned()?;
+            rustix::stdio::dup2_stdout(io::stderr())?;
+            Ok(Self(original))
+        }
+    }
+
+    impl Drop for StdoutGuard {
+        fn drop(&mut self) {
+            // Whoever prints after this prints where it always did; if that fails, to standard error.
+            let _ = rustix::stdio::dup2_stdout(&self.0);
+        }
+    }
+}
+
+#[cfg(windows)]
+mod platform {
+    use std::fs::File;
+    use std::io;
+    use std::os::windows::io::AsHandle;
+
+    use super::{Direct, Reader, Writer, threaded};
+
+    pub(super) fn input() -> io::Result<Reader> {
+        threaded(File::from(io::stdin().as_handle().try_clone_to_owned()?))
+    }
+
+    pub(super) fn output() -> io::Result<Writer> {
+        Ok(Box::pin(Direct(File::from(io::stdout().as_handle().try_clone_to_owned()?))))
+    }
+
+    /// Nothing keeps prints off the wire here.
+    pub(super) struct StdoutGuard;
+
+    impl StdoutGuard {
+        pub(super) fn new() -> io::Result<Self> {
+            Ok(Self)
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! URI templates, the part of RFC 6570 that can be matched without guessing.
+//!
+//! Matching is one pass from left to right without going back, so that no URI costs more than its length.
+
+/// A template that can be matched against URIs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UriTemplate {
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Literal(String),
+    /// `{name}`: up to the next reserved character.
+    Simple(String),
+    /// `{+name}`: up to the literal that follows, or to the end.
+    Reserved(String),
+    /// `{?a,b}` or `{&a,b}`: pairs in any order, all optional. Always last.
+    Query(char, Vec<String>),
+}
+
+impl UriTemplate {
+    /// Reads a template.
+    ///
+    /// # Errors
+    /// A sentence for people.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let wrong = |problem: &str| format!("`{text}` is no URI template that can be matched: {problem}");
+        let mut parts: Vec<Part> = Vec::new();
+        let mut rest = text;
+        while let Some(open) = rest.find('{') {
+            if open > 0 {
+                parts.push(Part::Literal(rest[..open].to_owned()));
+            }
+            let close = rest[open..].find('}').ok_or_else(|| wrong("a `{` is not closed"))? + open;
+            let expression = &rest[open + 1..close];
+            rest = &rest[close + 1..];
+            if matches!(parts.last(), Some(Part::Query(..))) {
+                return Err(wrong("nothing may follow the query"));
+            }
+            let is_adjacent = matches!(parts.last(), Some(Part::Simple(_) | Part::Reserved(_)));
+            let operator = expression.chars().next().unwrap_or(' ');
+            let part =
+                match operator {
+                    '?' | '&' => {
+                        Part::Query(operator, names(&expression[1..]).ok_or_else(|| wrong("bad names"))?)
+                    }
+                    '/' => {
+                        parts.push(Part::Literal("/".to_owned()));
+                        Part::Simple(name(&expression[1..]).ok_or_else(|| wrong("bad name"))?)
+                    }
+                    _ if is_adjacent => return Err(wrong("two variables stand side by side")),
+                    '+' => Part::Reserved(name(&expression[1..]).ok_or_else(|| wrong("bad name"))?),
+                    _ => Part::Simple(name(expression).ok_or_else(|| {
+                        wrong("only {name}, {+name}, {/name}, {?name} and {&name} are known")
+                    })?),
+                };
+            parts.push(part);
+        }
+        if !rest.is_empty() {
+            if matches!(parts.last(), Some(Part::Query(..))) {
+                return Err(wrong("nothing may follow the query"));
+            }
+            parts.push(Part::Literal(rest.to_owned()));
+        }
+        Ok(Self { parts })
+    }
+
+    /// The variables of a URI that fits, decoded.
+    pub(crate) fn matches(&self, uri: &str) -> Option<Vec<(String, String)>> {
+        let mut values = Vec::new();
+        let mut rest = uri;
+        let mut parts = self.parts.iter().peekable();
+        while let Some(part) = parts.next() {
+            match part {
+                Part::Literal(text) => rest = rest.strip_prefix(text.as_str())?,
+                Part::Simple(name) => {
+                    let end = rest.find(|c: char| "/?#[]@!$&'()*+,;=:".contains(c)).unwrap_or(rest.len());
+                    // A literal may begin with a character that a value may hold too.
+                    let end = match parts.peek() {
+                        Some(Part::Literal(next)) if !rest[end..].starts_with(next.as_str()) => {
+                            rest[..end].find(next.as_str())?
+                        }
+                        _ => end,
+                    };
+                    if end == 0 {
+                        return None;
+                    }
+                    values.push((name.clone(), decode(&rest[..end])?));
+                    rest = &rest[end..];
+                }
+                Part::Reserved(name) => {
+                    let end = match parts.peek() {
+                        Some(Part::Literal(next)) => rest.find(next.as_str())?,
+                        Some(Part::Query(first, _)) => rest.find(*first).unwrap_or(rest.len()),
+                        _ => rest.len(),
+                    };
+                    values.push((name.clone(), decode(&rest[..end])?));
+                    rest = &rest[end..];
+                }
+                Part::Query(first, names) => {
+                    if rest.is_empty() {
+                        continue;
+                    }
+                    for pair in rest.strip_prefix(*first)?.split('&') {
+                        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+                        if !names.iter().any(|name| name == key)
+                            || values.iter().any(|(known, _)| known == key)
+                        {
+                            return None;
+                        }
+                        values.push((key.to_owned(), decode(value)?));
+                    }
+                    rest = "";
+                }
+            }
+        }
+        rest.is_empty().then_some(values)
+    }
+}
+
+fn name(text: &str) -> Option<String> {
+    let is_name =
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
+    is_name.then(|| text.to_owned())
+}
+
+fn names(text: &str) -> Option<Vec<String>> {
+    text.split(',').map(name).collect()
+}
+
+/// Undoes percent encoding. `None` if what comes out is no text.
+fn decode(text: &str) -> Option<String> {
+    if !text.contains('%') {
+        return Some(text.to_owned());
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte == b'%' {
+            let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &rest[2..];
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matched(template: &str, uri: &str) -> Option<Vec<(String, String)>> {
+        UriTemplate::parse(template).unwrap().matches(uri)
+    }
+
+    fn pairs(pairs: &[(&str, &str)]) -> Option<Vec<(String, String)>> {
+        Some(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+    }
+
+    #[test]
+    fn variables_are_found_and_decoded() {
+        assert_eq!(
+            matched("test://template/{id}/data", "test://template/1%202/data"),
+            pairs(&[("id", "1 2")])
+        );
+        assert_eq!(matched("db://{table}/{id}", "db://users/7"), pairs(&[("table", "users"), ("id", "7")]));
+        assert_eq!(matched("file:///{+path}", "file:///a/b/c.txt"), pairs(&[("path", "a/b/c.txt")]));
+        assert_eq!(
+            matched("x://a{/b}{?q,r}", "x://a/1?r=2&q=%41"),
+            pairs(&[("b", "1"), ("r", "2"), ("q", "A")])
+        );
+        assert_eq!(matched("x://{a}-{b}", "x://1-2"), pairs(&[("a", "1"), ("b", "2")]));
+        assert_eq!(matched("x://a{?q}", "x://a"), pairs(&[]));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_matched() {
+        assert_eq!(matched("db://{table}/{id}", "db://users"), None);
+        assert_eq!(matched("db://{table}/{id}", "db://users/7/8"), None);
+        assert_eq!(matched("db://{table}", "db://"), None);
+        assert_eq!(matched("db://{table}", "db://%zz"), None);
+        assert_eq!(matched("db://{table}", "db://%ff"), None);
+        assert_eq!(matched("x://a{?q}", "x://a?other=1"), None);
+    }
+
+    #[test]
+    fn templates_that_cannot_be_matched_are_refused() {
+        for text in ["{a}{b}", "{", "x{#a}", "{?q}tail", "{a b}", "{}", "{;x}"] {
+            assert!(UriTemplate::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn v_25_a_hostile_uri_costs_no_more_than_its_length() {
+        let template = UriTemplate::parse(&"{a}-".repeat(200)).unwrap_or_else(|error| panic!("{error}"));
+        let uri = "-a".repeat(500_000);
+        // Quadratic work would take minutes.
+        assert_eq!(template.matches(&uri), None);
+    }
+}

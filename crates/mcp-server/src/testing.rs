@@ -1,0 +1,359 @@
+//! A client for tests, in memory, over the same driver as stdio.
+
+use std::collections::VecDeque;
+
+use mcp_protocol::capabilities::{
+    ClientCapabilities, ElicitationCapability, Implementation, RootsCapability, SamplingCapability,
+};
+use mcp_protocol::codec::line::{Line, Lines};
+use mcp_protocol::dialect::{Lower, Lowering, Raise};
+use mcp_protocol::errors::{BodyError, ErrorObject};
+use mcp_protocol::input::{Ask, InputRequest, InputResponse, InputResponses};
+use mcp_protocol::messages::{
+    EmptyParams, Id, Incoming, InitializeParams, InitializeResult, Message, Method, parse_bytes, write,
+};
+use mcp_protocol::meta::Meta;
+use mcp_protocol::tools::{CallToolParams, CallToolResponse, CallToolResult};
+use mcp_protocol::{Dialect, Era, Json, Limits, ProtocolVersion};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::task::JoinHandle;
+
+use crate::driver;
+use crate::error::Error;
+use crate::server::McpServer;
+
+/// Why a test's call failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TestError {
+    /// The server answered with an error.
+    #[error("the server refused: {0}")]
+    Refused(ErrorObject),
+    /// The server's message cannot be read.
+    #[error("the server's message cannot be read: {0}")]
+    Unreadable(String),
+    /// The server ended first.
+    #[error("the server ended")]
+    Ended,
+    /// The link failed.
+    #[error("the link failed")]
+    Link(#[from] std::io::Error),
+}
+
+impl From<BodyError> for TestError {
+    fn from(error: BodyError) -> Self {
+        Self::Unreadable(error.to_string())
+    }
+}
+
+/// Answers what the server asks.
+pub type Answer = Box<dyn FnMut(&str, &InputRequest) -> InputResponse + Send>;
+
+/// A client for tests. Dropped, it ends the server.
+pub struct TestClient {
+    link: DuplexStream,
+    lines: Lines,
+    dialect: Dialect,
+    envelope: Meta,
+    next_id: i64,
+    /// Notifications that came in, oldest first: method and params.
+    pub notifications: VecDeque<(Method, Json)>,
+    /// Responses that came in for calls that nobody waits for yet.
+    responses: Vec<(Id, Result<Json, ErrorObject>)>,
+    answer: Option<Answer>,
+    server: JoinHandle<std::io::Result<()>>,
+}
+
+/// What a call ended with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TestOutcome(pub CallToolResult);
+
+impl TestOutcome {
+    /// All text of the result.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.0.content.iter().filter_map(|block| block.as_text()).collect()
+    }
+
+    /// True if the tool failed.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.0.is_error == Some(true)
+    }
+}
+
+impl McpServer {
+    /// A client of this server in memory, speaking the newest version.
+    ///
+    /// # Errors
+    /// When the server was put together wrong.
+    pub async fn test_client(self) -> Result<TestClient, Error> {
+        let core = self.into_core()?;
+        let (link, theirs) = tokio::io::duplex(64 << 10);
+        let server = tokio::spawn(async move {
+            let (reader, writer) = tokio::io::split(theirs);
+            driver::drive(&core, reader, writer).await
+        });
+        Ok(TestClient {
+            link,
+            lines: Lines::new(&Limits::default()),
+            dialect: Dialect::V2026_07_28,
+            envelope: Meta::envelope(ProtocolVersion::V2026_07_28, capabilities())
+                .client_info(Implementation::new("test", "1")),
+            next_id: 1,
+            notifications: VecDeque::new(),
+            responses: Vec::new(),
+            answer: None,
+            server,
+        })
+    }
+
+    /// A client of this server in memory, speaking a legacy version after its handshake.
+    ///
+    /// # Errors
+    /// When the server was put together wrong, or the handshake fails.
+    pub async fn legacy_test_client(self, version: ProtocolVersion) -> Result<TestClient, TestError> {
+        let unready = |error: Error| TestError::Unreadable(error.to_string());
+        let mut client = self.test_client().await.map_err(unready)?;
+        client.dialect =
+            version.dialect().filter(|dialect| dialect.era() == Era::Legacy).ok_or(TestError::Ended)?;
+        let params = InitializeParams::new(version, capabilities(), Implementation::new("test", "1"));
+        let _: InitializeResult = client.request(&Method::Initialize, &params).await?;
+        client.notify(&Method::Initialized, &EmptyParams::new()).await?;
+        Ok(client)
+    }
+}
+
+fn capabilities() -> ClientCapabilities {
+    ClientCapabilities::new()
+        .elicitation(ElicitationCapability::both())
+        .sampling(SamplingCapability::new())
+        .roots(RootsCapability::new())
+}
+
+impl TestClient {
+    /// Answers what the server asks, in both eras: the key (empty in the legacy era) and the request.
+    #[must_use]
+    pub fn on_ask(
+        mut self,
+        answer: impl FnMut(&str, &InputRequest) -> InputResponse + Send + 'static,
+    ) -> Self {
+        self.answer = Some(Box::new(answer));
+        self
+    }
+
+    /// Declares other capabilities from now on; modern era.
+    pub fn declare(&mut self, capabilities: ClientCapabilities) {
+        self.envelope = self.envelope.clone().client_capabilities(capabilities);
+    }
+
+    /// The envelope of the requests, to be changed; modern era.
+    pub fn envelope(&mut self) -> &mut Meta {
+        &mut self.envelope
+    }
+
+    /// Calls a tool, and goes on through all its rounds.
+    ///
+    /// # Errors
+    /// When the server refuses, or the link fails.
+    pub async fn call(&mut self, tool: &str, arguments: impl Into<Json>) -> Result<TestOutcome, TestError> {
+        let mut params = CallToolParams::new(tool).arguments(arguments);
+        for _ in 0..20 {
+            let id = self.send(&Method::ToolsCall, &params).await?;
+            let result = self.response(&id).await?;
+            match self.round(&result)? {
+                CallToolResponse::Complete(result) => return Ok(TestOutcome(result)),
+                CallToolResponse::InputRequired(required) => {
+                    let mut responses = InputResponses::new();
+                    for (key, request) in required.input_requests.iter().flatten() {
+                        let Some(answer) = &mut self.answer else { return Err(TestError::Ended) };
+                        responses.insert(key.clone(), answer(key, request));
+                    }
+                    params.input_responses = Some(responses);
+                    params.request_state = required.request_state;
+                }
+                other => return Err(TestError::Unreadable(format!("{other:?}"))),
+            }
+        }
+        Err(TestError::Unreadable("the call never ends".to_owned()))
+    }
+
+    /// Reads the result of one round of a call.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn round(&self, result: &Json) -> Result<CallToolResponse, TestError> {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{}}}"#, result.get());
+        match parse_bytes(text.as_bytes(), &Limits::default()) {
+            Ok(Incoming::Message(Message::Response(response))) => {
+                let body = response.outcome.map_err(TestError::Refused)?;
+                Ok(CallToolResponse::raise(self.dialect, &body)?)
+            }
+            _ => Err(TestError::Unreadable(text)),
+        }
+    }
+
+    /// Makes a request and reads its result.
+    ///
+    /// # Errors
+    /// When the server refuses, or the link fails.
+    pub async fn request<T: Raise>(&mut self, method: &Method, params: &impl Lower) -> Result<T, TestError> {
+        let id = self.send(method, params).await?;
+        let result = self.response(&id).await?;
+        Ok(self.dialect.raise_str(result.get())?)
+    }
+
+    /// Sends a request and returns its id.
+    ///
+    /// # Errors
+    /// When the link fails.
+    pub async fn send(&mut self, method: &Method, params: &impl Lower) -> Result<Id, TestError> {
+        let id = Id::from(self.next_id);
+        self.next_id += 1;
+        let mut cx = Lowering::to(self.dialect);
+        if self.dialect.era() == Era::Modern {
+            cx = cx.with_meta(&self.envelope);
+        }
+        let mut out = Vec::new();
+        let written = write::request(&mut out, &id, method, &cx.root(params));
+        written.map_err(|error| TestError::Unreadable(error.to_string()))?;
+        self.send_line(&out).await?;
+        Ok(id)
+    }
+
+    /// Sends a notification.
+    ///
+    /// # Errors
+    /// When the link fails.
+    pub async fn notify(&mut self, method: &Method, params: &impl Lower) -> Result<(), TestError> {
+        let mut out = Vec::new();
+        let written = write::notification(&mut out, method, Some(&self.dialect.lower(params)));
+        written.map_err(|error| TestError::Unreadable(error.to_string()))?;
+        self.send_line(&out).await
+    }
+
+    /// Sends a line as it is.
+    ///
+    /// # Errors
+    /// When the link fails.
+    pub async fn send_line(&mut self, line: &[u8]) -> Result<(), TestError> {
+        self.link.write_all(line).await?;
+        self.link.write_all(b"\n").await?;
+        Ok(())
+    }
+
+    /// Waits for the response to a request; what comes before it is kept or answered.
+    ///
+    /// # Errors
+    /// When the server refuses, or the link fails.
+    pub async fn response(&mut self, id: &Id) -> Result<Json, TestError> {
+        loop {
+            if let Some(at) = self.responses.iter().position(|(known, _)| known == id) {
+                return self.responses.swap_remove(at).1.map_err(TestError::Refused);
+            }
+            self.receive().await?;
+        }
+    }
+
+    /// Waits for the next notification.
+    ///
+    /// # Errors
+    /// When the link fails.
+    pub async fn notification(&mut self) -> Result<(Method, Json), TestError> {
+        loop {
+            if let Some(notification) = self.notifications.pop_front() {
+                return Ok(notification);
+            }
+            self.receive().await?;
+        }
+    }
+
+    /// Waits for a line as it came.
+    ///
+    /// # Errors
+    /// When the link fails.
+    pub async fn line(&mut self) -> Result<Vec<u8>, TestError> {
+        loop {
+            if let Some(line) = self.lines.poll_line() {
+                return match line {
+                    Line::Whole(line) => Ok(line.to_vec()),
+                    _ => Err(TestError::Unreadable("an endless line".to_owned())),
+                };
+            }
+            if self.link.read_buf(self.lines.space()).await? == 0 {
+                return Err(TestError::Ended);
+            }
+        }
+    }
+
+    /// Takes in one message, whatever it is.
+    async fn receive(&mut self) -> Result<(), TestError> {
+        let line = self.line().await?;
+        let unreadable = || TestError::Unreadable(String::from_utf8_lossy(&line).into_owned());
+        let json = |text: &str| text.parse::<Json>().map_err(|_| unreadable());
+        match parse_bytes(&line, &Limits::default()).map_err(|_| unreadable())? {
+            Incoming::Message(Message::Response(response)) => {
+                let Some(id) = response.id else { return Err(unreadable()) };
+                let outcome = match response.outcome {
+                    Ok(body) => Ok(json(body.text())?),
+                    Err(error) => Err(error),
+                };
+                self.responses.push((id, outcome));
+            }
+            Incoming::Message(Message::Notification(notification)) => {
+                self.notifications.push_back((notification.method, json(notification.params.text())?));
+            }
+            Incoming::Message(Message::Request(request)) => {
+                let text = format!(
+                    r#"{{"method":{:?},"params":{}}}"#,
+                    request.method.as_str(),
+                    request.params.text()
+                );
+                let asked: InputRequest = serde_json::from_str(&text).map_err(|_| unreadable())?;
+                let Some(answer) = &mut self.answer else { return Err(unreadable()) };
+                let response = answer("", &asked);
+                let mut out = Vec::new();
+                let written = write::response(&mut out, &request.id, &self.dialect.lower(&response));
+                written.map_err(|_| unreadable())?;
+                self.send_line(&out).await?;
+            }
+            Incoming::Batch(_) => return Err(unreadable()),
+        }
+        Ok(())
+    }
+
+    /// Closes the client's end and waits for the server's.
+    ///
+    /// # Errors
+    /// When the server's link failed.
+    pub async fn close(mut self) -> Result<(), TestError> {
+        self.link.shutdown().await?;
+        while self.line().await.is_ok() {}
+        match (&mut self.server).await {
+            Ok(ended) => Ok(ended?),
+            Err(_) => Err(TestError::Ended),
+        }
+    }
+}
+
+impl Drop for TestClient {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl std::fmt::Debug for TestClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TestClient").field("dialect", &self.dialect).finish_non_exhaustive()
+    }
+}
+
+/// The form of an elicitation, for answers that depend on it.
+#[must_use]
+pub fn message_of(request: &InputRequest) -> Option<&str> {
+    match &request.ask {
+        Ask::Elicit(mcp_protocol::elicitation::ElicitParams::Form(form)) => Some(&form.message),
+        Ask::Elicit(mcp_protocol::elicitation::ElicitParams::Url(url)) => Some(&url.message),
+        _ => None,
+    }
+}

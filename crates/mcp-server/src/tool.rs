@@ -1,0 +1,280 @@
+//! Tools: a definition and the function behind it.
+
+use std::fmt;
+use std::future::{Future, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use mcp_protocol::Json;
+use mcp_protocol::capabilities::Icon;
+use mcp_protocol::codec::param_header::ParamHeaders;
+use mcp_protocol::messages::TimeToLive;
+use mcp_protocol::tools::{CallToolResult, ListToolsResult, Tool as Definition, ToolAnnotations};
+
+use crate::context::Context;
+use crate::error::ToolError;
+use crate::handler::{Handler, ToolArgs};
+use crate::outcome::IntoOutcome;
+use crate::registry::{CacheHint, Listed};
+
+pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(crate) type Outcome = Result<CallToolResult, ToolError>;
+type Start = dyn Fn(&str, Context) -> BoxFuture<Outcome> + Send + Sync;
+
+/// A tool: its definition and what it does.
+///
+/// Made by [`tool`] from a function whose types tell the schemas, or by [`Tool::dynamic`] from a schema that
+/// is known at run time only.
+#[derive(Clone)]
+pub struct Tool {
+    definition: Definition,
+    start: Arc<Start>,
+}
+
+/// Makes a tool of an async function or closure.
+///
+/// ```
+/// use mcp_server::{Context, ToolError, tool};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Add { a: i64, b: i64 }
+///
+/// async fn add(Add { a, b }: Add) -> Result<String, ToolError> {
+///     Ok(a.checked_add(b).ok_or_else(|| ToolError::new("that is too much"))?.to_string())
+/// }
+///
+/// let add = tool("add", add).description("Adds two numbers.");
+/// assert_eq!(add.definition().name, "add");
+///
+/// // State comes by capture, the context by asking for it.
+/// let greeting = "Hello".to_owned();
+/// let hello = tool("hello", move |_: mcp_server::NoArgs, cx: Context| {
+///     let greeting = greeting.clone();
+///     async move { format!("{greeting}, {}", cx.client_name().unwrap_or("stranger")) }
+/// });
+/// # drop(hello);
+/// ```
+pub fn tool<S, F>(name: impl Into<String>, function: F) -> Tool
+where
+    F: Handler<S>,
+    F::Args: ToolArgs,
+    F::Output: IntoOutcome,
+    F::Future: Send + 'static,
+{
+    let mut definition = Definition::new(name, F::Args::schema());
+    definition.output_schema = F::Output::output_schema();
+    let start = move |arguments: &str, cx: Context| -> BoxFuture<Outcome> {
+        match F::Args::read(arguments) {
+            Ok(args) => {
+                let future = function.call(args, cx);
+                Box::pin(async move { future.await.into_outcome() })
+            }
+            Err(problem) => Box::pin(ready(Err(ToolError::new(format!("invalid arguments: {problem}"))))),
+        }
+    };
+    Tool { definition, start: Arc::new(start) }
+}
+
+impl Tool {
+    /// A tool whose schema is known at run time only; its arguments come as they are.
+    ///
+    /// ```
+    /// use mcp_server::{Json, Tool};
+    /// use serde_json::json;
+    ///
+    /// let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
+    /// let tool = Tool::dynamic("open", schema, |arguments: Json| async move { arguments.get().to_owned() });
+    /// ```
+    pub fn dynamic<S, F>(name: impl Into<String>, input_schema: impl Into<Json>, function: F) -> Self
+    where
+        F: Handler<S, Args = Json>,
+        F::Output: IntoOutcome,
+        F::Future: Send + 'static,
+    {
+        let mut definition = Definition::new(name, input_schema.into());
+        definition.output_schema = F::Output::output_schema();
+        let start = move |arguments: &str, cx: Context| -> BoxFuture<Outcome> {
+            match arguments.parse() {
+                Ok(arguments) => {
+                    let future = function.call(arguments, cx);
+                    Box::pin(async move { future.await.into_outcome() })
+                }
+                Err(error) => Box::pin(ready(Err(ToolError::from(error)))),
+            }
+        };
+        Self { definition, start: Arc::new(start) }
+    }
+
+    /// What it does, for a language model.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.definition = self.definition.description(description);
+        self
+    }
+
+    /// A name for people.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.definition = self.definition.title(title);
+        self
+    }
+
+    /// Hints about what it does.
+    #[must_use]
+    pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
+        self.definition = self.definition.annotations(annotations);
+        self
+    }
+
+    /// Pictures of it.
+    #[must_use]
+    pub fn icons(mut self, icons: impl Into<Vec<Icon>>) -> Self {
+        self.definition = self.definition.icons(icons);
+        self
+    }
+
+    /// A JSON Schema of its structured content, in place of the one its type tells.
+    #[must_use]
+    pub fn output_schema(mut self, schema: impl Into<Json>) -> Self {
+        self.definition = self.definition.output_schema(schema);
+        self
+    }
+
+    /// A JSON Schema of its arguments, in place of the one their type tells: to add `x-mcp-header`, examples or
+    /// bounds.
+    #[must_use]
+    pub fn input_schema(mut self, schema: impl Into<Json>) -> Self {
+        self.definition.input_schema = schema.into();
+        self
+    }
+
+    /// The definition that clients see.
+    #[must_use]
+    pub fn definition(&self) -> &Definition {
+        &self.definition
+    }
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool").field("definition", &self.definition).finish_non_exhaustive()
+    }
+}
+
+/// A tool made at run time, as an object: the interface of RFC 2190.
+///
+/// ```
+/// use mcp_server::{Context, Json, McpServer, ToolError, ToolSpec, async_trait};
+/// use mcp_protocol::tools::CallToolResult;
+///
+/// struct Echo;
+///
+/// #[async_trait]
+/// impl ToolSpec for Echo {
+///     fn name(&self) -> &str { "echo" }
+///     fn description(&self) -> &str { "Says what it hears." }
+///     fn input_schema(&self) -> Json { serde_json::json!({"type": "object"}).into() }
+///     async fn execute(&self, arguments: Json, _: Context) -> Result<CallToolResult, ToolError> {
+///         Ok(CallToolResult::text(arguments.get()))
+///     }
+/// }
+///
+/// let server = McpServer::new(vec![std::sync::Arc::new(Echo)]);
+/// ```
+#[async_trait]
+pub trait ToolSpec: Send + Sync + 'static {
+    /// What to call it by.
+    fn name(&self) -> &str;
+
+    /// What it does, for a language model.
+    fn description(&self) -> &str;
+
+    /// A JSON Schema of its arguments, with `"type":"object"`.
+    fn input_schema(&self) -> Json;
+
+    /// Runs it.
+    async fn execute(&self, arguments: Json, cx: Context) -> Result<CallToolResult, ToolError>;
+
+    /// A name for people.
+    fn title(&self) -> Option<&str> {
+        None
+    }
+
+    /// A JSON Schema of its structured content.
+    fn output_schema(&self) -> Option<Json> {
+        None
+    }
+
+    /// Hints about what it does.
+    fn annotations(&self) -> Option<ToolAnnotations> {
+        None
+    }
+}
+
+impl From<Arc<dyn ToolSpec>> for Tool {
+    fn from(spec: Arc<dyn ToolSpec>) -> Self {
+        let mut definition =
+            Definition::new(spec.name(), spec.input_schema()).description(spec.description());
+        definition.title = spec.title().map(Into::into);
+        definition.output_schema = spec.output_schema();
+        definition.annotations = spec.annotations();
+        let start = move |arguments: &str, cx: Context| -> BoxFuture<Outcome> {
+            match arguments.parse() {
+                Ok(arguments) => {
+                    let spec = Arc::clone(&spec);
+                    Box::pin(async move { spec.execute(arguments, cx).await })
+                }
+                Err(error) => Box::pin(ready(Err(ToolError::from(error)))),
+            }
+        };
+        Self { definition, start: Arc::new(start) }
+    }
+}
+
+/// A tool as the registry keeps it.
+pub(crate) struct ToolEntry {
+    pub(crate) definition: Definition,
+    pub(crate) start: Arc<Start>,
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has headers"))]
+    pub(crate) headers: ParamHeaders,
+}
+
+impl ToolEntry {
+    /// The entry, or what is wrong with the definition.
+    pub(crate) fn new(tool: Tool) -> Result<Self, String> {
+        let Tool { definition, start } = tool;
+        let name = &definition.name;
+        let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        if name.is_empty() || name.len() > 128 || !name.chars().all(is_letter) {
+            return Err(format!("`{name}` is no name for a tool: 1 to 128 of A-Z, a-z, 0-9, `_`, `-`, `.`"));
+        }
+        if definition.input_schema.member("type") != Some("\"object\"") {
+            return Err(format!("the arguments of tool `{name}` are no object: their schema must say so"));
+        }
+        match ParamHeaders::of(&definition.input_schema) {
+            Ok(headers) => Ok(Self { definition, start, headers }),
+            Err(error) => Err(format!("tool `{name}`: {error}")),
+        }
+    }
+}
+
+impl Listed for ToolEntry {
+    type Page = ListToolsResult;
+
+    fn key(&self) -> &str {
+        &self.definition.name
+    }
+
+    fn page<'a>(
+        items: impl Iterator<Item = &'a Self>,
+        next: Option<String>,
+        cache: &CacheHint,
+    ) -> Self::Page {
+        let mut page = ListToolsResult::new(items.map(|item| item.definition.clone()).collect::<Vec<_>>())
+            .ttl_ms(TimeToLive(cache.ttl_ms))
+            .cache_scope(cache.scope.clone());
+        page.next_cursor = next;
+        page
+    }
+}

@@ -1,0 +1,209 @@
+//! Asking in the middle of a call, in both eras, with every round repeated and every response lost once.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use mcp_protocol::ProtocolVersion;
+use mcp_protocol::capabilities::ClientCapabilities;
+use mcp_protocol::elicitation::{ElicitFormParams, ElicitResult, FieldValue, FormSchema, StringSchema};
+use mcp_protocol::errors::ErrorCode;
+use mcp_protocol::input::{InputRequest, InputRequiredResult, InputResponse, InputResponses};
+use mcp_protocol::messages::Method;
+use mcp_protocol::roots::ListRootsResult;
+use mcp_protocol::tools::{CallToolParams, CallToolResponse};
+use mcp_server::testing::{TestClient, TestError, message_of};
+use mcp_server::{Context, McpServer, NoArgs, Question, Roots, ToolError, tool};
+use serde_json::json;
+
+/// What the outside world saw of the steps: the key of each charge.
+type Charges = Arc<Mutex<Vec<String>>>;
+
+fn form(message: &str) -> ElicitFormParams {
+    ElicitFormParams::new(message, FormSchema::new().field("value", StringSchema::new()))
+}
+
+fn value(answer: &ElicitResult) -> String {
+    match answer.content.as_ref().and_then(|content| content.get("value")) {
+        Some(FieldValue::String(text)) => text.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn server(charges: &Charges) -> McpServer {
+    let charges = Arc::clone(charges);
+    McpServer::new(vec![])
+        .tool(tool("wizard", move |_: NoArgs, cx: Context| {
+            let charges = Arc::clone(&charges);
+            async move {
+                let name = value(&cx.ask("name", form("Who are you?")).await?);
+                let receipt: String = cx
+                    .step("charge", |key| async move {
+                        charges.lock().unwrap().push(key);
+                        Ok::<_, ToolError>("paid".to_owned())
+                    })
+                    .await?;
+                let colour = value(&cx.ask("colour", form("Which colour?")).await?);
+                Ok::<_, ToolError>(format!("{name} {receipt} {colour}"))
+            }
+        }))
+        .tool(tool("both", |_: NoArgs, cx: Context| async move {
+            let answers =
+                cx.ask_all([("a", form("a").into_request()), ("roots", Roots.into_request())]).await?;
+            Ok::<_, ToolError>(answers.len().to_string())
+        }))
+        .tool(tool("endless", |_: NoArgs, cx: Context| async move {
+            for round in 0.. {
+                cx.ask(&format!("q{round}"), form("more")).await?;
+            }
+            Ok::<_, ToolError>("never")
+        }))
+}
+
+fn answer(_: &str, request: &InputRequest) -> InputResponse {
+    match message_of(request) {
+        Some("Who are you?") => elicited("Ada"),
+        Some("Which colour?") => elicited("red"),
+        Some(_) => elicited("x"),
+        None => InputResponse::ListRoots(ListRootsResult::new([])),
+    }
+}
+
+fn elicited(text: &str) -> InputResponse {
+    InputResponse::Elicit(ElicitResult::accept([("value".to_owned(), text.into())]))
+}
+
+/// One round: the request is sent, and its response comes.
+async fn round(client: &mut TestClient, params: &CallToolParams) -> CallToolResponse {
+    let id = client.send(&Method::ToolsCall, params).await.unwrap();
+    let result = client.response(&id).await.unwrap();
+    client.round(&result).unwrap()
+}
+
+fn retry(params: &CallToolParams, required: &InputRequiredResult) -> CallToolParams {
+    let answers = required.input_requests.iter().flatten();
+    let answers: InputResponses = answers.map(|(key, request)| (key.clone(), answer(key, request))).collect();
+    let mut params = params.clone();
+    params.input_responses = Some(answers);
+    params.request_state.clone_from(&required.request_state);
+    params
+}
+
+#[tokio::test]
+async fn x_17_a_wizard_asks_twice_and_charges_once_in_every_version_that_can_ask() {
+    let charges = Charges::default();
+    let mut client = server(&charges).test_client().await.unwrap().on_ask(answer);
+    assert_eq!(client.call("wizard", json!({})).await.unwrap().text(), "Ada paid red");
+    assert_eq!(charges.lock().unwrap().len(), 1);
+    for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25] {
+        let charges = Charges::default();
+        let mut client = server(&charges).legacy_test_client(version).await.unwrap().on_ask(answer);
+        assert_eq!(client.call("wizard", json!({})).await.unwrap().text(), "Ada paid red");
+        assert_eq!(charges.lock().unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn x_17_every_round_sent_twice_gives_the_same_and_one_key_to_the_outside_world() {
+    let charges = Charges::default();
+    let mut client = server(&charges).test_client().await.unwrap();
+    let mut params = CallToolParams::new("wizard");
+    loop {
+        // The first response is lost, the second one is used.
+        round(&mut client, &params).await;
+        match round(&mut client, &params).await {
+            CallToolResponse::InputRequired(required) => {
+                params = retry(&CallToolParams::new("wizard"), &required)
+            }
+            CallToolResponse::Complete(result) => {
+                assert_eq!(result.content[0].as_text(), Some("Ada paid red"));
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    // At least once, and under one key: the outside world can tell.
+    let charges = charges.lock().unwrap();
+    assert_eq!(charges.len(), 2);
+    assert_eq!(charges.iter().collect::<BTreeSet<_>>().len(), 1, "{charges:?}");
+}
+
+#[tokio::test]
+async fn x_17_state_that_was_changed_or_belongs_elsewhere_is_refused() {
+    let mut client = server(&Charges::default()).test_client().await.unwrap();
+    let CallToolResponse::InputRequired(required) = round(&mut client, &CallToolParams::new("wizard")).await
+    else {
+        panic!()
+    };
+    let good = retry(&CallToolParams::new("wizard"), &required);
+    let mut tampered = good.clone();
+    tampered.request_state = good.request_state.as_ref().map(|state| format!("{state}-TAMPERED"));
+    let mut other_tool = good.clone();
+    other_tool.name = "both".into();
+    let other_arguments = good.clone().arguments(json!({"x": 1}));
+    for params in [tampered, other_tool, other_arguments] {
+        let id = client.send(&Method::ToolsCall, &params).await.unwrap();
+        let Err(TestError::Refused(error)) = client.response(&id).await else { panic!("accepted") };
+        assert_eq!(
+            (error.code, &*error.message),
+            (ErrorCode::InvalidParams, "invalid or expired requestState")
+        );
+    }
+    // Another process does not know the key.
+    let mut stranger = server(&Charges::default()).test_client().await.unwrap();
+    let id = stranger.send(&Method::ToolsCall, &good).await.unwrap();
+    assert!(matches!(stranger.response(&id).await, Err(TestError::Refused(_))));
+    assert!(matches!(round(&mut client, &good).await, CallToolResponse::InputRequired(_)));
+}
+
+#[tokio::test]
+async fn x_17_answers_without_state_count_and_unknown_keys_do_not() {
+    let mut client = server(&Charges::default()).test_client().await.unwrap();
+    let mut params = CallToolParams::new("wizard");
+    params.input_responses =
+        Some([("name".to_owned(), elicited("Ada")), ("other".to_owned(), elicited("?"))].into());
+    let CallToolResponse::InputRequired(required) = round(&mut client, &params).await else { panic!() };
+    assert_eq!(required.input_requests.unwrap().keys().collect::<Vec<_>>(), ["colour"]);
+    params.input_responses = Some([("wrong".to_owned(), elicited("Ada"))].into());
+    let CallToolResponse::InputRequired(required) = round(&mut client, &params).await else { panic!() };
+    assert_eq!(required.input_requests.unwrap().keys().collect::<Vec<_>>(), ["name"]);
+}
+
+#[tokio::test]
+async fn x_17_several_asks_travel_in_one_round() {
+    let mut client = server(&Charges::default()).test_client().await.unwrap();
+    let CallToolResponse::InputRequired(required) = round(&mut client, &CallToolParams::new("both")).await
+    else {
+        panic!()
+    };
+    assert_eq!(required.input_requests.as_ref().unwrap().len(), 2);
+    let CallToolResponse::Complete(result) =
+        round(&mut client, &retry(&CallToolParams::new("both"), &required)).await
+    else {
+        panic!()
+    };
+    assert_eq!(result.content[0].as_text(), Some("2"));
+}
+
+#[tokio::test]
+async fn x_17_a_call_asks_in_at_most_ten_rounds_in_both_eras() {
+    let mut modern = server(&Charges::default()).test_client().await.unwrap().on_ask(answer);
+    let legacy = server(&Charges::default()).legacy_test_client(ProtocolVersion::V2025_11_25).await.unwrap();
+    for client in [&mut modern, &mut legacy.on_ask(answer)] {
+        let outcome = client.call("endless", json!({})).await.unwrap();
+        assert!(outcome.is_error());
+        assert!(outcome.text().contains("10 rounds"), "{}", outcome.text());
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_cannot_be_asked_is_told_what_it_lacks() {
+    let mut client = server(&Charges::default()).test_client().await.unwrap();
+    client.declare(ClientCapabilities::new());
+    let Err(TestError::Refused(error)) = client.call("wizard", json!({})).await else { panic!() };
+    assert_eq!(error.code, ErrorCode::MissingClientCapability);
+    assert_eq!(error.data.unwrap().get(), r#"{"requiredCapabilities":{"elicitation":{}}}"#);
+    // 2025-03-26 has no elicitation at all.
+    let legacy = server(&Charges::default()).legacy_test_client(ProtocolVersion::V2025_03_26).await.unwrap();
+    let outcome = legacy.on_ask(answer).call("wizard", json!({})).await.unwrap();
+    assert!(outcome.is_error(), "{outcome:?}");
+}

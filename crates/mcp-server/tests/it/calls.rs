@@ -1,0 +1,265 @@
+//! Tools are called: arguments, outcomes, failures, cancellation, order.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use mcp_protocol::ProtocolVersion;
+use mcp_protocol::capabilities::Implementation;
+use mcp_protocol::errors::ErrorCode;
+use mcp_protocol::messages::{CancelledParams, Id, Method};
+use mcp_protocol::tools::{CallToolParams, CallToolResult};
+use mcp_server::testing::{TestClient, TestError};
+use mcp_server::{Context, Json, McpServer, NoArgs, Structured, ToolError, ToolSpec, async_trait, tool};
+use serde_json::{Value, json};
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Add {
+    a: i64,
+    b: i64,
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nested {
+    inner: Vec<Add>,
+}
+
+#[derive(serde::Serialize, schemars::JsonSchema)]
+struct Sum {
+    sum: i64,
+}
+
+struct Reversed;
+
+#[async_trait]
+impl ToolSpec for Reversed {
+    fn name(&self) -> &str {
+        "reversed"
+    }
+
+    fn description(&self) -> &str {
+        "Made at run time."
+    }
+
+    fn input_schema(&self) -> Json {
+        json!({"type": "object"}).into()
+    }
+
+    async fn execute(&self, arguments: Json, _: Context) -> Result<CallToolResult, ToolError> {
+        Ok(CallToolResult::text(arguments.get().chars().rev().collect::<String>()))
+    }
+}
+
+#[derive(Clone, Default)]
+struct Counters {
+    running: Arc<AtomicUsize>,
+    cancelled: Arc<AtomicUsize>,
+}
+
+/// Counts up for as long as it lives.
+struct Guard(Arc<AtomicUsize>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn server(counters: &Counters) -> McpServer {
+    let Counters { running, cancelled } = counters.clone();
+    McpServer::new(vec![Arc::new(Reversed)])
+        .implementation(Implementation::new("calls", "1.2.3"))
+        .tool(tool("add", |Add { a, b }: Add| async move { (a + b).to_string() }))
+        .tool(tool("sum", |Add { a, b }: Add| async move { Structured(Sum { sum: a + b }) }))
+        .tool(tool("nested", |Nested { inner }: Nested| async move {
+            inner.iter().map(|add| add.a + add.b).sum::<i64>().to_string()
+        }))
+        .tool(tool("nothing", || async {}))
+        .tool(tool("fail", || async { Err::<String, _>(std::io::Error::other("no more paper")) }))
+        .tool(tool("refuse", || async { Err::<(), _>(ToolError::invalid_params("not like this")) }))
+        .tool(tool("panic", || async {
+            if true {
+                panic!("on purpose")
+            }
+        }))
+        .tool(tool("sleep", move |_: NoArgs, cx: Context| {
+            let (running, cancelled) = (running.clone(), cancelled.clone());
+            async move {
+                running.fetch_add(1, Ordering::SeqCst);
+                let _guard = Guard(running);
+                // What it has started elsewhere hears of the end too.
+                let watcher = cx.clone();
+                tokio::spawn(async move {
+                    watcher.cancelled().await;
+                    cancelled.fetch_add(1, Ordering::SeqCst);
+                });
+                tokio::time::sleep(Duration::from_secs(3600)).await;
+            }
+        }))
+        .tool(tool("steps", |_: NoArgs, cx: Context| async move {
+            for step in 1..=3 {
+                cx.progress(f64::from(step), 3.0);
+                tokio::task::yield_now().await;
+            }
+            "done"
+        }))
+}
+
+async fn both() -> [TestClient; 2] {
+    [
+        server(&Counters::default()).test_client().await.unwrap(),
+        server(&Counters::default()).legacy_test_client(ProtocolVersion::V2025_06_18).await.unwrap(),
+    ]
+}
+
+fn code(error: TestError) -> ErrorCode {
+    match error {
+        TestError::Refused(error) => error.code,
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn functions_closures_and_objects_are_tools_in_both_eras() {
+    for mut client in both().await {
+        assert_eq!(client.call("add", json!({"a": 2, "b": 40})).await.unwrap().text(), "42");
+        assert_eq!(client.call("nothing", json!({})).await.unwrap().0.content, []);
+        assert_eq!(client.call("reversed", json!({"a": 1})).await.unwrap().text(), "}1:\"a\"{");
+        let sum = client.call("sum", json!({"a": 1, "b": 2})).await.unwrap();
+        assert_eq!(sum.0.structured_content.as_ref().unwrap().get(), r#"{"sum":3}"#);
+        assert_eq!(sum.text(), r#"{"sum":3}"#);
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_argument_is_a_tool_error_that_names_its_path() {
+    for mut client in both().await {
+        let outcome = client.call("nested", json!({"inner": [{"a": 1, "b": "two"}]})).await.unwrap();
+        assert!(outcome.is_error());
+        assert!(outcome.text().contains("`inner[0].b`"), "{}", outcome.text());
+        assert!(client.call("add", json!({})).await.unwrap().text().contains("missing field `a`"));
+    }
+}
+
+#[tokio::test]
+async fn failures_reach_the_model_or_the_client_as_the_tool_says() {
+    for mut client in both().await {
+        let failed = client.call("fail", json!({})).await.unwrap();
+        assert_eq!((failed.is_error(), &*failed.text()), (true, "no more paper"));
+        assert_eq!(code(client.call("refuse", json!({})).await.unwrap_err()), ErrorCode::InvalidParams);
+        assert_eq!(code(client.call("unknown", json!({})).await.unwrap_err()), ErrorCode::InvalidParams);
+    }
+}
+
+#[tokio::test]
+async fn f_40_x_22_a_panic_hurts_its_own_call_only() {
+    for mut client in both().await {
+        let error = client.call("panic", json!({})).await.unwrap_err();
+        assert!(!error.to_string().contains("on purpose"), "{error}");
+        assert_eq!(code(error), ErrorCode::InternalError);
+        assert_eq!(client.call("add", json!({"a": 1, "b": 1})).await.unwrap().text(), "2");
+    }
+}
+
+#[tokio::test]
+async fn s4_20_a_cancelled_call_drops_its_future_and_tells_its_token() {
+    let counters = Counters::default();
+    let mut client = server(&counters).test_client().await.unwrap();
+    let id = client.send(&Method::ToolsCall, &CallToolParams::new("sleep")).await.unwrap();
+    // Others are answered meanwhile.
+    assert_eq!(client.call("add", json!({"a": 1, "b": 1})).await.unwrap().text(), "2");
+    assert_eq!(counters.running.load(Ordering::SeqCst), 1);
+    client.notify(&Method::Cancelled, &CancelledParams::new(id)).await.unwrap();
+    eventually(|| counters.running.load(Ordering::SeqCst) == 0).await;
+    eventually(|| counters.cancelled.load(Ordering::SeqCst) == 1).await;
+    // Nothing is sent for it, and its id is free.
+    assert_eq!(client.call("add", json!({"a": 1, "b": 2})).await.unwrap().text(), "3");
+}
+
+#[tokio::test]
+async fn f_33_cancelling_what_is_not_there_changes_nothing() {
+    for mut client in both().await {
+        for id in [Id::from(99), Id::from("x"), Id::from(1)] {
+            client.notify(&Method::Cancelled, &CancelledParams::new(id)).await.unwrap();
+        }
+        assert_eq!(client.call("add", json!({"a": 1, "b": 1})).await.unwrap().text(), "2");
+    }
+}
+
+#[tokio::test]
+async fn f_32_a_second_request_with_an_id_in_flight_is_refused_without_it() {
+    let mut client = server(&Counters::default()).test_client().await.unwrap();
+    let id = client.send(&Method::ToolsCall, &CallToolParams::new("sleep")).await.unwrap();
+    let again = json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"}).to_string();
+    client.send_line(again.as_bytes()).await.unwrap();
+    let line: Value = serde_json::from_slice(&client.line().await.unwrap()).unwrap();
+    assert_eq!((line.get("id"), &line["error"]["code"]), (None, &json!(-32600)));
+}
+
+#[tokio::test]
+async fn f_31_garbage_is_answered_and_does_not_end_the_connection() {
+    let mut client = server(&Counters::default()).test_client().await.unwrap();
+    for (line, code) in
+        [("not json", -32700), ("[]", -32600), (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, -32600)]
+    {
+        client.send_line(line.as_bytes()).await.unwrap();
+        let line: Value = serde_json::from_slice(&client.line().await.unwrap()).unwrap();
+        assert_eq!(line["error"]["code"], json!(code), "{line}");
+    }
+    assert_eq!(client.call("add", json!({"a": 1, "b": 1})).await.unwrap().text(), "2");
+}
+
+#[tokio::test]
+async fn x_18_progress_comes_in_order_before_the_response_and_only_if_asked_for() {
+    let mut client = server(&Counters::default()).test_client().await.unwrap();
+    client.call("steps", json!({})).await.unwrap();
+    assert_eq!(client.notifications.len(), 0);
+    client.envelope().progress_token = Some("p".into());
+    client.call("steps", json!({})).await.unwrap();
+    let told: Vec<Value> = client.notifications.iter().map(|(_, params)| params.to().unwrap()).collect();
+    let told: Vec<_> = told.iter().map(|params| (&params["progressToken"], &params["progress"])).collect();
+    assert_eq!(told, [(&json!("p"), &json!(1)), (&json!("p"), &json!(2)), (&json!("p"), &json!(3))]);
+}
+
+#[tokio::test]
+async fn x_21_at_the_end_of_input_running_calls_get_their_grace_and_are_then_cancelled() {
+    let counters = Counters::default();
+    let mut client = server(&counters).grace(Duration::from_millis(50)).test_client().await.unwrap();
+    client.send(&Method::ToolsCall, &CallToolParams::new("sleep")).await.unwrap();
+    eventually(|| counters.running.load(Ordering::SeqCst) == 1).await;
+    tokio::time::timeout(Duration::from_secs(5), client.close()).await.unwrap().unwrap();
+    assert_eq!(counters.running.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_modern_result_names_the_server_and_a_legacy_one_does_not() {
+    let [mut modern, mut legacy] = both().await;
+    for (client, expected) in [(&mut modern, "calls"), (&mut legacy, "")] {
+        let id = client.send(&Method::ToolsCall, &CallToolParams::new("nothing")).await.unwrap();
+        let result: Value = client.response(&id).await.unwrap().to().unwrap();
+        let name = &result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"];
+        assert_eq!(name.as_str().unwrap_or(""), expected);
+        assert_eq!(result.get("resultType").is_some(), !expected.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn s4_19_names_that_cannot_be_served_are_named_when_serving_begins() {
+    let server = McpServer::new(vec![])
+        .tool(tool("twice", || async { "first" }))
+        .tool(tool("twice", || async { "second" }))
+        .tool(tool("bad name", || async {}));
+    let error = server.test_client().await.unwrap_err().to_string();
+    assert!(error.contains("two tools `twice`") && error.contains("`bad name`"), "{error}");
+}
+
+/// Waits for something that other futures bring about.
+async fn eventually(mut condition: impl FnMut() -> bool) {
+    for _ in 0..1000 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("it never came about");
+}

@@ -1,0 +1,6 @@
+//! mcp-server through its public API, over the driver that stdio uses.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod asking;
+mod calls;
+mod lists;
