@@ -214,6 +214,12 @@ impl Context {
         }
     }
 
+    /// Lets the client go and come back for the rest, after about this long: for work that takes minutes, over
+    /// legacy HTTP, where an open stream is a burden. False if the client cannot come back; it then waits on.
+    pub fn send_away(&self, come_back: Duration) -> bool {
+        self.0.exchange.outlet.send_away(come_back)
+    }
+
     /// Sends a log message to the client, if it wants messages of this level. Must hold no secrets.
     pub fn log(&self, level: LogLevel, data: impl Serialize) {
         if self.0.log_level.as_ref().is_none_or(|least| !level.is_at_least(least)) {

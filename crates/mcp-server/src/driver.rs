@@ -3,7 +3,7 @@
 //! A call is polled once where it arrives. Most are done then, and their responses leave in one write with
 //! those of the other lines that were read; only a call that waits becomes a spawned future.
 
-mod changes;
+pub(crate) mod changes;
 
 use std::collections::HashMap;
 use std::io;
@@ -439,12 +439,10 @@ impl<'a> Driver<'a> {
             Ok(change) => self.tell(&change),
             // Too many to tell each: tell that everything may have changed.
             Err(RecvError::Lagged(_)) => {
-                for change in [Change::Tools, Change::Resources, Change::Prompts] {
-                    self.tell(&change);
-                }
                 let followed: Vec<_> = self.connection.lock().followed.iter().cloned().collect();
-                for uri in followed.into_iter().chain(self.subscriptions.followed()) {
-                    self.tell(&Change::Resource(uri.into()));
+                let followed = followed.into_iter().chain(self.subscriptions.followed());
+                for change in changes::everything(followed) {
+                    self.tell(&change);
                 }
             }
             Err(RecvError::Closed) => {}

@@ -18,6 +18,14 @@ pub enum Error {
         /// What is wrong.
         problems: Vec<String>,
     },
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}")]
+    Bind {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
     /// Reading from or writing to the client failed.
     #[error("the link to the client failed")]
     Link(#[from] io::Error),

@@ -31,6 +31,8 @@
 //! | `stdio` | yes | [`McpServer::serve_stdio`] |
 //! | `schemars` | yes | schemas of arguments and results from their types |
 //! | `sealing` | yes | asking in the modern era |
+//! | `http` | no | Streamable HTTP as a `tower` service: [`McpServer::into_http_service`] |
+//! | `serve` | no | listening by itself: [`McpServer::serve_http`] |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
 
@@ -41,6 +43,9 @@ mod context;
 mod driver;
 mod error;
 mod handler;
+#[cfg(feature = "http")]
+#[cfg_attr(docsrs, doc(cfg(feature = "http")))]
+pub mod http;
 mod outcome;
 mod outlet;
 mod prompt;

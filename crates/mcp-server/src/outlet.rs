@@ -1,17 +1,23 @@
 //! What goes out on one link: messages gathered until a driver takes them, all in one write.
 
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use tokio::sync::Notify;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 /// How a message is set off from the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has events"))]
 pub(crate) enum Framing {
     /// One line each.
     Lines,
     /// One server-sent event each.
-    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has events"))]
     Events,
+    /// One server-sent event each, with the number of the stream and its own, so that a client that lost the
+    /// stream can go on where it stood. Primed, it begins with an event that holds only its number.
+    NumberedEvents { stream: u64, primed: bool },
 }
 
 /// Messages on their way to the client. Filled by handlers and the driver, drained by the driver.
@@ -21,14 +27,31 @@ pub(crate) struct Outlet {
     /// Beyond this many bytes, what can be done without is dropped.
     limit: usize,
     state: Mutex<State>,
-    /// Something came in, or the end.
-    ready: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
     bytes: Vec<u8>,
     closed: bool,
+    /// Who waits for something to be there.
+    waker: Option<Waker>,
+    /// The number of the next event.
+    next: u64,
+    /// Events that were numbered, for a client that comes back; the oldest go first.
+    history: VecDeque<(u64, Vec<u8>)>,
+    history_bytes: usize,
+    /// Counts who reads: a new one takes over from the one before.
+    reader: u64,
+    /// The reader is to leave once it has everything.
+    sent_away: bool,
+}
+
+impl State {
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
 }
 
 /// The link has ended.
@@ -39,7 +62,7 @@ type Written = Result<(), serde_json::Error>;
 
 impl Outlet {
     pub(crate) fn new(framing: Framing, limit: usize) -> Self {
-        Self { framing, limit, state: Mutex::default(), ready: Notify::new() }
+        Self { framing, limit, state: Mutex::default() }
     }
 
     /// Adds a message that must go out: a response, or a request of ours.
@@ -63,18 +86,61 @@ impl Outlet {
     }
 
     fn add(&self, state: &mut State, write: impl FnOnce(&mut Vec<u8>) -> Written) {
-        let start = state.bytes.len();
-        if self.framing == Framing::Events {
-            state.bytes.extend_from_slice(b"event: message\ndata: ");
+        let mut start = state.bytes.len();
+        match self.framing {
+            Framing::Lines => {}
+            Framing::Events => state.bytes.extend_from_slice(b"event: message\ndata: "),
+            Framing::NumberedEvents { stream, primed } => {
+                if primed && state.next == 0 {
+                    self.number(state, stream, None);
+                    start = state.bytes.len();
+                }
+                // Writing to memory does not fail.
+                let _ = write!(state.bytes, "id: {stream}-{}\nevent: message\ndata: ", state.next);
+            }
         }
-        match write(&mut state.bytes) {
-            Ok(()) if self.framing == Framing::Events => state.bytes.extend_from_slice(b"\n\n"),
-            Ok(()) => state.bytes.push(b'\n'),
+        if write(&mut state.bytes).is_err() {
             // A value that its version cannot say; the caller wrote an error instead, or nothing.
-            Err(_) => state.bytes.truncate(start),
+            state.bytes.truncate(start);
+            return;
         }
-        if start == 0 {
-            self.ready.notify_one();
+        state.bytes.extend_from_slice(if self.framing == Framing::Lines { b"\n" } else { b"\n\n" });
+        if matches!(self.framing, Framing::NumberedEvents { .. }) {
+            self.remember(state, start);
+        }
+        state.wake();
+    }
+
+    /// Adds an event that holds no message: only its number, and how long to wait before coming back.
+    fn number(&self, state: &mut State, stream: u64, retry: Option<Duration>) {
+        let start = state.bytes.len();
+        let _ = writeln!(state.bytes, "id: {stream}-{}", state.next);
+        if let Some(retry) = retry {
+            let _ = writeln!(state.bytes, "retry: {}", retry.as_millis());
+        }
+        state.bytes.extend_from_slice(b"data: \n\n");
+        self.remember(state, start);
+    }
+
+    /// Ends the stream for its reader, who is told when to come back for the rest. False if it cannot come back.
+    pub(crate) fn send_away(&self, retry: Duration) -> bool {
+        let Framing::NumberedEvents { stream, primed: true } = self.framing else { return false };
+        let mut state = self.lock();
+        self.number(&mut state, stream, Some(retry));
+        state.sent_away = true;
+        state.wake();
+        true
+    }
+
+    fn remember(&self, state: &mut State, start: usize) {
+        let event = state.bytes[start..].to_vec();
+        state.history_bytes += event.len();
+        state.history.push_back((state.next, event));
+        state.next += 1;
+        while state.history_bytes > self.limit && state.history.len() > 1 {
+            if let Some((_, oldest)) = state.history.pop_front() {
+                state.history_bytes -= oldest.len();
+            }
         }
     }
 
@@ -94,22 +160,63 @@ impl Outlet {
         self.lock().bytes.len()
     }
 
-    /// Waits until something is there.
+    /// Ready when something is there, or will never be.
+    pub(crate) fn poll_filled(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.lock();
+        if !state.bytes.is_empty() || state.closed || state.sent_away {
+            return Poll::Ready(());
+        }
+        if state.waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
+            state.waker = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Waits until something is there, or will never be. One waits at a time.
     ///
     /// # Cancellation
     /// Safe: nothing is taken.
     pub(crate) async fn filled(&self) {
-        while self.lock().bytes.is_empty() {
-            self.ready.notified().await;
-        }
+        poll_fn(|cx| self.poll_filled(cx)).await;
     }
 
-    /// Takes nothing more.
+    /// Takes nothing more. What is there can still be taken.
     pub(crate) fn close(&self) {
-        self.lock().closed = true;
+        let mut state = self.lock();
+        state.closed = true;
+        state.wake();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(feature = "http")]
+impl Outlet {
+    /// A new reader; the one before it ends.
+    pub(crate) fn attach(&self) -> u64 {
+        let mut state = self.lock();
+        state.reader += 1;
+        state.sent_away = false;
+        state.wake();
+        state.reader
+    }
+
+    /// True if this reader has nothing more to wait for.
+    pub(crate) fn is_over(&self, reader: u64) -> bool {
+        let state = self.lock();
+        state.reader != reader || state.bytes.is_empty() && (state.closed || state.sent_away)
+    }
+
+    /// Puts everything after an event up for taking again.
+    pub(crate) fn rewind(&self, after: u64) {
+        let mut state = self.lock();
+        let State { bytes, history, .. } = &mut *state;
+        bytes.clear();
+        for (_, event) in history.iter().filter(|(number, _)| *number > after) {
+            bytes.extend_from_slice(event);
+        }
+        state.wake();
     }
 }

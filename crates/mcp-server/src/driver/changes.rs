@@ -6,6 +6,9 @@ use mcp_protocol::meta::Meta;
 use mcp_protocol::resources::ResourceUpdatedParams;
 use mcp_protocol::subscriptions::{AcknowledgedParams, ListenResult, SubscriptionFilter};
 
+#[cfg(feature = "http")]
+use tokio::sync::broadcast::{Receiver, error::RecvError};
+
 use super::Driver;
 use crate::registry::Change;
 use crate::reply::Reply;
@@ -60,6 +63,42 @@ pub(crate) fn wants(filter: &SubscriptionFilter, change: &Change) -> bool {
     }
 }
 
+/// The next changes that the filter asks for; `None` when the server has ended.
+#[cfg(feature = "http")]
+pub(crate) async fn next(
+    receiver: &mut Receiver<Change>,
+    filter: &SubscriptionFilter,
+) -> Option<Vec<Change>> {
+    loop {
+        let changed = match receiver.recv().await {
+            Ok(change) => vec![change],
+            Err(RecvError::Lagged(_)) => everything(filter.resource_subscriptions.iter().flatten().cloned()),
+            Err(RecvError::Closed) => return None,
+        };
+        let wanted: Vec<Change> = changed.into_iter().filter(|change| wants(filter, change)).collect();
+        if !wanted.is_empty() {
+            return Some(wanted);
+        }
+    }
+}
+
+/// Too many changes to tell each: everything may have changed.
+pub(super) fn everything(followed: impl Iterator<Item = String>) -> Vec<Change> {
+    let lists = [Change::Tools, Change::Resources, Change::Prompts];
+    lists.into_iter().chain(followed.map(|uri| Change::Resource(uri.into()))).collect()
+}
+
+/// Writes the first message of a stream: what of its filter is honoured.
+pub(crate) fn write_acknowledged(
+    out: &mut Vec<u8>,
+    dialect: Dialect,
+    id: &Id,
+    filter: &SubscriptionFilter,
+) -> Result<(), serde_json::Error> {
+    let params = AcknowledgedParams::new(filter.clone()).meta(Meta::new().subscription_id(id.clone()));
+    write::notification(out, &Method::SubscriptionAcknowledged, Some(&dialect.lower(&params)))
+}
+
 /// Writes the notification of a change; `meta` names the stream it belongs to.
 pub(crate) fn write_change(
     out: &mut Vec<u8>,
@@ -91,10 +130,7 @@ impl Driver<'_> {
             return self.answer(id, dialect, &Reply::Error(error));
         }
         let filter = honoured(&filter);
-        let params = AcknowledgedParams::new(filter.clone()).meta(Meta::new().subscription_id(id.clone()));
-        let _ = self.outlet.send(|out| {
-            write::notification(out, &Method::SubscriptionAcknowledged, Some(&dialect.lower(&params)))
-        });
+        let _ = self.outlet.send(|out| write_acknowledged(out, dialect, id, &filter));
         self.subscriptions.0.push(Subscription { id: id.clone(), dialect, filter });
     }
 

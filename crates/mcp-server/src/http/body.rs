@@ -1,0 +1,113 @@
+//! The body of an answer: nothing, one piece, or a stream of events.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::time::{Instant, Sleep};
+
+use crate::outlet::Outlet;
+
+/// What fills a stream while somebody reads it.
+pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The body of an answer.
+pub struct HttpBody(Kind);
+
+enum Kind {
+    Whole(Option<Bytes>),
+    Stream(Box<Stream>),
+}
+
+struct Stream {
+    outlet: Arc<Outlet>,
+    /// Which reader of the outlet this is.
+    reader: u64,
+    /// Lives and dies with the stream; without it, others fill the outlet.
+    work: Option<Work>,
+    silence: Pin<Box<Sleep>>,
+    keep_alive: Duration,
+}
+
+impl HttpBody {
+    pub(crate) fn empty() -> Self {
+        Self(Kind::Whole(None))
+    }
+
+    pub(crate) fn full(bytes: Vec<u8>) -> Self {
+        Self(Kind::Whole(Some(bytes.into())))
+    }
+
+    /// What the outlet gets, until it is closed; and the work that fills it.
+    pub(crate) fn stream(outlet: Arc<Outlet>, work: Option<Work>, keep_alive: Duration) -> Self {
+        let silence = Box::pin(tokio::time::sleep(keep_alive));
+        let reader = outlet.attach();
+        Self(Kind::Stream(Box::new(Stream { outlet, reader, work, silence, keep_alive })))
+    }
+}
+
+impl Body for HttpBody {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let bytes = match &mut self.0 {
+            Kind::Whole(bytes) => bytes.take(),
+            Kind::Stream(stream) => ready!(stream.poll_bytes(cx)),
+        };
+        Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Kind::Whole(bytes) => bytes.is_none(),
+            Kind::Stream(stream) => stream.outlet.is_over(stream.reader),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Kind::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl Stream {
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Some(work) = &mut self.work
+            && work.as_mut().poll(cx).is_ready()
+        {
+            self.work = None;
+            self.outlet.close();
+        }
+        if self.outlet.is_over(self.reader) {
+            return Poll::Ready(None);
+        }
+        if self.outlet.poll_filled(cx).is_ready() {
+            self.silence.as_mut().reset(Instant::now() + self.keep_alive);
+            let mut bytes = Vec::new();
+            return Poll::Ready(self.outlet.take(&mut bytes).then(|| bytes.into()));
+        }
+        ready!(self.silence.as_mut().poll(cx));
+        self.silence.as_mut().reset(Instant::now() + self.keep_alive);
+        Poll::Ready(Some(Bytes::from_static(b":\n\n")))
+    }
+}
+
+impl fmt::Debug for HttpBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Whole(bytes) => f.debug_tuple("Whole").field(&bytes.as_ref().map(Bytes::len)).finish(),
+            Kind::Stream(_) => f.write_str("Stream"),
+        }
+    }
+}

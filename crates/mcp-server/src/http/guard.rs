@@ -1,0 +1,229 @@
+//! Who may connect: a page on another site must not reach a server on this machine.
+
+use std::borrow::Cow;
+
+use http::header::{HOST, HeaderMap, ORIGIN};
+use http::{StatusCode, Uri};
+
+/// Names in `Host` and web origins in `Origin` that may connect. Default: loopback names, any port.
+///
+/// ```
+/// let access = mcp_server::http::Access::loopback()
+///     .host("mcp.example.com")
+///     .origin("https://app.example.com");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    loopback: Option<Port>,
+    hosts: Vec<String>,
+    origins: Vec<String>,
+    any_host: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Port {
+    Any,
+    #[cfg_attr(not(feature = "serve"), allow(dead_code, reason = "only a listener knows its port"))]
+    Only(u16),
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Self::loopback()
+    }
+}
+
+impl Access {
+    /// `localhost`, `127.0.0.1` and `[::1]`, with any port, and pages from there.
+    #[must_use]
+    pub fn loopback() -> Self {
+        Self { loopback: Some(Port::Any), hosts: Vec::new(), origins: Vec::new(), any_host: false }
+    }
+
+    /// Adds a name that clients may use in `Host`: with a port, or without for any.
+    #[must_use]
+    pub fn host(mut self, host: impl Into<String>) -> Self {
+        self.hosts.push(host.into().to_ascii_lowercase());
+        self
+    }
+
+    /// Adds a web origin whose pages may connect: scheme, name and port, as a browser sends it.
+    #[must_use]
+    pub fn origin(mut self, origin: impl Into<String>) -> Self {
+        self.origins.push(origin.into().to_ascii_lowercase());
+        self
+    }
+
+    /// Takes any `Host`: for a server behind something that checks it. `Origin` is still checked.
+    #[must_use]
+    pub fn any_host_is_checked_elsewhere(mut self) -> Self {
+        self.any_host = true;
+        self
+    }
+
+    /// Loopback names only with this port.
+    #[cfg(feature = "serve")]
+    pub(crate) fn at_port(mut self, port: u16) -> Self {
+        if self.loopback.is_some() {
+            self.loopback = Some(Port::Only(port));
+        }
+        self
+    }
+
+    /// Refuses a request from elsewhere.
+    pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), StatusCode> {
+        let mut hosts = headers.get_all(HOST).iter();
+        let host = match (hosts.next(), hosts.next()) {
+            (Some(host), None) => Some(host.to_str().map_err(|_| StatusCode::BAD_REQUEST)?),
+            (None, _) => None,
+            (Some(_), Some(_)) => return Err(StatusCode::BAD_REQUEST),
+        };
+        // HTTP/2 and absolute targets name the host in the target; both may be there and must agree.
+        let authority = uri.authority().map(http::uri::Authority::as_str);
+        let host = match (host, authority) {
+            (Some(host), Some(authority)) if !host.eq_ignore_ascii_case(authority) => {
+                return Err(StatusCode::BAD_REQUEST);
+            }
+            (host, authority) => host.or(authority).ok_or(StatusCode::BAD_REQUEST)?,
+        };
+        if !self.any_host && !self.allows_host(host) {
+            tracing::warn!(host, "refused: this name is not served; allow it with Access::host");
+            return Err(StatusCode::FORBIDDEN);
+        }
+        for origin in headers.get_all(ORIGIN) {
+            let origin = origin.to_str().map_err(|_| StatusCode::FORBIDDEN)?;
+            if !self.allows_origin(origin) {
+                tracing::warn!(
+                    origin,
+                    "refused: pages from there may not connect; allow them with Access::origin"
+                );
+                return Err(StatusCode::FORBIDDEN);
+            }
+        }
+        Ok(())
+    }
+
+    fn allows_host(&self, host: &str) -> bool {
+        let host = lower(host);
+        let (name, port) = split_port(&host);
+        self.is_loopback(name, port) || self.hosts.iter().any(|known| *known == *host || *known == *name)
+    }
+
+    fn allows_origin(&self, origin: &str) -> bool {
+        let origin = lower(origin);
+        if self.origins.iter().any(|known| *known == *origin) {
+            return true;
+        }
+        let Some((scheme, host)) = origin.split_once("://") else { return false };
+        let (name, port) = split_port(host);
+        // Any port: the page may come from a development server beside us.
+        matches!(scheme, "http" | "https")
+            && self.loopback.is_some()
+            && is_loopback_name(name)
+            && port.is_none_or(|port| port.parse::<u16>().is_ok())
+    }
+
+    fn is_loopback(&self, name: &str, port: Option<&str>) -> bool {
+        let port_fits = match self.loopback {
+            None => false,
+            Some(Port::Any) => port.is_none_or(|port| port.parse::<u16>().is_ok()),
+            Some(Port::Only(only)) => port.map_or(Some(80), |port| port.parse().ok()) == Some(only),
+        };
+        port_fits && is_loopback_name(name)
+    }
+}
+
+fn is_loopback_name(name: &str) -> bool {
+    matches!(name, "localhost" | "127.0.0.1" | "[::1]")
+}
+
+fn lower(text: &str) -> Cow<'_, str> {
+    if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        Cow::Owned(text.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// The name and the port of an authority. An IPv6 address keeps its brackets.
+fn split_port(authority: &str) -> (&str, Option<&str>) {
+    match authority.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
+        _ => (authority, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn check(access: &Access, host: &str, origin: Option<&str>) -> Result<(), StatusCode> {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, HeaderValue::from_str(host).unwrap());
+        if let Some(origin) = origin {
+            headers.insert(ORIGIN, HeaderValue::from_str(origin).unwrap());
+        }
+        access.check(&Uri::from_static("/mcp"), &headers)
+    }
+
+    #[test]
+    fn v_3_a_foreign_host_is_refused_by_default() {
+        let access = Access::default();
+        for host in ["localhost", "LocalHost:8080", "127.0.0.1:1", "[::1]", "[::1]:8080"] {
+            assert_eq!(check(&access, host, None), Ok(()), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:8080",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "0.0.0.0",
+            "localhost:x",
+        ] {
+            assert_eq!(check(&access, host, None), Err(StatusCode::FORBIDDEN), "{host}");
+        }
+        let access = Access::loopback().host("mcp.example.com");
+        assert_eq!(check(&access, "MCP.example.com:443", None), Ok(()));
+    }
+
+    #[test]
+    fn v_4_a_foreign_origin_is_refused_with_a_true_host() {
+        let access = Access::default();
+        for origin in ["http://localhost:3000", "https://127.0.0.1", "http://[::1]:8080"] {
+            assert_eq!(check(&access, "localhost", Some(origin)), Ok(()), "{origin}");
+        }
+        for origin in [
+            "https://evil.example",
+            "null",
+            "",
+            "http://localhost.evil.example",
+            "file://",
+            "http://localhost@evil.example",
+        ] {
+            assert_eq!(check(&access, "localhost", Some(origin)), Err(StatusCode::FORBIDDEN), "{origin}");
+        }
+        let access = Access::loopback().origin("https://app.example.com");
+        assert_eq!(check(&access, "localhost", Some("https://app.example.com")), Ok(()));
+        assert_eq!(check(&access, "localhost", Some("http://app.example.com")), Err(StatusCode::FORBIDDEN));
+    }
+
+    #[test]
+    fn f_38_two_hosts_or_a_target_that_differs_are_refused() {
+        let access = Access::default();
+        let mut headers = HeaderMap::new();
+        assert_eq!(access.check(&Uri::from_static("/"), &headers), Err(StatusCode::BAD_REQUEST));
+        headers.append(HOST, HeaderValue::from_static("localhost"));
+        assert_eq!(
+            access.check(&Uri::from_static("http://evil.example/"), &headers),
+            Err(StatusCode::BAD_REQUEST)
+        );
+        headers.append(HOST, HeaderValue::from_static("localhost"));
+        assert_eq!(access.check(&Uri::from_static("/"), &headers), Err(StatusCode::BAD_REQUEST));
+        assert_eq!(
+            access.check(&Uri::from_static("http://evil.example/"), &HeaderMap::new()),
+            Err(StatusCode::FORBIDDEN)
+        );
+    }
+}

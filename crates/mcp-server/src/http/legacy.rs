@@ -1,0 +1,307 @@
+//! The legacy era over HTTP: sessions, the streams of their calls, and the stand-alone stream.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::StatusCode;
+use http::header::{ACCEPT, ALLOW, HeaderMap, HeaderValue};
+use mcp_protocol::Dialect;
+use mcp_protocol::errors::{ErrorCode, ErrorObject};
+use mcp_protocol::messages::{Batch, Id, Incoming, InitializeParams, Message, Request};
+use mcp_protocol::negotiation::{HttpMethod, HttpVerdict, Refusal};
+use mcp_protocol::peer::{Arrival, Transmit};
+use mcp_protocol::subscriptions::SubscriptionFilter;
+
+use super::body::Work;
+use super::session::Session;
+use super::{
+    Answer, First, HttpBody, LAST_EVENT, SESSION, Shared, bare, first, json, refuse, refused, stream_headers,
+};
+use crate::connection::Connection;
+use crate::context::{Exchange, Legacy, Principal};
+use crate::driver::changes;
+use crate::outlet::Outlet;
+use crate::reply::Reply;
+use crate::router::Route;
+
+impl Shared {
+    /// The session that a request names, if there is one.
+    pub(super) fn session(&self, headers: &HeaderMap) -> Option<Arc<Session>> {
+        self.sessions.get(headers.get(SESSION)?.to_str().ok()?)
+    }
+
+    /// `initialize`: the answer, and a session for what follows.
+    pub(super) fn initialize(&self, id: &Id, dialect: Dialect, params: InitializeParams) -> Answer {
+        let (reply, client) = self.core.initialize(dialect, params);
+        let session = self.sessions.open(dialect, client, &self.limits);
+        let mut answer = self.reply(id, dialect, &reply);
+        if let Ok(value) = HeaderValue::from_str(&session.id) {
+            answer.headers_mut().insert(SESSION, value);
+        }
+        answer
+    }
+
+    pub(super) async fn legacy(
+        self: &Arc<Self>,
+        headers: &HeaderMap,
+        session: Option<Arc<Session>>,
+        dialect: Dialect,
+        incoming: Incoming<'_>,
+    ) -> Answer {
+        let id = match &incoming {
+            Incoming::Message(Message::Request(request)) => Some(request.id.clone()),
+            _ => None,
+        };
+        let Some(session) = session else { return no_session(headers, id.as_ref()) };
+        match incoming {
+            Incoming::Message(Message::Request(request)) => self.legacy_request(&session, &request).await,
+            Incoming::Message(message) => {
+                let arrival = session.connection.lock().peer.handle_message(&message, Instant::now());
+                match (arrival, message) {
+                    (Arrival::Cancelled(id), _) => session.cancel(&id),
+                    (Arrival::Response(call), Message::Response(response)) => {
+                        session.connection.settle(call, &response);
+                    }
+                    (_, Message::Response(_)) => {
+                        let error =
+                            ErrorObject::new(ErrorCode::InvalidRequest, "nothing waits for this response");
+                        return refuse(StatusCode::BAD_REQUEST, &error, None);
+                    }
+                    _ => {}
+                }
+                bare(StatusCode::ACCEPTED)
+            }
+            Incoming::Batch(batch) => self.legacy_batch(&session, dialect, &batch).await,
+        }
+    }
+
+    async fn legacy_request(self: &Arc<Self>, session: &Arc<Session>, request: &Request<'_>) -> Answer {
+        let flight = match Flight::begin(session, request) {
+            Ok(flight) => flight,
+            Err(error) => return refuse(StatusCode::BAD_REQUEST, &error, Some(&request.id)),
+        };
+        let (stream, outlet) = session.outlet();
+        let dialect = session.dialect;
+        match self.core.route(request, exchange(session, request, &outlet)) {
+            Route::Reply(reply) => self.reply(&request.id, dialect, &reply),
+            Route::Listen(_) => bare(StatusCode::BAD_REQUEST),
+            Route::Run(mut run) => match first(&mut run, &outlet).await {
+                First::Done(reply) if outlet.len() == 0 => self.reply_legacy(&request.id, dialect, &reply),
+                done => {
+                    session.keep(stream, &outlet);
+                    let context = run.context.clone();
+                    let (sink, core, id) = (Arc::clone(&outlet), Arc::clone(&self.core), request.id.clone());
+                    session.spawn(&request.id, context, async move {
+                        let reply = match done {
+                            First::Done(reply) => reply,
+                            First::Emits => run.await,
+                        };
+                        if flight.land() {
+                            let _ = sink.send(|out| reply.write(out, &id, dialect, &core.meta));
+                        }
+                        sink.close();
+                    });
+                    stream_headers(self.held(session, outlet))
+                }
+            },
+        }
+    }
+
+    /// A stream that holds its session: while it is read, the session is in use.
+    fn held(&self, session: &Arc<Session>, outlet: Arc<Outlet>) -> HttpBody {
+        let session = Arc::clone(session);
+        let work: Work = Box::pin(async move {
+            // Never done: the stream ends when its outlet is closed.
+            std::future::pending::<()>().await;
+            drop(session);
+        });
+        HttpBody::stream(outlet, Some(work), self.options.keep_alive)
+    }
+
+    /// A legacy error is an ordinary response.
+    fn reply_legacy(&self, id: &Id, dialect: Dialect, reply: &Reply) -> Answer {
+        let mut out = Vec::new();
+        let _ = reply.write(&mut out, id, dialect, &self.core.meta);
+        json(StatusCode::OK, out)
+    }
+
+    /// An array of messages, answered by one array.
+    async fn legacy_batch(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        dialect: Dialect,
+        batch: &Batch<'_>,
+    ) -> Answer {
+        let mut out = Vec::from(*b"[");
+        for message in batch.messages() {
+            match message {
+                Ok(Message::Request(request)) => {
+                    let reply = match Flight::begin(session, &request) {
+                        Err(error) => Reply::Error(error),
+                        Ok(_flight) => {
+                            let (_, outlet) = session.outlet();
+                            match self.core.route(&request, exchange(session, &request, &outlet)) {
+                                Route::Reply(reply) => reply,
+                                // Asks and progress need a stream, which an array does not have.
+                                Route::Run(run) => run.await,
+                                Route::Listen(_) => Reply::Empty,
+                            }
+                        }
+                    };
+                    let _ = reply.write(&mut out, &request.id, dialect, &self.core.meta);
+                    out.push(b',');
+                }
+                Ok(message) => {
+                    let arrival = session.connection.lock().peer.handle_message(&message, Instant::now());
+                    match (arrival, message) {
+                        (Arrival::Cancelled(id), _) => session.cancel(&id),
+                        (Arrival::Response(call), Message::Response(response)) => {
+                            session.connection.settle(call, &response);
+                        }
+                        _ => {}
+                    }
+                }
+                Err(error) => {
+                    let _ =
+                        crate::connection::error_response(&mut out, None, dialect, &error.to_error_object());
+                    out.push(b',');
+                }
+            }
+        }
+        if out.len() == 1 {
+            return bare(StatusCode::ACCEPTED);
+        }
+        out.pop();
+        out.push(b']');
+        json(StatusCode::OK, out)
+    }
+
+    /// The stand-alone stream of a session, or one of its others taken up again.
+    pub(super) fn get(self: &Arc<Self>, headers: &HeaderMap) -> Answer {
+        let session = self.session(headers);
+        match self.classify(HttpMethod::Get, headers, session.as_ref(), None) {
+            HttpVerdict::Legacy(_) => {}
+            HttpVerdict::Refuse(refusal) => return not_allowed(refusal),
+            _ => return bare(StatusCode::BAD_REQUEST),
+        }
+        let Some(session) = session else { return no_session(headers, None) };
+        let wants_events = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        if !wants_events.flat_map(|value| value.split(',')).any(|range| {
+            let kind = range.split(';').next().unwrap_or("").trim();
+            matches!(kind, "text/event-stream" | "text/*" | "*/*")
+        }) {
+            return bare(StatusCode::NOT_ACCEPTABLE);
+        }
+        let last = headers.get(LAST_EVENT).and_then(|value| value.to_str().ok());
+        if let Some((outlet, number)) = last.and_then(|last| session.find_stream(last)) {
+            outlet.rewind(number);
+            return stream_headers(self.held(&session, outlet));
+        }
+        let (stream, outlet) = session.outlet();
+        session.stand(stream, &outlet);
+        let (sink, session) = (Arc::clone(&outlet), Arc::clone(&session));
+        let mut receiver = self.core.registry.changes();
+        let work: Work = Box::pin(async move {
+            loop {
+                // What is followed may change while the stream is open.
+                let followed = session.connection.lock().followed.iter().cloned().collect::<Vec<_>>();
+                let filter = SubscriptionFilter::new()
+                    .tools_list_changed(true)
+                    .prompts_list_changed(true)
+                    .resources_list_changed(true)
+                    .resource_subscriptions(followed);
+                let Some(changed) = changes::next(&mut receiver, &filter).await else { return };
+                for change in changed {
+                    sink.offer(|out| changes::write_change(out, session.dialect, &change, None));
+                }
+            }
+        });
+        stream_headers(HttpBody::stream(outlet, Some(work), self.options.keep_alive))
+    }
+
+    /// The client is done with its session.
+    pub(super) fn delete(&self, headers: &HeaderMap) -> Answer {
+        let session = self.session(headers);
+        match self.classify(HttpMethod::Delete, headers, session.as_ref(), None) {
+            HttpVerdict::Legacy(_) => {}
+            HttpVerdict::Refuse(refusal) => return not_allowed(refusal),
+            _ => return bare(StatusCode::BAD_REQUEST),
+        }
+        let Some(session) = session else { return no_session(headers, None) };
+        self.sessions.end(&session.id);
+        bare(StatusCode::NO_CONTENT)
+    }
+}
+
+fn exchange(session: &Session, request: &Request<'_>, outlet: &Arc<Outlet>) -> Exchange {
+    Exchange {
+        dialect: session.dialect,
+        meta: request.params.meta().ok().flatten().map(Arc::new),
+        legacy: Some(Legacy {
+            connection: Arc::clone(&session.connection),
+            client: Some(Arc::clone(&session.client)),
+            log_level: session.connection.lock().log_level.clone(),
+        }),
+        outlet: Arc::clone(outlet),
+        principal: Principal::default(),
+    }
+}
+
+/// A request in flight. However it ends, its id is free again.
+struct Flight {
+    connection: Arc<Connection>,
+    id: Id,
+    landed: bool,
+}
+
+impl Flight {
+    fn begin(session: &Session, request: &Request<'_>) -> Result<Self, ErrorObject> {
+        let message = Message::Request(request.clone());
+        let mut state = session.connection.lock();
+        if state.peer.handle_message(&message, Instant::now()) == Arrival::Request {
+            drop(state);
+            return Ok(Self {
+                connection: Arc::clone(&session.connection),
+                id: request.id.clone(),
+                landed: false,
+            });
+        }
+        match state.peer.poll_transmit() {
+            Some(Transmit::Error { error, .. }) => Err(error),
+            _ => Err(ErrorObject::new(ErrorCode::InvalidRequest, "the session has ended")),
+        }
+    }
+
+    /// True if the response is still wanted.
+    fn land(mut self) -> bool {
+        self.landed = true;
+        self.connection.lock().peer.respond(&self.id)
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        // Once landed, the id may be another request's.
+        if !self.landed {
+            self.connection.lock().peer.respond(&self.id);
+        }
+    }
+}
+
+fn no_session(headers: &HeaderMap, id: Option<&Id>) -> Answer {
+    let (status, message) = if headers.contains_key(SESSION) {
+        (StatusCode::NOT_FOUND, "there is no such session; initialize again")
+    } else {
+        (StatusCode::BAD_REQUEST, "the Mcp-Session-Id header is missing; initialize first")
+    };
+    refuse(status, &ErrorObject::new(ErrorCode::InvalidRequest, message), id)
+}
+
+fn not_allowed(refusal: Refusal) -> Answer {
+    let is_not_allowed = refusal.status == 405;
+    let mut answer = refused(refusal, None);
+    if is_not_allowed {
+        answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+    }
+    answer
+}

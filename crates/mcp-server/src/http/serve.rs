@@ -1,0 +1,133 @@
+//! Listening for HTTP without another program around it.
+
+use std::convert::Infallible;
+use std::future::{Future, pending};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, StatusCode};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::Service as HyperService;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tower_service::Service;
+
+use super::{Answer, HttpOptions, HttpService, bare};
+use crate::error::Error;
+use crate::server::McpServer;
+
+/// Connections at once; one more is told to come back later.
+const CONNECTIONS: usize = 10_000;
+/// How long the headers of a request may take.
+const HEADERS: Duration = Duration::from_secs(10);
+/// How long exchanges that run are given at the end.
+const DRAIN: Duration = Duration::from_secs(10);
+
+impl McpServer {
+    /// Serves Streamable HTTP at `/mcp` on this address, in both eras, for ever.
+    ///
+    /// Only loopback addresses: whoever can reach the port can call every tool.
+    ///
+    /// # Errors
+    /// When the server was put together wrong, the address is not loopback, or it cannot be listened on.
+    pub async fn serve_http(self, address: SocketAddr) -> Result<(), Error> {
+        let listener = bind(address).await?;
+        self.serve_listener(listener, HttpOptions::default(), pending()).await
+    }
+
+    /// Serves Streamable HTTP at `/mcp` on a listener until `shutdown` is done; then running exchanges are given
+    /// 10 s to end.
+    ///
+    /// # Errors
+    /// As [`serve_http`](Self::serve_http).
+    pub async fn serve_listener(
+        self,
+        listener: TcpListener,
+        mut options: HttpOptions,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), Error> {
+        let address = listener.local_addr()?;
+        if !address.ip().is_loopback() {
+            let problem = format!("{address} is not a loopback address, and nothing checks who connects");
+            return Err(Error::Setup { problems: vec![problem] });
+        }
+        options.access = options.access.at_port(address.port());
+        let service = AtPath(self.into_http_service(options)?);
+        listen(&listener, &service, shutdown).await;
+        Ok(())
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
+    TcpListener::bind(address).await.map_err(|source| Error::Bind { address, source })
+}
+
+async fn listen(listener: &TcpListener, service: &AtPath, shutdown: impl Future<Output = ()>) {
+    let graceful = GracefulShutdown::new();
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEADERS).keep_alive(true);
+    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut connections = JoinSet::new();
+    let mut shutdown = std::pin::pin!(shutdown);
+    loop {
+        tokio::select! {
+            () = &mut shutdown => break,
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            accepted = listener.accept() => {
+                let stream = match accepted {
+                    Ok((stream, _)) => stream,
+                    Err(error) => {
+                        // Out of descriptors, most likely: those who are served may free some.
+                        tracing::warn!(%error, "a connection could not be accepted");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                        continue;
+                    }
+                };
+                let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
+                    turn_away(&stream);
+                    continue;
+                };
+                // An answer must not wait for a full packet.
+                let _ = stream.set_nodelay(true);
+                let connection = builder.serve_connection(TokioIo::new(stream), service.clone());
+                let connection = graceful.watch(connection);
+                connections.spawn(async move {
+                    // What ends a connection is its client's business.
+                    let _ = connection.await;
+                    drop(slot);
+                });
+            }
+        }
+    }
+    let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
+    connections.shutdown().await;
+}
+
+/// Tells a client to come back later, without waiting for it.
+fn turn_away(stream: &TcpStream) {
+    let _ = stream.try_write(b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+}
+
+/// The service at `/mcp`, and nothing elsewhere.
+#[derive(Clone)]
+struct AtPath(HttpService);
+
+impl HyperService<Request<Incoming>> for AtPath {
+    type Response = Answer;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        if request.uri().path() == "/mcp" {
+            self.0.clone().call(request)
+        } else {
+            Box::pin(async { Ok(bare(StatusCode::NOT_FOUND)) })
+        }
+    }
+}
