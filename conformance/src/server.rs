@@ -12,7 +12,9 @@ mod tools;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use mcp_server::McpServer;
+use mcp_server::http::HttpOptions;
+use mcp_server::{Error, McpServer};
+use tokio::net::TcpListener;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -20,13 +22,20 @@ async fn main() -> ExitCode {
         eprintln!("usage: conformance-server ADDRESS:PORT");
         return ExitCode::from(2);
     };
-    let server = McpServer::named("conformance-server", "1.0.0");
-    let server = offers::add(asking::add(elicitation::add(tools::add(server))));
-    match server.serve_http(address).await {
+    match serve(address).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Serves for ever; the URL is printed once it can be used, for a port that was not chosen.
+async fn serve(address: SocketAddr) -> Result<(), Error> {
+    let listener = TcpListener::bind(address).await?;
+    println!("http://{}/mcp", listener.local_addr()?);
+    let server = McpServer::named("conformance-server", "1.0.0");
+    let server = offers::add(asking::add(elicitation::add(tools::add(server))));
+    server.serve_listener(listener, HttpOptions::default(), std::future::pending()).await
 }

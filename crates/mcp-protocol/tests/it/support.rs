@@ -7,8 +7,7 @@ use serde_json::Value;
 
 /// The folder with `schema/` and `examples-2026-07-28/`: from `MCP_SPEC_DATA`, or beside the repository.
 ///
-/// Without it the suite says on stderr that it did not run; with `CI=true` that is a failure, unless
-/// `MCP_SUITES_MISSING` names `spec-data`.
+/// Without it the suite says on stderr that it did not run; with `CI=true` that is a failure.
 pub(crate) fn spec_data(suite: &str) -> Option<PathBuf> {
     let given = std::env::var_os("MCP_SPEC_DATA").map(PathBuf::from);
     let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
@@ -17,9 +16,7 @@ pub(crate) fn spec_data(suite: &str) -> Option<PathBuf> {
         return Some(folder);
     }
     not_run(&format!("{suite} (no schemas at {}; set MCP_SPEC_DATA)", folder.display()));
-    let allowed = std::env::var("MCP_SUITES_MISSING").unwrap_or_default();
-    let is_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
-    assert!(may_be_missing(is_ci, &allowed), "{suite} did not run, and this is CI");
+    assert!(may_be_missing(std::env::var("CI").ok().as_deref()), "{suite} did not run, and this is CI");
     None
 }
 
@@ -28,17 +25,16 @@ pub(crate) fn not_run(suite: &str) {
     let _ = writeln!(std::io::stderr(), "NOT RUN: {suite}");
 }
 
-/// True if the suites that need the published schemas may be left out.
-fn may_be_missing(is_ci: bool, allowed: &str) -> bool {
-    !is_ci || allowed.split(',').any(|suite| suite == "spec-data")
+/// True if a suite may be left out: everywhere but in CI.
+fn may_be_missing(ci: Option<&str>) -> bool {
+    ci != Some("true")
 }
 
 #[test]
-fn x_55_a_suite_that_cannot_run_fails_in_ci_unless_it_is_named() {
-    assert!(may_be_missing(false, ""));
-    assert!(!may_be_missing(true, ""));
-    assert!(!may_be_missing(true, "other"));
-    assert!(may_be_missing(true, "other,spec-data"));
+fn x_55_a_suite_that_cannot_run_fails_in_ci() {
+    assert!(may_be_missing(None));
+    assert!(may_be_missing(Some("")));
+    assert!(!may_be_missing(Some("true")));
 }
 
 /// The JSON Schema of one revision, and the path of its definitions.

@@ -3,4 +3,6 @@
 
 mod asking;
 mod calls;
+#[cfg(feature = "http")]
+mod http;
 mod lists;

@@ -1,0 +1,471 @@
+//! The HTTP service, exchange by exchange, without a socket.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use mcp_protocol::elicitation::{ElicitFormParams, FormSchema, StringSchema};
+use mcp_server::http::{HttpBody, HttpOptions, HttpService};
+use mcp_server::{Context, McpServer, NoArgs, Registry, ToolError, tool};
+use serde_json::{Value, json};
+use tower_service::Service;
+
+struct Fixture {
+    service: HttpService,
+    registry: Registry,
+    running: Arc<AtomicUsize>,
+}
+
+/// Counts down when it goes.
+struct Guard(Arc<AtomicUsize>);
+
+impl Guard {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn fixture(options: HttpOptions) -> Fixture {
+    let running = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&running);
+    let server = McpServer::named("http", "1")
+        .tool(tool("echo", || async { "hi" }))
+        .tool(tool("sleep", move |_: NoArgs, cx: Context| {
+            let guard = Guard::new(&counted);
+            async move {
+                cx.progress(1.0, None);
+                tokio::time::sleep(Duration::from_secs(3600)).await;
+                drop(guard);
+            }
+        }))
+        .tool(tool("steps", |_: NoArgs, cx: Context| async move {
+            for step in 1..=3 {
+                cx.progress(f64::from(step), 3.0);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            "done"
+        }))
+        .tool(tool("ask", |_: NoArgs, cx: Context| async move {
+            let form = ElicitFormParams::new("Who?", FormSchema::new().field("name", StringSchema::new()));
+            let answer = cx.ask("name", form).await?;
+            Ok::<_, ToolError>(answer.action.to_string())
+        }));
+    let registry = server.registry();
+    Fixture { service: server.into_http_service(options).unwrap(), registry, running }
+}
+
+/// An answer as it comes in.
+struct Answer {
+    status: StatusCode,
+    session: Option<String>,
+    kind: String,
+    body: HttpBody,
+    read: String,
+}
+
+impl Answer {
+    fn new(response: Response<HttpBody>) -> Self {
+        let header =
+            |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+        Self {
+            status: response.status(),
+            session: header("mcp-session-id"),
+            kind: header("content-type").unwrap_or_default(),
+            body: response.into_body(),
+            read: String::new(),
+        }
+    }
+
+    async fn more(&mut self) -> bool {
+        match self.body.frame().await {
+            Some(frame) => {
+                self.read.push_str(std::str::from_utf8(&frame.unwrap().into_data().unwrap()).unwrap());
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The next message of a stream.
+    async fn event(&mut self) -> Option<(String, Value)> {
+        loop {
+            while let Some((event, rest)) = self.read.split_once("\n\n") {
+                let field = |name: &str| {
+                    let line = event.lines().find_map(|line| line.strip_prefix(name));
+                    line.map(|value| value.trim().to_owned()).unwrap_or_default()
+                };
+                let (id, data) = (field("id:"), field("data:"));
+                self.read = rest.to_owned();
+                if !data.is_empty() {
+                    return Some((id, serde_json::from_str(&data).unwrap()));
+                }
+            }
+            if !self.more().await {
+                return None;
+            }
+        }
+    }
+
+    async fn json(mut self) -> Value {
+        while self.more().await {}
+        serde_json::from_str(&self.read).unwrap_or_else(|_| panic!("{} {:?}", self.status, self.read))
+    }
+}
+
+impl Fixture {
+    async fn send(&self, verb: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        let mut request = Request::builder().method(verb).uri("/mcp");
+        if !headers.iter().any(|(name, _)| *name == "host") {
+            request = request.header("host", "localhost:8080");
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
+        Answer::new(self.service.clone().call(request).await.unwrap())
+    }
+
+    /// A modern request with everything it needs.
+    async fn modern(&self, method: &str, params: Value) -> Answer {
+        let name = params["name"].as_str().unwrap_or_default().to_owned();
+        let mut headers = vec![JSON, ("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
+        if !name.is_empty() {
+            headers.push(("mcp-name", &name));
+        }
+        self.send("POST", &headers, &modern(method, params)).await
+    }
+
+    /// A legacy session.
+    async fn session(&self, version: &str) -> Session<'_> {
+        let params = json!({"protocolVersion": version, "capabilities": {"elicitation": {}}, "clientInfo": {"name": "c", "version": "1"}});
+        let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string();
+        let answer = self.send("POST", &[JSON], &body).await;
+        assert_eq!(answer.status, StatusCode::OK);
+        Session { fixture: self, id: answer.session.clone().unwrap() }
+    }
+}
+
+struct Session<'a> {
+    fixture: &'a Fixture,
+    id: String,
+}
+
+impl Session<'_> {
+    async fn post(&self, message: Value) -> Answer {
+        self.fixture.send("POST", &[JSON, ("mcp-session-id", &self.id)], &message.to_string()).await
+    }
+
+    async fn call(&self, id: i64, name: &str) -> Answer {
+        let params = json!({"name": name, "_meta": {"progressToken": id}});
+        self.post(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})).await
+    }
+
+    async fn get(&self, last: Option<&str>) -> Answer {
+        let mut headers = vec![("mcp-session-id", self.id.as_str()), ("accept", "text/event-stream")];
+        headers.extend(last.map(|last| ("last-event-id", last)));
+        self.fixture.send("GET", &headers, "").await
+    }
+}
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+fn modern(method: &str, mut params: Value) -> String {
+    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {}});
+    json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string()
+}
+
+async fn eventually(mut condition: impl FnMut() -> bool) {
+    for _ in 0..400 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("it never came about");
+}
+
+#[tokio::test]
+async fn a_call_that_says_nothing_before_its_end_is_answered_by_json() {
+    let fixture = fixture(HttpOptions::default());
+    let answer = fixture.modern("tools/call", json!({"name": "echo"})).await;
+    assert_eq!((answer.status, &*answer.kind), (StatusCode::OK, "application/json"));
+    assert_eq!(answer.session, None);
+    let answer = answer.json().await;
+    assert_eq!(answer["result"]["content"][0]["text"], "hi");
+    assert_eq!((&answer["id"], &answer["result"]["resultType"]), (&json!(7), &json!("complete")));
+}
+
+#[tokio::test]
+async fn a_call_that_tells_its_progress_is_answered_by_a_stream() {
+    let fixture = fixture(HttpOptions::default());
+    let mut answer =
+        fixture.modern("tools/call", json!({"name": "steps", "_meta": {"progressToken": "p"}})).await;
+    assert_eq!(answer.kind, "text/event-stream");
+    for step in 1..=3 {
+        let (id, event) = answer.event().await.unwrap();
+        // No ids in the modern era: nothing can be resumed.
+        assert_eq!((&*id, &event["params"]["progress"]), ("", &json!(step)));
+    }
+    assert_eq!(answer.event().await.unwrap().1["result"]["content"][0]["text"], "done");
+    assert!(answer.event().await.is_none());
+}
+
+#[tokio::test]
+async fn f_34_a_modern_client_that_leaves_cancels_its_call() {
+    let fixture = fixture(HttpOptions::default());
+    // Before any byte of the answer.
+    let body = modern("tools/call", json!({"name": "sleep"}));
+    let headers =
+        [JSON, ("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "sleep")];
+    let call = fixture.send("POST", &headers, &body);
+    assert!(tokio::time::timeout(Duration::from_millis(20), call).await.is_err());
+    assert_eq!(fixture.running.load(Ordering::SeqCst), 0);
+    // In the middle of a stream.
+    let mut answer =
+        fixture.modern("tools/call", json!({"name": "sleep", "_meta": {"progressToken": 1}})).await;
+    answer.event().await.unwrap();
+    assert_eq!(fixture.running.load(Ordering::SeqCst), 1);
+    drop(answer);
+    assert_eq!(fixture.running.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn x_24_a_foreign_host_or_origin_is_refused_before_anything_runs() {
+    let fixture = fixture(HttpOptions::default());
+    let body = modern("tools/call", json!({"name": "echo"}));
+    for header in [("host", "evil.example.com"), ("origin", "https://evil.example.com"), ("origin", "null")] {
+        for verb in ["POST", "GET", "DELETE"] {
+            let answer = fixture.send(verb, &[JSON, header], &body).await;
+            assert_eq!(answer.status, StatusCode::FORBIDDEN, "{verb} {header:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn v_4_a_body_that_does_not_say_it_is_json_is_refused() {
+    let fixture = fixture(HttpOptions::default());
+    let body = modern("tools/call", json!({"name": "echo"}));
+    for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"] {
+        let answer = fixture.send("POST", &[("content-type", kind)], &body).await;
+        assert_eq!(answer.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    }
+    assert_eq!(fixture.send("POST", &[], &body).await.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    let answer = fixture.send("POST", &[JSON, ("accept", "text/html")], &body).await;
+    assert_eq!(answer.status, StatusCode::NOT_ACCEPTABLE);
+}
+
+#[tokio::test]
+async fn f_31_garbage_and_too_large_bodies_are_refused_once() {
+    let fixture = fixture(HttpOptions::default().body(1000));
+    for (body, status, code) in [("garbage", 400, -32700), ("[]", 400, -32600), ("{}", 400, -32600)] {
+        let answer = fixture.send("POST", &[JSON], body).await;
+        assert_eq!(answer.status.as_u16(), status);
+        assert_eq!(answer.json().await["error"]["code"], json!(code), "{body}");
+    }
+    let answer = fixture.send("POST", &[JSON], &"x".repeat(1001)).await;
+    assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test]
+async fn x_19_headers_and_body_must_agree_and_the_first_fault_answers() {
+    let fixture = fixture(HttpOptions::default());
+    let body = modern("tools/call", json!({"name": "echo"}));
+    let version = ("mcp-protocol-version", "2026-07-28");
+    let (method, name) = (("mcp-method", "tools/call"), ("mcp-name", "echo"));
+    for (headers, code) in [
+        (vec![JSON, method, name], -32020),
+        (vec![JSON, ("mcp-protocol-version", "2025-11-25"), method, name], -32020),
+        (vec![JSON, version, name], -32020),
+        (vec![JSON, version, ("mcp-method", "TOOLS/CALL"), name], -32020),
+        (vec![JSON, version, method], -32020),
+        (vec![JSON, version, method, ("mcp-name", "other")], -32020),
+    ] {
+        let answer = fixture.send("POST", &headers, &body).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{headers:?}");
+        let answer = answer.json().await;
+        assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(code), &json!(7)), "{headers:?}");
+    }
+    let unknown = fixture.modern("no/such", json!({})).await;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND);
+    assert_eq!(unknown.json().await["error"]["code"], json!(-32601));
+}
+
+#[tokio::test]
+async fn a_legacy_session_is_opened_used_and_ended() {
+    let fixture = fixture(HttpOptions::default());
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let session = fixture.session(version).await;
+        assert!(session.id.len() >= 32 && session.id.bytes().all(|byte| byte.is_ascii_graphic()));
+        let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        assert_eq!(session.post(initialized).await.status, StatusCode::ACCEPTED);
+        let answer = session.call(1, "echo").await.json().await;
+        assert_eq!(answer["result"], json!({"content": [{"type": "text", "text": "hi"}]}));
+        let headers = [("mcp-session-id", session.id.as_str())];
+        assert_eq!(fixture.send("DELETE", &headers, "").await.status, StatusCode::NO_CONTENT);
+        assert_eq!(session.call(2, "echo").await.status, StatusCode::NOT_FOUND);
+        assert_eq!(fixture.send("DELETE", &headers, "").await.status, StatusCode::NOT_FOUND);
+    }
+}
+
+#[tokio::test]
+async fn f_39_a_session_that_is_missing_or_unknown_has_its_status() {
+    let fixture = fixture(HttpOptions::default());
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
+    let missing = fixture.send("POST", &[JSON], &list).await;
+    assert_eq!(missing.status, StatusCode::BAD_REQUEST);
+    assert_eq!(missing.json().await["id"], json!(1));
+    for id in ["unknown", "0123456789abcdef0123456789abcdef"] {
+        let unknown = fixture.send("POST", &[JSON, ("mcp-session-id", id)], &list).await;
+        assert_eq!(unknown.status, StatusCode::NOT_FOUND);
+    }
+}
+
+#[tokio::test]
+async fn a_legacy_server_asks_on_the_stream_of_the_call_and_hears_in_another_post() {
+    let fixture = fixture(HttpOptions::default());
+    let session = fixture.session("2025-06-18").await;
+    let mut answer = session.call(5, "ask").await;
+    let (_, asked) = answer.event().await.unwrap();
+    assert_eq!(asked["method"], "elicitation/create");
+    let reply = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}});
+    assert_eq!(session.post(reply.clone()).await.status, StatusCode::ACCEPTED);
+    let (_, done) = answer.event().await.unwrap();
+    assert_eq!((&done["id"], &done["result"]["content"][0]["text"]), (&json!(5), &json!("decline")));
+    // A second answer is nobody's.
+    assert_eq!(session.post(reply).await.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn v_20_equal_ids_of_different_sessions_do_not_mix() {
+    let fixture = fixture(HttpOptions::default());
+    let (one, other) = (fixture.session("2025-06-18").await, fixture.session("2025-06-18").await);
+    let (mut first, mut second) = (one.call(5, "ask").await, other.call(5, "ask").await);
+    let (_, asked) = first.event().await.unwrap();
+    let (_, also) = second.event().await.unwrap();
+    assert_eq!(asked["id"], also["id"]);
+    let reply = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "cancel"}});
+    other.post(reply).await;
+    assert_eq!(second.event().await.unwrap().1["result"]["content"][0]["text"], "cancel");
+    assert!(tokio::time::timeout(Duration::from_millis(20), first.event()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_lost_legacy_stream_is_taken_up_again_where_it_stood() {
+    let fixture = fixture(HttpOptions::default());
+    let session = fixture.session("2025-11-25").await;
+    let mut lost = session.call(5, "steps").await;
+    let (last, first) = lost.event().await.unwrap();
+    assert_eq!(first["params"]["progress"], json!(1));
+    drop(lost);
+    let mut again = session.get(Some(&last)).await;
+    assert_eq!(again.event().await.unwrap().1["params"]["progress"], json!(2));
+    assert_eq!(again.event().await.unwrap().1["params"]["progress"], json!(3));
+    assert_eq!(again.event().await.unwrap().1["result"]["content"][0]["text"], "done");
+    assert!(again.event().await.is_none());
+}
+
+#[tokio::test]
+async fn a_legacy_call_is_cancelled_by_its_notification_and_not_by_a_lost_stream() {
+    let fixture = fixture(HttpOptions::default());
+    let session = fixture.session("2025-11-25").await;
+    let mut answer = session.call(5, "sleep").await;
+    answer.event().await.unwrap();
+    drop(answer);
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(fixture.running.load(Ordering::SeqCst), 1);
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}});
+    assert_eq!(session.post(cancelled).await.status, StatusCode::ACCEPTED);
+    eventually(|| fixture.running.load(Ordering::SeqCst) == 0).await;
+}
+
+#[tokio::test]
+async fn x_11_a_second_request_with_an_id_in_flight_is_refused_with_it() {
+    let fixture = fixture(HttpOptions::default());
+    let session = fixture.session("2025-11-25").await;
+    let mut first = session.call(5, "sleep").await;
+    first.event().await.unwrap();
+    let second = session.call(5, "echo").await;
+    assert_eq!(second.status, StatusCode::BAD_REQUEST);
+    let second = second.json().await;
+    assert_eq!((&second["id"], &second["error"]["code"]), (&json!(5), &json!(-32600)));
+    assert_eq!(fixture.running.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn changes_reach_the_stand_alone_stream_and_a_new_one_takes_over() {
+    let fixture = fixture(HttpOptions::default());
+    let session = fixture.session("2025-11-25").await;
+    let mut first = session.get(None).await;
+    let mut second = session.get(None).await;
+    assert!(first.event().await.is_none());
+    fixture.registry.add_tool(tool("late", || async {})).unwrap();
+    assert_eq!(second.event().await.unwrap().1["method"], "notifications/tools/list_changed");
+}
+
+#[tokio::test]
+async fn changes_reach_a_modern_stream_after_its_acknowledgement() {
+    let fixture = fixture(HttpOptions::default().streams(1));
+    let params = json!({"notifications": {"toolsListChanged": true}});
+    let mut stream = fixture.modern("subscriptions/listen", params.clone()).await;
+    let (_, first) = stream.event().await.unwrap();
+    assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
+    let full = fixture.modern("subscriptions/listen", params.clone()).await.json().await;
+    assert_eq!(full["error"]["code"], json!(-32603));
+    fixture.registry.add_tool(tool("late", || async {})).unwrap();
+    let (_, change) = stream.event().await.unwrap();
+    assert_eq!(change["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], json!(7));
+    drop(stream);
+    assert_eq!(fixture.modern("subscriptions/listen", params).await.kind, "text/event-stream");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_stream_is_kept_alive_by_comments() {
+    let fixture = fixture(HttpOptions::default());
+    let mut stream = fixture.modern("subscriptions/listen", json!({"notifications": {}})).await;
+    stream.event().await.unwrap();
+    let start = tokio::time::Instant::now();
+    assert!(stream.more().await);
+    assert_eq!((stream.read.as_str(), start.elapsed()), (":\n\n", Duration::from_secs(15)));
+}
+
+#[tokio::test]
+async fn n_39_idle_sessions_are_reaped_and_the_idlest_makes_room() {
+    let fixture = fixture(HttpOptions::default().session_idle(Duration::from_millis(30)).sessions(3));
+    let old = fixture.session("2025-11-25").await;
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    let kept = fixture.session("2025-11-25").await;
+    assert_eq!(old.call(1, "echo").await.status, StatusCode::NOT_FOUND);
+    // Read streams keep a session.
+    let _stream = kept.get(None).await;
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    assert_eq!(kept.call(1, "echo").await.status, StatusCode::OK);
+    for _ in 0..5 {
+        fixture.session("2025-11-25").await;
+    }
+}
+
+#[tokio::test]
+async fn arrays_are_served_in_2025_03_26_and_refused_elsewhere() {
+    let fixture = fixture(HttpOptions::default());
+    let batch = json!([
+        {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "echo"}},
+    ]);
+    let answer = fixture.session("2025-03-26").await.post(batch.clone()).await.json().await;
+    assert_eq!((answer.as_array().unwrap().len(), &answer[1]["id"]), (2, &json!(2)));
+    let refused = fixture.session("2025-11-25").await.post(batch).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+}
