@@ -1,0 +1,27 @@
+//! A server inside of an axum program, beside its other routes: `cargo run -p example-axum-mount`
+
+use axum::Router;
+use axum::routing::get;
+use mcp_server::http::HttpOptions;
+use mcp_server::{McpServer, tool};
+use tokio::net::TcpListener;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = McpServer::named("mounted", env!("CARGO_PKG_VERSION"))
+        .tool(tool("hello", || async { "Hello from inside of axum." }).description("Says hello."));
+    let app = Router::new()
+        .route("/", get(|| async { "The server is at /mcp." }))
+        .route_service("/mcp", server.into_http_service(HttpOptions::default())?);
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    println!("http://{}/mcp", listener.local_addr()?);
+    axum::serve(
+        axum::serve::ListenerExt::tap_io(listener, |stream| {
+            // An answer must not wait for a full packet.
+            let _ = stream.set_nodelay(true);
+        }),
+        app,
+    )
+    .await?;
+    Ok(())
+}

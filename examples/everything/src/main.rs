@@ -1,0 +1,97 @@
+//! A server with something of everything, to try clients with: `cargo run -p example-everything [-- --http ADDR] [--tools N]`
+//!
+//! It speaks on standard input and output, or at `/mcp` of the address given with `--http`.
+
+mod tools;
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use mcp_server::http::HttpOptions;
+use mcp_server::protocol::prompts::{Prompt, PromptArgument};
+use mcp_server::protocol::resources::{Resource, ResourceTemplate};
+use mcp_server::{
+    CompletionRequest, Error, McpServer, PromptArguments, ReadRequest, prompt, resource, resource_template,
+    tool,
+};
+use tokio::net::TcpListener;
+
+const HELP: &str = "usage: everything [--http ADDRESS:PORT] [--tools N]
+
+  --http ADDRESS:PORT  serve /mcp there instead of standard input and output
+  --tools N            add N tools that do nothing";
+
+struct Options {
+    http: Option<SocketAddr>,
+    tools: usize,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let options = match parse(std::env::args().skip(1)) {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            eprintln!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Err(problem) => {
+            eprintln!("{problem}\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match serve(options).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Options>, String> {
+    let mut options = Options { http: None, tools: 0 };
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or(format!("`{argument}` needs a value"));
+        match argument.as_str() {
+            "--http" => options.http = Some(value()?.parse().map_err(|_| "`--http` needs ADDRESS:PORT")?),
+            "--tools" => options.tools = value()?.parse().map_err(|_| "`--tools` needs a number")?,
+            "--help" | "-h" => return Ok(None),
+            _ => return Err(format!("`{argument}` is not known")),
+        }
+    }
+    Ok(Some(options))
+}
+
+async fn serve(options: Options) -> Result<(), Error> {
+    let mut server = offers(tools::add(McpServer::named("everything", env!("CARGO_PKG_VERSION"))));
+    for number in 0..options.tools {
+        server = server
+            .tool(tool(format!("tool_{number}"), || async {}).description(format!("Tool number {number}.")));
+    }
+    let Some(address) = options.http else { return server.serve_stdio().await };
+    let listener = TcpListener::bind(address).await?;
+    eprintln!("http://{}/mcp", listener.local_addr()?);
+    server.serve_listener(listener, HttpOptions::default(), std::future::pending()).await
+}
+
+fn offers(server: McpServer) -> McpServer {
+    let motd = Resource::new("motd://today", "motd").title("Word of the day").mime_type("text/plain");
+    let row = ResourceTemplate::new("row://{table}/{id}", "row").title("A row of a table");
+    let greet = Prompt::new("greet")
+        .description("Asks the model for a greeting.")
+        .arguments([PromptArgument::new("language").description("In which language.").required(true)]);
+    server
+        .resource(resource(motd, || async { "Be kind." }))
+        .template(resource_template(row, |request: ReadRequest| async move {
+            format!("row {} of {}", request.variable("id"), request.variable("table"))
+        }))
+        .prompt(
+            prompt(greet, |arguments: PromptArguments| async move {
+                format!("Greet me in {}.", arguments.get("language"))
+            })
+            .complete("language", |request: CompletionRequest| async move {
+                let known = ["German", "Greek", "Latin"];
+                known.into_iter().filter(|name| name.starts_with(&request.value)).map(Into::into).collect()
+            }),
+        )
+}
