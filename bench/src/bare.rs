@@ -95,7 +95,7 @@ struct Tool {
     input_schema: Box<RawValue>,
 }
 
-pub const SCHEMA: &str = r#"{"type":"object","properties":{"path":{"type":"string"},"limit":{"type":"integer"}},"required":["path"]}"#;
+pub use mcp_bench::SCHEMA;
 
 pub fn list(count: usize) -> impl FnMut(&[u8], &mut Vec<u8>) {
     let tools = (0..count).map(|n| Tool {

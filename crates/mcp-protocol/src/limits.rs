@@ -19,7 +19,7 @@
 //! | [`MAX_DEPTH`] | 127 | levels in a message; serde_json stops there as well. |
 //! | looked at for an id | 1 KiB | of an over-long message: ids stand near the beginning. |
 //! | an over-long line or event | 4 × `message` | is skipped this far to its end; a stream without one is closed. |
-//! | kept by an idle buffer | 64 KiB | one large message must not cost its memory for ever. |
+//! | kept by an idle buffer | 64 KiB | a large message costs its memory until the next small one, not for ever. |
 //! | garbage answered | 10 lines | a server that answers noise with noise helps nobody; then it closes. |
 //! | logins in one negotiation | 2 | a server that is never satisfied is not asked for ever. |
 //! | first event of an old stream | 10 s | a stream that says nothing is no HTTP+SSE server. |

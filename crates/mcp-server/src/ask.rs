@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcp_protocol::Json;
 use mcp_protocol::capabilities::{
@@ -15,7 +15,7 @@ use mcp_protocol::elicitation::{ElicitFormParams, ElicitParams, ElicitResult, El
 use mcp_protocol::input::{
     Ask, InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses,
 };
-use mcp_protocol::messages::EmptyParams;
+use mcp_protocol::messages::{EmptyParams, Method};
 use mcp_protocol::roots::ListRootsResult;
 use mcp_protocol::sampling::{CreateMessageParams, CreateMessageResult};
 use serde::Serialize;
@@ -107,6 +107,25 @@ impl Question for Roots {
 #[derive(Debug)]
 pub(crate) struct Rounds {
     state: Mutex<State>,
+    binding: Binding,
+}
+
+/// What sealed state is bound to. Brought into its canonical form only when it is needed.
+#[derive(Debug)]
+pub(crate) struct Binding {
+    pub(crate) principal: Option<Arc<str>>,
+    pub(crate) method: Method,
+    pub(crate) name: Box<str>,
+    pub(crate) arguments: Box<str>,
+}
+
+impl Binding {
+    /// Members in order of their names, whatever the client's order was.
+    fn canonical(&self) -> Vec<u8> {
+        let arguments = serde_json::from_str::<serde_json::Value>(&self.arguments).unwrap_or_default();
+        let bound = (self.principal.as_deref(), self.method.as_str(), &*self.name, arguments);
+        serde_json::to_vec(&bound).unwrap_or_default()
+    }
 }
 
 #[derive(Debug)]
@@ -118,20 +137,30 @@ struct State {
     asked: InputRequests,
 }
 
+impl State {
+    /// The name of the call: the same in all its rounds.
+    fn name_call(&mut self) -> &str {
+        if self.memory.call.is_empty() {
+            self.memory.call = fresh_name();
+        }
+        &self.memory.call
+    }
+}
+
 impl Rounds {
     /// The rounds of a request, or `None` if its state is not ours.
     pub(crate) fn new(
         given: Option<InputResponses>,
         state: Option<&str>,
         sealer: &Sealer,
-        binding: &[u8],
+        binding: Binding,
     ) -> Option<Self> {
         let memory = match state {
-            Some(text) => sealer.open(text, binding)?,
-            None => Memory { call: fresh_name(), ..Memory::default() },
+            Some(text) => sealer.open(text, &binding.canonical())?,
+            None => Memory::default(),
         };
         let state = State { memory, given: given.unwrap_or_default(), asked: InputRequests::new() };
-        Some(Self { state: Mutex::new(state) })
+        Some(Self { state: Mutex::new(state), binding })
     }
 
     /// The answer that is at hand, this round's or an earlier one's.
@@ -151,17 +180,14 @@ impl Rounds {
     }
 
     /// What to tell the client, with all that is to come back.
-    pub(crate) fn input_required(
-        &self,
-        sealer: &Sealer,
-        binding: &[u8],
-    ) -> Result<InputRequiredResult, AskError> {
+    pub(crate) fn input_required(&self, sealer: &Sealer) -> Result<InputRequiredResult, AskError> {
         let mut state = self.lock();
+        state.name_call();
         state.memory.rounds += 1;
         if state.memory.rounds > ROUNDS {
             return Err(AskError::TooManyRounds(ROUNDS));
         }
-        let sealed = sealer.seal(&state.memory, binding)?;
+        let sealed = sealer.seal(&state.memory, &self.binding.canonical())?;
         let asked = std::mem::take(&mut state.asked);
         Ok(InputRequiredResult::new().input_requests(asked).request_state(sealed))
     }
@@ -264,8 +290,8 @@ impl Context {
             return function(format!("{}.{key}", fresh_name())).await.map_err(Into::into);
         };
         let (kept, idempotency) = {
-            let state = rounds.lock();
-            (state.memory.steps.get(key).cloned(), format!("{}.{key}", state.memory.call))
+            let mut state = rounds.lock();
+            (state.memory.steps.get(key).cloned(), format!("{}.{key}", state.name_call()))
         };
         if let Some(kept) = kept {
             return Ok(kept.to()?);

@@ -30,7 +30,7 @@ impl Completers {
         F::Future: Send + 'static,
     {
         let complete = move |request: CompletionRequest, cx: Context| -> BoxFuture<Vec<String>> {
-            Box::pin(function.call(request, cx))
+            Box::pin(function.call(request, || cx))
         };
         self.0.insert(argument, Arc::new(complete));
     }

@@ -264,10 +264,6 @@ impl Context {
         self.0.rounds.as_ref()
     }
 
-    pub(crate) fn dialect(&self) -> Dialect {
-        self.0.exchange.dialect
-    }
-
     /// How often this call has asked over a legacy connection, this time included.
     pub(crate) fn next_ask(&self) -> u32 {
         self.0.asks.fetch_add(1, Ordering::Relaxed) + 1

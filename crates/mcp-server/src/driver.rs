@@ -61,7 +61,7 @@ pub(crate) async fn drive(
             // Everything here is cancel-safe: what was not taken is still there in the next round.
             written = writer.write(writing.rest()), if !writing.is_empty() => match written {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => writing.advance(count),
+                Ok(count) => writing.advance(count, &driver.outlet),
                 // Nobody listens any more. There is nobody to tell.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
                 Err(error) => return Err(error),
@@ -126,12 +126,16 @@ impl Writing {
         self.bytes.is_empty()
     }
 
-    fn advance(&mut self, count: usize) {
+    fn advance(&mut self, count: usize, outlet: &Outlet) {
         self.written += count;
         if self.written == self.bytes.len() {
             self.written = 0;
+            // Kept while large messages keep coming, let go at the first small one.
+            if self.bytes.len() < self.bytes.capacity() / 4 {
+                self.bytes.shrink_to(KEPT);
+            }
             self.bytes.clear();
-            self.bytes.shrink_to(KEPT);
+            outlet.give_back(&mut self.bytes);
         }
     }
 }
@@ -299,7 +303,7 @@ impl<'a> Driver<'a> {
             Poll::Pending => {
                 let context = run.context.clone();
                 let abort = self.runs.spawn(async move { Done::Reply(run.await) });
-                let running = Running { id: id.clone(), dialect, context: Some(context), abort };
+                let running = Running { id: id.clone(), dialect, context, abort };
                 self.running.insert(running.abort.id(), running);
             }
         }

@@ -23,8 +23,8 @@ pub trait Handler<Shape>: Send + Sync + 'static {
     /// How it gives it.
     type Future: Future<Output = Self::Output>;
 
-    /// Begins one call.
-    fn call(&self, args: Self::Args, cx: Context) -> Self::Future;
+    /// Begins one call. The context is made only for a function that takes one.
+    fn call(&self, args: Self::Args, context: impl FnOnce() -> Context) -> Self::Future;
 }
 
 impl<F, Fut> Handler<()> for F
@@ -36,7 +36,7 @@ where
     type Output = Fut::Output;
     type Future = Fut;
 
-    fn call(&self, _: NoArgs, _: Context) -> Fut {
+    fn call(&self, _: NoArgs, _: impl FnOnce() -> Context) -> Fut {
         self()
     }
 }
@@ -50,7 +50,7 @@ where
     type Output = Fut::Output;
     type Future = Fut;
 
-    fn call(&self, args: A, _: Context) -> Fut {
+    fn call(&self, args: A, _: impl FnOnce() -> Context) -> Fut {
         self(args)
     }
 }
@@ -64,8 +64,8 @@ where
     type Output = Fut::Output;
     type Future = Fut;
 
-    fn call(&self, args: A, cx: Context) -> Fut {
-        self(args, cx)
+    fn call(&self, args: A, context: impl FnOnce() -> Context) -> Fut {
+        self(args, context())
     }
 }
 

@@ -41,6 +41,7 @@ struct State {
     history: VecDeque<(u64, Vec<u8>)>,
     history_bytes: usize,
     /// Counts who reads: a new one takes over from the one before.
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has several readers"))]
     reader: u64,
     /// The reader is to leave once it has everything.
     sent_away: bool,
@@ -153,6 +154,14 @@ impl Outlet {
         }
         std::mem::swap(&mut state.bytes, buffer);
         true
+    }
+
+    /// Takes an empty buffer back if it is larger than the one in use: one that has grown is enough.
+    pub(crate) fn give_back(&self, buffer: &mut Vec<u8>) {
+        let mut state = self.lock();
+        if state.bytes.is_empty() && state.bytes.capacity() < buffer.capacity() {
+            std::mem::swap(&mut state.bytes, buffer);
+        }
     }
 
     /// How much waits.

@@ -50,7 +50,7 @@ where
 {
     let get =
         move |arguments: PromptArguments, cx: Context| -> BoxFuture<Result<GetPromptResult, ToolError>> {
-            let future = function.call(arguments.into(), cx);
+            let future = function.call(arguments.into(), || cx);
             Box::pin(async move { future.await.into_prompt() })
         };
     ServedPrompt(PromptEntry { definition, get: Arc::new(get), completers: Completers::default() })

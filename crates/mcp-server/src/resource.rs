@@ -101,7 +101,7 @@ where
 {
     Arc::new(move |request: ReadRequest, cx: Context| {
         let place = Place { uri: request.uri.clone(), mime_type: mime_type.clone() };
-        let future = function.call(request.into(), cx);
+        let future = function.call(request.into(), || cx);
         Box::pin(async move { Ok(ReadResourceResult::new(future.await.into_contents(&place)?)) })
     })
 }

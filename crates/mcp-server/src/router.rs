@@ -18,9 +18,9 @@ use mcp_protocol::prompts::{GetPromptParams, GetPromptResult, PromptArgument};
 use mcp_protocol::resources::SubscribeParams;
 use mcp_protocol::subscriptions::{ListenParams, SubscriptionFilter};
 use mcp_protocol::version::SUPPORTED;
-use mcp_protocol::{Era, Limits};
+use mcp_protocol::{Dialect, Era, Limits};
 
-use crate::ask::Rounds;
+use crate::ask::{Binding, Rounds};
 use crate::completion::CompletionRequest;
 use crate::connection::Client;
 use crate::context::{Context, Exchange, Parts};
@@ -83,11 +83,7 @@ impl Core {
     }
 
     /// The answer to `initialize`.
-    pub(crate) fn initialize(
-        &self,
-        dialect: mcp_protocol::Dialect,
-        params: InitializeParams,
-    ) -> (Reply, Client) {
+    pub(crate) fn initialize(&self, dialect: Dialect, params: InitializeParams) -> (Reply, Client) {
         let state = self.registry.snapshot();
         let identity = &state.identity;
         let mut result = InitializeResult::new(
@@ -121,9 +117,9 @@ impl Core {
         let Some(tool) = state.tools.get(&name) else {
             return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("there is no tool `{name}`")));
         };
-        let (context, binding) = self.begin(request, &name, arguments, exchange)?;
-        let work = Work::Tool((tool.start)(arguments, context.clone()));
-        Ok(self.run(work, context, binding))
+        let mut call = Beginning::new(self, request, &name, arguments, exchange)?;
+        let future = (tool.start)(arguments, &mut || call.context());
+        Ok(self.run(Work::Tool(future), call))
     }
 
     fn get_prompt(&self, state: &Snapshot, request: &Request<'_>, exchange: Exchange) -> Routed {
@@ -141,32 +137,33 @@ impl Core {
             return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
         }
         let text = request.params.member("arguments").map_err(invalid)?.unwrap_or("{}");
-        let (context, binding) = self.begin(request, &params.name, text, exchange)?;
-        let future = (prompt.get)(PromptArguments(arguments), context.clone());
+        let mut call = Beginning::new(self, request, &params.name, text, exchange)?;
+        let future = (prompt.get)(PromptArguments(arguments), call.context());
         let description = prompt.definition.description.clone();
         let described = async move {
             let mut result: GetPromptResult = future.await?;
             result.description = result.description.or(description);
             Ok(result)
         };
-        Ok(self.run(Work::Prompt(Box::pin(described)), context, binding))
+        Ok(self.run(Work::Prompt(Box::pin(described)), call))
     }
 
     fn read_resource(&self, state: &Snapshot, request: &Request<'_>, exchange: Exchange) -> Routed {
         let uri: String = member(request, "uri")?.ok_or_else(|| missing("uri"))?;
         let found = state.find_resource(&uri).ok_or_else(|| ErrorObject::resource_not_found(&uri))?;
-        let (context, binding) = self.begin(request, &uri, "{}", exchange)?;
+        let mut call = Beginning::new(self, request, &uri, "{}", exchange)?;
+        let context = call.context();
         let work = match found {
             Found::Resource(entry) => {
-                let future = (entry.read)(ReadRequest { uri, variables: Vec::new() }, context.clone());
+                let future = (entry.read)(ReadRequest { uri: uri.clone(), variables: Vec::new() }, context);
                 Work::Read(future, entry.cache.clone())
             }
             Found::Template(entry, variables) => {
-                let future = (entry.read)(ReadRequest { uri, variables }, context.clone());
+                let future = (entry.read)(ReadRequest { uri: uri.clone(), variables }, context);
                 Work::Read(future, entry.cache.clone())
             }
         };
-        Ok(self.run(work, context, binding))
+        Ok(self.run(work, call))
     }
 
     fn complete(&self, state: &Snapshot, request: &Request<'_>, exchange: Exchange) -> Routed {
@@ -183,14 +180,14 @@ impl Core {
             },
             _ => return unknown("only prompts and resource templates are completed".to_owned()),
         };
-        let (context, binding) = self.begin(request, &params.argument.name, "{}", exchange)?;
+        let mut call = Beginning::new(self, request, &params.argument.name, "{}", exchange)?;
         let arguments = params.context.and_then(|context| context.arguments).unwrap_or_default();
         let completion = CompletionRequest { value: params.argument.value, arguments };
         let work = match completers {
-            Some(complete) => complete(completion, context.clone()),
+            Some(complete) => complete(completion, call.context()),
             None => Box::pin(std::future::ready(Vec::new())),
         };
-        Ok(self.run(Work::Complete(work), context, binding))
+        Ok(self.run(Work::Complete(work), call))
     }
 
     fn page<T: Listed>(
@@ -208,41 +205,79 @@ impl Core {
         }
     }
 
-    /// The context of a call, and what its sealed state is bound to.
-    fn begin(
-        &self,
-        request: &Request<'_>,
-        name: &str,
-        arguments: &str,
+    fn run(&self, work: Work, call: Beginning<'_>) -> Route {
+        let span = tracing::debug_span!("call", name = call.name, id = %call.request.id);
+        Route::Run(Box::new(Run::new(work, call.made, call.dialect, Arc::clone(&self.sealer), span)))
+    }
+}
+
+/// A call before its function runs. Its context is made when the function takes one.
+struct Beginning<'a> {
+    core: &'a Core,
+    request: &'a Request<'a>,
+    name: &'a str,
+    arguments: &'a str,
+    dialect: Dialect,
+    exchange: Exchange,
+    /// What an earlier round brought.
+    rounds: Option<Rounds>,
+    made: Option<Context>,
+}
+
+impl<'a> Beginning<'a> {
+    fn new(
+        core: &'a Core,
+        request: &'a Request<'a>,
+        name: &'a str,
+        arguments: &'a str,
         exchange: Exchange,
-    ) -> Result<(Context, Vec<u8>), ErrorObject> {
-        let is_modern = exchange.dialect.era() == Era::Modern;
-        let (rounds, binding) = if is_modern && request.method != Method::Complete {
+    ) -> Result<Self, ErrorObject> {
+        let dialect = exchange.dialect;
+        let mut call = Self { core, request, name, arguments, dialect, exchange, rounds: None, made: None };
+        if call.has_rounds() {
             let given: Option<InputResponses> = member(request, "inputResponses")?;
             let sealed: Option<Cow<'_, str>> = member(request, "requestState")?;
-            let binding = binding(&exchange, &request.method, name, arguments);
-            let rounds = Rounds::new(given, sealed.as_deref(), &self.sealer, &binding).ok_or_else(|| {
-                ErrorObject::new(ErrorCode::InvalidParams, "invalid or expired requestState")
-            })?;
-            (Some(rounds), binding)
-        } else {
-            (None, Vec::new())
-        };
-        let context = Context::new(Parts {
-            id: request.id.clone(),
-            method: request.method.clone(),
-            name: name.into(),
-            exchange,
-            registry: self.registry.clone(),
-            rounds,
-            patience: self.patience,
-        });
-        Ok((context, binding))
+            if given.is_some() || sealed.is_some() {
+                let rounds = Rounds::new(given, sealed.as_deref(), &core.sealer, call.binding());
+                call.rounds = Some(rounds.ok_or_else(|| {
+                    ErrorObject::new(ErrorCode::InvalidParams, "invalid or expired requestState")
+                })?);
+            }
+        }
+        Ok(call)
     }
 
-    fn run(&self, work: Work, context: Context, binding: Vec<u8>) -> Route {
-        let span = tracing::debug_span!("call", name = context.name(), id = %context.request_id());
-        Route::Run(Box::new(Run::new(work, context, Arc::clone(&self.sealer), binding, span)))
+    fn has_rounds(&self) -> bool {
+        self.dialect.era() == Era::Modern && self.request.method != Method::Complete
+    }
+
+    fn binding(&self) -> Binding {
+        Binding {
+            principal: self.exchange.principal.subject.clone(),
+            method: self.request.method.clone(),
+            name: self.name.into(),
+            arguments: self.arguments.into(),
+        }
+    }
+
+    fn context(&mut self) -> Context {
+        if let Some(context) = &self.made {
+            return context.clone();
+        }
+        let mut rounds = self.rounds.take();
+        if rounds.is_none() && self.has_rounds() {
+            rounds = Rounds::new(None, None, &self.core.sealer, self.binding());
+        }
+        let context = Context::new(Parts {
+            id: self.request.id.clone(),
+            method: self.request.method.clone(),
+            name: self.name.into(),
+            exchange: self.exchange.clone(),
+            registry: self.core.registry.clone(),
+            rounds,
+            patience: self.core.patience,
+        });
+        self.made.insert(context).clone()
     }
 }
 
@@ -254,14 +289,6 @@ pub(crate) fn result_meta(implementation: &Implementation) -> Meta {
 /// Every version this crate serves, newest first.
 pub(crate) fn served_versions() -> Vec<mcp_protocol::ProtocolVersion> {
     SUPPORTED.to_vec()
-}
-
-/// Who, what and with which arguments, in canonical form: state of one call must not serve another.
-fn binding(exchange: &Exchange, method: &Method, name: &str, arguments: &str) -> Vec<u8> {
-    // Members in order of their names, whatever the client's order was.
-    let arguments = serde_json::from_str::<serde_json::Value>(arguments).unwrap_or_default();
-    let principal = exchange.principal.subject.as_deref();
-    serde_json::to_vec(&(principal, method.as_str(), name, arguments)).unwrap_or_default()
 }
 
 fn member<'a, T: serde::Deserialize<'a>>(

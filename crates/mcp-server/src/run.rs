@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Instant;
 
-use mcp_protocol::Era;
 use mcp_protocol::completion::{CompleteResult, Completion};
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::messages::TimeToLive;
 use mcp_protocol::prompts::GetPromptResult;
 use mcp_protocol::resources::ReadResourceResult;
 use mcp_protocol::tools::CallToolResult;
+use mcp_protocol::{Dialect, Era};
 use tokio::time::Sleep;
 
 use crate::context::Context;
@@ -29,10 +29,10 @@ const COMPLETIONS: usize = 100;
 /// A call that was begun. As a future it gives the reply, whatever the function does.
 pub(crate) struct Run {
     work: Work,
-    pub(crate) context: Context,
+    /// Only a function that takes one has one.
+    pub(crate) context: Option<Context>,
+    dialect: Dialect,
     sealer: Arc<Sealer>,
-    /// What sealed state is bound to.
-    binding: Vec<u8>,
     /// Wakes for progress that is held back.
     timer: Option<Pin<Box<Sleep>>>,
     span: tracing::Span,
@@ -48,12 +48,12 @@ pub(crate) enum Work {
 impl Run {
     pub(crate) fn new(
         work: Work,
-        context: Context,
+        context: Option<Context>,
+        dialect: Dialect,
         sealer: Arc<Sealer>,
-        binding: Vec<u8>,
         span: tracing::Span,
     ) -> Self {
-        Self { work, context, sealer, binding, timer: None, span }
+        Self { work, context, dialect, sealer, timer: None, span }
     }
 
     /// One step of the function; a panic hurts this call only.
@@ -71,7 +71,7 @@ impl Run {
             }
         }));
         stepped.unwrap_or_else(|_| {
-            tracing::error!(name = self.context.name(), "a handler panicked");
+            tracing::error!("a handler panicked");
             let error = ErrorObject::new(ErrorCode::InternalError, "the handler failed");
             Poll::Ready(Ok(Reply::Error(error)))
         })
@@ -79,7 +79,7 @@ impl Run {
 
     fn failed(&self, error: ToolError) -> Reply {
         let is_tool = matches!(self.work, Work::Tool(_));
-        let is_modern = self.context.dialect().era() == Era::Modern;
+        let is_modern = self.dialect.era() == Era::Modern;
         let invalid = |message: String| Reply::Error(ErrorObject::new(ErrorCode::InvalidParams, message));
         match error.into_failure() {
             Failure::Failed(text) if is_tool => Reply::Tool(CallToolResult::error(text)),
@@ -92,8 +92,8 @@ impl Run {
                 Reply::Tool(CallToolResult::error("this needs a client that can be asked for input"))
             }
             Failure::Undeclared(_) => invalid("this needs a client that can be asked for input".to_owned()),
-            Failure::Unanswered => match self.context.rounds() {
-                Some(rounds) => match rounds.input_required(&self.sealer, &self.binding) {
+            Failure::Unanswered => match self.context.as_ref().and_then(Context::rounds) {
+                Some(rounds) => match rounds.input_required(&self.sealer) {
                     Ok(result) => Reply::InputRequired(result),
                     Err(error @ AskError::FeatureDisabled(_)) => {
                         Reply::Error(ErrorObject::new(ErrorCode::InternalError, error.to_string()))
@@ -115,11 +115,15 @@ impl Future for Run {
         let _entered = (!span.is_none()).then(|| span.enter());
         match self.step(cx) {
             Poll::Ready(done) => {
-                self.context.flush_progress();
+                if let Some(context) = &self.context {
+                    context.flush_progress();
+                }
                 Poll::Ready(done.unwrap_or_else(|error| self.failed(error)))
             }
             Poll::Pending => {
-                while let Some(due) = self.context.due_progress(Instant::now()) {
+                while let Some(due) =
+                    self.context.as_ref().and_then(|context| context.due_progress(Instant::now()))
+                {
                     let mut timer = Box::pin(tokio::time::sleep_until(due.into()));
                     let is_due = timer.as_mut().poll(cx).is_ready();
                     self.timer = Some(timer);
@@ -136,7 +140,9 @@ impl Future for Run {
 /// What was dropped before its end was not wanted any more.
 impl Drop for Run {
     fn drop(&mut self) {
-        self.context.cancel();
+        if let Some(context) = &self.context {
+            context.cancel();
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What travels through the client and must come back as it went: sealed, bound to its request, and short-lived.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use mcp_protocol::Json;
 use serde::{Deserialize, Serialize};
@@ -24,13 +25,17 @@ pub(crate) struct Memory {
     pub(crate) steps: BTreeMap<String, Json>,
 }
 
-/// How much may travel.
-pub(crate) const STATE_LIMIT: usize = 64 << 10;
-
 #[cfg(feature = "sealing")]
 pub(crate) use sealing::{Sealer, fresh_name};
 #[cfg(not(feature = "sealing"))]
 pub(crate) use without::{Sealer, fresh_name};
+
+/// Without its key.
+impl fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sealer")
+    }
+}
 
 #[cfg(feature = "sealing")]
 mod sealing {
@@ -41,8 +46,10 @@ mod sealing {
     use chacha20poly1305::aead::{Aead, KeyInit, Payload};
     use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 
-    use super::{AskError, Memory, STATE_LIMIT};
+    use super::{AskError, Memory};
 
+    /// How much may travel.
+    const STATE_LIMIT: usize = 64 << 10;
     const NONCE: usize = 24;
     const STAMP: usize = 8;
     /// How long sealed state is good for.

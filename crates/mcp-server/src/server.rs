@@ -43,7 +43,7 @@ pub struct McpServer {
     limits: Limits,
     patience: Duration,
     grace: Duration,
-    sealing_key: Option<[u8; 32]>,
+    sealer: Sealer,
 }
 
 impl McpServer {
@@ -61,7 +61,7 @@ impl McpServer {
             limits: Limits::default(),
             patience: Duration::from_secs(600),
             grace: Duration::from_secs(1),
-            sealing_key: None,
+            sealer: Sealer::new(),
         };
         tools.into_iter().fold(server, |server, spec| server.tool(Tool::from(spec)))
     }
@@ -130,7 +130,7 @@ impl McpServer {
     #[must_use]
     #[cfg(feature = "sealing")]
     pub fn sealing_key(mut self, key: [u8; 32]) -> Self {
-        self.sealing_key = Some(key);
+        self.sealer = Sealer::with_key(key);
         self
     }
 
@@ -206,14 +206,10 @@ impl McpServer {
         if !problems.is_empty() {
             return Err(Error::Setup { problems });
         }
-        #[cfg(feature = "sealing")]
-        let sealer = self.sealing_key.map_or_else(Sealer::new, Sealer::with_key);
-        #[cfg(not(feature = "sealing"))]
-        let sealer = Sealer::new();
         Ok(Arc::new(Core {
             meta: result_meta(&state.identity.implementation),
             registry: self.registry,
-            sealer: Arc::new(sealer),
+            sealer: Arc::new(self.sealer),
             limits: self.limits,
             patience: self.patience,
             grace: self.grace,

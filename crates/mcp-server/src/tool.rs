@@ -20,7 +20,8 @@ use crate::registry::{CacheHint, Listed};
 
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub(crate) type Outcome = Result<CallToolResult, ToolError>;
-type Start = dyn Fn(&str, Context) -> BoxFuture<Outcome> + Send + Sync;
+/// Begins a call with its arguments. The context is made when it is asked for.
+type Start = dyn Fn(&str, &mut dyn FnMut() -> Context) -> BoxFuture<Outcome> + Send + Sync;
 
 /// A tool: its definition and what it does.
 ///
@@ -64,10 +65,10 @@ where
 {
     let mut definition = Definition::new(name, F::Args::schema());
     definition.output_schema = F::Output::output_schema();
-    let start = move |arguments: &str, cx: Context| -> BoxFuture<Outcome> {
+    let start = move |arguments: &str, context: &mut dyn FnMut() -> Context| -> BoxFuture<Outcome> {
         match F::Args::read(arguments) {
             Ok(args) => {
-                let future = function.call(args, cx);
+                let future = function.call(args, context);
                 Box::pin(async move { future.await.into_outcome() })
             }
             Err(problem) => Box::pin(ready(Err(ToolError::new(format!("invalid arguments: {problem}"))))),
@@ -94,10 +95,10 @@ impl Tool {
     {
         let mut definition = Definition::new(name, input_schema.into());
         definition.output_schema = F::Output::output_schema();
-        let start = move |arguments: &str, cx: Context| -> BoxFuture<Outcome> {
+        let start = move |arguments: &str, context: &mut dyn FnMut() -> Context| -> BoxFuture<Outcome> {
             match arguments.parse() {
                 Ok(arguments) => {
-                    let future = function.call(arguments, cx);
+                    let future = function.call(arguments, context);
                     Box::pin(async move { future.await.into_outcome() })
                 }
                 Err(error) => Box::pin(ready(Err(ToolError::from(error)))),
@@ -219,10 +220,10 @@ impl From<Arc<dyn ToolSpec>> for Tool {
         definition.title = spec.title().map(Into::into);
         definition.output_schema = spec.output_schema();
         definition.annotations = spec.annotations();
-        let start = move |arguments: &str, cx: Context| -> BoxFuture<Outcome> {
+        let start = move |arguments: &str, context: &mut dyn FnMut() -> Context| -> BoxFuture<Outcome> {
             match arguments.parse() {
                 Ok(arguments) => {
-                    let spec = Arc::clone(&spec);
+                    let (spec, cx) = (Arc::clone(&spec), context());
                     Box::pin(async move { spec.execute(arguments, cx).await })
                 }
                 Err(error) => Box::pin(ready(Err(ToolError::from(error)))),

@@ -38,7 +38,7 @@ struct State {
     standing: Option<u64>,
     /// Calls that have begun to stream.
     runs: JoinSet<()>,
-    running: Vec<(Id, Context, AbortHandle)>,
+    running: Vec<(Id, Option<Context>, AbortHandle)>,
 }
 
 impl Session {
@@ -98,7 +98,12 @@ impl Session {
     }
 
     /// Runs a call to its end, whoever reads.
-    pub(super) fn spawn(&self, id: &Id, context: Context, run: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn spawn(
+        &self,
+        id: &Id,
+        context: Option<Context>,
+        run: impl Future<Output = ()> + Send + 'static,
+    ) {
         let mut state = self.lock();
         // Those that have ended are let go.
         while state.runs.try_join_next().is_some() {}
@@ -110,7 +115,9 @@ impl Session {
     /// Ends a call that the client no longer wants.
     pub(super) fn cancel(&self, id: &Id) {
         for (_, context, abort) in self.lock().running.iter().filter(|(running, _, _)| running == id) {
-            context.cancel();
+            if let Some(context) = context {
+                context.cancel();
+            }
             abort.abort();
         }
     }

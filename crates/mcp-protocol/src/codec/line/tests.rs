@@ -61,10 +61,13 @@ fn an_over_long_error_says_the_limit() {
 }
 
 #[test]
-fn a_large_line_does_not_keep_its_buffer() {
+fn a_large_line_keeps_its_buffer_until_a_small_one_comes() {
     let mut lines = Lines::new(&Limits::default());
     lines.push(&[b'1'; 1 << 20]);
     lines.push(b"\n");
+    assert!(lines.poll_line().is_some());
+    assert!(lines.space().capacity() > 1 << 20);
+    lines.push(b"1\n");
     assert!(lines.poll_line().is_some());
     assert!(lines.space().capacity() <= KEPT_BUFFER);
 }
