@@ -88,7 +88,8 @@ fn misfit(row: &Row, code: &str) -> Option<String> {
 
 /// Package and path of every test that runs.
 fn tests() -> BTreeSet<(String, String)> {
-    let listing = crate::cargo(&["nextest", "list", "--workspace", "--message-format", "json"]);
+    let listing =
+        crate::cargo(&["nextest", "list", "--workspace", "--all-features", "--message-format", "json"]);
     let listing: Value = serde_json::from_str(&listing).expect("a listing of tests");
     let mut tests = BTreeSet::new();
     for suite in listing["rust-suites"].as_object().into_iter().flat_map(|suites| suites.values()) {

@@ -67,6 +67,7 @@ fn survives(copy: &Path, row: &Row) -> bool {
             "run",
             "-p",
             &row.package,
+            "--all-features",
             "--no-tests",
             "fail",
             "-E",

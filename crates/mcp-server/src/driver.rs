@@ -157,6 +157,16 @@ struct Running {
     abort: AbortHandle,
 }
 
+impl Running {
+    /// Tells what the function has started elsewhere, and drops its future.
+    fn cancel(&self) {
+        if let Some(context) = &self.context {
+            context.cancel();
+        }
+        self.abort.abort();
+    }
+}
+
 /// What negotiation makes of a request.
 enum Asked {
     /// It is to be served.
@@ -339,19 +349,13 @@ impl<'a> Driver<'a> {
             return;
         }
         for running in self.running.values().filter(|running| running.id == *id) {
-            if let Some(context) = &running.context {
-                context.cancel();
-            }
-            running.abort.abort();
+            running.cancel();
         }
     }
 
     fn cancel_all(&mut self) {
         for running in self.running.values() {
-            if let Some(context) = &running.context {
-                context.cancel();
-            }
-            running.abort.abort();
+            running.cancel();
         }
     }
 
