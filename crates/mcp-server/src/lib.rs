@@ -81,3 +81,24 @@ pub use resource::{
 };
 pub use server::McpServer;
 pub use tool::{Tool, ToolSpec, tool};
+
+/// The guides, so that their programs are compiled.
+#[cfg(all(doctest, feature = "serve"))]
+mod guides {
+    macro_rules! guides {
+        ($($name:ident $file:literal)*) => { $(
+            #[doc = include_str!(concat!("../../../docs/guides/", $file))]
+            struct $name;
+        )* };
+    }
+    guides! {
+        FirstServer "first-server.md"
+        State "state.md"
+        StructuredOutput "structured-output.md"
+        Asking "asking.md"
+        ResourcesAndPrompts "resources-and-prompts.md"
+        Http "http.md"
+        Limits "limits.md"
+        Testing "testing.md"
+    }
+}
