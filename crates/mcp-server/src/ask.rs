@@ -121,10 +121,11 @@ pub(crate) struct Binding {
 
 impl Binding {
     /// Members in order of their names, whatever the client's order was.
-    fn canonical(&self) -> Vec<u8> {
-        let arguments = serde_json::from_str::<serde_json::Value>(&self.arguments).unwrap_or_default();
+    /// `None` for arguments that have no such form: nothing can be bound to them.
+    fn canonical(&self) -> Option<Vec<u8>> {
+        let arguments = serde_json::from_str::<serde_json::Value>(&self.arguments).ok()?;
         let bound = (self.principal.as_deref(), self.method.as_str(), &*self.name, arguments);
-        serde_json::to_vec(&bound).unwrap_or_default()
+        serde_json::to_vec(&bound).ok()
     }
 }
 
@@ -156,7 +157,7 @@ impl Rounds {
         binding: Binding,
     ) -> Option<Self> {
         let memory = match state {
-            Some(text) => sealer.open(text, &binding.canonical())?,
+            Some(text) => sealer.open(text, &binding.canonical()?)?,
             None => Memory::default(),
         };
         let state = State { memory, given: given.unwrap_or_default(), asked: InputRequests::new() };
@@ -166,13 +167,14 @@ impl Rounds {
     /// The answer that is at hand, this round's or an earlier one's.
     fn answer(&self, key: &str) -> Result<Option<InputResponse>, AskError> {
         let mut state = self.lock();
-        if let Some(given) = state.given.get(key).cloned() {
-            let kept = Json::of(&given).map_err(|error| AskError::Malformed(error.to_string()))?;
-            state.memory.answers.insert(key.to_owned(), kept);
-            return Ok(Some(given));
+        // What was answered once stays answered: later steps may rest on it.
+        if let Some(kept) = state.memory.answers.get(key) {
+            return kept.to().map(Some).map_err(|error| AskError::Malformed(error.to_string()));
         }
-        let kept = state.memory.answers.get(key).map(Json::to);
-        kept.transpose().map_err(|error| AskError::Malformed(error.to_string()))
+        let Some(given) = state.given.get(key).cloned() else { return Ok(None) };
+        let kept = Json::of(&given).map_err(|error| AskError::Malformed(error.to_string()))?;
+        state.memory.answers.insert(key.to_owned(), kept);
+        Ok(Some(given))
     }
 
     fn ask(&self, key: &str, request: InputRequest) {
@@ -187,7 +189,10 @@ impl Rounds {
         if state.memory.rounds > ROUNDS {
             return Err(AskError::TooManyRounds(ROUNDS));
         }
-        let sealed = sealer.seal(&state.memory, &self.binding.canonical())?;
+        let binding = self.binding.canonical().ok_or_else(|| {
+            AskError::Malformed("the arguments hold something that is out of range".to_owned())
+        })?;
+        let sealed = sealer.seal(&state.memory, &binding)?;
         let asked = std::mem::take(&mut state.asked);
         Ok(InputRequiredResult::new().input_requests(asked).request_state(sealed))
     }

@@ -37,6 +37,8 @@ struct Call {
     log_level: Option<LogLevel>,
     asks: AtomicU32,
     cancelled: AtomicBool,
+    /// The response is there, or not wanted: nothing more is said about this call.
+    over: AtomicBool,
     cancellation: Notify,
     patience: Duration,
 }
@@ -105,6 +107,7 @@ impl Context {
             log_level,
             asks: AtomicU32::new(0),
             cancelled: AtomicBool::new(false),
+            over: AtomicBool::new(false),
             cancellation: Notify::new(),
             patience,
         }))
@@ -181,6 +184,9 @@ impl Context {
         params.total = total;
         params.message = note;
         let mut gate = progress.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_over() {
+            return;
+        }
         // Sent under the lock, so that the order is that of the offers.
         if let Some(params) = gate.offer(done, params, Instant::now()) {
             self.send_progress(&params);
@@ -205,24 +211,32 @@ impl Context {
         gate.poll_timeout()
     }
 
-    /// Sends the last word about progress, before the response.
-    pub(crate) fn flush_progress(&self) {
-        if let Some(progress) = &self.0.progress
-            && let Some(params) = progress.gate.lock().unwrap_or_else(PoisonError::into_inner).flush()
-        {
+    /// Sends the last word about progress, before the response. After it nothing more is said.
+    pub(crate) fn finish(&self) {
+        let mut gate = self
+            .0
+            .progress
+            .as_ref()
+            .map(|progress| progress.gate.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(params) = gate.as_mut().and_then(|gate| gate.flush()) {
             self.send_progress(&params);
         }
+        self.0.over.store(true, Ordering::Release);
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.over.load(Ordering::Acquire)
     }
 
     /// Lets the client go and come back for the rest, after about this long: for work that takes minutes, over
     /// legacy HTTP, where an open stream is a burden. False if the client cannot come back; it then waits on.
     pub fn send_away(&self, come_back: Duration) -> bool {
-        self.0.exchange.outlet.send_away(come_back)
+        !self.is_over() && self.0.exchange.outlet.send_away(come_back)
     }
 
     /// Sends a log message to the client, if it wants messages of this level. Must hold no secrets.
     pub fn log(&self, level: LogLevel, data: impl Serialize) {
-        if self.0.log_level.as_ref().is_none_or(|least| !level.is_at_least(least)) {
+        if self.is_over() || self.0.log_level.as_ref().is_none_or(|least| !level.is_at_least(least)) {
             return;
         }
         let Ok(data) = Json::of(&data) else { return };
@@ -257,6 +271,7 @@ impl Context {
 
     pub(crate) fn cancel(&self) {
         self.0.cancelled.store(true, Ordering::Release);
+        self.0.over.store(true, Ordering::Release);
         self.0.cancellation.notify_waiters();
     }
 
@@ -276,7 +291,7 @@ impl Context {
         params: &impl Lower,
     ) -> Result<(Dialect, Json), AskError> {
         let Exchange { dialect, legacy, outlet, .. } = &self.0.exchange;
-        let Some(legacy) = legacy else { return Err(AskError::Lost) };
+        let Some(legacy) = legacy.as_ref().filter(|_| !self.is_over()) else { return Err(AskError::Lost) };
         let answer = legacy.connection.request(outlet, *dialect, method, params, self.0.patience).await?;
         Ok((*dialect, answer))
     }

@@ -10,7 +10,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mcp_protocol::Dialect;
 use mcp_protocol::codec::line::{Line, Lines};
@@ -28,13 +28,15 @@ use crate::outlet::{Framing, Outlet};
 use crate::registry::Change;
 use crate::reply::Reply;
 use crate::router::{Core, Route};
-use crate::run::Run;
+use crate::run::{Run, panicked};
 use changes::Subscriptions;
 
 /// How much is read at once, and how much room a read needs at least.
 const READ: usize = 64 << 10;
 /// What may wait to be written before nothing more is read.
 const WAITING: usize = 1 << 20;
+/// How long the last words may take after running calls were cancelled.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// What a buffer keeps once it is empty.
 const KEPT: usize = 64 << 10;
 
@@ -48,8 +50,9 @@ pub(crate) async fn drive(
     let mut changes = core.registry.changes();
     let mut lines = Lines::new(&core.limits);
     let mut writing = Writing::default();
-    // When calls that still run are cancelled; set once nothing more is read.
+    // Once nothing more is read: when calls that still run are cancelled, and then when it is over.
     let mut ending: Option<tokio::time::Instant> = None;
+    let mut cancelled = false;
     loop {
         writing.refill(&driver.outlet);
         if ending.is_some() && driver.runs.is_empty() && writing.is_empty() {
@@ -81,7 +84,15 @@ pub(crate) async fn drive(
                     ending = Some(tokio::time::Instant::now() + core.grace);
                 }
             }
-            () = until(ending), if ending.is_some() => driver.cancel_all(),
+            // A client that does not read its last words is not waited for.
+            () = until(ending), if ending.is_some() => {
+                if cancelled {
+                    break;
+                }
+                driver.cancel_all();
+                cancelled = true;
+                ending = Some(tokio::time::Instant::now() + LAST_WORDS);
+            }
         }
     }
     driver.connection.close();
@@ -151,7 +162,8 @@ enum Done {
 
 /// A request whose future was spawned.
 struct Running {
-    id: Id,
+    /// An array has none.
+    id: Option<Id>,
     dialect: Dialect,
     context: Option<Context>,
     abort: AbortHandle,
@@ -313,7 +325,7 @@ impl<'a> Driver<'a> {
             Poll::Pending => {
                 let context = run.context.clone();
                 let abort = self.runs.spawn(async move { Done::Reply(run.await) });
-                let running = Running { id: id.clone(), dialect, context, abort };
+                let running = Running { id: Some(id.clone()), dialect, context, abort };
                 self.running.insert(running.abort.id(), running);
             }
         }
@@ -327,6 +339,12 @@ impl<'a> Driver<'a> {
         }
     }
 
+    fn answer_running(&self, id: Option<&Id>, dialect: Dialect, reply: &Reply) {
+        if let Some(id) = id {
+            self.answer(id, dialect, reply);
+        }
+    }
+
     fn ended(&mut self, ended: Ended) {
         let task = match &ended {
             Ok((task, _)) => *task,
@@ -334,11 +352,14 @@ impl<'a> Driver<'a> {
         };
         let Some(Running { id, dialect, .. }) = self.running.remove(&task) else { return };
         match ended {
-            Ok((_, Done::Reply(reply))) => self.answer(&id, dialect, &reply),
+            Ok((_, Done::Reply(reply))) => self.answer_running(id.as_ref(), dialect, &reply),
             Ok((_, Done::Batch(replies, faults))) => self.answer_batch(dialect, &replies, &faults),
+            Err(error) if error.is_panic() => self.answer_running(id.as_ref(), dialect, &panicked()),
             // Cancelled: its id is free again.
             Err(_) => {
-                self.connection.lock().peer.respond(&id);
+                if let Some(id) = &id {
+                    self.connection.lock().peer.respond(id);
+                }
             }
         }
     }
@@ -348,7 +369,7 @@ impl<'a> Driver<'a> {
             self.connection.lock().peer.respond(id);
             return;
         }
-        for running in self.running.values().filter(|running| running.id == *id) {
+        for running in self.running.values().filter(|running| running.id.as_ref() == Some(id)) {
             running.cancel();
         }
     }
@@ -410,14 +431,16 @@ impl<'a> Driver<'a> {
             }
             Done::Batch(replies, faults)
         });
-        // The array has no id of its own; its members have theirs in the peer.
-        let running = Running { id: Id::from("batch"), dialect, context: None, abort };
+        let running = Running { id: None, dialect, context: None, abort };
         self.running.insert(running.abort.id(), running);
     }
 
     fn answer_batch(&self, dialect: Dialect, replies: &[(Id, Reply)], faults: &[ErrorObject]) {
         let wanted: Vec<_> =
             replies.iter().filter(|(id, _)| self.connection.lock().peer.respond(id)).collect();
+        if wanted.is_empty() && faults.is_empty() {
+            return;
+        }
         let meta = &self.core.meta;
         let _ = self.outlet.send(|out| {
             out.push(b'[');

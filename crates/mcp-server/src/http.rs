@@ -322,7 +322,7 @@ impl Shared {
                         let _ = sink.send(|out| reply.write(out, &id, dialect, &core.meta));
                         sink.close();
                     });
-                    stream_headers(HttpBody::stream(outlet, Some(work), self.options.keep_alive))
+                    stream_headers(HttpBody::stream(outlet, None, work, self.options.keep_alive))
                 }
             },
         }
@@ -368,7 +368,7 @@ impl Shared {
                 }
             }
         });
-        stream_headers(HttpBody::stream(outlet, Some(work), self.options.keep_alive))
+        stream_headers(HttpBody::stream(outlet, None, work, self.options.keep_alive))
     }
 
     /// One response as JSON.

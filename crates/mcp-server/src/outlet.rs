@@ -203,13 +203,36 @@ impl Outlet {
 
 #[cfg(feature = "http")]
 impl Outlet {
-    /// A new reader; the one before it ends.
-    pub(crate) fn attach(&self) -> u64 {
+    /// A new reader, which begins after an event if it names one; the reader before it ends.
+    pub(crate) fn attach(&self, after: Option<u64>) -> u64 {
         let mut state = self.lock();
+        let State { bytes, history, .. } = &mut *state;
+        if let Some(after) = after {
+            bytes.clear();
+            for (_, event) in history.iter().filter(|(number, _)| *number > after) {
+                bytes.extend_from_slice(event);
+            }
+        }
         state.reader += 1;
         state.sent_away = false;
         state.wake();
         state.reader
+    }
+
+    /// What is there for this reader; `None` if it has nothing more to wait for.
+    pub(crate) fn poll_events(&self, reader: u64, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
+        let mut state = self.lock();
+        if state.reader != reader {
+            return Poll::Ready(None);
+        }
+        if !state.bytes.is_empty() {
+            return Poll::Ready(Some(std::mem::take(&mut state.bytes)));
+        }
+        if state.closed || state.sent_away {
+            return Poll::Ready(None);
+        }
+        state.waker = Some(cx.waker().clone());
+        Poll::Pending
     }
 
     /// True if this reader has nothing more to wait for.
@@ -218,14 +241,7 @@ impl Outlet {
         state.reader != reader || state.bytes.is_empty() && (state.closed || state.sent_away)
     }
 
-    /// Puts everything after an event up for taking again.
-    pub(crate) fn rewind(&self, after: u64) {
-        let mut state = self.lock();
-        let State { bytes, history, .. } = &mut *state;
-        bytes.clear();
-        for (_, event) in history.iter().filter(|(number, _)| *number > after) {
-            bytes.extend_from_slice(event);
-        }
-        state.wake();
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().closed
     }
 }

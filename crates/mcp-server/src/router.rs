@@ -28,7 +28,7 @@ use crate::prompt::PromptArguments;
 use crate::registry::{Cursor, Found, List, Listed, Registry, Snapshot};
 use crate::reply::Reply;
 use crate::resource::ReadRequest;
-use crate::run::{Run, Work};
+use crate::run::{Run, Work, begin};
 use crate::seal::Sealer;
 
 /// A server as its drivers see it: what it offers, and how it behaves.
@@ -118,8 +118,10 @@ impl Core {
             return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("there is no tool `{name}`")));
         };
         let mut call = Beginning::new(self, request, &name, arguments, exchange)?;
-        let future = (tool.start)(arguments, &mut || call.context());
-        Ok(self.run(Work::Tool(future), call))
+        Ok(match begin(|| (tool.start)(arguments, &mut || call.context())) {
+            Ok(future) => self.run(Work::Tool(future), call),
+            Err(reply) => Route::Reply(reply),
+        })
     }
 
     fn get_prompt(&self, state: &Snapshot, request: &Request<'_>, exchange: Exchange) -> Routed {
@@ -138,7 +140,11 @@ impl Core {
         }
         let text = request.params.member("arguments").map_err(invalid)?.unwrap_or("{}");
         let mut call = Beginning::new(self, request, &params.name, text, exchange)?;
-        let future = (prompt.get)(PromptArguments(arguments), call.context());
+        let context = call.context();
+        let future = match begin(|| (prompt.get)(PromptArguments(arguments), context)) {
+            Ok(future) => future,
+            Err(reply) => return Ok(Route::Reply(reply)),
+        };
         let description = prompt.definition.description.clone();
         let described = async move {
             let mut result: GetPromptResult = future.await?;
@@ -153,17 +159,14 @@ impl Core {
         let found = state.find_resource(&uri).ok_or_else(|| ErrorObject::resource_not_found(&uri))?;
         let mut call = Beginning::new(self, request, &uri, "{}", exchange)?;
         let context = call.context();
-        let work = match found {
-            Found::Resource(entry) => {
-                let future = (entry.read)(ReadRequest { uri: uri.clone(), variables: Vec::new() }, context);
-                Work::Read(future, entry.cache.clone())
-            }
-            Found::Template(entry, variables) => {
-                let future = (entry.read)(ReadRequest { uri: uri.clone(), variables }, context);
-                Work::Read(future, entry.cache.clone())
-            }
+        let (read, cache, variables) = match found {
+            Found::Resource(entry) => (Arc::clone(&entry.read), entry.cache.clone(), Vec::new()),
+            Found::Template(entry, variables) => (Arc::clone(&entry.read), entry.cache.clone(), variables),
         };
-        Ok(self.run(work, call))
+        Ok(match begin(|| read(ReadRequest { uri: uri.clone(), variables }, context)) {
+            Ok(future) => self.run(Work::Read(future, cache), call),
+            Err(reply) => Route::Reply(reply),
+        })
     }
 
     fn complete(&self, state: &Snapshot, request: &Request<'_>, exchange: Exchange) -> Routed {
@@ -183,11 +186,15 @@ impl Core {
         let mut call = Beginning::new(self, request, &params.argument.name, "{}", exchange)?;
         let arguments = params.context.and_then(|context| context.arguments).unwrap_or_default();
         let completion = CompletionRequest { value: params.argument.value, arguments };
-        let work = match completers {
-            Some(complete) => complete(completion, call.context()),
-            None => Box::pin(std::future::ready(Vec::new())),
+        let Some(complete) = completers else {
+            let none = Box::pin(std::future::ready(Vec::new()));
+            return Ok(self.run(Work::Complete(none), call));
         };
-        Ok(self.run(Work::Complete(work), call))
+        let context = call.context();
+        Ok(match begin(|| complete(completion, context)) {
+            Ok(future) => self.run(Work::Complete(future), call),
+            Err(reply) => Route::Reply(reply),
+        })
     }
 
     fn page<T: Listed>(

@@ -70,11 +70,7 @@ impl Run {
                 future.as_mut().poll(cx).map(|values| Ok(Reply::Complete(completion(values))))
             }
         }));
-        stepped.unwrap_or_else(|_| {
-            tracing::error!("a handler panicked");
-            let error = ErrorObject::new(ErrorCode::InternalError, "the handler failed");
-            Poll::Ready(Ok(Reply::Error(error)))
-        })
+        stepped.unwrap_or_else(|_| Poll::Ready(Ok(panicked())))
     }
 
     fn failed(&self, error: ToolError) -> Reply {
@@ -116,7 +112,7 @@ impl Future for Run {
         match self.step(cx) {
             Poll::Ready(done) => {
                 if let Some(context) = &self.context {
-                    context.flush_progress();
+                    context.finish();
                 }
                 Poll::Ready(done.unwrap_or_else(|error| self.failed(error)))
             }
@@ -144,6 +140,17 @@ impl Drop for Run {
             context.cancel();
         }
     }
+}
+
+/// The reply to a call whose function panicked. What it said goes to the log of the process, not to the client.
+pub(crate) fn panicked() -> Reply {
+    tracing::error!("a handler panicked");
+    Reply::Error(ErrorObject::new(ErrorCode::InternalError, "the handler failed"))
+}
+
+/// Begins a call; a panic before its future is there hurts this call only, too.
+pub(crate) fn begin<T>(start: impl FnOnce() -> BoxFuture<T>) -> Result<BoxFuture<T>, Reply> {
+    catch_unwind(AssertUnwindSafe(start)).map_err(|_| panicked())
 }
 
 fn completion(mut values: Vec<String>) -> CompleteResult {

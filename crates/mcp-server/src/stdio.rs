@@ -115,7 +115,7 @@ impl AsyncWrite for Direct {
 #[cfg(unix)]
 mod platform {
     use std::fs::File;
-    use std::io;
+    use std::io::{self, Write};
     use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
     use std::os::unix::net::UnixStream as StdUnixStream;
 
@@ -184,6 +184,8 @@ mod platform {
 
     impl StdoutGuard {
         pub(super) fn new() -> io::Result<Self> {
+            // What was printed before goes where it was meant to.
+            io::stdout().flush()?;
             let original = io::stdout().as_fd().try_clone_to_owned()?;
             rustix::stdio::dup2_stdout(io::stderr())?;
             Ok(Self(original))
@@ -192,6 +194,8 @@ mod platform {
 
     impl Drop for StdoutGuard {
         fn drop(&mut self) {
+            // What was printed meanwhile must not come out later, between the client and us.
+            let _ = io::stdout().flush();
             // Whoever prints after this prints where it always did; if that fails, to standard error.
             let _ = rustix::stdio::dup2_stdout(&self.0);
         }

@@ -75,28 +75,17 @@ impl UriTemplate {
             match part {
                 Part::Literal(text) => rest = rest.strip_prefix(text.as_str())?,
                 Part::Simple(name) => {
-                    let end = rest.find(|c: char| "/?#[]@!$&'()*+,;=:".contains(c)).unwrap_or(rest.len());
-                    // A literal may begin with a character that a value may hold too.
-                    let end = match parts.peek() {
-                        Some(Part::Literal(next)) if !rest[end..].starts_with(next.as_str()) => {
-                            rest[..end].find(next.as_str())?
-                        }
-                        _ => end,
-                    };
-                    if end == 0 {
+                    let (value, after) = cut(rest, parts.peek().copied(), parts.len() == 1)?;
+                    if value.is_empty() || value.contains(is_reserved) {
                         return None;
                     }
-                    values.push((name.clone(), decode(&rest[..end])?));
-                    rest = &rest[end..];
+                    values.push((name.clone(), decode(value)?));
+                    rest = after;
                 }
                 Part::Reserved(name) => {
-                    let end = match parts.peek() {
-                        Some(Part::Literal(next)) => rest.find(next.as_str())?,
-                        Some(Part::Query(first, _)) => rest.find(*first).unwrap_or(rest.len()),
-                        _ => rest.len(),
-                    };
-                    values.push((name.clone(), decode(&rest[..end])?));
-                    rest = &rest[end..];
+                    let (value, after) = cut(rest, parts.peek().copied(), parts.len() == 1)?;
+                    values.push((name.clone(), decode(value)?));
+                    rest = after;
                 }
                 Part::Query(first, names) => {
                     if rest.is_empty() {
@@ -117,6 +106,22 @@ impl UriTemplate {
         }
         rest.is_empty().then_some(values)
     }
+}
+
+fn is_reserved(c: char) -> bool {
+    "/?#[]@!$&'()*+,;=:".contains(c)
+}
+
+/// The value of a variable, and what follows it: up to the next part, or to the end.
+fn cut<'t>(rest: &'t str, next: Option<&Part>, next_is_last: bool) -> Option<(&'t str, &'t str)> {
+    let end = match next {
+        // The last literal stands at the end, wherever else it may stand.
+        Some(Part::Literal(text)) if next_is_last => rest.strip_suffix(text.as_str())?.len(),
+        Some(Part::Literal(text)) => rest.find(text.as_str())?,
+        Some(Part::Query(first, _)) => rest.find(*first).unwrap_or(rest.len()),
+        _ => rest.len(),
+    };
+    Some(rest.split_at(end))
 }
 
 fn name(text: &str) -> Option<String> {
@@ -175,6 +180,9 @@ mod tests {
         );
         assert_eq!(matched("x://{a}-{b}", "x://1-2"), pairs(&[("a", "1"), ("b", "2")]));
         assert_eq!(matched("x://a{?q}", "x://a"), pairs(&[]));
+        assert_eq!(matched("x://{name}.md/raw", "x://a.md/raw"), pairs(&[("name", "a")]));
+        assert_eq!(matched("x://{name}.json", "x://a.json.json"), pairs(&[("name", "a.json")]));
+        assert_eq!(matched("x://{+p}.txt", "x://a.txt/b.txt"), pairs(&[("p", "a.txt/b")]));
     }
 
     #[test]

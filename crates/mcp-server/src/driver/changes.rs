@@ -83,7 +83,7 @@ pub(crate) async fn next(
 }
 
 /// Too many changes to tell each: everything may have changed.
-pub(super) fn everything(followed: impl Iterator<Item = String>) -> Vec<Change> {
+pub(crate) fn everything(followed: impl Iterator<Item = String>) -> Vec<Change> {
     let lists = [Change::Tools, Change::Resources, Change::Prompts];
     lists.into_iter().chain(followed.map(|uri| Change::Resource(uri.into()))).collect()
 }

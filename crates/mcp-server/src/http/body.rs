@@ -28,7 +28,7 @@ struct Stream {
     outlet: Arc<Outlet>,
     /// Which reader of the outlet this is.
     reader: u64,
-    /// Lives and dies with the stream; without it, others fill the outlet.
+    /// Lives and dies with the stream. When it is done, so is the stream.
     work: Option<Work>,
     silence: Pin<Box<Sleep>>,
     keep_alive: Duration,
@@ -43,11 +43,11 @@ impl HttpBody {
         Self(Kind::Whole(Some(bytes.into())))
     }
 
-    /// What the outlet gets, until it is closed; and the work that fills it.
-    pub(crate) fn stream(outlet: Arc<Outlet>, work: Option<Work>, keep_alive: Duration) -> Self {
+    /// What the outlet gets, after an event if one is named, until it is closed; and the work that fills it.
+    pub(crate) fn stream(outlet: Arc<Outlet>, after: Option<u64>, work: Work, keep_alive: Duration) -> Self {
         let silence = Box::pin(tokio::time::sleep(keep_alive));
-        let reader = outlet.attach();
-        Self(Kind::Stream(Box::new(Stream { outlet, reader, work, silence, keep_alive })))
+        let reader = outlet.attach(after);
+        Self(Kind::Stream(Box::new(Stream { outlet, reader, work: Some(work), silence, keep_alive })))
     }
 }
 
@@ -89,13 +89,9 @@ impl Stream {
             self.work = None;
             self.outlet.close();
         }
-        if self.outlet.is_over(self.reader) {
-            return Poll::Ready(None);
-        }
-        if self.outlet.poll_filled(cx).is_ready() {
+        if let Poll::Ready(bytes) = self.outlet.poll_events(self.reader, cx) {
             self.silence.as_mut().reset(Instant::now() + self.keep_alive);
-            let mut bytes = Vec::new();
-            return Poll::Ready(self.outlet.take(&mut bytes).then(|| bytes.into()));
+            return Poll::Ready(bytes.map(Bytes::from));
         }
         ready!(self.silence.as_mut().poll(cx));
         self.silence.as_mut().reset(Instant::now() + self.keep_alive);

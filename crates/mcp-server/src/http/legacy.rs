@@ -13,11 +13,10 @@ use mcp_protocol::peer::{Arrival, Transmit};
 use mcp_protocol::subscriptions::SubscriptionFilter;
 
 use super::body::Work;
-use super::session::Session;
+use super::session::{Flight, Found, Session, Using};
 use super::{
     Answer, First, HttpBody, LAST_EVENT, SESSION, Shared, bare, first, json, refuse, refused, stream_headers,
 };
-use crate::connection::Connection;
 use crate::context::{Exchange, Legacy, Principal};
 use crate::driver::changes;
 use crate::outlet::Outlet;
@@ -33,7 +32,9 @@ impl Shared {
     /// `initialize`: the answer, and a session for what follows.
     pub(super) fn initialize(&self, id: &Id, dialect: Dialect, params: InitializeParams) -> Answer {
         let (reply, client) = self.core.initialize(dialect, params);
-        let session = self.sessions.open(dialect, client, &self.limits);
+        let Some(session) = self.sessions.open(dialect, client, &self.limits) else {
+            return bare(StatusCode::SERVICE_UNAVAILABLE);
+        };
         let mut answer = self.reply(id, dialect, &reply);
         if let Ok(value) = HeaderValue::from_str(&session.id) {
             answer.headers_mut().insert(SESSION, value);
@@ -76,52 +77,65 @@ impl Shared {
     }
 
     async fn legacy_request(self: &Arc<Self>, session: &Arc<Session>, request: &Request<'_>) -> Answer {
-        let flight = match Flight::begin(session, request) {
+        let flight = match Departed::begin(session, request) {
             Ok(flight) => flight,
             Err(error) => return refuse(StatusCode::BAD_REQUEST, &error, Some(&request.id)),
         };
         let (stream, outlet) = session.outlet();
         let dialect = session.dialect;
-        match self.core.route(request, exchange(session, request, &outlet)) {
-            Route::Reply(reply) => self.reply(&request.id, dialect, &reply),
-            Route::Listen(_) => bare(StatusCode::BAD_REQUEST),
-            Route::Run(mut run) => match first(&mut run, &outlet).await {
-                First::Done(reply) if outlet.len() == 0 => self.reply_legacy(&request.id, dialect, &reply),
-                done => {
-                    session.keep(stream, &outlet);
-                    let context = run.context.clone();
-                    let (sink, core, id) = (Arc::clone(&outlet), Arc::clone(&self.core), request.id.clone());
-                    session.spawn(&request.id, context, async move {
-                        let reply = match done {
-                            First::Done(reply) => reply,
-                            First::Emits => run.await,
-                        };
-                        if flight.land() {
-                            let _ = sink.send(|out| reply.write(out, &id, dialect, &core.meta));
-                        }
-                        sink.close();
-                    });
-                    stream_headers(self.held(session, outlet))
-                }
-            },
+        let mut run = match self.core.route(request, exchange(session, request, &outlet)) {
+            Route::Run(run) => run,
+            Route::Reply(reply) => return self.reply_legacy(flight, dialect, &reply),
+            // No legacy version has such streams.
+            Route::Listen(_) => return bare(StatusCode::BAD_REQUEST),
+        };
+        let done = tokio::select! {
+            done = first(&mut run, &outlet) => done,
+            () = flight.unwanted() => return bare(StatusCode::ACCEPTED),
+        };
+        if let First::Done(reply) = &done
+            && outlet.len() == 0
+        {
+            return self.reply_legacy(flight, dialect, reply);
         }
+        session.keep(stream, &outlet);
+        let (closing, core) = (Closing(Arc::clone(&outlet)), Arc::clone(&self.core));
+        session.spawn(async move {
+            let reply = match done {
+                First::Done(reply) => reply,
+                First::Emits => tokio::select! {
+                    reply = run => reply,
+                    () = flight.unwanted() => return,
+                },
+            };
+            let id = flight.id().clone();
+            if flight.land() {
+                let _ = closing.0.send(|out| reply.write(out, &id, dialect, &core.meta));
+            }
+        });
+        stream_headers(self.held(session, outlet, None))
     }
 
     /// A stream that holds its session: while it is read, the session is in use.
-    fn held(&self, session: &Arc<Session>, outlet: Arc<Outlet>) -> HttpBody {
-        let session = Arc::clone(session);
+    fn held(&self, session: &Arc<Session>, outlet: Arc<Outlet>, after: Option<u64>) -> HttpBody {
+        let using = Using(Arc::clone(session));
         let work: Work = Box::pin(async move {
             // Never done: the stream ends when its outlet is closed.
             std::future::pending::<()>().await;
-            drop(session);
+            drop(using);
         });
-        HttpBody::stream(outlet, Some(work), self.options.keep_alive)
+        HttpBody::stream(outlet, after, work, self.options.keep_alive)
     }
 
     /// A legacy error is an ordinary response.
-    fn reply_legacy(&self, id: &Id, dialect: Dialect, reply: &Reply) -> Answer {
+    fn reply_legacy(&self, flight: Departed, dialect: Dialect, reply: &Reply) -> Answer {
+        let id = flight.id().clone();
+        if !flight.land() {
+            // Cancelled: nothing may be said any more.
+            return bare(StatusCode::ACCEPTED);
+        }
         let mut out = Vec::new();
-        let _ = reply.write(&mut out, id, dialect, &self.core.meta);
+        let _ = reply.write(&mut out, &id, dialect, &self.core.meta);
         json(StatusCode::OK, out)
     }
 
@@ -136,20 +150,28 @@ impl Shared {
         for message in batch.messages() {
             match message {
                 Ok(Message::Request(request)) => {
-                    let reply = match Flight::begin(session, &request) {
-                        Err(error) => Reply::Error(error),
-                        Ok(_flight) => {
+                    let reply = match Departed::begin(session, &request) {
+                        Err(error) => Some(Reply::Error(error)),
+                        Ok(flight) => {
                             let (_, outlet) = session.outlet();
-                            match self.core.route(&request, exchange(session, &request, &outlet)) {
-                                Route::Reply(reply) => reply,
-                                // Asks and progress need a stream, which an array does not have.
-                                Route::Run(run) => run.await,
-                                Route::Listen(_) => Reply::Empty,
-                            }
+                            // Asks and progress need a stream, which an array does not have.
+                            outlet.close();
+                            let reply = match self.core.route(&request, exchange(session, &request, &outlet))
+                            {
+                                Route::Reply(reply) => Some(reply),
+                                Route::Run(run) => tokio::select! {
+                                    reply = run => Some(reply),
+                                    () = flight.unwanted() => None,
+                                },
+                                Route::Listen(_) => None,
+                            };
+                            reply.filter(|_| flight.land())
                         }
                     };
-                    let _ = reply.write(&mut out, &request.id, dialect, &self.core.meta);
-                    out.push(b',');
+                    if let Some(reply) = reply {
+                        let _ = reply.write(&mut out, &request.id, dialect, &self.core.meta);
+                        out.push(b',');
+                    }
                 }
                 Ok(message) => {
                     let arrival = session.connection.lock().peer.handle_message(&message, Instant::now());
@@ -193,15 +215,32 @@ impl Shared {
             return bare(StatusCode::NOT_ACCEPTABLE);
         }
         let last = headers.get(LAST_EVENT).and_then(|value| value.to_str().ok());
-        if let Some((outlet, number)) = last.and_then(|last| session.find_stream(last)) {
-            outlet.rewind(number);
-            return stream_headers(self.held(&session, outlet));
+        match last.and_then(|last| session.find_stream(last)) {
+            Some(Found { outlet, number, is_standing: false }) => {
+                stream_headers(self.held(&session, outlet, Some(number)))
+            }
+            Some(Found { outlet, number, is_standing: true }) => {
+                // Nobody listened meanwhile.
+                let followed: Vec<_> = session.connection.lock().followed.iter().cloned().collect();
+                for change in changes::everything(followed.into_iter()) {
+                    outlet.offer(|out| changes::write_change(out, session.dialect, &change, None));
+                }
+                stream_headers(self.standing(session, outlet, Some(number)))
+            }
+            None => {
+                let (stream, outlet) = session.outlet();
+                session.stand(stream, &outlet);
+                stream_headers(self.standing(session, outlet, None))
+            }
         }
-        let (stream, outlet) = session.outlet();
-        session.stand(stream, &outlet);
-        let (sink, session) = (Arc::clone(&outlet), Arc::clone(&session));
+    }
+
+    /// The stand-alone stream: what changes.
+    fn standing(&self, session: Arc<Session>, outlet: Arc<Outlet>, after: Option<u64>) -> HttpBody {
+        let sink = Arc::clone(&outlet);
         let mut receiver = self.core.registry.changes();
         let work: Work = Box::pin(async move {
+            let Using(session) = &Using(session);
             loop {
                 // What is followed may change while the stream is open.
                 let followed = session.connection.lock().followed.iter().cloned().collect::<Vec<_>>();
@@ -216,7 +255,7 @@ impl Shared {
                 }
             }
         });
-        stream_headers(HttpBody::stream(outlet, Some(work), self.options.keep_alive))
+        HttpBody::stream(outlet, after, work, self.options.keep_alive)
     }
 
     /// The client is done with its session.
@@ -247,24 +286,30 @@ fn exchange(session: &Session, request: &Request<'_>, outlet: &Arc<Outlet>) -> E
     }
 }
 
-/// A request in flight. However it ends, its id is free again.
-struct Flight {
-    connection: Arc<Connection>,
-    id: Id,
+/// Closes an outlet however the call that fills it ends.
+struct Closing(Arc<Outlet>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// A request in flight. However it ends, its id is free again, and its session was in use.
+struct Departed {
+    using: Using,
+    flight: Arc<Flight>,
     landed: bool,
 }
 
-impl Flight {
-    fn begin(session: &Session, request: &Request<'_>) -> Result<Self, ErrorObject> {
+impl Departed {
+    fn begin(session: &Arc<Session>, request: &Request<'_>) -> Result<Self, ErrorObject> {
         let message = Message::Request(request.clone());
         let mut state = session.connection.lock();
         if state.peer.handle_message(&message, Instant::now()) == Arrival::Request {
             drop(state);
-            return Ok(Self {
-                connection: Arc::clone(&session.connection),
-                id: request.id.clone(),
-                landed: false,
-            });
+            let flight = session.depart(&request.id);
+            return Ok(Self { using: Using(Arc::clone(session)), flight, landed: false });
         }
         match state.peer.poll_transmit() {
             Some(Transmit::Error { error, .. }) => Err(error),
@@ -272,18 +317,28 @@ impl Flight {
         }
     }
 
+    fn id(&self) -> &Id {
+        &self.flight.id
+    }
+
+    /// Waits for the word that it is no longer wanted.
+    async fn unwanted(&self) {
+        self.flight.unwanted().await;
+    }
+
     /// True if the response is still wanted.
     fn land(mut self) -> bool {
         self.landed = true;
-        self.connection.lock().peer.respond(&self.id)
+        self.using.0.connection.lock().peer.respond(&self.flight.id)
     }
 }
 
-impl Drop for Flight {
+impl Drop for Departed {
     fn drop(&mut self) {
+        self.using.0.arrive(&self.flight);
         // Once landed, the id may be another request's.
         if !self.landed {
-            self.connection.lock().peer.respond(&self.id);
+            self.using.0.connection.lock().peer.respond(&self.flight.id);
         }
     }
 }

@@ -26,6 +26,8 @@ use crate::server::McpServer;
 const CONNECTIONS: usize = 10_000;
 /// How long the headers of a request may take.
 const HEADERS: Duration = Duration::from_secs(10);
+/// How often idle sessions are looked for when nobody comes.
+const REAP: Duration = Duration::from_secs(10);
 /// How long exchanges that run are given at the end.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -75,10 +77,12 @@ async fn listen(listener: &TcpListener, service: &AtPath, shutdown: impl Future<
     let slots = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
     let mut shutdown = std::pin::pin!(shutdown);
+    let mut reaping = tokio::time::interval(REAP);
     loop {
         tokio::select! {
             () = &mut shutdown => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            _ = reaping.tick() => service.0.0.sessions.reap(),
             accepted = listener.accept() => {
                 let stream = match accepted {
                     Ok((stream, _)) => stream,

@@ -2,21 +2,22 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mcp_protocol::messages::Id;
 use mcp_protocol::peer::DuplicateIds;
 use mcp_protocol::{Dialect, Limits};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 use super::WAITING;
 use crate::connection::{Client, Connection};
-use crate::context::Context;
 use crate::outlet::{Framing, Outlet};
 
-/// How many streams of a session can be taken up again.
-const STREAMS: usize = 32;
+/// How many streams that have ended can be taken up again.
+const STREAMS: usize = 16;
 /// How often idle sessions are looked for.
 const SWEEP: Duration = Duration::from_secs(1);
 
@@ -34,11 +35,46 @@ struct State {
     /// Streams by their number, oldest first.
     streams: BTreeMap<u64, Arc<Outlet>>,
     next_stream: u64,
-    /// The stand-alone stream that is read.
+    /// The stand-alone stream.
     standing: Option<u64>,
+    /// Requests that are not answered yet.
+    flights: Vec<Arc<Flight>>,
     /// Calls that have begun to stream.
     runs: JoinSet<()>,
-    running: Vec<(Id, Option<Context>, AbortHandle)>,
+}
+
+/// A request that is not answered yet, and the word that it is no longer wanted.
+pub(super) struct Flight {
+    pub(super) id: Id,
+    unwanted: AtomicBool,
+    told: Notify,
+}
+
+impl Flight {
+    /// Waits for the word that the request is no longer wanted.
+    pub(super) async fn unwanted(&self) {
+        loop {
+            let told = self.told.notified();
+            if self.unwanted.load(Ordering::Acquire) {
+                return;
+            }
+            told.await;
+        }
+    }
+
+    fn cancel(&self) {
+        self.unwanted.store(true, Ordering::Release);
+        self.told.notify_waiters();
+    }
+}
+
+/// A use of a session that ends when this is dropped.
+pub(super) struct Using(pub(super) Arc<Session>);
+
+impl Drop for Using {
+    fn drop(&mut self) {
+        self.0.touch();
+    }
 }
 
 impl Session {
@@ -53,8 +89,8 @@ impl Session {
                 streams: BTreeMap::new(),
                 next_stream: 1,
                 standing: None,
+                flights: Vec::new(),
                 runs: JoinSet::new(),
-                running: Vec::new(),
             }),
         }
     }
@@ -68,12 +104,18 @@ impl Session {
         (stream, Arc::new(Outlet::new(Framing::NumberedEvents { stream, primed }, WAITING)))
     }
 
-    /// Keeps a stream for a client that comes back.
+    /// Keeps a stream for a client that comes back. Of those that have ended, the oldest make room.
     pub(super) fn keep(&self, stream: u64, outlet: &Arc<Outlet>) {
         let mut state = self.lock();
         state.streams.insert(stream, Arc::clone(outlet));
-        while state.streams.len() > STREAMS {
-            state.streams.pop_first();
+        let ended: Vec<u64> = state
+            .streams
+            .iter()
+            .filter(|(_, outlet)| outlet.is_closed())
+            .map(|(stream, _)| *stream)
+            .collect();
+        for stream in ended.iter().take(ended.len().saturating_sub(STREAMS)) {
+            state.streams.remove(stream);
         }
     }
 
@@ -90,35 +132,40 @@ impl Session {
         self.keep(stream, outlet);
     }
 
-    /// The stream of an event id, and the number of the event.
-    pub(super) fn find_stream(&self, event: &str) -> Option<(Arc<Outlet>, u64)> {
+    /// The stream of an event id.
+    pub(super) fn find_stream(&self, event: &str) -> Option<Found> {
         let (stream, number) = event.split_once('-')?;
-        let outlet = self.lock().streams.get(&stream.parse().ok()?).cloned()?;
-        Some((outlet, number.parse().ok()?))
+        let (stream, number) = (stream.parse().ok()?, number.parse().ok()?);
+        let state = self.lock();
+        let outlet = state.streams.get(&stream).cloned()?;
+        Some(Found { outlet, number, is_standing: state.standing == Some(stream) })
+    }
+
+    /// Notes a request, so that it can be cancelled.
+    pub(super) fn depart(&self, id: &Id) -> Arc<Flight> {
+        let flight =
+            Arc::new(Flight { id: id.clone(), unwanted: AtomicBool::new(false), told: Notify::new() });
+        self.lock().flights.push(Arc::clone(&flight));
+        flight
+    }
+
+    /// The request needs no more cancelling.
+    pub(super) fn arrive(&self, flight: &Arc<Flight>) {
+        self.lock().flights.retain(|known| !Arc::ptr_eq(known, flight));
     }
 
     /// Runs a call to its end, whoever reads.
-    pub(super) fn spawn(
-        &self,
-        id: &Id,
-        context: Option<Context>,
-        run: impl Future<Output = ()> + Send + 'static,
-    ) {
+    pub(super) fn spawn(&self, run: impl Future<Output = ()> + Send + 'static) {
         let mut state = self.lock();
         // Those that have ended are let go.
         while state.runs.try_join_next().is_some() {}
-        state.running.retain(|(_, _, abort)| !abort.is_finished());
-        let abort = state.runs.spawn(run);
-        state.running.push((id.clone(), context, abort));
+        state.runs.spawn(run);
     }
 
     /// Ends a call that the client no longer wants.
     pub(super) fn cancel(&self, id: &Id) {
-        for (_, context, abort) in self.lock().running.iter().filter(|(running, _, _)| running == id) {
-            if let Some(context) = context {
-                context.cancel();
-            }
-            abort.abort();
+        for flight in self.lock().flights.iter().filter(|flight| flight.id == *id) {
+            flight.cancel();
         }
     }
 
@@ -129,15 +176,26 @@ impl Session {
     fn end(&self) {
         self.connection.close();
         let mut state = self.lock();
-        state.runs.abort_all();
+        for flight in &state.flights {
+            flight.cancel();
+        }
         for outlet in state.streams.values() {
             outlet.close();
         }
+        state.runs.abort_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A stream that is taken up again.
+pub(super) struct Found {
+    pub(super) outlet: Arc<Outlet>,
+    /// The last event that the client has.
+    pub(super) number: u64,
+    pub(super) is_standing: bool,
 }
 
 /// All sessions of a service.
@@ -157,21 +215,26 @@ impl Sessions {
         Self { most, idle, state: Mutex::new(Table { sessions: HashMap::new(), swept: Instant::now() }) }
     }
 
-    /// A new session. The idlest makes room for it if there is none.
-    pub(super) fn open(&self, dialect: Dialect, client: Client, limits: &Limits) -> Arc<Session> {
+    /// A new session. The idlest of those that nobody uses makes room for it; `None` if all are in use.
+    pub(super) fn open(&self, dialect: Dialect, client: Client, limits: &Limits) -> Option<Arc<Session>> {
         let session = Arc::new(Session::new(dialect, client, limits));
         let mut table = self.lock();
         self.sweep(&mut table);
         if table.sessions.len() >= self.most {
-            let idlest = table.sessions.values().min_by_key(|session| session.lock().used);
-            if let Some(id) = idlest.map(|session| session.id.clone())
-                && let Some(idlest) = table.sessions.remove(&id)
-            {
+            let unused = table.sessions.values().filter(|session| Arc::strong_count(session) == 1);
+            let id = unused.min_by_key(|session| session.lock().used)?.id.clone();
+            if let Some(idlest) = table.sessions.remove(&id) {
                 idlest.end();
             }
         }
         table.sessions.insert(session.id.clone(), Arc::clone(&session));
-        session
+        Some(session)
+    }
+
+    /// Ends what nobody uses, also if nobody comes.
+    #[cfg(feature = "serve")]
+    pub(super) fn reap(&self) {
+        self.sweep(&mut self.lock());
     }
 
     pub(super) fn get(&self, id: &str) -> Option<Arc<Session>> {
@@ -188,7 +251,7 @@ impl Sessions {
         }
     }
 
-    /// Ends what nobody uses. Whoever reads a stream holds its session, which is use.
+    /// Ends what nobody uses. Whoever reads a stream or runs a call holds its session, which is use.
     fn sweep(&self, table: &mut Table) {
         let now = Instant::now();
         if now.duration_since(table.swept) < SWEEP.min(self.idle) {
@@ -196,8 +259,8 @@ impl Sessions {
         }
         table.swept = now;
         table.sessions.retain(|_, session| {
-            let is_read = Arc::strong_count(session) > 1;
-            let is_used = is_read || now.duration_since(session.lock().used) < self.idle;
+            let is_held = Arc::strong_count(session) > 1;
+            let is_used = is_held || now.duration_since(session.lock().used) < self.idle;
             if !is_used {
                 session.end();
             }

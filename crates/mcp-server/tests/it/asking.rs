@@ -207,3 +207,21 @@ async fn a_client_that_cannot_be_asked_is_told_what_it_lacks() {
     let outcome = legacy.on_ask(answer).call("wizard", json!({})).await.unwrap();
     assert!(outcome.is_error(), "{outcome:?}");
 }
+
+#[tokio::test]
+async fn x_17_what_was_answered_once_cannot_be_answered_differently() {
+    let mut client = server(&Charges::default()).test_client().await.unwrap();
+    let CallToolResponse::InputRequired(first) = round(&mut client, &CallToolParams::new("wizard")).await
+    else {
+        panic!()
+    };
+    let CallToolResponse::InputRequired(second) =
+        round(&mut client, &retry(&CallToolParams::new("wizard"), &first)).await
+    else {
+        panic!()
+    };
+    let mut params = retry(&CallToolParams::new("wizard"), &second);
+    params.input_responses.as_mut().unwrap().insert("name".to_owned(), elicited("Mallory"));
+    let CallToolResponse::Complete(result) = round(&mut client, &params).await else { panic!() };
+    assert_eq!(result.content[0].as_text(), Some("Ada paid red"));
+}

@@ -82,6 +82,16 @@ fn server(counters: &Counters) -> McpServer {
                 panic!("on purpose")
             }
         }))
+        .tool(tool("early", || {
+            assert!(std::env::args().count() == 0, "before there is a future");
+            async {}
+        }))
+        .tool(tool("talkative", |_: NoArgs, cx: Context| async move {
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                cx.progress(1.0, None);
+            });
+        }))
         .tool(tool("sleep", move |_: NoArgs, cx: Context| {
             let (running, cancelled) = (running.clone(), cancelled.clone());
             async move {
@@ -154,9 +164,11 @@ async fn failures_reach_the_model_or_the_client_as_the_tool_says() {
 #[tokio::test]
 async fn f_40_x_22_a_panic_hurts_its_own_call_only() {
     for mut client in both().await {
-        let error = client.call("panic", json!({})).await.unwrap_err();
-        assert!(!error.to_string().contains("on purpose"), "{error}");
-        assert_eq!(code(error), ErrorCode::InternalError);
+        for tool in ["panic", "early"] {
+            let error = client.call(tool, json!({})).await.unwrap_err();
+            assert!(!error.to_string().contains("on purpose"), "{error}");
+            assert_eq!(code(error), ErrorCode::InternalError);
+        }
         assert_eq!(client.call("add", json!({"a": 1, "b": 1})).await.unwrap().text(), "2");
     }
 }
@@ -251,6 +263,31 @@ async fn s4_19_names_that_cannot_be_served_are_named_when_serving_begins() {
         .tool(tool("bad name", || async {}));
     let error = server.test_client().await.unwrap_err().to_string();
     assert!(error.contains("two tools `twice`") && error.contains("`bad name`"), "{error}");
+}
+
+#[tokio::test]
+async fn nothing_is_said_about_a_call_after_its_response() {
+    let mut client = server(&Counters::default()).test_client().await.unwrap();
+    client.envelope().progress_token = Some("p".into());
+    client.call("talkative", json!({})).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    client.call("nothing", json!({})).await.unwrap();
+    assert_eq!(client.notifications.len(), 0);
+}
+
+#[tokio::test]
+async fn x_21_a_client_that_does_not_read_its_last_words_is_not_waited_for() {
+    let server = McpServer::named("big", "1")
+        .tool(tool("big", || async { "x".repeat(1 << 20) }))
+        .grace(Duration::from_millis(10));
+    let (ours, theirs) = tokio::io::duplex(1 << 10);
+    let (reader, writer) = tokio::io::split(theirs);
+    let serving = tokio::spawn(server.serve(reader, writer));
+    let (_unread, mut to_server) = tokio::io::split(ours);
+    let request = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"big","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+    tokio::io::AsyncWriteExt::write_all(&mut to_server, format!("{request}\n").as_bytes()).await.unwrap();
+    tokio::io::AsyncWriteExt::shutdown(&mut to_server).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(10), serving).await.unwrap().unwrap().unwrap();
 }
 
 /// Waits for something that other futures bring about.

@@ -469,3 +469,73 @@ async fn arrays_are_served_in_2025_03_26_and_refused_elsewhere() {
     let refused = fixture.session("2025-11-25").await.post(batch).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST);
 }
+
+#[tokio::test]
+async fn a_legacy_call_that_said_nothing_yet_is_cancelled_too() {
+    let fixture = fixture(HttpOptions::default());
+    let session = fixture.session("2025-11-25").await;
+    let quiet = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "sleep"}});
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}});
+    let (answer, _) = tokio::join!(session.post(quiet), async {
+        eventually(|| fixture.running.load(Ordering::SeqCst) == 1).await;
+        session.post(cancelled).await
+    });
+    assert_eq!(answer.status, StatusCode::ACCEPTED);
+    assert_eq!(fixture.running.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn the_end_of_a_session_ends_its_calls_and_streams() {
+    let fixture = fixture(HttpOptions::default());
+    let session = fixture.session("2025-11-25").await;
+    let mut call = session.call(5, "sleep").await;
+    call.event().await.unwrap();
+    let mut standing = session.get(None).await;
+    let headers = [("mcp-session-id", session.id.as_str())];
+    assert_eq!(fixture.send("DELETE", &headers, "").await.status, StatusCode::NO_CONTENT);
+    assert!(call.event().await.is_none());
+    assert!(standing.event().await.is_none());
+    eventually(|| fixture.running.load(Ordering::SeqCst) == 0).await;
+}
+
+#[tokio::test]
+async fn a_cancelled_legacy_stream_ends() {
+    let fixture = fixture(HttpOptions::default());
+    let session = fixture.session("2025-11-25").await;
+    let mut call = session.call(5, "sleep").await;
+    call.event().await.unwrap();
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}});
+    session.post(cancelled).await;
+    assert!(call.event().await.is_none());
+}
+
+#[tokio::test]
+async fn the_stand_alone_stream_goes_on_after_it_was_lost() {
+    let fixture = fixture(HttpOptions::default());
+    let session = fixture.session("2025-11-25").await;
+    let mut first = session.get(None).await;
+    fixture.registry.add_tool(tool("one", || async {})).unwrap();
+    let (last, _) = first.event().await.unwrap();
+    drop(first);
+    fixture.registry.add_tool(tool("lost", || async {})).unwrap();
+    let mut second = session.get(Some(&last)).await;
+    // What happened meanwhile is told as a whole.
+    let told = second.event().await.unwrap().1;
+    assert_eq!(told["method"], "notifications/tools/list_changed");
+    for _ in 0..2 {
+        second.event().await.unwrap();
+    }
+    fixture.registry.add_tool(tool("two", || async {})).unwrap();
+    assert_eq!(second.event().await.unwrap().1["method"], "notifications/tools/list_changed");
+}
+
+#[tokio::test]
+async fn an_unknown_legacy_method_does_not_look_like_a_lost_session() {
+    let fixture = fixture(HttpOptions::default());
+    let session = fixture.session("2025-11-25").await;
+    let answer = session.post(json!({"jsonrpc": "2.0", "id": 1, "method": "foo/bar"})).await;
+    assert_eq!(answer.status, StatusCode::OK);
+    assert_eq!(answer.json().await["error"]["code"], json!(-32601));
+}
