@@ -276,6 +276,30 @@ async fn nothing_is_said_about_a_call_after_its_response() {
 }
 
 #[tokio::test]
+async fn x_21_a_call_that_ends_within_the_grace_is_answered() {
+    let server = McpServer::named("brief", "1").tool(tool("brief", || async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        "in time"
+    }));
+    let (ours, theirs) = tokio::io::duplex(1 << 10);
+    let (reader, writer) = tokio::io::split(theirs);
+    let serving = tokio::spawn(server.serve(reader, writer));
+    let (mut from_server, mut to_server) = tokio::io::split(ours);
+    tokio::io::AsyncWriteExt::write_all(&mut to_server, modern_call("brief").as_bytes()).await.unwrap();
+    tokio::io::AsyncWriteExt::shutdown(&mut to_server).await.unwrap();
+    let mut answer = String::new();
+    tokio::io::AsyncReadExt::read_to_string(&mut from_server, &mut answer).await.unwrap();
+    assert!(answer.contains("in time"), "{answer:?}");
+    serving.await.unwrap().unwrap();
+}
+
+fn modern_call(tool: &str) -> String {
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
+    let params = json!({"name": tool, "_meta": meta});
+    format!("{}\n", json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}))
+}
+
+#[tokio::test]
 async fn x_21_a_client_that_does_not_read_its_last_words_is_not_waited_for() {
     let server = McpServer::named("big", "1")
         .tool(tool("big", || async { "x".repeat(1 << 20) }))
@@ -284,8 +308,7 @@ async fn x_21_a_client_that_does_not_read_its_last_words_is_not_waited_for() {
     let (reader, writer) = tokio::io::split(theirs);
     let serving = tokio::spawn(server.serve(reader, writer));
     let (_unread, mut to_server) = tokio::io::split(ours);
-    let request = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"big","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
-    tokio::io::AsyncWriteExt::write_all(&mut to_server, format!("{request}\n").as_bytes()).await.unwrap();
+    tokio::io::AsyncWriteExt::write_all(&mut to_server, modern_call("big").as_bytes()).await.unwrap();
     tokio::io::AsyncWriteExt::shutdown(&mut to_server).await.unwrap();
     tokio::time::timeout(Duration::from_secs(10), serving).await.unwrap().unwrap().unwrap();
 }
