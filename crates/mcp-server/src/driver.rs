@@ -97,7 +97,8 @@ pub(crate) async fn drive(
     }
     driver.connection.close();
     driver.outlet.close();
-    driver.runs.shutdown().await;
+    // A function that blocks its thread cannot be stopped, and is not waited for.
+    let _ = tokio::time::timeout(LAST_WORDS, driver.runs.shutdown()).await;
     Ok(())
 }
 

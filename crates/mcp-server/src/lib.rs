@@ -49,6 +49,8 @@ pub mod http;
 mod outcome;
 mod outlet;
 mod prompt;
+#[cfg(any(feature = "sealing", feature = "http"))]
+mod random;
 mod registry;
 mod reply;
 mod resource;

@@ -5,15 +5,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use mcp_protocol::content::{ContentBlock, Role};
-use mcp_protocol::messages::TimeToLive;
 use mcp_protocol::prompts::{GetPromptResult, ListPromptsResult, Prompt, PromptMessage};
 
 use crate::completion::{Completers, CompletionRequest};
 use crate::context::Context;
 use crate::error::ToolError;
 use crate::handler::{Handler, NoArgs};
-use crate::registry::CacheHint;
-use crate::registry::Listed;
+use crate::registry::listed;
 use crate::tool::BoxFuture;
 
 type Get = dyn Fn(PromptArguments, Context) -> BoxFuture<Result<GetPromptResult, ToolError>> + Send + Sync;
@@ -75,25 +73,7 @@ impl fmt::Debug for ServedPrompt {
     }
 }
 
-impl Listed for PromptEntry {
-    type Page = ListPromptsResult;
-
-    fn key(&self) -> &str {
-        &self.definition.name
-    }
-
-    fn page<'a>(
-        items: impl Iterator<Item = &'a Self>,
-        next: Option<String>,
-        cache: &CacheHint,
-    ) -> Self::Page {
-        let mut page = ListPromptsResult::new(items.map(|item| item.definition.clone()).collect::<Vec<_>>())
-            .ttl_ms(TimeToLive(cache.ttl_ms))
-            .cache_scope(cache.scope.clone());
-        page.next_cursor = next;
-        page
-    }
-}
+listed! { PromptEntry by name in ListPromptsResult }
 
 /// The arguments of a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use mcp_protocol::messages::CacheScope;
 use mcp_protocol::{Json, ProtocolVersion};
 use tokio::sync::broadcast;
 
-pub(crate) use list::{Cursor, List, Listed};
+pub(crate) use list::{Cursor, List, Listed, listed};
 
 use crate::prompt::{PromptEntry, ServedPrompt};
 use crate::resource::{ResourceEntry, ServedResource, ServedTemplate, TemplateEntry};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use mcp_protocol::messages::{CacheScope, TimeToLive};
+use mcp_protocol::messages::CacheScope;
 use mcp_protocol::resources::{
     ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource, ResourceContents,
     ResourceTemplate,
@@ -16,7 +16,7 @@ use crate::completion::{Completers, CompletionRequest};
 use crate::context::Context;
 use crate::error::ToolError;
 use crate::handler::{Handler, NoArgs};
-use crate::registry::{CacheHint, Listed};
+use crate::registry::{CacheHint, listed};
 use crate::template::UriTemplate;
 use crate::tool::BoxFuture;
 
@@ -155,47 +155,9 @@ impl fmt::Debug for ServedTemplate {
     }
 }
 
-impl Listed for ResourceEntry {
-    type Page = ListResourcesResult;
+listed! { ResourceEntry by uri in ListResourcesResult }
 
-    fn key(&self) -> &str {
-        &self.definition.uri
-    }
-
-    fn page<'a>(
-        items: impl Iterator<Item = &'a Self>,
-        next: Option<String>,
-        cache: &CacheHint,
-    ) -> Self::Page {
-        let mut page =
-            ListResourcesResult::new(items.map(|item| item.definition.clone()).collect::<Vec<_>>())
-                .ttl_ms(TimeToLive(cache.ttl_ms))
-                .cache_scope(cache.scope.clone());
-        page.next_cursor = next;
-        page
-    }
-}
-
-impl Listed for TemplateEntry {
-    type Page = ListResourceTemplatesResult;
-
-    fn key(&self) -> &str {
-        &self.definition.uri_template
-    }
-
-    fn page<'a>(
-        items: impl Iterator<Item = &'a Self>,
-        next: Option<String>,
-        cache: &CacheHint,
-    ) -> Self::Page {
-        let items = items.map(|item| item.definition.clone()).collect::<Vec<_>>();
-        let mut page = ListResourceTemplatesResult::new(items)
-            .ttl_ms(TimeToLive(cache.ttl_ms))
-            .cache_scope(cache.scope.clone());
-        page.next_cursor = next;
-        page
-    }
-}
+listed! { TemplateEntry by uri_template in ListResourceTemplatesResult }
 
 /// What is to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

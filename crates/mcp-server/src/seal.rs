@@ -47,6 +47,9 @@ mod sealing {
     use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 
     use super::{AskError, Memory};
+    use crate::random::fill;
+
+    pub(crate) use crate::random::name as fresh_name;
 
     /// How much may travel.
     const STATE_LIMIT: usize = 64 << 10;
@@ -113,21 +116,6 @@ mod sealing {
 
     fn now() -> u64 {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-    }
-
-    /// A name that nobody can guess.
-    pub(crate) fn fresh_name() -> String {
-        let mut bytes = [0; 16];
-        fill(&mut bytes);
-        URL_SAFE_NO_PAD.encode(bytes)
-    }
-
-    #[expect(
-        clippy::expect_used,
-        reason = "without random bytes nothing can be sealed, and input cannot cause it"
-    )]
-    fn fill(bytes: &mut [u8]) {
-        getrandom::fill(bytes).expect("the operating system gives random bytes");
     }
 
     #[cfg(test)]

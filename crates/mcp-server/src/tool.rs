@@ -9,14 +9,13 @@ use async_trait::async_trait;
 use mcp_protocol::Json;
 use mcp_protocol::capabilities::Icon;
 use mcp_protocol::codec::param_header::ParamHeaders;
-use mcp_protocol::messages::TimeToLive;
 use mcp_protocol::tools::{CallToolResult, ListToolsResult, Tool as Definition, ToolAnnotations};
 
 use crate::context::Context;
 use crate::error::ToolError;
 use crate::handler::{Handler, ToolArgs};
 use crate::outcome::IntoOutcome;
-use crate::registry::{CacheHint, Listed};
+use crate::registry::listed;
 
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub(crate) type Outcome = Result<CallToolResult, ToolError>;
@@ -260,22 +259,4 @@ impl ToolEntry {
     }
 }
 
-impl Listed for ToolEntry {
-    type Page = ListToolsResult;
-
-    fn key(&self) -> &str {
-        &self.definition.name
-    }
-
-    fn page<'a>(
-        items: impl Iterator<Item = &'a Self>,
-        next: Option<String>,
-        cache: &CacheHint,
-    ) -> Self::Page {
-        let mut page = ListToolsResult::new(items.map(|item| item.definition.clone()).collect::<Vec<_>>())
-            .ttl_ms(TimeToLive(cache.ttl_ms))
-            .cache_scope(cache.scope.clone());
-        page.next_cursor = next;
-        page
-    }
-}
+listed! { ToolEntry by name in ListToolsResult }

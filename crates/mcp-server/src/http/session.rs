@@ -1,7 +1,6 @@
 //! Legacy sessions: who is there, what runs, and the streams that can be taken up again.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,6 +14,7 @@ use tokio::task::JoinSet;
 use super::WAITING;
 use crate::connection::{Client, Connection};
 use crate::outlet::{Framing, Outlet};
+use crate::random;
 
 /// How many streams that have ended can be taken up again.
 const STREAMS: usize = 16;
@@ -80,7 +80,7 @@ impl Drop for Using {
 impl Session {
     fn new(dialect: Dialect, client: Client, limits: &Limits) -> Self {
         Self {
-            id: random_id(),
+            id: random::name(),
             dialect,
             client: Arc::new(client),
             connection: Arc::new(Connection::new(limits.clone(), DuplicateIds::Named)),
@@ -272,18 +272,4 @@ impl Sessions {
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// An id that nobody can guess, of letters and digits.
-#[expect(
-    clippy::expect_used,
-    reason = "without random bytes there are no sessions, and input cannot cause it"
-)]
-fn random_id() -> String {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
-    bytes.iter().fold(String::with_capacity(32), |mut id, byte| {
-        let _ = write!(id, "{byte:02x}");
-        id
-    })
 }

@@ -9,7 +9,7 @@ use mcp_protocol::meta::Meta;
 
 use super::{CacheHint, Identity};
 
-/// Something that can be listed.
+/// Something that can be listed. Implemented by [`listed!`].
 pub(crate) trait Listed {
     /// A page of it on the wire.
     type Page: Lower;
@@ -126,3 +126,30 @@ impl<T: Listed> List<T> {
         self.written.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
+
+/// `listed! { Entry by member in Page }`: entries are found by a member of their definition, and a page of them
+/// holds their definitions.
+macro_rules! listed {
+    ($entry:ident by $key:ident in $page:ident) => {
+        impl crate::registry::Listed for $entry {
+            type Page = $page;
+
+            fn key(&self) -> &str {
+                &self.definition.$key
+            }
+
+            fn page<'a>(
+                items: impl Iterator<Item = &'a Self>,
+                next: Option<String>,
+                cache: &crate::registry::CacheHint,
+            ) -> $page {
+                let mut page = $page::new(items.map(|item| item.definition.clone()).collect::<Vec<_>>())
+                    .ttl_ms(cache.ttl_ms)
+                    .cache_scope(cache.scope.clone());
+                page.next_cursor = next;
+                page
+            }
+        }
+    };
+}
+pub(crate) use listed;

@@ -1,0 +1,20 @@
+//! Random bytes, and names that nobody can guess.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+/// Fills a buffer with random bytes.
+#[expect(
+    clippy::expect_used,
+    reason = "a system without random bytes cannot serve, and input cannot cause it"
+)]
+pub(crate) fn fill(bytes: &mut [u8]) {
+    getrandom::fill(bytes).expect("the operating system gives random bytes");
+}
+
+/// A name of 22 letters, digits, `-` and `_` that nobody can guess.
+pub(crate) fn name() -> String {
+    let mut bytes = [0; 16];
+    fill(&mut bytes);
+    URL_SAFE_NO_PAD.encode(bytes)
+}
