@@ -53,12 +53,26 @@ pub(crate) async fn drive(
     // Once nothing more is read: when calls that still run are cancelled, and then when it is over.
     let mut ending: Option<tokio::time::Instant> = None;
     let mut cancelled = false;
+    // Nothing more comes: what was read is still to be taken in.
+    let mut is_end = false;
     loop {
+        if ending.is_none() {
+            match driver.lines(&mut lines) {
+                Taken::All if is_end => {
+                    if !lines.rest().is_empty() {
+                        driver.whole_line(lines.rest());
+                    }
+                    ending = Some(driver.end());
+                }
+                Taken::NoMore => ending = Some(driver.end()),
+                Taken::All | Taken::AsMuchAsFits => {}
+            }
+        }
         writing.refill(&driver.outlet);
         if ending.is_some() && driver.runs.is_empty() && writing.is_empty() {
             break;
         }
-        let reads = ending.is_none() && driver.outlet.len() < WAITING;
+        let reads = ending.is_none() && !is_end && driver.has_room();
         tokio::select! {
             biased;
             // Everything here is cancel-safe: what was not taken is still there in the next round.
@@ -74,15 +88,7 @@ pub(crate) async fn drive(
             change = changes.recv() => driver.changed(change),
             read = read(&mut reader, &mut lines), if reads => {
                 driver.now = Instant::now();
-                let is_end = read? == 0;
-                let mut goes_on = driver.lines(&mut lines);
-                if is_end && goes_on && !lines.rest().is_empty() {
-                    goes_on = driver.whole_line(lines.rest());
-                }
-                if is_end || !goes_on {
-                    driver.end_subscriptions();
-                    ending = Some(tokio::time::Instant::now() + core.grace);
-                }
+                is_end = read? == 0;
             }
             // A client that does not read its last words is not waited for.
             () = until(ending), if ending.is_some() => {
@@ -180,6 +186,15 @@ impl Running {
     }
 }
 
+/// How much of what was read was taken in.
+enum Taken {
+    All,
+    /// Not all: the client has to read first.
+    AsMuchAsFits,
+    /// And nothing more may be.
+    NoMore,
+}
+
 /// What negotiation makes of a request.
 enum Asked {
     /// It is to be served.
@@ -216,19 +231,31 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Takes in every line that is complete. False if nothing more may be read.
-    fn lines(&mut self, lines: &mut Lines) -> bool {
-        while let Some(line) = lines.poll_line() {
-            let goes_on = match line {
-                Line::Whole(line) => self.whole_line(line),
-                Line::TooLong(error) => self.unreadable(&error),
-                Line::Endless => false,
+    /// True if more may be said to the client, who has not read everything yet.
+    fn has_room(&self) -> bool {
+        self.outlet.len() < WAITING
+    }
+
+    /// Takes in the lines that are complete, for as long as their answers have room.
+    fn lines(&mut self, lines: &mut Lines) -> Taken {
+        while self.has_room() {
+            let goes_on = match lines.poll_line() {
+                None => return Taken::All,
+                Some(Line::Whole(line)) => self.whole_line(line),
+                Some(Line::TooLong(error)) => self.unreadable(&error),
+                Some(Line::Endless) => false,
             };
             if !goes_on {
-                return false;
+                return Taken::NoMore;
             }
         }
-        true
+        Taken::AsMuchAsFits
+    }
+
+    /// Nothing more is read: streams of changes end, and calls that run get their grace.
+    fn end(&mut self) -> tokio::time::Instant {
+        self.end_subscriptions();
+        tokio::time::Instant::now() + self.core.grace
     }
 
     fn whole_line(&mut self, line: &[u8]) -> bool {

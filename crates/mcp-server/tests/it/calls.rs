@@ -293,6 +293,32 @@ async fn x_21_a_call_that_ends_within_the_grace_is_answered() {
     serving.await.unwrap().unwrap();
 }
 
+#[tokio::test]
+async fn f_35_a_client_that_does_not_read_is_not_worked_for() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let server = McpServer::named("big", "1").tool(tool("big", move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async { "x".repeat(1 << 20) }
+    }));
+    let (ours, theirs) = tokio::io::duplex(1 << 20);
+    let (reader, writer) = tokio::io::split(theirs);
+    let serving = tokio::spawn(server.serve(reader, writer));
+    let (mut from_server, mut to_server) = tokio::io::split(ours);
+    // All of them arrive in one read.
+    let requests = modern_call("big").repeat(100);
+    tokio::io::AsyncWriteExt::write_all(&mut to_server, requests.as_bytes()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let before = calls.load(Ordering::SeqCst);
+    assert!((1..10).contains(&before), "{before} answers are kept for a client that does not read");
+    // Once it reads, nothing is lost. One id after the other: each was answered before the next began.
+    tokio::io::AsyncWriteExt::shutdown(&mut to_server).await.unwrap();
+    let mut answers = String::new();
+    tokio::io::AsyncReadExt::read_to_string(&mut from_server, &mut answers).await.unwrap();
+    assert_eq!((answers.lines().count(), calls.load(Ordering::SeqCst)), (100, 100));
+    serving.await.unwrap().unwrap();
+}
+
 fn modern_call(tool: &str) -> String {
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
     let params = json!({"name": tool, "_meta": meta});
