@@ -72,7 +72,7 @@ pub struct HttpOptions {
     pub keep_alive: Duration,
     /// How long a legacy session may be idle. Default: 5 minutes.
     pub session_idle: Duration,
-    /// Legacy sessions at once. Default: 10,000. The idlest makes room for a new one.
+    /// Legacy sessions at once. Default: 10,000. The idlest hundredth that nobody uses makes room for new ones.
     pub sessions: usize,
     /// Streams of changes at once. Default: 1,000.
     pub streams: usize,

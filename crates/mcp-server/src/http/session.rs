@@ -215,20 +215,31 @@ impl Sessions {
         Self { most, idle, state: Mutex::new(Table { sessions: HashMap::new(), swept: Instant::now() }) }
     }
 
-    /// A new session. The idlest of those that nobody uses makes room for it; `None` if all are in use.
+    /// A new session. The idlest of those that nobody uses make room for it; `None` if all are in use.
     pub(super) fn open(&self, dialect: Dialect, client: Client, limits: &Limits) -> Option<Arc<Session>> {
         let session = Arc::new(Session::new(dialect, client, limits));
         let mut table = self.lock();
         self.sweep(&mut table);
         if table.sessions.len() >= self.most {
-            let unused = table.sessions.values().filter(|session| Arc::strong_count(session) == 1);
-            let id = unused.min_by_key(|session| session.lock().used)?.id.clone();
+            self.make_room(&mut table);
+        }
+        if table.sessions.len() >= self.most {
+            return None;
+        }
+        table.sessions.insert(session.id.clone(), Arc::clone(&session));
+        Some(session)
+    }
+
+    /// Ends the idlest hundredth at once, so that a flood of new sessions does not look through all of them each time.
+    fn make_room(&self, table: &mut Table) {
+        let unused = table.sessions.values().filter(|session| Arc::strong_count(session) == 1);
+        let mut unused: Vec<_> = unused.map(|session| (session.lock().used, session.id.clone())).collect();
+        unused.sort_unstable();
+        for (_, id) in unused.into_iter().take(self.most.div_ceil(100)) {
             if let Some(idlest) = table.sessions.remove(&id) {
                 idlest.end();
             }
         }
-        table.sessions.insert(session.id.clone(), Arc::clone(&session));
-        Some(session)
     }
 
     /// Ends what nobody uses, also if nobody comes.
