@@ -103,6 +103,7 @@ pub mod subscriptions;
 pub mod tasks;
 pub mod tools;
 pub mod version;
+pub mod visible;
 pub mod wire;
 
 pub use dialect::Dialect;

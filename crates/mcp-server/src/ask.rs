@@ -24,6 +24,7 @@ use serde::de::DeserializeOwned;
 use crate::context::Context;
 use crate::error::{AskError, ToolError};
 use crate::seal::{Memory, Sealer, fresh_name};
+use crate::validate::Form;
 
 /// How often a call may come back for more answers.
 pub(crate) const ROUNDS: u32 = 10;
@@ -115,7 +116,7 @@ pub(crate) struct Rounds {
 pub(crate) struct Binding {
     pub(crate) principal: Option<Arc<str>>,
     pub(crate) method: Method,
-    pub(crate) name: Box<str>,
+    pub(crate) name: Arc<str>,
     pub(crate) arguments: Box<str>,
 }
 
@@ -227,6 +228,7 @@ impl Context {
     /// # Cancellation
     /// Safe; a legacy client is told.
     pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> Result<Q::Answer, AskError> {
+        self.begin_round()?;
         let response = self.input(key, question.into_request()).await?;
         Q::read(response)
             .ok_or_else(|| AskError::Malformed(format!("`{key}` was answered by something else")))
@@ -248,6 +250,7 @@ impl Context {
         &self,
         questions: impl IntoIterator<Item = (&'k str, InputRequest)>,
     ) -> Result<BTreeMap<String, InputResponse>, AskError> {
+        self.begin_round()?;
         let mut answers = BTreeMap::new();
         let mut unanswered = false;
         for (key, request) in questions {
@@ -306,12 +309,35 @@ impl Context {
         Ok(result)
     }
 
-    async fn input(&self, key: &str, request: InputRequest) -> Result<InputResponse, AskError> {
-        if let Some(rounds) = self.rounds()
-            && let Some(answer) = rounds.answer(key)?
-        {
-            return Ok(answer);
+    /// A key that nobody can know before a question was asked under it.
+    pub(crate) fn unguessable(&self, key: &str) -> String {
+        match self.rounds() {
+            Some(rounds) => format!("{key}.{}", rounds.lock().name_call()),
+            None => key.to_owned(),
         }
+    }
+
+    /// Counts the rounds of a legacy call; those of a modern one are counted in what the client carries.
+    fn begin_round(&self) -> Result<(), AskError> {
+        if self.rounds().is_none() && self.next_ask() > ROUNDS {
+            return Err(AskError::TooManyRounds(ROUNDS));
+        }
+        Ok(())
+    }
+
+    /// The answer to one question, checked against what was asked.
+    async fn input(&self, key: &str, request: InputRequest) -> Result<InputResponse, AskError> {
+        let form = Form::of(&request);
+        let answer = match self.rounds().map(|rounds| rounds.answer(key)).transpose()?.flatten() {
+            Some(answer) => answer,
+            None => self.answer_to(key, request).await?,
+        };
+        form.check(&answer)
+            .map_err(|problem| AskError::Malformed(format!("the answer to `{key}`: {problem}")))?;
+        Ok(answer)
+    }
+
+    async fn answer_to(&self, key: &str, request: InputRequest) -> Result<InputResponse, AskError> {
         if let Some(needed) = undeclared(&request.ask, self.client_capabilities()) {
             return Err(AskError::Undeclared(Box::new(needed)));
         }
@@ -326,9 +352,6 @@ impl Context {
 
     /// Asks over a legacy connection and waits.
     async fn ask_now(&self, request: InputRequest) -> Result<InputResponse, AskError> {
-        if self.next_ask() > ROUNDS {
-            return Err(AskError::TooManyRounds(ROUNDS));
-        }
         let method = request.ask.method();
         let unreadable = |error: mcp_protocol::errors::BodyError| AskError::Malformed(error.to_string());
         match request.ask {

@@ -29,7 +29,7 @@ struct Call {
     id: Id,
     method: Method,
     /// The tool, prompt or resource.
-    name: Box<str>,
+    name: Arc<str>,
     exchange: Exchange,
     registry: Registry,
     rounds: Option<Rounds>,
@@ -79,7 +79,7 @@ struct Progress {
 pub(crate) struct Parts {
     pub(crate) id: Id,
     pub(crate) method: Method,
-    pub(crate) name: Box<str>,
+    pub(crate) name: Arc<str>,
     pub(crate) exchange: Exchange,
     pub(crate) registry: Registry,
     pub(crate) rounds: Option<Rounds>,
@@ -117,6 +117,12 @@ impl Context {
     #[must_use]
     pub fn request_id(&self) -> &Id {
         &self.0.id
+    }
+
+    /// What is asked for: `tools/call`, `prompts/get`, `resources/read` or `completion/complete`.
+    #[must_use]
+    pub fn method(&self) -> &Method {
+        &self.0.method
     }
 
     /// The name of the tool or prompt, or the URI of the resource.

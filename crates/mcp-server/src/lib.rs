@@ -36,13 +36,16 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
 
+mod approval;
 mod ask;
+mod blocking;
 mod completion;
 mod connection;
 mod context;
 mod driver;
 mod error;
 mod handler;
+mod hook;
 #[cfg(feature = "http")]
 #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
 pub mod http;
@@ -65,15 +68,20 @@ mod stdio;
 mod template;
 pub mod testing;
 mod tool;
+mod validate;
+mod watchdog;
 
 pub use mcp_protocol as protocol;
 
+pub use approval::Proposal;
 pub use ask::{Question, Roots};
 pub use async_trait::async_trait;
+pub use blocking::{Blocking, BlockingShape, OnThread, blocking};
 pub use completion::CompletionRequest;
 pub use context::{Context, Principal};
 pub use error::{AskError, Error, ToolError};
 pub use handler::{Handler, NoArgs, ToolArgs};
+pub use hook::{Call, Outcome};
 pub use mcp_protocol::Json;
 pub use outcome::{IntoOutcome, Structured};
 pub use prompt::{IntoPrompt, PromptArguments, ServedPrompt, prompt};

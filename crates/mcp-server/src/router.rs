@@ -11,30 +11,35 @@ use mcp_protocol::errors::{BodyError, ErrorCode, ErrorObject};
 use mcp_protocol::input::InputResponses;
 use mcp_protocol::logging::{LogLevel, SetLevelParams};
 use mcp_protocol::messages::{
-    DiscoverResult, InitializeParams, InitializeResult, Method, PageParams, Request,
+    DiscoverResult, InitializeParams, InitializeResult, Method, PageParams, Request, TimeToLive,
 };
 use mcp_protocol::meta::Meta;
-use mcp_protocol::prompts::{GetPromptParams, GetPromptResult, PromptArgument};
+use mcp_protocol::prompts::{GetPromptParams, PromptArgument};
 use mcp_protocol::resources::SubscribeParams;
 use mcp_protocol::subscriptions::{ListenParams, SubscriptionFilter};
+use mcp_protocol::tools::CallToolResult;
 use mcp_protocol::version::SUPPORTED;
-use mcp_protocol::{Dialect, Era, Limits};
+use mcp_protocol::{Dialect, Era, Json, Limits};
 
+use crate::approval::{self, Approver};
 use crate::ask::{Binding, Rounds};
 use crate::completion::CompletionRequest;
 use crate::connection::Client;
 use crate::context::{Context, Exchange, Parts};
+use crate::hook::{Hook, Next, Outcome, before};
 use crate::prompt::PromptArguments;
 use crate::registry::{Cursor, Found, List, Listed, Registry, Snapshot};
 use crate::reply::Reply;
 use crate::resource::ReadRequest;
 use crate::run::{Run, Work, begin};
 use crate::seal::Sealer;
+use crate::tool::ToolEntry;
+use crate::watchdog::Watchdog;
 
 /// A server as its drivers see it: what it offers, and how it behaves.
 pub(crate) struct Core {
     pub(crate) registry: Registry,
-    pub(crate) sealer: Arc<Sealer>,
+    pub(crate) sealer: Sealer,
     pub(crate) limits: Limits,
     /// How long a legacy client may take to answer an ask.
     pub(crate) patience: Duration,
@@ -42,6 +47,11 @@ pub(crate) struct Core {
     pub(crate) grace: Duration,
     /// What every modern result carries: the server's name.
     pub(crate) meta: Meta,
+    /// Around every call, the outermost first.
+    pub(crate) hooks: Vec<Arc<Hook>>,
+    /// Who is asked for approval if the client cannot ask.
+    pub(crate) approver: Option<Arc<Approver>>,
+    pub(crate) watchdog: Watchdog,
 }
 
 /// What a request leads to.
@@ -58,7 +68,7 @@ type Routed = Result<Route, ErrorObject>;
 
 impl Core {
     /// Finds what serves a request. Nothing has run when this returns.
-    pub(crate) fn route(&self, request: &Request<'_>, exchange: Exchange) -> Route {
+    pub(crate) fn route(self: &Arc<Self>, request: &Request<'_>, exchange: Exchange) -> Route {
         let state = self.registry.snapshot();
         let routed = match &request.method {
             Method::ToolsCall => self.call_tool(&state, request, exchange),
@@ -105,7 +115,7 @@ impl Core {
         result
     }
 
-    fn call_tool(&self, state: &Snapshot, request: &Request<'_>, exchange: Exchange) -> Routed {
+    fn call_tool(self: &Arc<Self>, state: &Snapshot, request: &Request<'_>, exchange: Exchange) -> Routed {
         let name = member::<Cow<'_, str>>(request, "name")?.ok_or_else(|| missing("name"))?;
         let arguments = match request.params.member("arguments").map_err(invalid)? {
             None | Some("null") => "{}",
@@ -117,14 +127,46 @@ impl Core {
         let Some(tool) = state.tools.get(&name) else {
             return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("there is no tool `{name}`")));
         };
-        let mut call = Beginning::new(self, request, &name, arguments, exchange)?;
+        let mut call = Beginning::new(self, request, Arc::clone(&tool.name), arguments, exchange)?;
+        if let Err(problem) = tool.validator.check(arguments) {
+            let result = CallToolResult::error(format!("invalid arguments: {problem}"));
+            return Ok(Route::Reply(Reply::Tool(result)));
+        }
+        if !self.hooks.is_empty() || tool.needs_approval {
+            return self.hooked(call, self.tool_after_hooks(tool, arguments));
+        }
         Ok(match begin(|| (tool.start)(arguments, &mut || call.context())) {
             Ok(future) => self.run(Work::Tool(future), call),
             Err(reply) => Route::Reply(reply),
         })
     }
 
-    fn get_prompt(&self, state: &Snapshot, request: &Request<'_>, exchange: Exchange) -> Routed {
+    /// The function of a tool as what comes after the hooks; with the approval it needs before it.
+    fn tool_after_hooks(self: &Arc<Self>, tool: &Arc<ToolEntry>, arguments: &str) -> Next {
+        let (core, tool, arguments) = (Arc::clone(self), Arc::clone(tool), Box::<str>::from(arguments));
+        Box::new(move |context| {
+            Box::pin(async move {
+                if tool.needs_approval {
+                    approval::wait_for(&context, arguments.parse()?, core.approver.as_ref()).await?;
+                }
+                let started = (tool.start)(&arguments, &mut || context.clone());
+                Ok(Outcome::Tool(started.await?))
+            })
+        })
+    }
+
+    /// Runs what comes after the hooks, through the hooks.
+    fn hooked(self: &Arc<Self>, mut call: Beginning<'_>, next: Next) -> Routed {
+        let arguments: Json = call.arguments.parse().map_err(invalid)?;
+        let next = self.hooks.iter().rev().fold(next, |next, hook| before(hook, &arguments, next));
+        let (context, method) = (call.context(), call.request.method.clone());
+        Ok(match begin(|| next(context)) {
+            Ok(future) => self.run(Work::Hooked(future, method), call),
+            Err(reply) => Route::Reply(reply),
+        })
+    }
+
+    fn get_prompt(self: &Arc<Self>, state: &Snapshot, request: &Request<'_>, exchange: Exchange) -> Routed {
         let params: GetPromptParams = raise(request, &exchange)?;
         let Some(prompt) = state.prompts.get(&params.name) else {
             let message = format!("there is no prompt `{}`", params.name);
@@ -139,37 +181,43 @@ impl Core {
             return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
         }
         let text = request.params.member("arguments").map_err(invalid)?.unwrap_or("{}");
-        let mut call = Beginning::new(self, request, &params.name, text, exchange)?;
-        let context = call.context();
-        let future = match begin(|| (prompt.get)(PromptArguments(arguments), context)) {
-            Ok(future) => future,
-            Err(reply) => return Ok(Route::Reply(reply)),
-        };
-        let description = prompt.definition.description.clone();
-        let described = async move {
-            let mut result: GetPromptResult = future.await?;
-            result.description = result.description.or(description);
-            Ok(result)
-        };
-        Ok(self.run(Work::Prompt(Box::pin(described)), call))
+        let call = Beginning::new(self, request, params.name.into(), text, exchange)?;
+        let prompt = Arc::clone(prompt);
+        let next: Next = Box::new(move |context| {
+            let future = (prompt.get)(PromptArguments(arguments), context);
+            Box::pin(async move {
+                let mut result = future.await?;
+                result.description = result.description.or_else(|| prompt.definition.description.clone());
+                Ok(Outcome::Prompt(result))
+            })
+        });
+        self.hooked(call, next)
     }
 
-    fn read_resource(&self, state: &Snapshot, request: &Request<'_>, exchange: Exchange) -> Routed {
+    fn read_resource(
+        self: &Arc<Self>,
+        state: &Snapshot,
+        request: &Request<'_>,
+        exchange: Exchange,
+    ) -> Routed {
         let uri: String = member(request, "uri")?.ok_or_else(|| missing("uri"))?;
         let found = state.find_resource(&uri).ok_or_else(|| ErrorObject::resource_not_found(&uri))?;
-        let mut call = Beginning::new(self, request, &uri, "{}", exchange)?;
-        let context = call.context();
+        let call = Beginning::new(self, request, uri.as_str().into(), "{}", exchange)?;
         let (read, cache, variables) = match found {
             Found::Resource(entry) => (Arc::clone(&entry.read), entry.cache.clone(), Vec::new()),
             Found::Template(entry, variables) => (Arc::clone(&entry.read), entry.cache.clone(), variables),
         };
-        Ok(match begin(|| read(ReadRequest { uri: uri.clone(), variables }, context)) {
-            Ok(future) => self.run(Work::Read(future, cache), call),
-            Err(reply) => Route::Reply(reply),
-        })
+        let next: Next = Box::new(move |context| {
+            let future = read(ReadRequest { uri, variables }, context);
+            Box::pin(async move {
+                let result = future.await?.ttl_ms(TimeToLive(cache.ttl_ms)).cache_scope(cache.scope);
+                Ok(Outcome::Read(result))
+            })
+        });
+        self.hooked(call, next)
     }
 
-    fn complete(&self, state: &Snapshot, request: &Request<'_>, exchange: Exchange) -> Routed {
+    fn complete(self: &Arc<Self>, state: &Snapshot, request: &Request<'_>, exchange: Exchange) -> Routed {
         let params: CompleteParams = raise(request, &exchange)?;
         let unknown = |what: String| Err(ErrorObject::new(ErrorCode::InvalidParams, what));
         let completers = match &params.reference {
@@ -183,7 +231,7 @@ impl Core {
             },
             _ => return unknown("only prompts and resource templates are completed".to_owned()),
         };
-        let mut call = Beginning::new(self, request, &params.argument.name, "{}", exchange)?;
+        let mut call = Beginning::new(self, request, params.argument.name.into(), "{}", exchange)?;
         let arguments = params.context.and_then(|context| context.arguments).unwrap_or_default();
         let completion = CompletionRequest { value: params.argument.value, arguments };
         let Some(complete) = completers else {
@@ -212,9 +260,9 @@ impl Core {
         }
     }
 
-    fn run(&self, work: Work, call: Beginning<'_>) -> Route {
-        let span = tracing::debug_span!("call", name = call.name, id = %call.request.id);
-        Route::Run(Box::new(Run::new(work, call.made, call.dialect, Arc::clone(&self.sealer), span)))
+    fn run(self: &Arc<Self>, work: Work, call: Beginning<'_>) -> Route {
+        let span = call.span();
+        Route::Run(Box::new(Run::new(work, call.made, call.dialect, Arc::clone(self), call.name, span)))
     }
 }
 
@@ -222,7 +270,7 @@ impl Core {
 struct Beginning<'a> {
     core: &'a Core,
     request: &'a Request<'a>,
-    name: &'a str,
+    name: Arc<str>,
     arguments: &'a str,
     dialect: Dialect,
     exchange: Exchange,
@@ -235,7 +283,7 @@ impl<'a> Beginning<'a> {
     fn new(
         core: &'a Core,
         request: &'a Request<'a>,
-        name: &'a str,
+        name: Arc<str>,
         arguments: &'a str,
         exchange: Exchange,
     ) -> Result<Self, ErrorObject> {
@@ -254,6 +302,12 @@ impl<'a> Beginning<'a> {
         Ok(call)
     }
 
+    /// The span of a call, for those who log: never its arguments.
+    fn span(&self) -> tracing::Span {
+        let trace = self.exchange.meta.as_ref().and_then(|meta| meta.traceparent.as_deref());
+        tracing::debug_span!("call", method = %self.request.method, name = &*self.name, id = %self.request.id, traceparent = trace)
+    }
+
     fn has_rounds(&self) -> bool {
         self.dialect.era() == Era::Modern && self.request.method != Method::Complete
     }
@@ -262,7 +316,7 @@ impl<'a> Beginning<'a> {
         Binding {
             principal: self.exchange.principal.subject.clone(),
             method: self.request.method.clone(),
-            name: self.name.into(),
+            name: Arc::clone(&self.name),
             arguments: self.arguments.into(),
         }
     }
@@ -278,7 +332,7 @@ impl<'a> Beginning<'a> {
         let context = Context::new(Parts {
             id: self.request.id.clone(),
             method: self.request.method.clone(),
-            name: self.name.into(),
+            name: Arc::clone(&self.name),
             exchange: self.exchange.clone(),
             registry: self.core.registry.clone(),
             rounds,

@@ -9,19 +9,17 @@ use std::time::Instant;
 
 use mcp_protocol::completion::{CompleteResult, Completion};
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
-use mcp_protocol::messages::TimeToLive;
-use mcp_protocol::prompts::GetPromptResult;
-use mcp_protocol::resources::ReadResourceResult;
+use mcp_protocol::messages::Method;
 use mcp_protocol::tools::CallToolResult;
 use mcp_protocol::{Dialect, Era};
 use tokio::time::Sleep;
 
 use crate::context::Context;
 use crate::error::{AskError, Failure, ToolError};
-use crate::registry::CacheHint;
+use crate::hook::Hooked;
 use crate::reply::Reply;
-use crate::seal::Sealer;
-use crate::tool::{BoxFuture, Outcome};
+use crate::router::Core;
+use crate::tool::{BoxFuture, ToolOutcome};
 
 /// How many values a completion may hold.
 const COMPLETIONS: usize = 100;
@@ -32,17 +30,19 @@ pub(crate) struct Run {
     /// Only a function that takes one has one.
     pub(crate) context: Option<Context>,
     dialect: Dialect,
-    sealer: Arc<Sealer>,
+    core: Arc<Core>,
+    /// The tool, prompt or resource.
+    name: Arc<str>,
     /// Wakes for progress that is held back.
     timer: Option<Pin<Box<Sleep>>>,
     span: tracing::Span,
 }
 
 pub(crate) enum Work {
-    Tool(BoxFuture<Outcome>),
-    Prompt(BoxFuture<Result<GetPromptResult, ToolError>>),
-    Read(BoxFuture<Result<ReadResourceResult, ToolError>>, CacheHint),
+    Tool(BoxFuture<ToolOutcome>),
     Complete(BoxFuture<Vec<String>>),
+    /// A call that has a context and may have hooks around it.
+    Hooked(BoxFuture<Hooked>, Method),
 }
 
 impl Run {
@@ -50,31 +50,32 @@ impl Run {
         work: Work,
         context: Option<Context>,
         dialect: Dialect,
-        sealer: Arc<Sealer>,
+        core: Arc<Core>,
+        name: Arc<str>,
         span: tracing::Span,
     ) -> Self {
-        Self { work, context, dialect, sealer, timer: None, span }
+        Self { work, context, dialect, core, name, timer: None, span }
     }
 
     /// One step of the function; a panic hurts this call only.
     fn step(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<Reply, ToolError>> {
-        let work = &mut self.work;
-        let stepped = catch_unwind(AssertUnwindSafe(|| match work {
+        let Self { work, core, name, .. } = self;
+        let step = || match work {
             Work::Tool(future) => future.as_mut().poll(cx).map(|outcome| outcome.map(Reply::Tool)),
-            Work::Prompt(future) => future.as_mut().poll(cx).map(|result| result.map(Reply::Prompt)),
-            Work::Read(future, cache) => future.as_mut().poll(cx).map(|result| {
-                let ttl = TimeToLive(cache.ttl_ms);
-                result.map(|result| Reply::Read(result.ttl_ms(ttl).cache_scope(cache.scope.clone())))
-            }),
             Work::Complete(future) => {
                 future.as_mut().poll(cx).map(|values| Ok(Reply::Complete(completion(values))))
             }
-        }));
+            Work::Hooked(future, method) => future
+                .as_mut()
+                .poll(cx)
+                .map(|hooked| Ok(hooked?.into_reply(method).unwrap_or_else(|| misplaced(method)))),
+        };
+        let stepped = catch_unwind(AssertUnwindSafe(|| core.watchdog.watch(name, step)));
         stepped.unwrap_or_else(|_| Poll::Ready(Ok(panicked())))
     }
 
     fn failed(&self, error: ToolError) -> Reply {
-        let is_tool = matches!(self.work, Work::Tool(_));
+        let is_tool = matches!(self.work, Work::Tool(_) | Work::Hooked(_, Method::ToolsCall));
         let is_modern = self.dialect.era() == Era::Modern;
         let invalid = |message: String| Reply::Error(ErrorObject::new(ErrorCode::InvalidParams, message));
         match error.into_failure() {
@@ -89,7 +90,7 @@ impl Run {
             }
             Failure::Undeclared(_) => invalid("this needs a client that can be asked for input".to_owned()),
             Failure::Unanswered => match self.context.as_ref().and_then(Context::rounds) {
-                Some(rounds) => match rounds.input_required(&self.sealer) {
+                Some(rounds) => match rounds.input_required(&self.core.sealer) {
                     Ok(result) => Reply::InputRequired(result),
                     Err(error @ AskError::FeatureDisabled(_)) => {
                         Reply::Error(ErrorObject::new(ErrorCode::InternalError, error.to_string()))
@@ -145,6 +146,12 @@ impl Drop for Run {
 /// The reply to a call whose function panicked. What it said goes to the log of the process, not to the client.
 pub(crate) fn panicked() -> Reply {
     tracing::error!("a handler panicked");
+    Reply::Error(ErrorObject::new(ErrorCode::InternalError, "the handler failed"))
+}
+
+/// The reply to a call whose hook gave the outcome of something else.
+fn misplaced(method: &Method) -> Reply {
+    tracing::error!(%method, "a hook gave the outcome of another kind of call");
     Reply::Error(ErrorObject::new(ErrorCode::InternalError, "the handler failed"))
 }
 

@@ -1,5 +1,7 @@
 //! A server, put together.
 
+use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,14 +10,17 @@ use mcp_protocol::messages::CacheScope;
 use mcp_protocol::{Limits, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::approval::{Approver, Proposal, approver};
 use crate::driver;
-use crate::error::Error;
+use crate::error::{Error, ToolError};
+use crate::hook::{Call, Hook, Outcome, hook};
 use crate::prompt::ServedPrompt;
 use crate::registry::{CacheHint, Identity, Registry};
 use crate::resource::{ServedResource, ServedTemplate, hint};
 use crate::router::{Core, result_meta, served_versions};
 use crate::seal::Sealer;
 use crate::tool::{Tool, ToolEntry, ToolSpec};
+use crate::watchdog::Watchdog;
 
 /// How many items a page of a list holds.
 const PAGE: usize = 1000;
@@ -37,13 +42,14 @@ const PAGE: usize = 1000;
 /// assert_eq!(client.call("add", serde_json::json!({"a": 2, "b": 40})).await?.text(), "42");
 /// # Ok(()) }
 /// ```
-#[derive(Debug)]
 pub struct McpServer {
     registry: Registry,
     limits: Limits,
     patience: Duration,
     grace: Duration,
     sealer: Sealer,
+    hooks: Vec<Arc<Hook>>,
+    approver: Option<Arc<Approver>>,
 }
 
 impl McpServer {
@@ -62,6 +68,8 @@ impl McpServer {
             patience: Duration::from_secs(600),
             grace: Duration::from_secs(1),
             sealer: Sealer::new(),
+            hooks: Vec::new(),
+            approver: None,
         };
         tools.into_iter().fold(server, |server, spec| server.tool(Tool::from(spec)))
     }
@@ -172,6 +180,47 @@ impl McpServer {
         self
     }
 
+    /// Puts a hook around every call of a tool, filling in of a prompt and reading of a resource: see [`Call`]. Of
+    /// several the first one added comes first.
+    #[must_use]
+    pub fn around<F, Fut>(mut self, function: F) -> Self
+    where
+        F: Fn(Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Outcome, ToolError>> + Send + 'static,
+    {
+        self.hooks.push(hook(function));
+        self
+    }
+
+    /// How a person is asked to approve a call of a tool that [needs it](Tool::needs_approval), when the client
+    /// cannot ask. Default: such calls fail.
+    ///
+    /// ```
+    /// use mcp_server::{McpServer, Proposal, tool};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = McpServer::named("careful", "1")
+    ///     .tool(tool("delete", || async { "gone" }).needs_approval())
+    ///     .approve_with(|proposal: Proposal| async move {
+    ///         // A dialogue of the desktop, say, that shows the proposal.
+    ///         proposal.to_string() == "Run `delete` with {}?"
+    ///     });
+    /// let mut client = server.test_client().await?;
+    /// client.declare(Default::default()); // It cannot ask anybody.
+    /// assert_eq!(client.call("delete", serde_json::json!({})).await?.text(), "gone");
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn approve_with<F, Fut>(mut self, function: F) -> Self
+    where
+        F: Fn(Proposal) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = bool> + Send + 'static,
+    {
+        self.approver = Some(approver(function));
+        self
+    }
+
     /// What it offers, to be changed while it serves.
     #[must_use]
     pub fn registry(&self) -> Registry {
@@ -209,11 +258,20 @@ impl McpServer {
         Ok(Arc::new(Core {
             meta: result_meta(&state.identity.implementation),
             registry: self.registry,
-            sealer: Arc::new(self.sealer),
+            sealer: self.sealer,
             limits: self.limits,
             patience: self.patience,
             grace: self.grace,
+            hooks: self.hooks,
+            approver: self.approver,
+            watchdog: Watchdog::default(),
         }))
+    }
+}
+
+impl fmt::Debug for McpServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpServer").field("registry", &self.registry).finish_non_exhaustive()
     }
 }
 

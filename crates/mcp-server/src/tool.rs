@@ -9,18 +9,21 @@ use async_trait::async_trait;
 use mcp_protocol::Json;
 use mcp_protocol::capabilities::Icon;
 use mcp_protocol::codec::param_header::ParamHeaders;
+use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::tools::{CallToolResult, ListToolsResult, Tool as Definition, ToolAnnotations};
 
 use crate::context::Context;
 use crate::error::ToolError;
 use crate::handler::{Handler, ToolArgs};
+use crate::hook::{Call, Next, Outcome, before, hook};
 use crate::outcome::IntoOutcome;
 use crate::registry::listed;
+use crate::validate::Validator;
 
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-pub(crate) type Outcome = Result<CallToolResult, ToolError>;
+pub(crate) type ToolOutcome = Result<CallToolResult, ToolError>;
 /// Begins a call with its arguments. The context is made when it is asked for.
-type Start = dyn Fn(&str, &mut dyn FnMut() -> Context) -> BoxFuture<Outcome> + Send + Sync;
+type Start = dyn Fn(&str, &mut dyn FnMut() -> Context) -> BoxFuture<ToolOutcome> + Send + Sync;
 
 /// A tool: its definition and what it does.
 ///
@@ -30,6 +33,7 @@ type Start = dyn Fn(&str, &mut dyn FnMut() -> Context) -> BoxFuture<Outcome> + S
 pub struct Tool {
     definition: Definition,
     start: Arc<Start>,
+    needs_approval: bool,
 }
 
 /// Makes a tool of an async function or closure.
@@ -64,7 +68,7 @@ where
 {
     let mut definition = Definition::new(name, F::Args::schema());
     definition.output_schema = F::Output::output_schema();
-    let start = move |arguments: &str, context: &mut dyn FnMut() -> Context| -> BoxFuture<Outcome> {
+    let start = move |arguments: &str, context: &mut dyn FnMut() -> Context| -> BoxFuture<ToolOutcome> {
         match F::Args::read(arguments) {
             Ok(args) => {
                 let future = function.call(args, context);
@@ -73,7 +77,7 @@ where
             Err(problem) => Box::pin(ready(Err(ToolError::new(format!("invalid arguments: {problem}"))))),
         }
     };
-    Tool { definition, start: Arc::new(start) }
+    Tool { definition, start: Arc::new(start), needs_approval: false }
 }
 
 impl Tool {
@@ -94,7 +98,7 @@ impl Tool {
     {
         let mut definition = Definition::new(name, input_schema.into());
         definition.output_schema = F::Output::output_schema();
-        let start = move |arguments: &str, context: &mut dyn FnMut() -> Context| -> BoxFuture<Outcome> {
+        let start = move |arguments: &str, context: &mut dyn FnMut() -> Context| -> BoxFuture<ToolOutcome> {
             match arguments.parse() {
                 Ok(arguments) => {
                     let future = function.call(arguments, context);
@@ -103,7 +107,7 @@ impl Tool {
                 Err(error) => Box::pin(ready(Err(ToolError::from(error)))),
             }
         };
-        Self { definition, start: Arc::new(start) }
+        Self { definition, start: Arc::new(start), needs_approval: false }
     }
 
     /// What it does, for a language model.
@@ -146,6 +150,58 @@ impl Tool {
     #[must_use]
     pub fn input_schema(mut self, schema: impl Into<Json>) -> Self {
         self.definition.input_schema = schema.into();
+        self
+    }
+
+    /// Runs it only when a person has said yes to exactly this call: asked through the client, if it can ask, else
+    /// through [`McpServer::approve_with`](crate::McpServer::approve_with), else the call fails.
+    #[must_use]
+    pub fn needs_approval(mut self) -> Self {
+        self.needs_approval = true;
+        self
+    }
+
+    /// Puts a hook around this tool. The hooks of the server, and the approval it may need, come before it; of
+    /// several the last one added.
+    ///
+    /// ```
+    /// use mcp_server::{Call, ToolError, tool};
+    ///
+    /// let greet = tool("greet", || async { "Hello!" }).around(|call: Call| async move {
+    ///     match call.context().client_name() {
+    ///         Some("rude") => Err(ToolError::new("say please")),
+    ///         _ => call.run().await,
+    ///     }
+    /// });
+    /// ```
+    #[must_use]
+    pub fn around<F, Fut>(mut self, function: F) -> Self
+    where
+        F: Fn(Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Outcome, ToolError>> + Send + 'static,
+    {
+        let (hook, inner) = (hook(function), self.start);
+        self.start = Arc::new(move |arguments, context| {
+            let parsed = match arguments.parse() {
+                Ok(parsed) => parsed,
+                Err(error) => return Box::pin(ready(Err(ToolError::from(error)))),
+            };
+            let (inner, arguments) = (Arc::clone(&inner), Box::<str>::from(arguments));
+            let next: Next = Box::new(move |cx| {
+                let started = inner(&arguments, &mut || cx.clone());
+                Box::pin(async move { Ok(Outcome::Tool(started.await?)) })
+            });
+            let hooked = before(&hook, &parsed, next)(context());
+            Box::pin(async move {
+                match hooked.await? {
+                    Outcome::Tool(result) => Ok(result),
+                    _ => Err(ToolError::refused(ErrorObject::new(
+                        ErrorCode::InternalError,
+                        "the handler failed",
+                    ))),
+                }
+            })
+        });
         self
     }
 
@@ -210,6 +266,11 @@ pub trait ToolSpec: Send + Sync + 'static {
     fn annotations(&self) -> Option<ToolAnnotations> {
         None
     }
+
+    /// True if a person has to say yes to each call: [`Tool::needs_approval`].
+    fn needs_approval(&self) -> bool {
+        false
+    }
 }
 
 impl From<Arc<dyn ToolSpec>> for Tool {
@@ -219,7 +280,8 @@ impl From<Arc<dyn ToolSpec>> for Tool {
         definition.title = spec.title().map(Into::into);
         definition.output_schema = spec.output_schema();
         definition.annotations = spec.annotations();
-        let start = move |arguments: &str, context: &mut dyn FnMut() -> Context| -> BoxFuture<Outcome> {
+        let needs_approval = spec.needs_approval();
+        let start = move |arguments: &str, context: &mut dyn FnMut() -> Context| -> BoxFuture<ToolOutcome> {
             match arguments.parse() {
                 Ok(arguments) => {
                     let (spec, cx) = (Arc::clone(&spec), context());
@@ -228,7 +290,7 @@ impl From<Arc<dyn ToolSpec>> for Tool {
                 Err(error) => Box::pin(ready(Err(ToolError::from(error)))),
             }
         };
-        Self { definition, start: Arc::new(start) }
+        Self { definition, start: Arc::new(start), needs_approval }
     }
 }
 
@@ -238,12 +300,15 @@ pub(crate) struct ToolEntry {
     pub(crate) start: Arc<Start>,
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has headers"))]
     pub(crate) headers: ParamHeaders,
+    pub(crate) name: Arc<str>,
+    pub(crate) needs_approval: bool,
+    pub(crate) validator: Validator,
 }
 
 impl ToolEntry {
     /// The entry, or what is wrong with the definition.
     pub(crate) fn new(tool: Tool) -> Result<Self, String> {
-        let Tool { definition, start } = tool;
+        let Tool { definition, start, needs_approval } = tool;
         let name = &definition.name;
         let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         if name.is_empty() || name.len() > 128 || !name.chars().all(is_letter) {
@@ -252,10 +317,12 @@ impl ToolEntry {
         if definition.input_schema.member("type") != Some("\"object\"") {
             return Err(format!("the arguments of tool `{name}` are no object: their schema must say so"));
         }
-        match ParamHeaders::of(&definition.input_schema) {
-            Ok(headers) => Ok(Self { definition, start, headers }),
-            Err(error) => Err(format!("tool `{name}`: {error}")),
-        }
+        let headers =
+            ParamHeaders::of(&definition.input_schema).map_err(|error| format!("tool `{name}`: {error}"))?;
+        let validator = Validator::new(&definition.input_schema)
+            .map_err(|problem| format!("the schema of tool `{name}` is none: {problem}"))?;
+        let name = name.as_str().into();
+        Ok(Self { definition, start, headers, name, needs_approval, validator })
     }
 }
 

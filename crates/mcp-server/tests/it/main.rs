@@ -1,6 +1,7 @@
 //! mcp-server through its public API, over the driver that stdio uses.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod around;
 mod asking;
 mod calls;
 #[cfg(feature = "http")]

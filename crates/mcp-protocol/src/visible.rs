@@ -1,0 +1,78 @@
+//! Text from the other side, for the eyes of a person.
+
+use std::fmt;
+
+/// Shows text so that nothing in it is hidden and nothing misleads: control characters, invisible characters and
+/// those that turn the direction of writing are escaped.
+///
+/// ```
+/// use mcp_protocol::visible::Visible;
+///
+/// assert_eq!(Visible::new("harm\u{202e}less\u{e0041}").to_string(), r"harm\u{202e}less\u{e0041}");
+/// assert_eq!(Visible::new("line\nline").to_string(), r"line\nline");
+/// assert_eq!(Visible::new("Grüße, 世界").to_string(), "Grüße, 世界");
+/// assert_eq!(Visible::new("0123456789").at_most(4).to_string(), "0123… (10 characters)");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Visible<'a> {
+    text: &'a str,
+    most: usize,
+}
+
+impl<'a> Visible<'a> {
+    /// All of the text.
+    #[must_use]
+    pub fn new(text: &'a str) -> Self {
+        Self { text, most: usize::MAX }
+    }
+
+    /// At most so many characters of it. What is left out is told.
+    #[must_use]
+    pub fn at_most(mut self, characters: usize) -> Self {
+        self.most = characters;
+        self
+    }
+}
+
+impl fmt::Display for Visible<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, character) in self.text.chars().enumerate() {
+            if number == self.most {
+                return write!(f, "… ({} characters)", self.text.chars().count());
+            }
+            if misleads(character) {
+                write!(f, "{}", character.escape_default())?;
+                continue;
+            }
+            write!(f, "{character}")?;
+        }
+        Ok(())
+    }
+}
+
+/// True for what a reader cannot see, or what changes how the rest is seen.
+fn misleads(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn v_8_hidden_tags_and_turned_text_are_shown_escaped() {
+        for hidden in
+            ['\u{e0041}', '\u{202e}', '\u{200b}', '\u{feff}', '\u{1b}', '\u{2066}', '\u{fe0f}', '\u{7f}']
+        {
+            let shown = Visible::new(&format!("a{hidden}b")).to_string();
+            assert!(!shown.contains(hidden), "{:x}", hidden as u32);
+            assert!(shown.starts_with('a') && shown.ends_with('b') && shown.len() > 3, "{shown}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Arguments and answers against their JSON Schema, with the feature `validate`.
+
+#[cfg(feature = "validate")]
+pub(crate) use with::{Form, Validator};
+#[cfg(not(feature = "validate"))]
+pub(crate) use without::{Form, Validator};
+
+#[cfg(feature = "validate")]
+mod with {
+    use jsonschema::{Draft, PatternOptions};
+    use mcp_protocol::Json;
+    use mcp_protocol::elicitation::{ElicitAction, ElicitParams};
+    use mcp_protocol::input::{Ask, InputRequest, InputResponse};
+    use serde_json::Value;
+
+    /// How many faults are told at once.
+    const FAULTS: usize = 5;
+    /// How long the description of one fault may be: it quotes what the client sent.
+    const FAULT: usize = 200;
+    /// Bytes that a pattern may take.
+    const PATTERN: usize = 1 << 20;
+
+    /// A schema that was read once, to check many values. Nothing is fetched: a reference that leads out of the
+    /// schema is a fault of the schema. Patterns match in linear time.
+    pub(crate) struct Validator(jsonschema::Validator);
+
+    impl Validator {
+        /// The validator, or what is wrong with the schema.
+        pub(crate) fn new(schema: &Json) -> Result<Self, String> {
+            let schema: Value = schema.to().map_err(|error| error.to_string())?;
+            jsonschema::options()
+                .with_draft(Draft::Draft202012)
+                .offline()
+                .with_pattern_options(PatternOptions::regex().size_limit(PATTERN).dfa_size_limit(PATTERN))
+                .build(&schema)
+                .map(Self)
+                .map_err(|error| format!("at `{}`: {}", error.instance_path(), shortened(&error.to_string())))
+        }
+
+        /// What is wrong with a value: each fault with its path.
+        pub(crate) fn check(&self, text: &str) -> Result<(), String> {
+            let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+            if self.0.is_valid(&value) {
+                return Ok(());
+            }
+            let faults = self.0.iter_errors(&value).take(FAULTS).map(|error| {
+                let text = shortened(&error.to_string());
+                match path(error.instance_path().as_str()) {
+                    path if path.is_empty() => text,
+                    path => format!("`{path}`: {text}"),
+                }
+            });
+            Err(faults.collect::<Vec<_>>().join("; "))
+        }
+    }
+
+    /// What a form asked for, to check its answer.
+    pub(crate) struct Form(Option<Json>);
+
+    impl Form {
+        /// Of a request that may be something else.
+        pub(crate) fn of(request: &InputRequest) -> Self {
+            match &request.ask {
+                Ask::Elicit(ElicitParams::Form(form)) => Self(Json::of(&form.requested_schema).ok()),
+                _ => Self(None),
+            }
+        }
+
+        /// What is wrong with an answer. One that was not given is none.
+        pub(crate) fn check(&self, answer: &InputResponse) -> Result<(), String> {
+            let (Some(schema), InputResponse::Elicit(result)) = (&self.0, answer) else { return Ok(()) };
+            if result.action != ElicitAction::Accept {
+                return Ok(());
+            }
+            let content =
+                Json::of(&result.content.clone().unwrap_or_default()).map_err(|error| error.to_string())?;
+            Validator::new(schema)?.check(content.get())
+        }
+    }
+
+    /// A JSON pointer as typed arguments have their paths: `inner[0].b`.
+    fn path(pointer: &str) -> String {
+        let mut path = String::new();
+        for segment in pointer.split('/').skip(1) {
+            let is_index = !path.is_empty() && segment.bytes().all(|byte| byte.is_ascii_digit());
+            match segment.replace("~1", "/").replace("~0", "~") {
+                index if is_index => path += &format!("[{index}]"),
+                name if path.is_empty() => path = name,
+                name => path += &format!(".{name}"),
+            }
+        }
+        path
+    }
+
+    fn shortened(text: &str) -> String {
+        match text.char_indices().nth(FAULT) {
+            Some((end, _)) => format!("{}…", &text[..end]),
+            None => text.to_owned(),
+        }
+    }
+}
+
+#[cfg(not(feature = "validate"))]
+mod without {
+    use mcp_protocol::Json;
+    use mcp_protocol::input::{InputRequest, InputResponse};
+
+    /// Checks nothing: the feature is not there, and typed arguments are checked when they are read.
+    pub(crate) struct Validator;
+
+    impl Validator {
+        pub(crate) fn new(_: &Json) -> Result<Self, String> {
+            Ok(Self)
+        }
+
+        pub(crate) fn check(&self, _: &str) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    /// Checks nothing either.
+    pub(crate) struct Form;
+
+    impl Form {
+        pub(crate) fn of(_: &InputRequest) -> Self {
+            Self
+        }
+
+        pub(crate) fn check(&self, _: &InputResponse) -> Result<(), String> {
+            Ok(())
+        }
+    }
+}

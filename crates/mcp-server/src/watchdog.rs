@@ -1,0 +1,170 @@
+//! Notices functions that block their thread without saying so.
+//!
+//! Each thread that polls functions has a slot with the number of its step, odd while a function has the thread. A
+//! thread of its own looks at the slots now and then, and sleeps while nobody calls.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How often the slots are looked at. A step that is there twice is too long.
+const LOOK: Duration = Duration::from_millis(500);
+
+static SLOTS: Mutex<Vec<Weak<Slot>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static SLOT: Arc<Slot> = Slot::enlist();
+}
+
+/// What a thread does now.
+#[derive(Default)]
+struct Slot {
+    /// Odd while a function has the thread.
+    step: AtomicU64,
+    /// The step that was told of last, so that it is told of once.
+    told: AtomicU64,
+    name: Mutex<Option<Arc<str>>>,
+}
+
+impl Slot {
+    fn enlist() -> Arc<Self> {
+        let slot = Arc::new(Self::default());
+        let mut slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.retain(|slot| slot.strong_count() > 0);
+        slots.push(Arc::downgrade(&slot));
+        slot
+    }
+
+    fn name(&self) -> Arc<str> {
+        self.name.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
+    }
+}
+
+/// The thread that looks, from the first step on. It ends when this is dropped.
+#[derive(Default)]
+pub(crate) struct Watchdog {
+    watcher: OnceLock<Option<Watcher>>,
+}
+
+struct Watcher {
+    state: Arc<State>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct State {
+    asleep: AtomicBool,
+    over: AtomicBool,
+}
+
+impl Watchdog {
+    /// Runs one step of a function.
+    pub(crate) fn watch<T>(&self, name: &Arc<str>, step: impl FnOnce() -> T) -> T {
+        // A thread that ends has no slot any more.
+        let Ok(slot) = SLOT.try_with(Arc::clone) else { return step() };
+        let before = slot.step.load(Ordering::Relaxed);
+        if before % 2 == 1 {
+            // A function that polls another one: the outer one is watched.
+            return step();
+        }
+        *slot.name.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(name));
+        // In one order with the watcher's own two steps, so that one of us sees the other.
+        slot.step.store(before + 1, Ordering::SeqCst);
+        self.wake();
+        let _ending = Ending(&slot.step, before + 2);
+        step()
+    }
+
+    fn wake(&self) {
+        let Some(watcher) = self.watcher.get_or_init(Watcher::start) else { return };
+        if watcher.state.asleep.load(Ordering::SeqCst) {
+            watcher.state.asleep.store(false, Ordering::SeqCst);
+            watcher.unpark();
+        }
+    }
+}
+
+/// Ends a step, also when it panics.
+struct Ending<'a>(&'a AtomicU64, u64);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(self.1, Ordering::Release);
+    }
+}
+
+impl Watcher {
+    fn start() -> Option<Self> {
+        let state = Arc::new(State::default());
+        let shared = Arc::clone(&state);
+        let thread = thread::Builder::new().name("mcp-watchdog".to_owned()).spawn(move || shared.look());
+        match thread {
+            Ok(thread) => Some(Self { state, thread: Some(thread) }),
+            Err(error) => {
+                tracing::warn!(%error, "functions that block are not noticed");
+                None
+            }
+        }
+    }
+
+    fn unpark(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.state.over.store(true, Ordering::SeqCst);
+        self.unpark();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl State {
+    fn look(&self) {
+        let mut seen: Vec<(Arc<Slot>, u64)> = Vec::new();
+        while !self.over.load(Ordering::SeqCst) {
+            let now = steps();
+            for (slot, step) in &now {
+                let is_long =
+                    step % 2 == 1 && seen.iter().any(|(old, at)| Arc::ptr_eq(old, slot) && at == step);
+                if is_long && slot.told.swap(*step, Ordering::Relaxed) != *step {
+                    let name = slot.name();
+                    tracing::warn!(
+                        name = &*name,
+                        "blocks its thread, and others wait; wrap it in `blocking`"
+                    );
+                }
+            }
+            let same = |(slot, step): &(Arc<Slot>, u64)| {
+                step % 2 == 0 && seen.iter().any(|(old, at)| Arc::ptr_eq(old, slot) && at == step)
+            };
+            if now.iter().all(same) {
+                self.asleep.store(true, Ordering::SeqCst);
+                // Whoever began before that did not see it.
+                if steps().iter().all(same) {
+                    seen.clear();
+                    while self.asleep.load(Ordering::SeqCst) && !self.over.load(Ordering::SeqCst) {
+                        thread::park();
+                    }
+                    continue;
+                }
+                self.asleep.store(false, Ordering::SeqCst);
+            }
+            seen = now;
+            thread::park_timeout(LOOK);
+        }
+    }
+}
+
+/// What every thread does now.
+fn steps() -> Vec<(Arc<Slot>, u64)> {
+    let slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let alive = slots.iter().filter_map(Weak::upgrade);
+    alive.map(|slot| (Arc::clone(&slot), slot.step.load(Ordering::SeqCst))).collect()
+}

@@ -1,0 +1,370 @@
+//! Around calls: hooks, approval, work that blocks, arguments that do not fit.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mcp_protocol::ProtocolVersion;
+use mcp_protocol::capabilities::ClientCapabilities;
+use mcp_protocol::elicitation::ElicitResult;
+use mcp_protocol::errors::ErrorCode;
+use mcp_protocol::input::{InputResponse, InputResponses};
+use mcp_protocol::messages::Method;
+use mcp_protocol::resources::{ReadResourceParams, ReadResourceResult, Resource};
+use mcp_protocol::tools::{CallToolParams, CallToolResponse, CallToolResult};
+use mcp_server::testing::{TestError, message_of};
+use mcp_server::{
+    Call, Context, Json, McpServer, NoArgs, Outcome, Proposal, Tool, ToolError, blocking, resource, tool,
+};
+use serde_json::json;
+
+#[tokio::test]
+async fn hooks_see_calls_in_order_and_may_answer_instead() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let note = |label: &'static str| {
+        let seen = Arc::clone(&seen);
+        move |call: Call| {
+            let seen = Arc::clone(&seen);
+            async move {
+                seen.lock().unwrap().push(format!(
+                    "{label} {} {}",
+                    call.context().method(),
+                    call.arguments().get()
+                ));
+                let outcome = call.run().await;
+                seen.lock().unwrap().push(format!("{label} is back"));
+                outcome
+            }
+        }
+    };
+    let server = McpServer::named("hooked", "1")
+        .tool(
+            Tool::dynamic("hello", json!({"type": "object"}), |_: Json| async { "Hello!" })
+                .around(note("inner")),
+        )
+        .tool(tool("closed", || async { "never" }).around(|_: Call| async { Err(ToolError::new("closed")) }))
+        .tool(
+            tool("instead", || async { "never" })
+                .around(|_: Call| async { Ok(CallToolResult::text("mine").into()) }),
+        )
+        .resource(resource(Resource::new("motd://today", "motd"), || async { "Be kind." }))
+        .around(note("first"))
+        .around(note("second"));
+    let mut client = server.test_client().await.unwrap();
+    assert_eq!(client.call("hello", json!({"a": 1})).await.unwrap().text(), "Hello!");
+    assert_eq!(
+        std::mem::take(&mut *seen.lock().unwrap()),
+        [
+            "first tools/call {\"a\":1}",
+            "second tools/call {\"a\":1}",
+            "inner tools/call {\"a\":1}",
+            "inner is back",
+            "second is back",
+            "first is back"
+        ]
+    );
+    let closed = client.call("closed", json!({})).await.unwrap();
+    assert!(closed.is_error());
+    assert_eq!(closed.text(), "closed");
+    assert_eq!(client.call("instead", json!({})).await.unwrap().text(), "mine");
+    seen.lock().unwrap().clear();
+    let read: ReadResourceResult =
+        client.request(&Method::ResourcesRead, &ReadResourceParams::new("motd://today")).await.unwrap();
+    assert_eq!(read.contents[0].text.as_deref(), Some("Be kind."));
+    assert_eq!(seen.lock().unwrap()[0], "first resources/read {}");
+}
+
+#[tokio::test]
+async fn a_hook_that_fails_or_gives_something_else_hurts_its_own_call_only() {
+    let server = McpServer::named("hooked", "1")
+        .tool(tool("hello", || async { "Hello!" }))
+        .tool(tool("panics", || async { "never" }))
+        .resource(resource(Resource::new("motd://today", "motd"), || async { "Be kind." }))
+        .around(|call: Call| async move {
+            if call.context().name() == "panics" {
+                panic!("in a hook");
+            }
+            if call.context().method() == &Method::ResourcesRead {
+                return Ok(Outcome::Tool(CallToolResult::text("not a resource")));
+            }
+            call.run().await
+        });
+    let mut client = server.test_client().await.unwrap();
+    for failed in [
+        client.call("panics", json!({})).await.map(drop),
+        client
+            .request::<ReadResourceResult>(&Method::ResourcesRead, &ReadResourceParams::new("motd://today"))
+            .await
+            .map(drop),
+    ] {
+        let Err(TestError::Refused(error)) = failed else { panic!("{failed:?}") };
+        assert_eq!((error.code, error.message.as_str()), (ErrorCode::InternalError, "the handler failed"));
+    }
+    assert_eq!(client.call("hello", json!({})).await.unwrap().text(), "Hello!");
+}
+
+/// A server whose tool `delete` needs approval, and how often it ran.
+fn careful() -> (McpServer, Arc<AtomicUsize>) {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    let delete = Tool::dynamic("delete", json!({"type": "object"}), move |_: Json| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async { "gone" }
+    });
+    (McpServer::named("careful", "1").tool(delete.needs_approval()), runs)
+}
+
+#[tokio::test]
+async fn s4_41_a_person_is_asked_for_exactly_what_will_run() {
+    for accepts in [true, false] {
+        for legacy in [None, Some(ProtocolVersion::V2025_11_25)] {
+            let (server, runs) = careful();
+            let mut client = match legacy.clone() {
+                Some(version) => server.legacy_test_client(version).await.unwrap(),
+                None => server.test_client().await.unwrap(),
+            };
+            let shown = Arc::new(Mutex::new(String::new()));
+            let heard = Arc::clone(&shown);
+            client = client.on_ask(move |_, request| {
+                *heard.lock().unwrap() = message_of(request).unwrap_or_default().to_owned();
+                InputResponse::Elicit(if accepts {
+                    ElicitResult::accept([])
+                } else {
+                    ElicitResult::decline()
+                })
+            });
+            let outcome = client.call("delete", json!({"path": "/a\u{202e}b"})).await.unwrap();
+            assert_eq!(outcome.is_error(), !accepts);
+            assert_eq!(outcome.text(), if accepts { "gone" } else { "`delete` was not approved" });
+            assert_eq!(runs.load(Ordering::SeqCst), usize::from(accepts));
+            assert_eq!(*shown.lock().unwrap(), r#"Run `delete` with {"path":"/a\u{202e}b"}?"#);
+        }
+    }
+}
+
+#[tokio::test]
+async fn s4_41_s4_49_nothing_that_the_caller_sends_counts_as_approval() {
+    let (server, runs) = careful();
+    let mut client = server.test_client().await.unwrap();
+    client.declare(all_capabilities());
+    let accept = || InputResponse::Elicit(ElicitResult::accept([]));
+    let given = InputResponses::from([("approval".to_owned(), accept()), ("approval.".to_owned(), accept())]);
+    let params = CallToolParams::new("delete")
+        .arguments(json!({"approved": true, "approval": "accept"}))
+        .input_responses(given);
+    let id = client.send(&Method::ToolsCall, &params).await.unwrap();
+    let result = client.response(&id).await.unwrap();
+    let CallToolResponse::InputRequired(first) = client.round(&result).unwrap() else { panic!("it ran") };
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+
+    // A yes to one call is no yes to another.
+    let key = first.input_requests.unwrap().into_iter().next().unwrap().0;
+    let params = CallToolParams::new("delete")
+        .arguments(json!({"path": "/other"}))
+        .input_responses(InputResponses::from([(key.clone(), accept())]))
+        .request_state(first.request_state.unwrap());
+    let id = client.send(&Method::ToolsCall, &params).await.unwrap();
+    assert!(matches!(client.response(&id).await, Err(TestError::Refused(_))));
+    let params = CallToolParams::new("delete")
+        .arguments(json!({"path": "/other"}))
+        .input_responses(InputResponses::from([(key, accept())]));
+    let id = client.send(&Method::ToolsCall, &params).await.unwrap();
+    let result = client.response(&id).await.unwrap();
+    assert!(matches!(client.round(&result).unwrap(), CallToolResponse::InputRequired(_)));
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+fn all_capabilities() -> ClientCapabilities {
+    ClientCapabilities::new().elicitation(mcp_protocol::capabilities::ElicitationCapability::new())
+}
+
+#[tokio::test]
+async fn s4_41_without_a_client_that_can_ask_the_host_is_asked_or_the_call_fails() {
+    let (server, runs) = careful();
+    let mut client = server.test_client().await.unwrap();
+    client.declare(ClientCapabilities::new());
+    let outcome = client.call("delete", json!({})).await.unwrap();
+    assert_eq!(outcome.text(), "`delete` needs a person's approval, and this client cannot ask for it");
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+
+    for says in [true, false] {
+        let (server, runs) = careful();
+        let server = server.approve_with(move |proposal: Proposal| async move {
+            assert_eq!(proposal.to_string(), "Run `delete` with {\"path\":\"/a\"}?");
+            says
+        });
+        let mut client = server.test_client().await.unwrap();
+        client.declare(ClientCapabilities::new());
+        let outcome = client.call("delete", json!({"path": "/a"})).await.unwrap();
+        assert_eq!(outcome.is_error(), !says);
+        assert_eq!(runs.load(Ordering::SeqCst), usize::from(says));
+    }
+}
+
+#[tokio::test]
+async fn s4_41_arguments_that_cannot_be_shown_whole_are_not_approved() {
+    let (server, runs) = careful();
+    let server = server.approve_with(|_: Proposal| async { true });
+    let outcome =
+        server.test_client().await.unwrap().call("delete", json!({"path": "x".repeat(5000)})).await.unwrap();
+    assert!(outcome.text().contains("too long to be shown"), "{}", outcome.text());
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn x_22_blocking_work_leaves_the_thread_to_others() {
+    let release = Arc::new(AtomicBool::new(false));
+    let (waits, opens) = (Arc::clone(&release), Arc::clone(&release));
+    let server = McpServer::named("busy", "1")
+        .tool(tool(
+            "wait",
+            blocking(move |_: NoArgs, cx: Context| {
+                while !waits.load(Ordering::SeqCst) && !cx.is_cancelled() {
+                    std::thread::yield_now();
+                }
+                if cx.is_cancelled() { "cancelled" } else { "released" }
+            }),
+        ))
+        .tool(tool("panics", blocking(|| -> String { panic!("on a thread") })))
+        .tool(tool("release", move || {
+            opens.store(true, Ordering::SeqCst);
+            async {}
+        }));
+    let mut client = server.test_client().await.unwrap();
+    let waiting = client.send(&Method::ToolsCall, &CallToolParams::new("wait")).await.unwrap();
+    let Err(TestError::Refused(error)) = client.call("panics", json!({})).await else { panic!("no error") };
+    assert_eq!(error.code, ErrorCode::InternalError);
+    client.call("release", json!({})).await.unwrap();
+    let waited = client.response(&waiting).await.unwrap();
+    assert!(waited.get().contains("released"), "{}", waited.get());
+}
+
+/// Keeps what is logged.
+struct Heard(Arc<Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Heard {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Text(String);
+        impl tracing::field::Visit for Text {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                self.0 += &format!("{}={value:?} ", field.name());
+            }
+        }
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        self.0.lock().unwrap().push(text.0);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn f_40_x_22_a_function_that_blocks_without_saying_so_is_named_while_it_does() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    tracing::subscriber::set_global_default(Heard(Arc::clone(&heard))).unwrap();
+    let told = Arc::clone(&heard);
+    let server = McpServer::named("busy", "1").tool(tool("stuck", move || {
+        let told = Arc::clone(&told);
+        async move {
+            // Blocks until the watchdog has said so: for ever, if it does not.
+            while told.lock().unwrap().is_empty() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            "told"
+        }
+    }));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut client = server.test_client().await.unwrap();
+        assert_eq!(client.call("stuck", json!({})).await.unwrap().text(), "told");
+    });
+    let heard = heard.lock().unwrap();
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert!(heard[0].contains("name=\"stuck\""), "{heard:?}");
+}
+
+#[cfg(feature = "validate")]
+mod validated {
+    use mcp_protocol::elicitation::{ElicitFormParams, FieldValue, FormSchema, StringSchema};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn x_23_arguments_are_checked_against_their_schema_before_anything_runs() {
+        let schema = json!({
+            "type": "object",
+            "properties": {"port": {"type": "integer", "minimum": 1, "maximum": 65535},
+                           "tags": {"type": "array", "items": {"$ref": "#/$defs/tag"}}},
+            "required": ["port"],
+            "$defs": {"tag": {"type": "string", "pattern": "^(a+)+$"}},
+        });
+        let runs = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&runs);
+        let open = Tool::dynamic("open", schema, move |arguments: Json| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            async move { arguments.get().to_owned() }
+        });
+        let mut client = McpServer::named("strict", "1").tool(open).test_client().await.unwrap();
+        for (arguments, path) in [
+            (json!({"port": 0}), "`port`"),
+            (json!({"port": 1, "tags": ["a", 7]}), "`tags[1]`"),
+            (json!({}), "port"),
+            // Exponential, were it not matched in linear time.
+            (json!({"port": 1, "tags": ["a".repeat(100_000) + "!"]}), "`tags[0]`"),
+        ] {
+            let outcome = client.call("open", arguments).await.unwrap();
+            assert!(outcome.is_error());
+            assert!(outcome.text().starts_with("invalid arguments: ") && outcome.text().contains(path));
+            assert!(outcome.text().len() < 600, "{}", outcome.text().len());
+        }
+        assert_eq!(runs.load(Ordering::SeqCst), 0);
+        assert!(!client.call("open", json!({"port": 1, "tags": ["aa"]})).await.unwrap().is_error());
+    }
+
+    #[tokio::test]
+    async fn x_23_a_schema_that_leads_out_or_is_none_is_a_fault_of_the_tool() {
+        for schema in [
+            json!({"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/schema.json"}}}),
+            json!({"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}}),
+            json!({"type": "object", "properties": {"a": {"type": "strong"}}}),
+        ] {
+            let bad = Tool::dynamic("bad", schema, |_: Json| async { "never" });
+            let error = McpServer::named("strict", "1").tool(bad).test_client().await.unwrap_err();
+            assert!(error.to_string().contains("the schema of tool `bad`"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn answers_are_checked_against_what_was_asked() {
+        let ask = tool("ask", |_: NoArgs, cx: Context| async move {
+            let form = FormSchema::new()
+                .field("name", StringSchema::new().min_length(2u64))
+                .required(["name".to_owned()]);
+            let answer = cx.ask("name", ElicitFormParams::new("Who?", form)).await?;
+            Ok::<_, ToolError>(format!("{:?}", answer.action))
+        });
+        for (name, fits) in [("Ada", true), ("A", false)] {
+            let server = McpServer::named("asks", "1").tool(ask.clone());
+            let mut client = server.test_client().await.unwrap();
+            client = client.on_ask(move |_, _| {
+                InputResponse::Elicit(ElicitResult::accept([("name".to_owned(), FieldValue::from(name))]))
+            });
+            let outcome = client.call("ask", json!({})).await;
+            assert_eq!(outcome.is_ok(), fits, "{outcome:?}");
+        }
+    }
+}
