@@ -8,6 +8,8 @@ mod body;
 mod guard;
 mod legacy;
 #[cfg(feature = "serve")]
+mod pair;
+#[cfg(feature = "serve")]
 mod serve;
 mod session;
 
@@ -30,8 +32,9 @@ use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::messages::{Id, Incoming, Message, Method, Request, parse_bytes, write};
 use mcp_protocol::meta::Meta;
 use mcp_protocol::negotiation::{HttpMethod, HttpRequest, HttpServer, HttpVerdict, Refusal};
-use mcp_protocol::subscriptions::SubscriptionFilter;
+use mcp_protocol::subscriptions::{ListenResult, SubscriptionFilter};
 use mcp_protocol::{Dialect, Limits};
+use tokio::sync::watch;
 use tower_service::Service;
 
 pub use body::HttpBody;
@@ -76,6 +79,12 @@ pub struct HttpOptions {
     pub sessions: usize,
     /// Streams of changes at once. Default: 1,000.
     pub streams: usize,
+    /// Connections at once, if the server listens itself; one more is told to come back later. Default: 10,000.
+    pub connections: usize,
+    /// How long the headers of a request may take, if the server listens itself. Default: 10 s.
+    pub header_time: Duration,
+    pub(crate) sse_pair: bool,
+    pub(crate) beyond_loopback: bool,
 }
 
 impl Default for HttpOptions {
@@ -88,6 +97,10 @@ impl Default for HttpOptions {
             session_idle: Duration::from_secs(300),
             sessions: 10_000,
             streams: 1_000,
+            connections: 10_000,
+            header_time: Duration::from_secs(10),
+            sse_pair: false,
+            beyond_loopback: false,
         }
     }
 }
@@ -119,6 +132,27 @@ impl HttpOptions {
         sessions: usize,
         /// Sets how many streams of changes there may be.
         streams: usize,
+        /// Sets how many connections there may be.
+        connections: usize,
+        /// Sets how long the headers of a request may take.
+        header_time: Duration,
+    }
+
+    /// Serves the transport of 2024-11-05 beside `/mcp`, if the server listens itself: a stream of events at `/sse`
+    /// and messages at `/messages`.
+    #[must_use]
+    pub fn with_sse_pair(mut self) -> Self {
+        self.sse_pair = true;
+        self
+    }
+
+    /// Lets the server listen on an address that others than this machine can reach, though nothing checks who they
+    /// are: **each of them can call every tool**. The names that they use in `Host` have to be allowed by
+    /// [`access`](Self::access) besides.
+    #[must_use]
+    pub fn beyond_loopback_without_authorization(mut self) -> Self {
+        self.beyond_loopback = true;
+        self
     }
 }
 
@@ -136,6 +170,10 @@ struct Shared {
     sessions: Sessions,
     /// Streams of changes that are open.
     streams: AtomicUsize,
+    /// True when nothing more is to begin, and what would go on for ever ends.
+    closing: watch::Sender<bool>,
+    #[cfg(feature = "serve")]
+    pairs: pair::Pairs,
 }
 
 impl fmt::Debug for HttpService {
@@ -160,6 +198,9 @@ impl McpServer {
             core,
             options,
             streams: AtomicUsize::new(0),
+            closing: watch::Sender::new(false),
+            #[cfg(feature = "serve")]
+            pairs: pair::Pairs::default(),
         })))
     }
 }
@@ -343,7 +384,18 @@ impl Shared {
             .check(&arguments, |name| headers.get_all(name).iter().map(HeaderValue::as_bytes).collect())
     }
 
-    /// A stream of changes. It ends when the client leaves.
+    /// Waits for the end of serving.
+    async fn closed(&self) {
+        let _ = self.closing.subscribe().wait_for(|closing| *closing).await;
+    }
+
+    /// Ends what would go on for ever; exchanges that run go on.
+    #[cfg(feature = "serve")]
+    fn close(&self) {
+        self.closing.send_replace(true);
+    }
+
+    /// A stream of changes. It ends when the client leaves, or when serving ends.
     fn listen(
         self: &Arc<Self>,
         id: &Id,
@@ -360,13 +412,19 @@ impl Shared {
         let _ = outlet.send(|out| changes::write_acknowledged(out, dialect, id, &filter));
         let (id, sink) = (id.clone(), Arc::clone(&outlet));
         let work: Work = Box::pin(async move {
-            let _slot = slot;
-            while let Some(changed) = changes::next(&mut receiver, &filter).await {
+            loop {
+                let changed = tokio::select! {
+                    changed = changes::next(&mut receiver, &filter) => changed,
+                    () = slot.0.closed() => None,
+                };
+                let Some(changed) = changed else { break };
                 for change in changed {
                     let meta = Meta::new().subscription_id(id.clone());
                     sink.offer(|out| changes::write_change(out, dialect, &change, Some(meta)));
                 }
             }
+            let reply = Reply::Listen(ListenResult::new().meta(Meta::new().subscription_id(id.clone())));
+            let _ = sink.send(|out| reply.write(out, &id, dialect, &slot.0.core.meta));
         });
         stream_headers(HttpBody::stream(outlet, None, work, self.options.keep_alive))
     }

@@ -31,6 +31,8 @@
 //! | `stdio` | yes | [`McpServer::serve_stdio`] |
 //! | `schemars` | yes | schemas of arguments and results from their types |
 //! | `sealing` | yes | asking in the modern era |
+//! | `files` | no | [`directory`]: files as resources, with no way out (Unix) |
+//! | `validate` | no | arguments and answers checked against their JSON Schema |
 //! | `http` | no | Streamable HTTP as a `tower` service: [`McpServer::into_http_service`] |
 //! | `serve` | no | listening by itself: [`McpServer::serve_http`] |
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -42,6 +44,8 @@ mod blocking;
 mod completion;
 mod connection;
 mod context;
+#[cfg(all(feature = "files", unix))]
+mod directory;
 mod driver;
 mod error;
 mod handler;
@@ -79,6 +83,9 @@ pub use async_trait::async_trait;
 pub use blocking::{Blocking, BlockingShape, OnThread, blocking};
 pub use completion::CompletionRequest;
 pub use context::{Context, Principal};
+#[cfg(all(feature = "files", unix))]
+#[cfg_attr(docsrs, doc(cfg(feature = "files")))]
+pub use directory::{RootDir, directory};
 pub use error::{AskError, Error, ToolError};
 pub use handler::{Handler, NoArgs, ToolArgs};
 pub use hook::{Call, Outcome};

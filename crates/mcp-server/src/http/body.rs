@@ -22,6 +22,8 @@ pub struct HttpBody(Kind);
 enum Kind {
     Whole(Option<Bytes>),
     Stream(Box<Stream>),
+    #[cfg(feature = "serve")]
+    Lines(Box<super::pair::Lines>),
 }
 
 struct Stream {
@@ -43,6 +45,12 @@ impl HttpBody {
         Self(Kind::Whole(Some(bytes.into())))
     }
 
+    /// What a driver of lines writes.
+    #[cfg(feature = "serve")]
+    pub(super) fn lines(lines: super::pair::Lines) -> Self {
+        Self(Kind::Lines(Box::new(lines)))
+    }
+
     /// What the outlet gets, after an event if one is named, until it is closed; and the work that fills it.
     pub(crate) fn stream(outlet: Arc<Outlet>, after: Option<u64>, work: Work, keep_alive: Duration) -> Self {
         let silence = Box::pin(tokio::time::sleep(keep_alive));
@@ -62,6 +70,8 @@ impl Body for HttpBody {
         let bytes = match &mut self.0 {
             Kind::Whole(bytes) => bytes.take(),
             Kind::Stream(stream) => ready!(stream.poll_bytes(cx)),
+            #[cfg(feature = "serve")]
+            Kind::Lines(lines) => ready!(lines.poll_bytes(cx)),
         };
         Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
     }
@@ -70,13 +80,15 @@ impl Body for HttpBody {
         match &self.0 {
             Kind::Whole(bytes) => bytes.is_none(),
             Kind::Stream(stream) => stream.outlet.is_over(stream.reader),
+            #[cfg(feature = "serve")]
+            Kind::Lines(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Kind::Stream(_) => SizeHint::default(),
+            _ => SizeHint::default(),
         }
     }
 }
@@ -103,7 +115,7 @@ impl fmt::Debug for HttpBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Kind::Whole(bytes) => f.debug_tuple("Whole").field(&bytes.as_ref().map(Bytes::len)).finish(),
-            Kind::Stream(_) => f.write_str("Stream"),
+            _ => f.write_str("Stream"),
         }
     }
 }

@@ -236,9 +236,14 @@ impl Shared {
     }
 
     /// The stand-alone stream: what changes.
-    fn standing(&self, session: Arc<Session>, outlet: Arc<Outlet>, after: Option<u64>) -> HttpBody {
+    fn standing(
+        self: &Arc<Self>,
+        session: Arc<Session>,
+        outlet: Arc<Outlet>,
+        after: Option<u64>,
+    ) -> HttpBody {
         let sink = Arc::clone(&outlet);
-        let mut receiver = self.core.registry.changes();
+        let (mut receiver, shared) = (self.core.registry.changes(), Arc::clone(self));
         let work: Work = Box::pin(async move {
             let Using(session) = &Using(session);
             loop {
@@ -249,7 +254,11 @@ impl Shared {
                     .prompts_list_changed(true)
                     .resources_list_changed(true)
                     .resource_subscriptions(followed);
-                let Some(changed) = changes::next(&mut receiver, &filter).await else { return };
+                let changed = tokio::select! {
+                    changed = changes::next(&mut receiver, &filter) => changed,
+                    () = shared.closed() => None,
+                };
+                let Some(changed) = changed else { return };
                 for change in changed {
                     sink.offer(|out| changes::write_change(out, session.dialect, &change, None));
                 }

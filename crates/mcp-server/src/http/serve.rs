@@ -18,14 +18,11 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tower_service::Service;
 
+use super::pair::{EVENTS, MESSAGES};
 use super::{Answer, HttpOptions, HttpService, bare};
 use crate::error::Error;
 use crate::server::McpServer;
 
-/// Connections at once; one more is told to come back later.
-const CONNECTIONS: usize = 10_000;
-/// How long the headers of a request may take.
-const HEADERS: Duration = Duration::from_secs(10);
 /// How often idle sessions are looked for when nobody comes.
 const REAP: Duration = Duration::from_secs(10);
 /// How long exchanges that run are given at the end.
@@ -39,12 +36,26 @@ impl McpServer {
     /// # Errors
     /// When the server was put together wrong, the address is not loopback, or it cannot be listened on.
     pub async fn serve_http(self, address: SocketAddr) -> Result<(), Error> {
-        let listener = bind(address).await?;
-        self.serve_listener(listener, HttpOptions::default(), pending()).await
+        self.serve_at(address, HttpOptions::default()).await
     }
 
-    /// Serves Streamable HTTP at `/mcp` on a listener until `shutdown` is done; then running exchanges are given
-    /// 10 s to end.
+    /// Serves Streamable HTTP at `/mcp` and, for clients of 2024-11-05, a stream of events at `/sse` with its
+    /// messages at `/messages`, on this address, for ever: RFC 2190.
+    ///
+    /// # Errors
+    /// As [`serve_http`](Self::serve_http).
+    pub async fn serve_sse(self, address: SocketAddr) -> Result<(), Error> {
+        self.serve_at(address, HttpOptions::default().with_sse_pair()).await
+    }
+
+    async fn serve_at(self, address: SocketAddr, options: HttpOptions) -> Result<(), Error> {
+        check(address, &options)?;
+        let listener = TcpListener::bind(address).await.map_err(|source| Error::Bind { address, source })?;
+        self.serve_listener(listener, options, pending()).await
+    }
+
+    /// Serves Streamable HTTP at `/mcp` on a listener until `shutdown` is done. Then streams of changes are ended and
+    /// running exchanges are given 10 s.
     ///
     /// # Errors
     /// As [`serve_http`](Self::serve_http).
@@ -55,10 +66,7 @@ impl McpServer {
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), Error> {
         let address = listener.local_addr()?;
-        if !address.ip().is_loopback() {
-            let problem = format!("{address} is not a loopback address, and nothing checks who connects");
-            return Err(Error::Setup { problems: vec![problem] });
-        }
+        check(address, &options)?;
         options.access = options.access.at_port(address.port());
         let service = AtPath(self.into_http_service(options)?);
         listen(&listener, &service, shutdown).await;
@@ -66,15 +74,24 @@ impl McpServer {
     }
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
-    TcpListener::bind(address).await.map_err(|source| Error::Bind { address, source })
+/// Refuses an address that others can reach.
+fn check(address: SocketAddr, options: &HttpOptions) -> Result<(), Error> {
+    if address.ip().is_loopback() || options.beyond_loopback {
+        return Ok(());
+    }
+    let problem = format!(
+        "{address} is not a loopback address, and nothing checks who connects \
+         (HttpOptions::beyond_loopback_without_authorization)"
+    );
+    Err(Error::Setup { problems: vec![problem] })
 }
 
 async fn listen(listener: &TcpListener, service: &AtPath, shutdown: impl Future<Output = ()>) {
+    let (shared, options) = (&service.0.0, &service.0.0.options);
     let graceful = GracefulShutdown::new();
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEADERS).keep_alive(true);
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    builder.timer(TokioTimer::new()).header_read_timeout(options.header_time).keep_alive(true);
+    let slots = Arc::new(Semaphore::new(options.connections));
     let mut connections = JoinSet::new();
     let mut shutdown = std::pin::pin!(shutdown);
     let mut reaping = tokio::time::interval(REAP);
@@ -82,7 +99,7 @@ async fn listen(listener: &TcpListener, service: &AtPath, shutdown: impl Future<
         tokio::select! {
             () = &mut shutdown => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            _ = reaping.tick() => service.0.0.sessions.reap(),
+            _ = reaping.tick() => shared.sessions.reap(),
             accepted = listener.accept() => {
                 let stream = match accepted {
                     Ok((stream, _)) => stream,
@@ -109,6 +126,7 @@ async fn listen(listener: &TcpListener, service: &AtPath, shutdown: impl Future<
             }
         }
     }
+    shared.close();
     let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
     connections.shutdown().await;
 }
@@ -118,7 +136,7 @@ fn turn_away(stream: &TcpStream) {
     let _ = stream.try_write(b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
 }
 
-/// The service at `/mcp`, and nothing elsewhere.
+/// The service at `/mcp`, the old pair if it is wanted, and nothing elsewhere.
 #[derive(Clone)]
 struct AtPath(HttpService);
 
@@ -128,10 +146,16 @@ impl HyperService<Request<Incoming>> for AtPath {
     type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        if request.uri().path() == "/mcp" {
-            self.0.clone().call(request)
-        } else {
-            Box::pin(async { Ok(bare(StatusCode::NOT_FOUND)) })
+        match request.uri().path() {
+            "/mcp" => self.0.clone().call(request),
+            EVENTS | MESSAGES if self.0.0.options.sse_pair => {
+                let shared = Arc::clone(&self.0.0);
+                Box::pin(async move {
+                    let (parts, body) = request.into_parts();
+                    Ok(shared.pair(parts, body).await)
+                })
+            }
+            _ => Box::pin(async { Ok(bare(StatusCode::NOT_FOUND)) }),
         }
     }
 }

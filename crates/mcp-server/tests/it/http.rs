@@ -539,3 +539,22 @@ async fn an_unknown_legacy_method_does_not_look_like_a_lost_session() {
     assert_eq!(answer.status, StatusCode::OK);
     assert_eq!(answer.json().await["error"]["code"], json!(-32601));
 }
+
+#[tokio::test]
+async fn f_35_a_stream_that_nobody_reads_keeps_little_and_loses_nothing() {
+    let fixture = fixture(HttpOptions::default());
+    let filter = json!({"notifications": {"toolsListChanged": true}});
+    let mut slow = fixture.modern("subscriptions/listen", filter.clone()).await;
+    let mut quick = fixture.modern("subscriptions/listen", filter).await;
+    slow.event().await.unwrap();
+    quick.event().await.unwrap();
+    for round in 0..10_000 {
+        fixture.registry.add_tool(tool("same", || async {})).unwrap();
+        if round % 10 == 0 {
+            assert_eq!(quick.event().await.unwrap().1["method"], "notifications/tools/list_changed");
+        }
+    }
+    // What it missed is told as a whole: that everything changed.
+    assert_eq!(slow.event().await.unwrap().1["method"], "notifications/tools/list_changed");
+    assert!(slow.read.len() < 64 << 10, "{} bytes waited", slow.read.len());
+}

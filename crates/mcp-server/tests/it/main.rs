@@ -4,6 +4,10 @@
 mod around;
 mod asking;
 mod calls;
+#[cfg(all(feature = "files", unix))]
+mod files;
 #[cfg(feature = "http")]
 mod http;
 mod lists;
+#[cfg(feature = "serve")]
+mod serve;

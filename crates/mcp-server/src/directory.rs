@@ -1,0 +1,175 @@
+//! A directory that nothing leads out of: no `..`, no symbolic link, no neighbour with a longer name.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use mcp_protocol::resources::{ResourceContents, ResourceTemplate};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat};
+
+use crate::blocking::blocking;
+use crate::completion::CompletionRequest;
+use crate::error::ToolError;
+use crate::resource::{ReadRequest, ServedTemplate, resource_template};
+
+/// How large a file may be that is served as a resource: in base64 it still fits into one message.
+const FILE: u64 = 8 << 20;
+/// How many names of a directory are looked at to complete a path.
+const NAMES: usize = 10_000;
+
+/// A directory, held open, and the files below it.
+///
+/// Paths are given relative to it, with `/` between names, and are walked one name at a time from the open
+/// directory. A symbolic link is never followed, wherever it leads, so that nothing can be swapped between a check
+/// and its use; `..` is refused.
+///
+/// ```
+/// use mcp_server::RootDir;
+///
+/// let root = RootDir::open(env!("CARGO_MANIFEST_DIR"))?;
+/// assert!(root.read("Cargo.toml", 1 << 20)?.starts_with(b"[package]"));
+/// assert!(root.read("../Cargo.toml", 1 << 20).is_err());
+/// assert!(root.names("src")?.contains(&"lib.rs".to_owned()));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RootDir(Arc<OwnedFd>);
+
+impl RootDir {
+    /// Opens a directory. It may be a link itself: that is the owner's choice.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        let root = openat(CWD, path.as_ref(), OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self(Arc::new(root)))
+    }
+
+    /// Opens an ordinary file for reading.
+    ///
+    /// # Errors
+    /// When there is none, the path leads elsewhere, or it is something else than a file.
+    pub fn open_file(&self, path: &str) -> io::Result<File> {
+        let names = names_of(path)?;
+        let (last, folders) = names.split_last().ok_or_else(not_a_file)?;
+        let folder = self.walk(folders)?;
+        // Looked at first, because opening a device or a pipe has effects; and again, because it may be another.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let is_file = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
+        if !is_file(statat(&folder, *last, AtFlags::SYMLINK_NOFOLLOW)?.st_mode) {
+            return Err(not_a_file());
+        }
+        let file = openat(&folder, *last, flags, Mode::empty())?;
+        if !is_file(fstat(&file)?.st_mode) {
+            return Err(not_a_file());
+        }
+        Ok(file.into())
+    }
+
+    /// Reads an ordinary file of at most so many bytes.
+    ///
+    /// # Errors
+    /// As [`open_file`](Self::open_file), and `FileTooLarge`.
+    pub fn read(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.open_file(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > limit {
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("it has more than {limit} bytes"),
+            ));
+        }
+        Ok(bytes)
+    }
+
+    /// The names in a folder, in order; those of folders end in `/`. Names that are not UTF-8, and whatever is
+    /// neither file nor folder, are left out.
+    ///
+    /// # Errors
+    /// When there is no such folder, or the path leads elsewhere.
+    pub fn names(&self, folder: &str) -> io::Result<Vec<String>> {
+        let folder = self.walk(&names_of(folder)?)?;
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&folder)?.take(NAMES) {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            // Some file systems do not say in the listing what an entry is.
+            let kind = match entry.file_type() {
+                FileType::Unknown => statat(&folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+                    .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
+                known => known,
+            };
+            match kind {
+                FileType::RegularFile => names.push(name.to_owned()),
+                FileType::Directory if !matches!(name, "." | "..") => names.push(format!("{name}/")),
+                _ => {}
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Goes down folder by folder, each opened from the one before.
+    fn walk(&self, folders: &[&str]) -> io::Result<OwnedFd> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let start = self.0.as_fd().try_clone_to_owned()?;
+        folders.iter().try_fold(start, |folder, name| Ok(openat(&folder, *name, flags, Mode::empty())?))
+    }
+}
+
+/// The names in a path. None of them leads upwards.
+fn names_of(path: &str) -> io::Result<Vec<&str>> {
+    let names: Vec<_> = path.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
+    if path.starts_with('/') || path.contains('\0') || names.contains(&"..") {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path leads out of its directory"));
+    }
+    Ok(names)
+}
+
+fn not_a_file() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is no ordinary file")
+}
+
+/// Serves the files of a directory as resources: `prefix` and then the path. Text is served as text, anything else
+/// as bytes; a file may have 8 MiB. Clients that complete the variable `path` find their way down.
+///
+/// ```no_run
+/// use mcp_server::{McpServer, RootDir, directory};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let handbook = directory("handbook:///", "handbook", &RootDir::open("./handbook")?);
+/// let server = McpServer::named("handbook", "1").template(handbook);
+/// # Ok(()) }
+/// ```
+#[must_use]
+pub fn directory(prefix: &str, name: &str, root: &RootDir) -> ServedTemplate {
+    let (reads, completes) = (root.clone(), root.clone());
+    let definition = ResourceTemplate::new(format!("{prefix}{{+path}}"), name);
+    let read = move |request: ReadRequest| read(&reads, &request);
+    let complete = move |request: CompletionRequest| completions(&completes, &request.value);
+    resource_template(definition, blocking(read)).complete("path", blocking(complete))
+}
+
+fn read(root: &RootDir, request: &ReadRequest) -> Result<ResourceContents, ToolError> {
+    let path = request.variable("path");
+    let bytes = root.read(path, FILE).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => ToolError::invalid_params(format!("`{path}` cannot be read: {error}")),
+        // Whether something is there that may not be read is nobody's business.
+        _ => ToolError::resource_not_found(&request.uri),
+    })?;
+    let contents = ResourceContents::new(request.uri.clone());
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => contents.mime_type("text/plain").text(text),
+        Err(error) => contents.mime_type("application/octet-stream").blob(STANDARD.encode(error.as_bytes())),
+    })
+}
+
+fn completions(root: &RootDir, begun: &str) -> Vec<String> {
+    let (folder, name) = begun.rsplit_once('/').unwrap_or(("", begun));
+    let names = root.names(folder).unwrap_or_default().into_iter().filter(|known| known.starts_with(name));
+    names.map(|name| if folder.is_empty() { name } else { format!("{folder}/{name}") }).collect()
+}

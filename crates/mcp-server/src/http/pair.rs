@@ -1,0 +1,174 @@
+//! The transport of 2024-11-05: one stream of events, and an address to post messages to.
+//!
+//! Such a pair is a pair of byte streams that carry lines, so that the driver of lines serves it. It lives and dies
+//! with its stream.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, StatusCode};
+use http_body::Body;
+use tokio::io::{AsyncRead, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
+use tokio::time::{Instant, Sleep};
+
+use super::body::Work;
+use super::{Answer, HttpBody, Shared, StreamSlot, bare, stream_headers};
+use crate::driver;
+use crate::random;
+
+/// Where the stream is.
+pub(super) const EVENTS: &str = "/sse";
+/// Where messages are posted to.
+pub(super) const MESSAGES: &str = "/messages";
+
+/// What may be on its way between a pair and its driver.
+const BUFFER: usize = 64 << 10;
+
+/// The pairs that are open, by the name of each.
+#[derive(Default)]
+pub(super) struct Pairs(Mutex<HashMap<String, Arc<Input>>>);
+
+/// Where posted messages go. One at a time, each whole.
+type Input = tokio::sync::Mutex<DuplexStream>;
+
+impl Pairs {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Input>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A pair that is open for as long as its stream is.
+struct Open {
+    shared: Arc<Shared>,
+    id: String,
+    _slot: StreamSlot,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.shared.pairs.lock().remove(&self.id);
+    }
+}
+
+impl Shared {
+    /// One of the two addresses of the pair.
+    pub(super) async fn pair<B>(self: &Arc<Self>, parts: Parts, body: B) -> Answer
+    where
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if let Err(status) = self.options.access.check(&parts.uri, &parts.headers) {
+            return bare(status);
+        }
+        match (parts.uri.path(), parts.method) {
+            (EVENTS, Method::GET) => self.open_pair(),
+            (MESSAGES, Method::POST) => {
+                let mut query = parts.uri.query().unwrap_or("").split('&');
+                let Some(id) = query.find_map(|pair| pair.strip_prefix("sessionId=")) else {
+                    return bare(StatusCode::BAD_REQUEST);
+                };
+                let input = self.pairs.lock().get(id).cloned();
+                let Some(input) = input else { return bare(StatusCode::NOT_FOUND) };
+                match self.read_body(&parts.headers, body).await {
+                    Ok(bytes) => self.hand_over(&input, &bytes).await,
+                    Err(status) => bare(status),
+                }
+            }
+            _ => bare(StatusCode::METHOD_NOT_ALLOWED),
+        }
+    }
+
+    fn open_pair(self: &Arc<Self>) -> Answer {
+        let Some(slot) = StreamSlot::take(self) else { return bare(StatusCode::SERVICE_UNAVAILABLE) };
+        let (input, reader) = duplex(BUFFER);
+        let (writer, output) = duplex(BUFFER);
+        let open = Open { shared: Arc::clone(self), id: random::name(), _slot: slot };
+        let hello = format!("event: endpoint\ndata: {MESSAGES}?sessionId={}\n\n", open.id);
+        self.pairs.lock().insert(open.id.clone(), Arc::new(Input::new(input)));
+        let work: Work = Box::pin(async move {
+            tokio::select! {
+                // Its faults are told to the client, as far as it listens.
+                _ = driver::drive(&open.shared.core, reader, writer) => {}
+                () = open.shared.closed() => {}
+            }
+        });
+        stream_headers(HttpBody::lines(Lines::new(hello.into(), output, work, self.options.keep_alive)))
+    }
+
+    /// Gives a message to the driver: as one line, for line breaks mean nothing between the parts of a message.
+    async fn hand_over(&self, input: &Input, message: &[u8]) -> Answer {
+        let blank = |byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
+        let line: Vec<u8> = message.iter().map(blank).chain([b'\n']).collect();
+        let written = async { input.lock().await.write_all(&line).await };
+        match tokio::time::timeout(self.options.body_time, written).await {
+            Ok(Ok(())) => bare(StatusCode::ACCEPTED),
+            Ok(Err(_)) => bare(StatusCode::NOT_FOUND),
+            // The client does not read what it is told.
+            Err(_) => bare(StatusCode::SERVICE_UNAVAILABLE),
+        }
+    }
+}
+
+/// What a driver writes, each line as an event. No line is held as a whole.
+pub(super) struct Lines {
+    hello: Option<Bytes>,
+    output: DuplexStream,
+    /// Lives and dies with the stream.
+    work: Option<Work>,
+    is_inside: bool,
+    silence: Pin<Box<Sleep>>,
+    keep_alive: Duration,
+}
+
+impl Lines {
+    fn new(hello: Bytes, output: DuplexStream, work: Work, keep_alive: Duration) -> Self {
+        let silence = Box::pin(tokio::time::sleep(keep_alive));
+        Self { hello: Some(hello), output, work: Some(work), is_inside: false, silence, keep_alive }
+    }
+
+    pub(super) fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Some(hello) = self.hello.take() {
+            return Poll::Ready(Some(hello));
+        }
+        if let Some(work) = &mut self.work
+            && work.as_mut().poll(cx).is_ready()
+        {
+            self.work = None;
+        }
+        let mut space = [0; 8 << 10];
+        let mut read = ReadBuf::new(&mut space);
+        if let Poll::Ready(done) = Pin::new(&mut self.output).poll_read(cx, &mut read) {
+            self.silence.as_mut().reset(Instant::now() + self.keep_alive);
+            let is_end = done.is_err() || read.filled().is_empty();
+            return Poll::Ready((!is_end).then(|| self.events(read.filled())));
+        }
+        // Between events only.
+        if self.is_inside {
+            return Poll::Pending;
+        }
+        ready!(self.silence.as_mut().poll(cx));
+        self.silence.as_mut().reset(Instant::now() + self.keep_alive);
+        Poll::Ready(Some(Bytes::from_static(b":\n\n")))
+    }
+
+    fn events(&mut self, read: &[u8]) -> Bytes {
+        let mut events = Vec::with_capacity(read.len() + 64);
+        for piece in read.split_inclusive(|byte| *byte == b'\n') {
+            if !self.is_inside {
+                events.extend_from_slice(b"event: message\ndata: ");
+            }
+            events.extend_from_slice(piece);
+            self.is_inside = !piece.ends_with(b"\n");
+            if !self.is_inside {
+                events.push(b'\n');
+            }
+        }
+        events.into()
+    }
+}
