@@ -29,7 +29,10 @@ const LICENCES: &[&str] = &[
 ];
 
 /// Crates of which two versions are known to be in the lock file, with the reason.
-const DUPLICATES: &[(&str, &str)] = &[];
+const DUPLICATES: &[(&str, &str)] = &[
+    ("getrandom", "jsonschema's ahash, with the feature `validate` only"),
+    ("syn", "jsonschema's strum, with the feature `validate` only; a build tool"),
+];
 
 pub(crate) fn check() -> Vec<String> {
     let metadata: Value =

@@ -13,7 +13,8 @@ use crate::context::Context;
 /// through a bound method. There is no reason to implement this by hand.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot serve calls",
-    label = "expected `async fn() -> R`, `async fn(Args) -> R` or `async fn(Args, Context) -> R`"
+    label = "expected `async fn() -> R`, `async fn(Args) -> R` or `async fn(Args, Context) -> R`",
+    note = "a function that is not async becomes a handler by `mcp_server::blocking`"
 )]
 pub trait Handler<Shape>: Send + Sync + 'static {
     /// What it takes.

@@ -32,6 +32,7 @@
 //! | `schemars` | yes | schemas of arguments and results from their types |
 //! | `sealing` | yes | asking in the modern era |
 //! | `files` | no | [`directory`]: files as resources, with no way out (Unix) |
+//! | `log` | no | [`log_to_stderr`] |
 //! | `validate` | no | arguments and answers checked against their JSON Schema |
 //! | `http` | no | Streamable HTTP as a `tower` service: [`McpServer::into_http_service`] |
 //! | `serve` | no | listening by itself: [`McpServer::serve_http`] |
@@ -53,6 +54,8 @@ mod hook;
 #[cfg(feature = "http")]
 #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
 pub mod http;
+#[cfg(feature = "log")]
+mod log;
 mod outcome;
 mod outlet;
 mod prompt;
@@ -89,6 +92,9 @@ pub use directory::{RootDir, directory};
 pub use error::{AskError, Error, ToolError};
 pub use handler::{Handler, NoArgs, ToolArgs};
 pub use hook::{Call, Outcome};
+#[cfg(feature = "log")]
+#[cfg_attr(docsrs, doc(cfg(feature = "log")))]
+pub use log::log_to_stderr;
 pub use mcp_protocol::Json;
 pub use outcome::{IntoOutcome, Structured};
 pub use prompt::{IntoPrompt, PromptArguments, ServedPrompt, prompt};
@@ -100,7 +106,7 @@ pub use server::McpServer;
 pub use tool::{Tool, ToolSpec, tool};
 
 /// The guides, so that their programs are compiled.
-#[cfg(all(doctest, feature = "serve"))]
+#[cfg(all(doctest, feature = "serve", feature = "files", feature = "log", unix))]
 mod guides {
     macro_rules! guides {
         ($($name:ident $file:literal)*) => { $(
@@ -114,6 +120,7 @@ mod guides {
         StructuredOutput "structured-output.md"
         Asking "asking.md"
         ResourcesAndPrompts "resources-and-prompts.md"
+        AroundCalls "around-calls.md"
         Http "http.md"
         Limits "limits.md"
         Testing "testing.md"

@@ -4,6 +4,8 @@
 mod around;
 mod asking;
 mod calls;
+#[cfg(feature = "schemars")]
+mod compile_errors;
 #[cfg(all(feature = "files", unix))]
 mod files;
 #[cfg(feature = "http")]
