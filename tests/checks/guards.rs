@@ -123,6 +123,80 @@ mod tests {
         assert!(tools.contains("pub type ToolSchema = Tool;"));
     }
 
+    /// The features of a published crate, and those that are on by default.
+    fn features(name: &str) -> (Vec<String>, Vec<String>) {
+        let metadata: serde_json::Value =
+            serde_json::from_str(&cargo(&["metadata", "--format-version", "1", "--no-deps"]))
+                .expect("metadata");
+        let packages = metadata["packages"].as_array().expect("packages");
+        let package = packages.iter().find(|package| package["name"] == name).expect("a published crate");
+        let features = package["features"].as_object().expect("features");
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        let default = features["default"].as_array().expect("a list").iter().map(text).collect();
+        (features.keys().cloned().collect(), default)
+    }
+
+    #[test]
+    fn x_6_the_features_of_the_server_are_those_that_were_decided() {
+        let (features, default) = features("mcp-server");
+        // `files` and `log` came with what they switch on; `jwt` comes with authorization.
+        let decided =
+            ["default", "files", "http", "log", "schemars", "sealing", "serve", "stdio", "validate"];
+        assert_eq!(features, decided);
+        assert_eq!(default, ["stdio", "schemars", "sealing"]);
+    }
+
+    #[test]
+    fn s4_5_the_server_brings_no_login_no_keychain_and_starts_no_processes() {
+        let tree =
+            cargo(&["tree", "-p", "mcp-server", "--all-features", "-e", "features", "--prefix", "none"]);
+        for line in tree.lines() {
+            let name = line.split(' ').next().unwrap_or_default();
+            let forbidden =
+                ["oauth2", "keyring", "secret-service", "dbus", "zbus", "reqwest", "rustls", "openssl"];
+            assert!(!forbidden.contains(&name), "{line}");
+            assert!(!line.starts_with("tokio feature \"process\""), "{line}");
+        }
+        for (path, text) in sources("crates/mcp-server/src") {
+            assert!(!shipped(&text).contains("process::Command"), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_minimal_server_stays_small() {
+        for (features, most) in [("stdio", 32), ("stdio,serve", 45)] {
+            let tree = cargo(&[
+                "tree",
+                "-p",
+                "mcp-server",
+                "--no-default-features",
+                "--features",
+                features,
+                "-e",
+                "normal",
+                "--prefix",
+                "none",
+            ]);
+            let mut crates: Vec<&str> = tree.lines().map(|line| line.trim_end_matches(" (*)")).collect();
+            crates.sort_unstable();
+            crates.dedup();
+            assert!(crates.len() - 1 <= most, "{features}: {} {crates:?}", crates.len() - 1);
+        }
+    }
+
+    #[test]
+    fn x_20_the_oldest_compiler_is_the_same_everywhere_and_kept_by_a_lint() {
+        let workspace = fs::read_to_string(root().join("Cargo.toml")).expect("a file");
+        assert!(workspace.contains("rust-version = \"1.89\""));
+        assert!(workspace.contains("incompatible_msrv = \"warn\""));
+        for name in ["mcp-protocol", "mcp-client", "mcp-server", "mcp-compat"] {
+            let manifest =
+                fs::read_to_string(root().join("crates").join(name).join("Cargo.toml")).expect("a file");
+            assert!(manifest.contains("rust-version.workspace = true"), "{name}");
+            assert!(manifest.contains("[lints]\nworkspace = true"), "{name}");
+        }
+    }
+
     #[test]
     fn s4_42_dependency_counts_do_not_grow_unnoticed() {
         assert_eq!(counts::check(false), Vec::<String>::new());
@@ -130,7 +204,8 @@ mod tests {
 
     #[test]
     fn x_5_only_dialect_and_negotiation_compare_versions() {
-        for (path, text) in sources("crates/mcp-protocol/src") {
+        let all = ["crates/mcp-protocol/src", "crates/mcp-server/src", "crates/mcp-client/src"].map(sources);
+        for (path, text) in all.into_iter().flatten() {
             let allowed = ["/dialect", "/negotiation", "/version.rs", "tests.rs"];
             if allowed.iter().any(|part| path.contains(part)) {
                 continue;

@@ -116,6 +116,19 @@ impl Dialect {
         self.revision().era
     }
 
+    /// True if each request says by itself who asks, and asks of the server travel in results: the modern era.
+    #[must_use]
+    pub fn is_modern(self) -> bool {
+        self.era() == Era::Modern
+    }
+
+    /// True if a stream over HTTP begins with an event that holds only its number, so that a client that loses it at
+    /// once can come back.
+    #[must_use]
+    pub fn primes_streams(self) -> bool {
+        self == Self::V2025_11_25
+    }
+
     /// A view of `value` that serializes as this revision writes it. Nothing is copied.
     #[must_use]
     pub fn lower<T: Lower + ?Sized>(self, value: &T) -> View<'_, T> {

@@ -19,7 +19,7 @@ use mcp_protocol::resources::SubscribeParams;
 use mcp_protocol::subscriptions::{ListenParams, SubscriptionFilter};
 use mcp_protocol::tools::CallToolResult;
 use mcp_protocol::version::SUPPORTED;
-use mcp_protocol::{Dialect, Era, Json, Limits};
+use mcp_protocol::{Dialect, Json, Limits};
 
 use crate::approval::{self, Approver};
 use crate::ask::{Binding, Rounds};
@@ -309,7 +309,7 @@ impl<'a> Beginning<'a> {
     }
 
     fn has_rounds(&self) -> bool {
-        self.dialect.era() == Era::Modern && self.request.method != Method::Complete
+        self.dialect.is_modern() && self.request.method != Method::Complete
     }
 
     fn binding(&self) -> Binding {

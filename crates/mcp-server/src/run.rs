@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Instant;
 
+use mcp_protocol::Dialect;
 use mcp_protocol::completion::{CompleteResult, Completion};
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::messages::Method;
 use mcp_protocol::tools::CallToolResult;
-use mcp_protocol::{Dialect, Era};
 use tokio::time::Sleep;
 
 use crate::context::Context;
@@ -76,7 +76,7 @@ impl Run {
 
     fn failed(&self, error: ToolError) -> Reply {
         let is_tool = matches!(self.work, Work::Tool(_) | Work::Hooked(_, Method::ToolsCall));
-        let is_modern = self.dialect.era() == Era::Modern;
+        let is_modern = self.dialect.is_modern();
         let invalid = |message: String| Reply::Error(ErrorObject::new(ErrorCode::InvalidParams, message));
         match error.into_failure() {
             Failure::Failed(text) if is_tool => Reply::Tool(CallToolResult::error(text)),

@@ -14,7 +14,7 @@ use mcp_protocol::messages::{
 };
 use mcp_protocol::meta::Meta;
 use mcp_protocol::tools::{CallToolParams, CallToolResponse, CallToolResult};
-use mcp_protocol::{Dialect, Era, Json, Limits, ProtocolVersion};
+use mcp_protocol::{Dialect, Json, Limits, ProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 
@@ -115,8 +115,7 @@ impl McpServer {
     pub async fn legacy_test_client(self, version: ProtocolVersion) -> Result<TestClient, TestError> {
         let unready = |error: Error| TestError::Unreadable(error.to_string());
         let mut client = self.test_client().await.map_err(unready)?;
-        client.dialect =
-            version.dialect().filter(|dialect| dialect.era() == Era::Legacy).ok_or(TestError::Ended)?;
+        client.dialect = version.dialect().filter(|dialect| !dialect.is_modern()).ok_or(TestError::Ended)?;
         let params = InitializeParams::new(version, capabilities(), Implementation::new("test", "1"));
         let _: InitializeResult = client.request(&Method::Initialize, &params).await?;
         client.notify(&Method::Initialized, &EmptyParams::new()).await?;
@@ -211,7 +210,7 @@ impl TestClient {
         let id = Id::from(self.next_id);
         self.next_id += 1;
         let mut cx = Lowering::to(self.dialect);
-        if self.dialect.era() == Era::Modern {
+        if self.dialect.is_modern() {
             cx = cx.with_meta(&self.envelope);
         }
         let mut out = Vec::new();

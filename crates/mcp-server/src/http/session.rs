@@ -100,7 +100,7 @@ impl Session {
         let mut state = self.lock();
         let stream = state.next_stream;
         state.next_stream += 1;
-        let primed = self.dialect == Dialect::V2025_11_25;
+        let primed = self.dialect.primes_streams();
         (stream, Arc::new(Outlet::new(Framing::NumberedEvents { stream, primed }, WAITING)))
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use mcp_protocol::ProtocolVersion;
 use mcp_protocol::capabilities::Implementation;
 use mcp_protocol::errors::ErrorCode;
-use mcp_protocol::messages::{CancelledParams, Id, Method};
+use mcp_protocol::messages::{CancelledParams, EmptyParams, Id, Method};
 use mcp_protocol::tools::{CallToolParams, CallToolResult};
 use mcp_server::testing::{TestClient, TestError};
 use mcp_server::{Context, Json, McpServer, NoArgs, Structured, ToolError, ToolSpec, async_trait, tool};
@@ -353,4 +353,18 @@ async fn eventually(mut condition: impl FnMut() -> bool) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     panic!("it never came about");
+}
+
+#[tokio::test]
+async fn x_25_a_server_is_called_after_its_executable_until_told_otherwise() {
+    let executable = std::env::current_exe().unwrap();
+    let stem = executable.file_stem().unwrap().to_str().unwrap().to_owned();
+    for (server, expected) in
+        [(McpServer::new(vec![]), stem), (McpServer::named("mine", "1"), "mine".to_owned())]
+    {
+        let mut client = server.test_client().await.unwrap();
+        let id = client.send(&Method::Discover, &EmptyParams::new()).await.unwrap();
+        let result: Value = client.response(&id).await.unwrap().to().unwrap();
+        assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], json!(expected));
+    }
 }
