@@ -4,6 +4,7 @@
 
 mod tools;
 
+use std::io::Write;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
@@ -70,7 +71,9 @@ async fn serve(options: Options) -> Result<(), Error> {
     }
     let Some(address) = options.http else { return server.serve_stdio().await };
     let listener = TcpListener::bind(address).await?;
-    eprintln!("http://{}/mcp", listener.local_addr()?);
+    // In one piece, for whoever waits for the line.
+    let url = format!("http://{}/mcp\n", listener.local_addr()?);
+    std::io::stderr().write_all(url.as_bytes())?;
     server.serve_listener(listener, HttpOptions::default(), std::future::pending()).await
 }
 
