@@ -241,6 +241,12 @@ impl Outlet {
         state.reader != reader || state.bytes.is_empty() && (state.closed || state.sent_away)
     }
 
+    /// How much memory it holds.
+    pub(crate) fn held(&self) -> usize {
+        let state = self.lock();
+        state.bytes.capacity() + state.history_bytes
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().closed
     }

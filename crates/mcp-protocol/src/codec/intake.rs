@@ -21,7 +21,9 @@ impl Intake {
 
     /// The buffer to read into, at its end. Moves fewer bytes than were consumed since the last time.
     pub(super) fn space(&mut self) -> &mut Vec<u8> {
-        if self.start == self.bytes.len() {
+        if self.start == 0 {
+            // Nothing was consumed: asked once more for the same space.
+        } else if self.start == self.bytes.len() {
             // Kept while large messages keep coming, let go at the first small one.
             if self.bytes.len() < self.bytes.capacity() / 4 {
                 self.bytes.shrink_to(KEPT_BUFFER);

@@ -16,8 +16,9 @@ use crate::connection::{Client, Connection};
 use crate::outlet::{Framing, Outlet};
 use crate::random;
 
-/// How many streams that have ended can be taken up again.
+/// How many streams that have ended can be taken up again, and how much they may hold together.
 const STREAMS: usize = 16;
+const KEPT: usize = 1 << 20;
 /// How often idle sessions are looked for.
 const SWEEP: Duration = Duration::from_secs(1);
 
@@ -108,14 +109,15 @@ impl Session {
     pub(super) fn keep(&self, stream: u64, outlet: &Arc<Outlet>) {
         let mut state = self.lock();
         state.streams.insert(stream, Arc::clone(outlet));
-        let ended: Vec<u64> = state
-            .streams
-            .iter()
-            .filter(|(_, outlet)| outlet.is_closed())
-            .map(|(stream, _)| *stream)
-            .collect();
-        for stream in ended.iter().take(ended.len().saturating_sub(STREAMS)) {
-            state.streams.remove(stream);
+        let ended = state.streams.iter().filter(|(_, outlet)| outlet.is_closed());
+        let mut kept = (0, 0);
+        let newest_first: Vec<(u64, usize)> =
+            ended.rev().map(|(stream, outlet)| (*stream, outlet.held())).collect();
+        for (stream, bytes) in newest_first {
+            kept = (kept.0 + 1, kept.1 + bytes);
+            if kept.0 > STREAMS || kept.1 > KEPT {
+                state.streams.remove(&stream);
+            }
         }
     }
 

@@ -55,6 +55,10 @@ fn fixture(options: HttpOptions) -> Fixture {
             }
             "done"
         }))
+        .tool(tool("large", |_: NoArgs, cx: Context| async move {
+            cx.progress(1.0, None);
+            "x".repeat(400_000)
+        }))
         .tool(tool("ask", |_: NoArgs, cx: Context| async move {
             let form = ElicitFormParams::new("Who?", FormSchema::new().field("name", StringSchema::new()));
             let answer = cx.ask("name", form).await?;
@@ -562,4 +566,22 @@ async fn f_35_a_stream_that_nobody_reads_keeps_little_and_loses_nothing() {
         told += 1;
     }
     assert!((1..=200).contains(&told), "{told} changes waited");
+}
+
+#[tokio::test]
+async fn a_session_keeps_a_bounded_part_of_its_streams() {
+    let fixture = fixture(HttpOptions::default());
+    let session = fixture.session("2025-11-25").await;
+    let mut first_events = Vec::new();
+    for id in 1..=5 {
+        let mut stream = session.call(id, "large").await;
+        first_events.push(stream.event().await.unwrap().0);
+        while stream.event().await.is_some() {}
+    }
+    let mut newest = session.get(Some(&first_events[4])).await;
+    assert_eq!(newest.event().await.unwrap().1["id"], json!(5));
+    // The oldest is gone: what opens instead is a stream of changes.
+    let mut oldest = session.get(Some(&first_events[0])).await;
+    fixture.registry.add_tool(tool("one", || async {})).unwrap();
+    assert_eq!(oldest.event().await.unwrap().1["method"], "notifications/tools/list_changed");
 }

@@ -66,7 +66,10 @@ fn a_large_line_keeps_its_buffer_until_a_small_one_comes() {
     lines.push(&[b'1'; 1 << 20]);
     lines.push(b"\n");
     assert!(lines.poll_line().is_some());
-    assert!(lines.space().capacity() > 1 << 20);
+    // Also for a driver that asks for it more often than it reads.
+    for _ in 0..3 {
+        assert!(lines.space().capacity() > 1 << 20);
+    }
     lines.push(b"1\n");
     assert!(lines.poll_line().is_some());
     assert!(lines.space().capacity() <= KEPT_BUFFER);
