@@ -7,6 +7,7 @@ mod tools;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use mcp_server::http::HttpOptions;
 use mcp_server::protocol::prompts::{Prompt, PromptArgument};
@@ -17,13 +18,15 @@ use mcp_server::{
 };
 use tokio::net::TcpListener;
 
-const HELP: &str = "usage: everything [--http ADDRESS:PORT] [--tools N]
+const HELP: &str = "usage: everything [--http ADDRESS:PORT] [--session-idle-ms N] [--tools N]
 
   --http ADDRESS:PORT  serve /mcp there instead of standard input and output
+  --session-idle-ms N  end a legacy session that nobody uses for so long
   --tools N            add N tools that do nothing";
 
 struct Options {
     http: Option<SocketAddr>,
+    session_idle: Option<Duration>,
     tools: usize,
 }
 
@@ -50,11 +53,15 @@ async fn main() -> ExitCode {
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Options>, String> {
-    let mut options = Options { http: None, tools: 0 };
+    let mut options = Options { http: None, session_idle: None, tools: 0 };
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("`{argument}` needs a value"));
         match argument.as_str() {
             "--http" => options.http = Some(value()?.parse().map_err(|_| "`--http` needs ADDRESS:PORT")?),
+            "--session-idle-ms" => {
+                let ms = value()?.parse().map_err(|_| "`--session-idle-ms` needs a number")?;
+                options.session_idle = Some(Duration::from_millis(ms));
+            }
             "--tools" => options.tools = value()?.parse().map_err(|_| "`--tools` needs a number")?,
             "--help" | "-h" => return Ok(None),
             _ => return Err(format!("`{argument}` is not known")),
@@ -74,7 +81,11 @@ async fn serve(options: Options) -> Result<(), Error> {
     // In one piece, for whoever waits for the line.
     let url = format!("http://{}/mcp\n", listener.local_addr()?);
     std::io::stderr().write_all(url.as_bytes())?;
-    server.serve_listener(listener, HttpOptions::default(), std::future::pending()).await
+    let mut http = HttpOptions::default();
+    if let Some(idle) = options.session_idle {
+        http = http.session_idle(idle);
+    }
+    server.serve_listener(listener, http, std::future::pending()).await
 }
 
 fn offers(server: McpServer) -> McpServer {
