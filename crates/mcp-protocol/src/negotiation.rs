@@ -21,7 +21,7 @@ mod stdio_server;
 use std::time::Duration;
 
 pub use http_client::{HttpAction, HttpAnswer, HttpClient, Obstacle};
-pub use http_server::{HttpMethod, HttpRequest, HttpServer, HttpVerdict, Refusal};
+pub use http_server::{Envelope, HttpMethod, HttpRequest, HttpServer, HttpVerdict, Refusal};
 pub use stdio_client::{Handling, StdioAction, StdioClient};
 pub use stdio_server::{ServerVerdict, StdioServer};
 

@@ -16,9 +16,9 @@ mod session;
 use std::convert::Infallible;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::sync::Arc;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ use mcp_protocol::codec::header as mirrored;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::messages::{Id, Incoming, Message, Method, Request, parse_bytes, write};
 use mcp_protocol::meta::Meta;
-use mcp_protocol::negotiation::{HttpMethod, HttpRequest, HttpServer, HttpVerdict, Refusal};
+use mcp_protocol::negotiation::{Envelope, HttpMethod, HttpRequest, HttpServer, HttpVerdict, Refusal};
 use mcp_protocol::subscriptions::{ListenResult, SubscriptionFilter};
 use mcp_protocol::{Dialect, Limits};
 use tokio::sync::watch;
@@ -60,6 +60,8 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// What may wait on one stream before what can be done without is dropped.
 const WAITING: usize = 1 << 20;
+/// Room for most responses, so that they are written without moving house.
+const RESPONSE: usize = 512;
 
 /// How HTTP is served. Every bound has a default.
 #[derive(Clone, Debug)]
@@ -174,6 +176,8 @@ struct Shared {
     closing: watch::Sender<bool>,
     #[cfg(feature = "serve")]
     pairs: pair::Pairs,
+    /// The last modern envelope: most clients send the same one with every request.
+    envelope: Mutex<Option<Envelope>>,
 }
 
 impl fmt::Debug for HttpService {
@@ -201,6 +205,7 @@ impl McpServer {
             closing: watch::Sender::new(false),
             #[cfg(feature = "serve")]
             pairs: pair::Pairs::default(),
+            envelope: Mutex::default(),
         })))
     }
 }
@@ -268,8 +273,13 @@ impl Shared {
         if body.size_hint().lower() > limit {
             return Err(StatusCode::PAYLOAD_TOO_LARGE);
         }
-        let collected = Limited::new(body, self.options.body).collect();
-        match tokio::time::timeout(self.options.body_time, collected).await {
+        let mut collected = pin!(Limited::new(body, self.options.body).collect());
+        // Most bodies are there already, and need no timer.
+        let collected = match poll_fn(|cx| Poll::Ready(collected.as_mut().poll(cx))).await {
+            Poll::Ready(collected) => Ok(collected),
+            Poll::Pending => tokio::time::timeout(self.options.body_time, collected).await,
+        };
+        match collected {
             Ok(Ok(collected)) => Ok(collected.to_bytes()),
             Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
                 Err(StatusCode::PAYLOAD_TOO_LARGE)
@@ -295,7 +305,7 @@ impl Shared {
         };
         match (verdict, incoming) {
             (HttpVerdict::Modern(dialect, meta), Incoming::Message(Message::Request(request))) => {
-                self.modern(&request, dialect, *meta, headers).await
+                self.modern(&request, dialect, meta, headers).await
             }
             (HttpVerdict::ModernNotification, _) => bare(StatusCode::ACCEPTED),
             (HttpVerdict::Initialize(dialect, params), Incoming::Message(Message::Request(request))) => {
@@ -316,13 +326,27 @@ impl Shared {
         session: Option<&Arc<Session>>,
         body: Option<&Incoming<'_>>,
     ) -> HttpVerdict {
-        let values = |name| headers.get_all(name).iter().map(HeaderValue::as_bytes).collect::<Vec<_>>();
-        let (versions, methods, names) = (values(&VERSION), values(&METHOD), values(&NAME));
-        let mut request = HttpRequest::new(method).versions(&versions).methods(&methods).names(&names);
+        let (mut versions, mut methods, mut names) = <([&[u8]; 2], [&[u8]; 2], [&[u8]; 2])>::default();
+        let mut request = HttpRequest::new(method)
+            .versions(values(headers, &VERSION, &mut versions))
+            .methods(values(headers, &METHOD, &mut methods))
+            .names(values(headers, &NAME, &mut names));
         if let Some(session) = session {
             request = request.session(session.dialect);
         }
-        self.negotiation.classify(&request, body)
+        let known = self.envelope.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(known) = &known {
+            request = request.known(known);
+        }
+        let verdict = self.negotiation.classify(&request, body);
+        if let (HttpVerdict::Modern(dialect, meta), Some(Incoming::Message(Message::Request(request)))) =
+            (&verdict, body)
+            && !known.is_some_and(|known| known.is_of(request))
+        {
+            let envelope = Envelope::of(request, *dialect, meta);
+            *self.envelope.lock().unwrap_or_else(PoisonError::into_inner) = envelope;
+        }
+        verdict
     }
 
     /// A modern request, from its envelope to its response.
@@ -330,7 +354,7 @@ impl Shared {
         self: &Arc<Self>,
         request: &Request<'_>,
         dialect: Dialect,
-        meta: Meta,
+        meta: Arc<Meta>,
         headers: &HeaderMap,
     ) -> Answer {
         if let Err(error) = self.check_param_headers(request, headers) {
@@ -339,7 +363,7 @@ impl Shared {
         let outlet = Arc::new(Outlet::new(Framing::Events, WAITING));
         let exchange = Exchange {
             dialect,
-            meta: Some(Arc::new(meta)),
+            meta: Some(meta),
             legacy: None,
             outlet: Arc::clone(&outlet),
             principal: Principal::default(),
@@ -435,7 +459,7 @@ impl Shared {
             Reply::Error(error) => status_of(error),
             _ => StatusCode::OK,
         };
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(RESPONSE);
         // A reply always can be written: as an error, if nothing else.
         let _ = reply.write(&mut out, id, dialect, &self.core.meta);
         json(status, out)
@@ -527,6 +551,13 @@ fn stream_headers(body: HttpBody) -> Answer {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert(BUFFERING, HeaderValue::from_static("no"));
     answer
+}
+
+/// The values of a header. Each may stand there once, so that two tell all.
+fn values<'a, 'b>(headers: &'a HeaderMap, name: &HeaderName, found: &'b mut [&'a [u8]; 2]) -> &'b [&'a [u8]] {
+    let count =
+        headers.get_all(name).iter().zip(&mut *found).map(|(value, slot)| *slot = value.as_bytes()).count();
+    &found[..count]
 }
 
 /// A simple cross-site request cannot say that it is JSON.

@@ -2,10 +2,13 @@
 //!
 //! The body decides; the headers are a cross-check.
 
+use std::sync::Arc;
+
 use super::stdio_server::{check_method, claim, has_era, initialize, modern, no_batches};
 use crate::codec::header;
 use crate::dialect::Dialect;
 use crate::errors::{DecodeError, ErrorCode, ErrorObject};
+use crate::limits::REMEMBERED_ENVELOPE;
 use crate::messages::{Incoming, InitializeParams, Message, Method, Request};
 use crate::meta::{self, Meta};
 use crate::version::{Era, ProtocolVersion, negotiate};
@@ -26,6 +29,31 @@ use crate::version::{Era, ProtocolVersion, negotiate};
 #[derive(Clone, Debug)]
 pub struct HttpServer {
     versions: Vec<ProtocolVersion>,
+}
+
+/// An envelope that was whole, and what it says. Most clients send the same one with every request, and who keeps it
+/// need not have it read again.
+#[derive(Clone, Debug)]
+pub struct Envelope {
+    text: Arc<str>,
+    dialect: Dialect,
+    meta: Arc<Meta>,
+}
+
+impl Envelope {
+    /// The envelope of a request with this verdict, unless it is too long to be kept.
+    #[must_use]
+    pub fn of(request: &Request<'_>, dialect: Dialect, meta: &Arc<Meta>) -> Option<Self> {
+        let text = request.params.member("_meta").ok().flatten()?;
+        let fits = text.len() <= REMEMBERED_ENVELOPE;
+        fits.then(|| Self { text: text.into(), dialect, meta: Arc::clone(meta) })
+    }
+
+    /// True if a request has this very envelope.
+    #[must_use]
+    pub fn is_of(&self, request: &Request<'_>) -> bool {
+        matches!(request.params.member("_meta"), Ok(Some(text)) if *text == *self.text)
+    }
 }
 
 /// The method of an HTTP request.
@@ -53,13 +81,15 @@ pub struct HttpRequest<'a> {
     pub names: &'a [&'a [u8]],
     /// The version of the session that the request names, if it names one that exists.
     pub session: Option<Dialect>,
+    /// An envelope that was whole before; it need not be this request's.
+    pub known: Option<&'a Envelope>,
 }
 
 impl HttpRequest<'_> {
     /// A request without any of our headers.
     #[must_use]
     pub fn new(method: HttpMethod) -> Self {
-        Self { method, versions: &[], methods: &[], names: &[], session: None }
+        Self { method, versions: &[], methods: &[], names: &[], session: None, known: None }
     }
 }
 
@@ -85,6 +115,13 @@ impl<'a> HttpRequest<'a> {
         self
     }
 
+    /// With an envelope that was whole before.
+    #[must_use]
+    pub fn known(mut self, envelope: &'a Envelope) -> Self {
+        self.known = Some(envelope);
+        self
+    }
+
     /// In a session of this version.
     #[must_use]
     pub fn session(mut self, session: Dialect) -> Self {
@@ -98,7 +135,7 @@ impl<'a> HttpRequest<'a> {
 #[non_exhaustive]
 pub enum HttpVerdict {
     /// A modern request whose envelope and standard headers are right. A session id is ignored.
-    Modern(Dialect, Box<Meta>),
+    Modern(Dialect, Arc<Meta>),
     /// A modern notification: 202, and nothing else unless an extension knows it.
     ModernNotification,
     /// Legacy, at this version: the rules of sessions come next.
@@ -179,7 +216,12 @@ impl HttpServer {
     }
 
     fn request(&self, http: &HttpRequest<'_>, request: &Request<'_>) -> HttpVerdict {
-        let claim = match claim(&request.params) {
+        let known = http.known.filter(|known| known.is_of(request));
+        let claim = match known {
+            Some(known) => Ok(known.meta.protocol_version.clone()),
+            None => claim(&request.params),
+        };
+        let claim = match claim {
             Ok(claim) => claim,
             Err(error) => return bad(ErrorObject::new(ErrorCode::InvalidParams, error.to_string())),
         };
@@ -192,7 +234,7 @@ impl HttpServer {
                 bad(header::mismatch(format!("`MCP-Protocol-Version` says {named}, the body says {claim}")))
             }
             (Some(_), None) => bad(header::missing("MCP-Protocol-Version")),
-            (Some(_), Some(_)) => self.modern(http, request),
+            (Some(_), Some(_)) => self.modern(http, request, known),
             (None, _) if request.method == Method::Initialize => match initialize(&self.versions, request) {
                 Ok((dialect, params)) => HttpVerdict::Initialize(dialect, params),
                 Err(error) => bad(error),
@@ -213,17 +255,20 @@ impl HttpServer {
     }
 
     /// Checks 5 to 8 of §2.2.
-    fn modern(&self, http: &HttpRequest<'_>, request: &Request<'_>) -> HttpVerdict {
-        let (dialect, meta) = match modern(&self.versions, request) {
-            Ok(Some(modern)) => modern,
-            Ok(None) => return bad(header::missing("MCP-Protocol-Version")),
-            Err(error) => return bad(error),
+    fn modern(&self, http: &HttpRequest<'_>, request: &Request<'_>, known: Option<&Envelope>) -> HttpVerdict {
+        let (dialect, meta) = match known {
+            Some(known) => (known.dialect, Arc::clone(&known.meta)),
+            None => match modern(&self.versions, request) {
+                Ok(Some((dialect, meta))) => (dialect, Arc::new(meta)),
+                Ok(None) => return bad(header::missing("MCP-Protocol-Version")),
+                Err(error) => return bad(error),
+            },
         };
         if let Err(error) = header::check(request, http.methods, http.names) {
             return bad(error);
         }
         match check_method(dialect, request) {
-            Ok(()) => HttpVerdict::Modern(dialect, Box::new(meta)),
+            Ok(()) => HttpVerdict::Modern(dialect, meta),
             Err(error) => refuse(404, Some(error)),
         }
     }

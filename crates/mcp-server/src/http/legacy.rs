@@ -15,7 +15,8 @@ use mcp_protocol::subscriptions::SubscriptionFilter;
 use super::body::Work;
 use super::session::{Flight, Found, Session, Using};
 use super::{
-    Answer, First, HttpBody, LAST_EVENT, SESSION, Shared, bare, first, json, refuse, refused, stream_headers,
+    Answer, First, HttpBody, LAST_EVENT, RESPONSE, SESSION, Shared, bare, first, json, refuse, refused,
+    stream_headers,
 };
 use crate::context::{Exchange, Legacy, Principal};
 use crate::driver::changes;
@@ -134,7 +135,7 @@ impl Shared {
             // Cancelled: nothing may be said any more.
             return bare(StatusCode::ACCEPTED);
         }
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(RESPONSE);
         let _ = reply.write(&mut out, &id, dialect, &self.core.meta);
         json(StatusCode::OK, out)
     }

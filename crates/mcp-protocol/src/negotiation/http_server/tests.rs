@@ -245,3 +245,23 @@ fn a_request_that_is_named_like_a_notification_does_not_exist() {
     let text = request("notifications/cancelled", &meta("2026-07-28"));
     assert_eq!(refused(classify(&http, &text)), (404, -32601));
 }
+
+#[test]
+fn an_envelope_that_is_known_is_checked_like_a_new_one() {
+    let text = request("tools/list", &meta("2026-07-28"));
+    let http = post().versions(MODERN).methods(LIST);
+    let HttpVerdict::Modern(dialect, first) = classify(&http, &text) else { panic!("not modern") };
+    let Ok(Incoming::Message(Message::Request(message))) = parse(&text, &Limits::default()) else { panic!() };
+    let known = Envelope::of(&message, dialect, &first).expect("a short envelope");
+    let http = http.known(&known);
+    let HttpVerdict::Modern(_, second) = classify(&http, &text) else { panic!("not modern") };
+    assert!(Arc::ptr_eq(&first, &second), "read twice");
+    // Around the same envelope, everything else may be wrong.
+    assert_eq!(refused(classify(&http.clone().versions(&[]), &text)), (400, -32020));
+    assert_eq!(refused(classify(&http.clone().versions(&[b"2025-11-25"]), &text)), (400, -32020));
+    assert_eq!(refused(classify(&http.clone().methods(CALL), &text)), (400, -32020));
+    // Another envelope is another one.
+    let other = text.replace(r#""_meta":{"#, r#""_meta":{"progressToken":7,"#);
+    let HttpVerdict::Modern(_, third) = classify(&http, &other) else { panic!("not modern") };
+    assert_ne!(first, third);
+}
