@@ -74,8 +74,9 @@ fn survives(copy: &Path, row: &Row) -> bool {
             &format!("test(={})", row.test),
         ])
         .current_dir(copy)
-        // Dependencies are built already; only the mutated crate is built again.
-        .env("CARGO_TARGET_DIR", crate::root().join("target"))
+        // A folder of its own: cargo takes crates at the same place in their workspaces for the same, and would use
+        // what was built of the mutated copy for the repository itself.
+        .env("CARGO_TARGET_DIR", crate::root().join("target/mutations/build"))
         .env("MCP_SPEC_DATA", data())
         .output()
         .expect("cargo");
