@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::request::Parts;
 use http::{Method as HttpVerb, Request as HttpRequestParts, Response, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt, Limited};
@@ -227,25 +228,25 @@ where
     }
 
     fn call(&mut self, request: HttpRequestParts<B>) -> Self::Future {
-        let shared = Arc::clone(&self.0);
-        Box::pin(async move { Ok(shared.handle(request).await) })
+        let (parts, body) = request.into_parts();
+        Box::pin(Arc::clone(&self.0).handle(parts, body))
     }
 }
 
 impl Shared {
-    async fn handle<B>(self: &Arc<Self>, request: HttpRequestParts<B>) -> Answer
+    /// One exchange. Its future is allocated for each request and should stay small.
+    async fn handle<B>(self: Arc<Self>, parts: Parts, body: B) -> Result<Answer, Infallible>
     where
         B: Body + Send + 'static,
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (parts, body) = request.into_parts();
         if let Err(status) = self.options.access.check(&parts.uri, &parts.headers) {
-            return bare(status);
+            return Ok(bare(status));
         }
-        match parts.method {
+        Ok(match parts.method {
             HttpVerb::POST => match self.read_body(&parts.headers, body).await {
-                Ok(bytes) => self.post(&parts.headers, &bytes).await,
+                Ok(bytes) => Box::pin(self.post(&parts.headers, &bytes)).await,
                 Err(status) => bare(status),
             },
             HttpVerb::GET => self.get(&parts.headers),
@@ -255,7 +256,7 @@ impl Shared {
                 answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
                 answer
             }
-        }
+        })
     }
 
     async fn read_body<B>(&self, headers: &HeaderMap, body: B) -> Result<Bytes, StatusCode>
@@ -277,7 +278,7 @@ impl Shared {
         // Most bodies are there already, and need no timer.
         let collected = match poll_fn(|cx| Poll::Ready(collected.as_mut().poll(cx))).await {
             Poll::Ready(collected) => Ok(collected),
-            Poll::Pending => tokio::time::timeout(self.options.body_time, collected).await,
+            Poll::Pending => Box::pin(tokio::time::timeout(self.options.body_time, collected)).await,
         };
         match collected {
             Ok(Ok(collected)) => Ok(collected.to_bytes()),
@@ -312,7 +313,7 @@ impl Shared {
                 self.initialize(&request.id, dialect, *params)
             }
             (HttpVerdict::Legacy(dialect), incoming) => {
-                self.legacy(headers, session, dialect, incoming).await
+                Box::pin(self.legacy(headers, session, dialect, incoming)).await
             }
             (HttpVerdict::Refuse(refusal), _) => refused(refusal, id.as_ref()),
             _ => bare(StatusCode::BAD_REQUEST),
@@ -562,18 +563,47 @@ fn values<'a, 'b>(headers: &'a HeaderMap, name: &HeaderName, found: &'b mut [&'a
 
 /// A simple cross-site request cannot say that it is JSON.
 fn is_json(headers: &HeaderMap) -> bool {
-    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let Some(value) = headers.get(CONTENT_TYPE) else { return false };
+    if value == "application/json" {
+        return true;
+    }
+    let value = value.to_str().unwrap_or("");
     value.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case("application/json")
 }
 
 /// True unless the client wants nothing that we could send.
 fn accepts(headers: &HeaderMap) -> bool {
-    let mut values = headers.get_all(ACCEPT).iter().peekable();
-    values.peek().is_none()
-        || values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|range| {
-            let kind = range.split(';').next().unwrap_or("").trim();
-            ["application/json", "text/event-stream", "application/*", "text/*", "*/*"]
-                .iter()
-                .any(|known| kind.eq_ignore_ascii_case(known))
-        })
+    // As the protocol wants it said.
+    if headers.get(ACCEPT).is_none_or(|value| value == "application/json, text/event-stream") {
+        return true;
+    }
+    let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|range| {
+        let kind = range.split(';').next().unwrap_or("").trim();
+        ["application/json", "text/event-stream", "application/*", "text/*", "*/*"]
+            .iter()
+            .any(|known| kind.eq_ignore_ascii_case(known))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Full;
+
+    use super::*;
+
+    /// What is larger than a kilobyte leaves the quick path of common allocators.
+    #[tokio::test]
+    async fn the_futures_of_an_exchange_are_small() {
+        let service = McpServer::named("small", "1").into_http_service(HttpOptions::default()).unwrap();
+        let parts = || HttpRequestParts::new(()).into_parts().0;
+        let headers = HeaderMap::new();
+        let body = || Full::new(Bytes::new());
+        let incoming =
+            || parse_bytes(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, &service.0.limits).unwrap();
+        let handle = size_of_val(&Arc::clone(&service.0).handle(parts(), body()));
+        let post = size_of_val(&service.0.post(&headers, b""));
+        let legacy = size_of_val(&service.0.legacy(&headers, None, Dialect::V2025_11_25, incoming()));
+        assert!([handle, post, legacy].iter().all(|size| *size <= 1000), "{handle} {post} {legacy}");
+    }
 }

@@ -73,7 +73,8 @@ impl Shared {
                 }
                 bare(StatusCode::ACCEPTED)
             }
-            Incoming::Batch(batch) => self.legacy_batch(&session, dialect, &batch).await,
+            // Seldom, and large: it must not make every exchange larger.
+            Incoming::Batch(batch) => Box::pin(self.legacy_batch(&session, dialect, &batch)).await,
         }
     }
 

@@ -221,7 +221,7 @@ impl Sessions {
     pub(super) fn open(&self, dialect: Dialect, client: Client, limits: &Limits) -> Option<Arc<Session>> {
         let session = Arc::new(Session::new(dialect, client, limits));
         let mut table = self.lock();
-        self.sweep(&mut table);
+        self.sweep(&mut table, Instant::now());
         if table.sessions.len() >= self.most {
             self.make_room(&mut table);
         }
@@ -247,14 +247,15 @@ impl Sessions {
     /// Ends what nobody uses, also if nobody comes.
     #[cfg(feature = "serve")]
     pub(super) fn reap(&self) {
-        self.sweep(&mut self.lock());
+        self.sweep(&mut self.lock(), Instant::now());
     }
 
     pub(super) fn get(&self, id: &str) -> Option<Arc<Session>> {
+        let now = Instant::now();
         let mut table = self.lock();
-        self.sweep(&mut table);
+        self.sweep(&mut table, now);
         let session = table.sessions.get(id).cloned()?;
-        session.touch();
+        session.lock().used = now;
         Some(session)
     }
 
@@ -265,8 +266,7 @@ impl Sessions {
     }
 
     /// Ends what nobody uses. Whoever reads a stream or runs a call holds its session, which is use.
-    fn sweep(&self, table: &mut Table) {
-        let now = Instant::now();
+    fn sweep(&self, table: &mut Table, now: Instant) {
         if now.duration_since(table.swept) < SWEEP.min(self.idle) {
             return;
         }
