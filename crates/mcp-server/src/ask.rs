@@ -309,12 +309,11 @@ impl Context {
         Ok(result)
     }
 
-    /// A key that nobody can know before a question was asked under it.
-    pub(crate) fn unguessable(&self, key: &str) -> String {
-        match self.rounds() {
-            Some(rounds) => format!("{key}.{}", rounds.lock().name_call()),
-            None => key.to_owned(),
-        }
+    /// The name of a modern call, which nobody can know before it asked, and its round. `None` for a legacy call.
+    pub(crate) fn call_and_round(&self) -> Option<(String, u32)> {
+        let mut state = self.rounds()?.lock();
+        let round = state.memory.rounds;
+        Some((state.name_call().to_owned(), round))
     }
 
     /// Counts the rounds of a legacy call; those of a modern one are counted in what the client carries.

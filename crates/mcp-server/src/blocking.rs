@@ -1,15 +1,21 @@
 //! Functions that block: computing for long, or waiting without `await`.
 
-use std::future::Future;
 use std::marker::PhantomData;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, LazyLock};
+use std::thread;
 
-use tokio::task::JoinHandle;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::context::Context;
 use crate::handler::{Handler, NoArgs};
+use crate::tool::BoxFuture;
+
+/// How many such functions run at once, in the whole process.
+const THREADS: usize = 64;
+
+static FREE: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(THREADS)));
 
 /// Makes a handler of a function that is not async and takes its time: it runs on a thread of its own.
 ///
@@ -32,11 +38,12 @@ use crate::handler::{Handler, NoArgs};
 /// # Ok(()) }
 /// ```
 ///
-/// The threads are those of the runtime's blocking pool, at most 512 unless its builder says otherwise.
+/// At most 64 run at once in a process; others wait for their turn. The end of serving does not wait for them: a
+/// process may end while one runs.
 ///
 /// # Cancellation
-/// A call that is cancelled before a thread was free does not run; one that runs goes on to its end, and its result
-/// is dropped.
+/// A call that is cancelled before its turn does not run; one that runs goes on to its end, and its result is
+/// dropped.
 pub fn blocking<F>(function: F) -> Blocking<F> {
     Blocking(Arc::new(function))
 }
@@ -56,11 +63,11 @@ where
 {
     type Args = NoArgs;
     type Output = R;
-    type Future = OnThread<R>;
+    type Future = BoxFuture<R>;
 
-    fn call(&self, _: NoArgs, _: impl FnOnce() -> Context) -> OnThread<R> {
+    fn call(&self, _: NoArgs, _: impl FnOnce() -> Context) -> BoxFuture<R> {
         let function = Arc::clone(&self.0);
-        OnThread::spawn(move || function())
+        on_thread(move || function())
     }
 }
 
@@ -72,11 +79,11 @@ where
 {
     type Args = A;
     type Output = R;
-    type Future = OnThread<R>;
+    type Future = BoxFuture<R>;
 
-    fn call(&self, args: A, _: impl FnOnce() -> Context) -> OnThread<R> {
+    fn call(&self, args: A, _: impl FnOnce() -> Context) -> BoxFuture<R> {
         let function = Arc::clone(&self.0);
-        OnThread::spawn(move || function(args))
+        on_thread(move || function(args))
     }
 }
 
@@ -88,45 +95,36 @@ where
 {
     type Args = A;
     type Output = R;
-    type Future = OnThread<R>;
+    type Future = BoxFuture<R>;
 
-    fn call(&self, args: A, context: impl FnOnce() -> Context) -> OnThread<R> {
+    fn call(&self, args: A, context: impl FnOnce() -> Context) -> BoxFuture<R> {
         let (function, context) = (Arc::clone(&self.0), context());
-        OnThread::spawn(move || function(args, context))
+        on_thread(move || function(args, context))
     }
 }
 
-/// The result of a function that runs on a thread of its own.
-#[derive(Debug)]
-pub struct OnThread<R>(JoinHandle<R>);
-
-impl<R: Send + 'static> OnThread<R> {
-    fn spawn(function: impl FnOnce() -> R + Send + 'static) -> Self {
-        let span = tracing::Span::current();
-        Self(tokio::task::spawn_blocking(move || span.in_scope(function)))
-    }
-}
-
-impl<R> Future for OnThread<R> {
-    type Output = R;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<R> {
-        match Pin::new(&mut self.0).poll(cx) {
-            Poll::Ready(Ok(result)) => Poll::Ready(result),
-            Poll::Ready(Err(error)) => match error.try_into_panic() {
-                // It hurts this call, as if it had happened here.
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime is going down, and this future with it.
-                Err(_) => Poll::Pending,
-            },
-            Poll::Pending => Poll::Pending,
+/// Runs a function on a thread of its own when it is its turn. Not one of the runtime's, which waits for those when it
+/// ends.
+fn on_thread<R: Send + 'static>(function: impl FnOnce() -> R + Send + 'static) -> BoxFuture<R> {
+    Box::pin(async move {
+        let turn = Arc::clone(&FREE).acquire_owned().await;
+        let (sender, receiver) = oneshot::channel();
+        let (span, runtime) = (tracing::Span::current(), Handle::current());
+        let work = move || {
+            let _entered = runtime.enter();
+            let done = catch_unwind(AssertUnwindSafe(|| span.in_scope(function)));
+            drop(turn);
+            // Nobody may wait for it any more.
+            let _ = sender.send(done);
+        };
+        if let Err(error) = thread::Builder::new().name("mcp-blocking".to_owned()).spawn(work) {
+            resume_unwind(Box::new(error.to_string()));
         }
-    }
-}
-
-/// What waits for a thread need not run any more.
-impl<R> Drop for OnThread<R> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+        match receiver.await {
+            Ok(Ok(result)) => result,
+            // It hurts this call, as if it had happened here.
+            Ok(Err(panic)) => resume_unwind(panic),
+            Err(_) => resume_unwind(Box::new("the thread has ended")),
+        }
+    })
 }

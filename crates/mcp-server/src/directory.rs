@@ -16,8 +16,9 @@ use crate::completion::CompletionRequest;
 use crate::error::ToolError;
 use crate::resource::{ReadRequest, ServedTemplate, resource_template};
 
-/// How large a file may be that is served as a resource: in base64 it still fits into one message.
-const FILE: u64 = 8 << 20;
+/// How large a file may be that is served as a resource: in base64, and as text with every character escaped by
+/// another, it still fits into one message.
+const FILE: u64 = 6 << 20;
 /// How many names of a directory are looked at to complete a path.
 const NAMES: usize = 10_000;
 
@@ -87,7 +88,7 @@ impl RootDir {
     }
 
     /// The names in a folder, in order; those of folders end in `/`. Names that are not UTF-8, and whatever is
-    /// neither file nor folder, are left out.
+    /// neither file nor folder, are left out; so is what comes after 10,000 names.
     ///
     /// # Errors
     /// When there is no such folder, or the path leads elsewhere.
@@ -135,7 +136,7 @@ fn not_a_file() -> io::Error {
 }
 
 /// Serves the files of a directory as resources: `prefix` and then the path. Text is served as text, anything else
-/// as bytes; a file may have 8 MiB. Clients that complete the variable `path` find their way down.
+/// as bytes; a file may have 6 MiB. Clients that complete the variable `path` find their way down.
 ///
 /// ```no_run
 /// use mcp_server::{McpServer, RootDir, directory};
@@ -162,8 +163,10 @@ fn read(root: &RootDir, request: &ReadRequest) -> Result<ResourceContents, ToolE
         _ => ToolError::resource_not_found(&request.uri),
     })?;
     let contents = ResourceContents::new(request.uri.clone());
+    let is_text = |text: &str| !text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'));
     Ok(match String::from_utf8(bytes) {
-        Ok(text) => contents.mime_type("text/plain").text(text),
+        Ok(text) if is_text(&text) => contents.mime_type("text/plain").text(text),
+        Ok(text) => contents.mime_type("application/octet-stream").blob(STANDARD.encode(text)),
         Err(error) => contents.mime_type("application/octet-stream").blob(STANDARD.encode(error.as_bytes())),
     })
 }

@@ -93,6 +93,13 @@ impl ToolError {
         Self::refused(ErrorObject::new(ErrorCode::InvalidParams, message.into()))
     }
 
+    /// True if the call did not fail but asks: it ends here and begins again with the answer. For hooks, which see
+    /// every run; such an error is to be returned as it is.
+    #[must_use]
+    pub fn is_unanswered(&self) -> bool {
+        matches!(self.0, Kind::Asked(AskError::Unanswered))
+    }
+
     pub(crate) fn into_failure(self) -> Failure {
         match self.0 {
             Kind::Failed(text) => Failure::Failed(text),

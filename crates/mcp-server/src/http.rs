@@ -6,6 +6,8 @@
 
 mod body;
 mod guard;
+#[cfg(feature = "serve")]
+mod impatient;
 mod legacy;
 #[cfg(feature = "serve")]
 mod pair;
@@ -86,6 +88,8 @@ pub struct HttpOptions {
     pub connections: usize,
     /// How long the headers of a request may take, if the server listens itself. Default: 10 s.
     pub header_time: Duration,
+    /// How long a client may leave what it is sent unread, if the server listens itself. Default: 30 s.
+    pub write_time: Duration,
     pub(crate) sse_pair: bool,
     pub(crate) beyond_loopback: bool,
 }
@@ -102,6 +106,7 @@ impl Default for HttpOptions {
             streams: 1_000,
             connections: 10_000,
             header_time: Duration::from_secs(10),
+            write_time: Duration::from_secs(30),
             sse_pair: false,
             beyond_loopback: false,
         }
@@ -139,6 +144,8 @@ impl HttpOptions {
         connections: usize,
         /// Sets how long the headers of a request may take.
         header_time: Duration,
+        /// Sets how long a client may leave what it is sent unread.
+        write_time: Duration,
     }
 
     /// Serves the transport of 2024-11-05 beside `/mcp`, if the server listens itself: a stream of events at `/sse`
@@ -179,6 +186,15 @@ struct Shared {
     pairs: pair::Pairs,
     /// The last modern envelope: most clients send the same one with every request.
     envelope: Mutex<Option<Envelope>>,
+}
+
+impl HttpService {
+    /// Ends what would go on for ever, streams of changes, with the result that is due to their clients; exchanges
+    /// that run go on. For the graceful shutdown of the program that the service is mounted in, which would wait for
+    /// those streams. Legacy sessions end when the last clone of the service is dropped.
+    pub fn close(&self) {
+        self.0.closing.send_replace(true);
+    }
 }
 
 impl fmt::Debug for HttpService {
@@ -412,12 +428,6 @@ impl Shared {
     /// Waits for the end of serving.
     async fn closed(&self) {
         let _ = self.closing.subscribe().wait_for(|closing| *closing).await;
-    }
-
-    /// Ends what would go on for ever; exchanges that run go on.
-    #[cfg(feature = "serve")]
-    fn close(&self) {
-        self.closing.send_replace(true);
     }
 
     /// A stream of changes. It ends when the client leaves, or when serving ends.

@@ -58,6 +58,8 @@ pub mod http;
 mod log;
 mod outcome;
 mod outlet;
+#[cfg(any(feature = "stdio", feature = "serve"))]
+mod pieces;
 mod prompt;
 #[cfg(any(feature = "sealing", feature = "http"))]
 mod random;
@@ -83,7 +85,7 @@ pub use mcp_protocol as protocol;
 pub use approval::Proposal;
 pub use ask::{Question, Roots};
 pub use async_trait::async_trait;
-pub use blocking::{Blocking, BlockingShape, OnThread, blocking};
+pub use blocking::{Blocking, BlockingShape, blocking};
 pub use completion::CompletionRequest;
 pub use context::{Context, Principal};
 #[cfg(all(feature = "files", unix))]

@@ -17,11 +17,10 @@ use mcp_protocol::meta::Meta;
 use mcp_protocol::prompts::{GetPromptParams, PromptArgument};
 use mcp_protocol::resources::SubscribeParams;
 use mcp_protocol::subscriptions::{ListenParams, SubscriptionFilter};
-use mcp_protocol::tools::CallToolResult;
 use mcp_protocol::version::SUPPORTED;
 use mcp_protocol::{Dialect, Json, Limits};
 
-use crate::approval::{self, Approver};
+use crate::approval::{self, Approver, Spent};
 use crate::ask::{Binding, Rounds};
 use crate::completion::CompletionRequest;
 use crate::connection::Client;
@@ -33,7 +32,7 @@ use crate::reply::Reply;
 use crate::resource::ReadRequest;
 use crate::run::{Run, Work, begin};
 use crate::seal::Sealer;
-use crate::tool::ToolEntry;
+use crate::tool::{BoxFuture, ToolEntry};
 use crate::watchdog::Watchdog;
 
 /// A server as its drivers see it: what it offers, and how it behaves.
@@ -51,6 +50,8 @@ pub(crate) struct Core {
     pub(crate) hooks: Vec<Arc<Hook>>,
     /// Who is asked for approval if the client cannot ask.
     pub(crate) approver: Option<Arc<Approver>>,
+    /// Approvals that were used.
+    pub(crate) spent: Spent,
     pub(crate) watchdog: Watchdog,
 }
 
@@ -128,14 +129,10 @@ impl Core {
             return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("there is no tool `{name}`")));
         };
         let mut call = Beginning::new(self, request, Arc::clone(&tool.name), arguments, exchange)?;
-        if let Err(problem) = tool.validator.check(arguments) {
-            let result = CallToolResult::error(format!("invalid arguments: {problem}"));
-            return Ok(Route::Reply(Reply::Tool(result)));
-        }
         if !self.hooks.is_empty() || tool.needs_approval {
             return self.hooked(call, self.tool_after_hooks(tool, arguments));
         }
-        Ok(match begin(|| (tool.start)(arguments, &mut || call.context())) {
+        Ok(match self.begin(&tool.name, || tool.begin(arguments, &mut || call.context())) {
             Ok(future) => self.run(Work::Tool(future), call),
             Err(reply) => Route::Reply(reply),
         })
@@ -146,13 +143,22 @@ impl Core {
         let (core, tool, arguments) = (Arc::clone(self), Arc::clone(tool), Box::<str>::from(arguments));
         Box::new(move |context| {
             Box::pin(async move {
-                if tool.needs_approval {
-                    approval::wait_for(&context, arguments.parse()?, core.approver.as_ref()).await?;
+                if !tool.needs_approval {
+                    return Ok(Outcome::Tool(tool.begin(&arguments, &mut || context.clone()).await?));
                 }
-                let started = (tool.start)(&arguments, &mut || context.clone());
-                Ok(Outcome::Tool(started.await?))
+                tool.check(&arguments)?;
+                // One form is shown and run: no escapes, no blanks, no member twice.
+                let plain: serde_json::Value = serde_json::from_str(&arguments)?;
+                let arguments = Json::from(plain);
+                approval::wait_for(&context, &arguments, &core).await?;
+                Ok(Outcome::Tool(tool.begin(arguments.get(), &mut || context.clone()).await?))
             })
         })
+    }
+
+    /// Begins a call, watched; a panic before its future is there hurts this call only.
+    fn begin<T>(&self, name: &Arc<str>, start: impl FnOnce() -> BoxFuture<T>) -> Result<BoxFuture<T>, Reply> {
+        begin(|| self.watchdog.watch(name, start))
     }
 
     /// Runs what comes after the hooks, through the hooks.
@@ -160,7 +166,8 @@ impl Core {
         let arguments: Json = call.arguments.parse().map_err(invalid)?;
         let next = self.hooks.iter().rev().fold(next, |next, hook| before(hook, &arguments, next));
         let (context, method) = (call.context(), call.request.method.clone());
-        Ok(match begin(|| next(context)) {
+        let name = Arc::clone(&call.name);
+        Ok(match self.begin(&name, || next(context)) {
             Ok(future) => self.run(Work::Hooked(future, method), call),
             Err(reply) => Route::Reply(reply),
         })
@@ -239,7 +246,8 @@ impl Core {
             return Ok(self.run(Work::Complete(none), call));
         };
         let context = call.context();
-        Ok(match begin(|| complete(completion, context)) {
+        let name = Arc::clone(&call.name);
+        Ok(match self.begin(&name, || complete(completion, context)) {
             Ok(future) => self.run(Work::Complete(future), call),
             Err(reply) => Route::Reply(reply),
         })
@@ -305,7 +313,7 @@ impl<'a> Beginning<'a> {
     /// The span of a call, for those who log: never its arguments.
     fn span(&self) -> tracing::Span {
         let trace = self.exchange.meta.as_ref().and_then(|meta| meta.traceparent.as_deref());
-        tracing::debug_span!("call", method = %self.request.method, name = &*self.name, id = %self.request.id, traceparent = trace)
+        tracing::debug_span!("call", method = %self.request.method, name = &*self.name, id = &*self.request.id.to_string(), traceparent = trace)
     }
 
     fn has_rounds(&self) -> bool {

@@ -10,7 +10,7 @@ use mcp_protocol::messages::CacheScope;
 use mcp_protocol::{Limits, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::approval::{Approver, Proposal, approver};
+use crate::approval::{Approver, Proposal, Spent, approver};
 use crate::driver;
 use crate::error::{Error, ToolError};
 use crate::hook::{Call, Hook, Outcome, hook};
@@ -264,6 +264,7 @@ impl McpServer {
             grace: self.grace,
             hooks: self.hooks,
             approver: self.approver,
+            spent: Spent::default(),
             watchdog: Watchdog::default(),
         }))
     }

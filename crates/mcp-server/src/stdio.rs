@@ -9,11 +9,12 @@ use std::io::{self, Read, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
 use crate::driver;
 use crate::error::Error;
+use crate::pieces::Pieces;
 use crate::server::McpServer;
 
 impl McpServer {
@@ -61,38 +62,7 @@ fn threaded(mut file: File) -> io::Result<Reader> {
             }
         }
     })?;
-    Ok(Box::pin(Threaded { receiver, piece: Vec::new(), taken: 0 }))
-}
-
-/// What a thread reads.
-struct Threaded {
-    receiver: mpsc::Receiver<io::Result<Vec<u8>>>,
-    piece: Vec<u8>,
-    taken: usize,
-}
-
-impl AsyncRead for Threaded {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.taken == self.piece.len() {
-            match self.receiver.poll_recv(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(None) => return Poll::Ready(Ok(())),
-                Poll::Ready(Some(piece)) => {
-                    self.piece = piece?;
-                    self.taken = 0;
-                }
-            }
-        }
-        let rest = &self.piece[self.taken..];
-        let count = rest.len().min(buf.remaining());
-        buf.put_slice(&rest[..count]);
-        self.taken += count;
-        Poll::Ready(Ok(()))
-    }
+    Ok(Box::pin(Pieces::new(receiver)))
 }
 
 /// A file or terminal, which takes what it is given.

@@ -145,7 +145,9 @@ fn decode(text: &str) -> Option<String> {
         rest = after;
         if byte == b'%' {
             let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            // A sign is no digit.
+            let value = u8::from_str_radix(digits, 16).ok().filter(|_| rest[0].is_ascii_hexdigit())?;
+            bytes.push(value);
             rest = &rest[2..];
         } else {
             bytes.push(byte);

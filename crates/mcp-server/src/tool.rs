@@ -297,15 +297,33 @@ impl From<Arc<dyn ToolSpec>> for Tool {
 /// A tool as the registry keeps it.
 pub(crate) struct ToolEntry {
     pub(crate) definition: Definition,
-    pub(crate) start: Arc<Start>,
+    start: Arc<Start>,
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has headers"))]
     pub(crate) headers: ParamHeaders,
     pub(crate) name: Arc<str>,
     pub(crate) needs_approval: bool,
-    pub(crate) validator: Validator,
+    validator: Validator,
 }
 
 impl ToolEntry {
+    /// Begins a call, unless its arguments do not fit their schema.
+    pub(crate) fn begin(
+        &self,
+        arguments: &str,
+        context: &mut dyn FnMut() -> Context,
+    ) -> BoxFuture<ToolOutcome> {
+        match self.check(arguments) {
+            Ok(()) => (self.start)(arguments, context),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
+    }
+
+    /// Checks arguments against their schema.
+    pub(crate) fn check(&self, arguments: &str) -> Result<(), ToolError> {
+        let checked = self.validator.check(arguments);
+        checked.map_err(|problem| ToolError::new(format!("invalid arguments: {problem}")))
+    }
+
     /// The entry, or what is wrong with the definition.
     pub(crate) fn new(tool: Tool) -> Result<Self, String> {
         let Tool { definition, start, needs_approval } = tool;

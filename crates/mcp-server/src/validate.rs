@@ -22,7 +22,10 @@ mod with {
 
     /// A schema that was read once, to check many values. Nothing is fetched: a reference that leads out of the
     /// schema is a fault of the schema. Patterns match in linear time.
-    pub(crate) struct Validator(jsonschema::Validator);
+    ///
+    /// A schema that refers to itself is not checked: where it offers a choice as well, what a check costs grows
+    /// with a power of the depth of the value, which the client chooses.
+    pub(crate) struct Validator(Option<jsonschema::Validator>);
 
     impl Validator {
         /// The validator, or what is wrong with the schema.
@@ -33,17 +36,18 @@ mod with {
                 .offline()
                 .with_pattern_options(PatternOptions::regex().size_limit(PATTERN).dfa_size_limit(PATTERN))
                 .build(&schema)
-                .map(Self)
+                .map(|validator| Self((!is_recursive(&schema)).then_some(validator)))
                 .map_err(|error| format!("at `{}`: {}", error.instance_path(), shortened(&error.to_string())))
         }
 
         /// What is wrong with a value: each fault with its path.
         pub(crate) fn check(&self, text: &str) -> Result<(), String> {
+            let Some(validator) = &self.0 else { return Ok(()) };
             let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-            if self.0.is_valid(&value) {
+            if validator.is_valid(&value) {
                 return Ok(());
             }
-            let faults = self.0.iter_errors(&value).take(FAULTS).map(|error| {
+            let faults = validator.iter_errors(&value).take(FAULTS).map(|error| {
                 let text = shortened(&error.to_string());
                 match path(error.instance_path().as_str()) {
                     path if path.is_empty() => text,
@@ -52,6 +56,57 @@ mod with {
             });
             Err(faults.collect::<Vec<_>>().join("; "))
         }
+    }
+
+    /// True if a part of the schema leads back to itself, or may.
+    fn is_recursive(schema: &Value) -> bool {
+        /// The references below a part, or `None` for such that are not plain pointers.
+        fn references<'a>(part: &'a Value, found: &mut Vec<&'a str>) -> Option<()> {
+            match part {
+                Value::Object(members) => {
+                    for (name, member) in members {
+                        match (name.as_str(), member) {
+                            ("$ref", Value::String(pointer)) => found.push(pointer.strip_prefix('#')?),
+                            ("$dynamicRef" | "$recursiveRef" | "$id", Value::String(_)) => return None,
+                            _ => references(member, found)?,
+                        }
+                    }
+                }
+                Value::Array(parts) => parts.iter().try_for_each(|part| references(part, found))?,
+                _ => {}
+            }
+            Some(())
+        }
+        /// True if a part leads back to one of those on the way to it.
+        fn leads_back<'a>(
+            schema: &'a Value,
+            pointer: &'a str,
+            way: &mut Vec<&'a str>,
+            done: &mut Vec<&'a str>,
+        ) -> bool {
+            if done.contains(&pointer) {
+                return false;
+            }
+            // A pointer into, or above, a part that is on the way is a way back too.
+            if way.iter().any(|on_way| pointer.starts_with(on_way) || on_way.starts_with(pointer)) {
+                return true;
+            }
+            let mut found = Vec::new();
+            let Some(()) = schema.pointer(pointer).and_then(|part| references(part, &mut found)) else {
+                return true;
+            };
+            way.push(pointer);
+            let is_back = found.into_iter().any(|next| leads_back(schema, next, way, done));
+            way.pop();
+            done.push(pointer);
+            is_back
+        }
+        let mut found = Vec::new();
+        let (mut way, mut done) = (Vec::new(), Vec::new());
+        references(schema, &mut found).is_none()
+            || found
+                .into_iter()
+                .any(|pointer| pointer.is_empty() || leads_back(schema, pointer, &mut way, &mut done))
     }
 
     /// What a form asked for, to check its answer.

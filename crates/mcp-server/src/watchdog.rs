@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often the slots are looked at. A step that is there twice is too long.
 const LOOK: Duration = Duration::from_millis(500);
@@ -127,12 +127,19 @@ impl Drop for Watcher {
 
 impl State {
     fn look(&self) {
-        let mut seen: Vec<(Arc<Slot>, u64)> = Vec::new();
+        // What each thread did when it was looked at first.
+        let mut seen: Vec<(Arc<Slot>, u64, Instant)> = Vec::new();
         while !self.over.load(Ordering::SeqCst) {
-            let now = steps();
-            for (slot, step) in &now {
-                let is_long =
-                    step % 2 == 1 && seen.iter().any(|(old, at)| Arc::ptr_eq(old, slot) && at == step);
+            let looked = Instant::now();
+            let mut now: Vec<_> = steps().into_iter().map(|(slot, step)| (slot, step, looked)).collect();
+            for (slot, step, since) in &mut now {
+                if let Some((.., first)) =
+                    seen.iter().find(|(old, at, _)| Arc::ptr_eq(old, slot) && at == step)
+                {
+                    *since = *first;
+                }
+                // A look may come early, or late after the process was stopped.
+                let is_long = *step % 2 == 1 && *since + LOOK <= looked;
                 if is_long && slot.told.swap(*step, Ordering::Relaxed) != *step {
                     let name = slot.name();
                     tracing::warn!(
@@ -141,13 +148,13 @@ impl State {
                     );
                 }
             }
-            let same = |(slot, step): &(Arc<Slot>, u64)| {
-                step % 2 == 0 && seen.iter().any(|(old, at)| Arc::ptr_eq(old, slot) && at == step)
+            let same = |slot: &Arc<Slot>, step: u64| {
+                step.is_multiple_of(2) && seen.iter().any(|(old, at, _)| Arc::ptr_eq(old, slot) && *at == step)
             };
-            if now.iter().all(same) {
+            if now.iter().all(|(slot, step, _)| same(slot, *step)) {
                 self.asleep.store(true, Ordering::SeqCst);
                 // Whoever began before that did not see it.
-                if steps().iter().all(same) {
+                if steps().iter().all(|(slot, step)| same(slot, *step)) {
                     seen.clear();
                     while self.asleep.load(Ordering::SeqCst) && !self.over.load(Ordering::SeqCst) {
                         thread::park();

@@ -4,7 +4,8 @@
 //! with its stream.
 
 use std::collections::HashMap;
-use std::pin::Pin;
+use std::io;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -13,12 +14,14 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use http_body::Body;
-use tokio::io::{AsyncRead, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
+use tokio::io::{AsyncRead, DuplexStream, ReadBuf, duplex};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
 use super::body::Work;
 use super::{Answer, HttpBody, Shared, StreamSlot, bare, stream_headers};
 use crate::driver;
+use crate::pieces::Pieces;
 use crate::random;
 
 /// Where the stream is.
@@ -26,18 +29,20 @@ pub(super) const EVENTS: &str = "/sse";
 /// Where messages are posted to.
 pub(super) const MESSAGES: &str = "/messages";
 
-/// What may be on its way between a pair and its driver.
+/// What may be on its way from the driver of a pair.
 const BUFFER: usize = 64 << 10;
+/// How many messages may be on their way to it.
+const POSTED: usize = 4;
 
 /// The pairs that are open, by the name of each.
 #[derive(Default)]
-pub(super) struct Pairs(Mutex<HashMap<String, Arc<Input>>>);
+pub(super) struct Pairs(Mutex<HashMap<String, Input>>);
 
-/// Where posted messages go. One at a time, each whole.
-type Input = tokio::sync::Mutex<DuplexStream>;
+/// Where posted messages go, each whole or not at all.
+type Input = mpsc::Sender<io::Result<Vec<u8>>>;
 
 impl Pairs {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Input>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Input>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -86,16 +91,22 @@ impl Shared {
 
     fn open_pair(self: &Arc<Self>) -> Answer {
         let Some(slot) = StreamSlot::take(self) else { return bare(StatusCode::SERVICE_UNAVAILABLE) };
-        let (input, reader) = duplex(BUFFER);
+        let (input, reader) = mpsc::channel(POSTED);
+        let reader = Pieces::new(reader);
         let (writer, output) = duplex(BUFFER);
         let open = Open { shared: Arc::clone(self), id: random::name(), _slot: slot };
         let hello = format!("event: endpoint\ndata: {MESSAGES}?sessionId={}\n\n", open.id);
-        self.pairs.lock().insert(open.id.clone(), Arc::new(Input::new(input)));
+        self.pairs.lock().insert(open.id.clone(), input);
         let work: Work = Box::pin(async move {
+            let mut driving = pin!(driver::drive(&open.shared.core, reader, writer));
             tokio::select! {
                 // Its faults are told to the client, as far as it listens.
-                _ = driver::drive(&open.shared.core, reader, writer) => {}
-                () = open.shared.closed() => {}
+                _ = &mut driving => {}
+                () = open.shared.closed() => {
+                    // Nothing more is taken in, and what runs gets its grace.
+                    open.shared.pairs.lock().remove(&open.id);
+                    let _ = driving.await;
+                }
             }
         });
         stream_headers(HttpBody::lines(Lines::new(hello.into(), output, work, self.options.keep_alive)))
@@ -105,8 +116,7 @@ impl Shared {
     async fn hand_over(&self, input: &Input, message: &[u8]) -> Answer {
         let blank = |byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
         let line: Vec<u8> = message.iter().map(blank).chain([b'\n']).collect();
-        let written = async { input.lock().await.write_all(&line).await };
-        match tokio::time::timeout(self.options.body_time, written).await {
+        match tokio::time::timeout(self.options.body_time, input.send(Ok(line))).await {
             Ok(Ok(())) => bare(StatusCode::ACCEPTED),
             Ok(Err(_)) => bare(StatusCode::NOT_FOUND),
             // The client does not read what it is told.

@@ -11,13 +11,14 @@ use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service as HyperService;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tower_service::Service;
 
+use super::impatient::Impatient;
 use super::pair::{EVENTS, MESSAGES};
 use super::{Answer, HttpOptions, HttpService, bare};
 use crate::error::Error;
@@ -25,8 +26,9 @@ use crate::server::McpServer;
 
 /// How often idle sessions are looked for when nobody comes.
 const REAP: Duration = Duration::from_secs(10);
-/// How long exchanges that run are given at the end.
+/// How long exchanges that run are given at the end, and how long it may take to drop them.
 const DRAIN: Duration = Duration::from_secs(10);
+const LAST: Duration = Duration::from_secs(1);
 
 impl McpServer {
     /// Serves Streamable HTTP at `/mcp` on this address, in both eras, for ever.
@@ -116,7 +118,7 @@ async fn listen(listener: &TcpListener, service: &AtPath, shutdown: impl Future<
                 };
                 // An answer must not wait for a full packet.
                 let _ = stream.set_nodelay(true);
-                let connection = builder.serve_connection(TokioIo::new(stream), service.clone());
+                let connection = builder.serve_connection(Impatient::new(stream, options.write_time), service.clone());
                 let connection = graceful.watch(connection);
                 connections.spawn(async move {
                     // What ends a connection is its client's business.
@@ -126,9 +128,10 @@ async fn listen(listener: &TcpListener, service: &AtPath, shutdown: impl Future<
             }
         }
     }
-    shared.close();
+    service.0.close();
     let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
-    connections.shutdown().await;
+    // A function that blocks its thread cannot be stopped, and is not waited for.
+    let _ = tokio::time::timeout(LAST, connections.shutdown()).await;
 }
 
 /// Tells a client to come back later, without waiting for it.

@@ -212,6 +212,15 @@ struct Table {
     swept: Instant,
 }
 
+/// Calls of a session hold it, and would go on.
+impl Drop for Sessions {
+    fn drop(&mut self) {
+        for session in self.lock().sessions.values() {
+            session.end();
+        }
+    }
+}
+
 impl Sessions {
     pub(super) fn new(most: usize, idle: Duration) -> Self {
         Self { most, idle, state: Mutex::new(Table { sessions: HashMap::new(), swept: Instant::now() }) }

@@ -9,9 +9,9 @@ use mcp_protocol::capabilities::ClientCapabilities;
 use mcp_protocol::elicitation::ElicitResult;
 use mcp_protocol::errors::ErrorCode;
 use mcp_protocol::input::{InputResponse, InputResponses};
-use mcp_protocol::messages::Method;
+use mcp_protocol::messages::{CancelledParams, Method, PageParams};
 use mcp_protocol::resources::{ReadResourceParams, ReadResourceResult, Resource};
-use mcp_protocol::tools::{CallToolParams, CallToolResponse, CallToolResult};
+use mcp_protocol::tools::{CallToolParams, CallToolResponse, CallToolResult, ListToolsResult};
 use mcp_server::testing::{TestError, message_of};
 use mcp_server::{
     Call, Context, Json, McpServer, NoArgs, Outcome, Proposal, Tool, ToolError, blocking, resource, tool,
@@ -179,6 +179,48 @@ fn all_capabilities() -> ClientCapabilities {
 }
 
 #[tokio::test]
+async fn s4_41_a_yes_is_for_one_run() {
+    let (server, runs) = careful();
+    let mut client = server.test_client().await.unwrap();
+    let id = client.send(&Method::ToolsCall, &CallToolParams::new("delete")).await.unwrap();
+    let result = client.response(&id).await.unwrap();
+    let CallToolResponse::InputRequired(first) = client.round(&result).unwrap() else { panic!("it ran") };
+    let key = first.input_requests.unwrap().into_iter().next().unwrap().0;
+    let approved = CallToolParams::new("delete")
+        .input_responses(InputResponses::from([(key, InputResponse::Elicit(ElicitResult::accept([])))]))
+        .request_state(first.request_state.unwrap());
+    for round in 0..3 {
+        let id = client.send(&Method::ToolsCall, &approved).await.unwrap();
+        let result = client.response(&id).await.unwrap();
+        assert_eq!(result.get().contains("gone"), round == 0, "{}", result.get());
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn s4_41_what_is_shown_is_what_runs() {
+    let shown = Arc::new(Mutex::new(String::new()));
+    let heard = Arc::clone(&shown);
+    let echo = Tool::dynamic("echo", json!({"type": "object"}), |arguments: Json| async move {
+        arguments.get().to_owned()
+    });
+    let server = McpServer::named("careful", "1").tool(echo.needs_approval()).approve_with(
+        move |proposal: Proposal| {
+            *heard.lock().unwrap() = proposal.to_string();
+            async { true }
+        },
+    );
+    let mut client = server.legacy_test_client(ProtocolVersion::V2025_03_26).await.unwrap();
+    // Escapes, blanks, and a member twice.
+    let line = br#"{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"echo","arguments":{"path":"/tmp",     "p\u0061th":"\u002fetc"}}}"#;
+    client.send_line(line).await.unwrap();
+    let result = client.response(&mcp_protocol::messages::Id::from("x")).await.unwrap();
+    assert_eq!(*shown.lock().unwrap(), r#"Run `echo` with {"path":"/etc"}?"#);
+    let result: serde_json::Value = result.to().unwrap();
+    assert_eq!(result["content"][0]["text"], json!(r#"{"path":"/etc"}"#));
+}
+
+#[tokio::test]
 async fn s4_41_without_a_client_that_can_ask_the_host_is_asked_or_the_call_fails() {
     let (server, runs) = careful();
     let mut client = server.test_client().await.unwrap();
@@ -237,6 +279,39 @@ async fn x_22_blocking_work_leaves_the_thread_to_others() {
     client.call("release", json!({})).await.unwrap();
     let waited = client.response(&waiting).await.unwrap();
     assert!(waited.get().contains("released"), "{}", waited.get());
+}
+
+#[tokio::test]
+async fn x_22_cancelled_blocking_work_that_waits_for_its_turn_is_let_go() {
+    let (release, released) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (waits, counted) = (Arc::clone(&release), Arc::clone(&released));
+    let server = McpServer::named("busy", "1").tool(tool(
+        "wait",
+        blocking(move |_: NoArgs| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            while !waits.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+        }),
+    ));
+    let mut client = server.test_client().await.unwrap();
+    let mut ids = Vec::new();
+    for _ in 0..70 {
+        ids.push(client.send(&Method::ToolsCall, &CallToolParams::new("wait")).await.unwrap());
+    }
+    while released.load(Ordering::SeqCst) < 64 {
+        tokio::task::yield_now().await;
+    }
+    for id in ids.split_off(64) {
+        client.notify(&Method::Cancelled, &CancelledParams::new(id)).await.unwrap();
+    }
+    // Answered after those were taken in.
+    client.request::<ListToolsResult>(&Method::ToolsList, &PageParams::new()).await.unwrap();
+    release.store(true, Ordering::SeqCst);
+    for id in &ids {
+        client.response(id).await.unwrap();
+    }
+    assert_eq!(released.load(Ordering::SeqCst), 64, "one that was cancelled ran");
 }
 
 /// Keeps what is logged.
@@ -346,6 +421,20 @@ mod validated {
             let error = McpServer::named("strict", "1").tool(bad).test_client().await.unwrap_err();
             assert!(error.to_string().contains("the schema of tool `bad`"), "{error}");
         }
+    }
+
+    #[tokio::test]
+    async fn v_25_a_schema_that_refers_to_itself_costs_no_power_of_the_depth() {
+        let branch = |name: &str| json!({"type": "object", "properties": {"args": {"type": "array", "items": {"$ref": "#/$defs/Expr"}}, name: {"type": "integer"}}, "required": [name, "args"]});
+        let schema = json!({
+            "type": "object",
+            "properties": {"expr": {"$ref": "#/$defs/Expr"}},
+            "$defs": {"Expr": {"anyOf": [branch("add"), branch("mul"), branch("neg")]}},
+        });
+        let eval = Tool::dynamic("eval", schema, |_: Json| async { "evaluated" });
+        let mut client = McpServer::named("recursive", "1").tool(eval).test_client().await.unwrap();
+        let expr = (0..50).fold(json!(7), |inner, _| json!({"neg": 1, "args": [inner]}));
+        assert_eq!(client.call("eval", json!({"expr": expr})).await.unwrap().text(), "evaluated");
     }
 
     #[tokio::test]

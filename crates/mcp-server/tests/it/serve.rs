@@ -1,6 +1,7 @@
 //! The server listens itself: over real sockets, with clients that are slow, silent or too many.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mcp_server::http::HttpOptions;
@@ -12,12 +13,40 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 fn server() -> McpServer {
-    McpServer::named("served", "1").tool(tool("echo", || async { "hi" })).tool(tool(
-        "grow",
-        |_: NoArgs, cx: mcp_server::Context| async move {
+    McpServer::named("served", "1")
+        .tool(tool("echo", || async { "hi" }))
+        .tool(tool("large", || async { "x".repeat(4 << 20) }))
+        .tool(tool("huge", || async { "x".repeat(64 << 20) }))
+        .tool(tool("soon", || async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            "done"
+        }))
+        .tool(tool("steps", |_: NoArgs, cx: mcp_server::Context| async move {
+            let _alive = Alive::new();
+            cx.progress(1.0, None);
+            std::future::pending::<()>().await;
+        }))
+        .tool(tool("grow", |_: NoArgs, cx: mcp_server::Context| async move {
             cx.registry().add_tool(tool("grown", || async {})).unwrap();
-        },
-    ))
+        }))
+}
+
+static ALIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts the calls that live.
+struct Alive;
+
+impl Alive {
+    fn new() -> Self {
+        ALIVE.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        ALIVE.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 struct Served {
@@ -59,6 +88,8 @@ impl Served {
 struct Exchange {
     status: u16,
     stream: BufReader<TcpStream>,
+    /// What was read of a body that comes in chunks.
+    read: Vec<u8>,
 }
 
 impl Exchange {
@@ -70,25 +101,47 @@ impl Exchange {
             line.clear();
             stream.read_line(&mut line).await.unwrap();
         }
-        Self { status, stream }
+        Self { status, stream, read: Vec::new() }
     }
 
-    /// The value of the next such field of the stream, or `None` at its end.
+    /// Reads one more chunk. False at the end.
+    async fn chunk(&mut self) -> bool {
+        let mut size = String::new();
+        self.stream.read_line(&mut size).await.unwrap_or(0);
+        let size = usize::from_str_radix(size.trim(), 16).unwrap_or(0);
+        let mut chunk = vec![0; size + 2];
+        let is_whole = size > 0 && self.stream.read_exact(&mut chunk).await.is_ok();
+        self.read.extend_from_slice(&chunk[..size]);
+        is_whole
+    }
+
+    /// The value of the next such field of a stream of events, or `None` at its end.
     async fn field(&mut self, name: &str) -> Option<String> {
+        let mut searched = 0;
         loop {
-            let mut line = String::new();
-            let read = tokio::time::timeout(Duration::from_secs(10), self.stream.read_line(&mut line));
-            if read.await.expect("nothing came").unwrap_or(0) == 0 {
-                return None;
+            while let Some(end) = self.read[searched..].iter().position(|byte| *byte == b'\n') {
+                let rest = self.read.split_off(searched + end + 1);
+                let line = String::from_utf8(std::mem::replace(&mut self.read, rest)).unwrap();
+                searched = 0;
+                if let Some(value) = line.strip_prefix(name) {
+                    return Some(value.trim().to_owned());
+                }
             }
-            if let Some(value) = line.strip_prefix(name) {
-                return Some(value.trim().to_owned());
+            searched = self.read.len();
+            let chunk = tokio::time::timeout(Duration::from_secs(10), self.chunk());
+            if !chunk.await.expect("nothing came") {
+                return None;
             }
         }
     }
 
     async fn message(&mut self) -> Value {
-        serde_json::from_str(&self.field("data:").await.unwrap()).unwrap()
+        loop {
+            let data = self.field("data:").await.unwrap();
+            if !data.is_empty() {
+                return serde_json::from_str(&data).unwrap();
+            }
+        }
     }
 }
 
@@ -225,4 +278,90 @@ async fn the_end_of_serving_ends_streams_of_changes_with_a_result_and_is_not_hel
     assert_eq!(pair.field("data:").await, None);
     served.serving.await.unwrap().unwrap();
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn f_35_a_client_that_does_not_read_is_cut_off() {
+    let served = Served::new(HttpOptions::default().write_time(Duration::from_millis(100))).await;
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
+    let call = request(7, "tools/call", json!({"_meta": meta, "name": "huge"})).to_string();
+    let head =
+        "POST /mcp HTTP/1.1\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: huge";
+    let mut unread = served.request(head, &call).await.stream;
+    // Its slowness is what is seen here.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let mut read = Vec::new();
+    let end = tokio::time::timeout(Duration::from_secs(10), unread.read_to_end(&mut read)).await;
+    assert!(end.is_ok(), "the connection stays open");
+    assert!(read.len() < 64 << 20, "everything was kept for a client that did not read");
+}
+
+#[tokio::test]
+async fn the_old_pair_gives_running_calls_their_grace_at_the_end() {
+    let served = Served::new(HttpOptions::default().with_sse_pair()).await;
+    let mut events = served.request("GET /sse HTTP/1.1", "").await;
+    let endpoint = events.field("data:").await.unwrap();
+    served.post(&endpoint, &initialize()).await;
+    events.message().await;
+    served.post(&endpoint, &request(2, "tools/call", json!({"name": "soon"}))).await;
+    served.end.send(()).unwrap();
+    assert_eq!(events.message().await["result"]["content"][0]["text"], "done");
+    assert_eq!(events.field("data:").await, None);
+}
+
+#[tokio::test]
+async fn a_message_to_the_old_pair_arrives_whole_or_not_at_all() {
+    let short = HttpOptions::default().with_sse_pair().body_time(Duration::from_millis(200));
+    let served = Served::new(short).await;
+    let mut events = served.request("GET /sse HTTP/1.1", "").await;
+    let endpoint = events.field("data:").await.unwrap();
+    served.post(&endpoint, &initialize()).await;
+    events.message().await;
+    // Nobody reads the events: at some point nothing more is taken.
+    let padded = json!({"name": "large", "_meta": {"padding": "x".repeat(600_000)}});
+    let mut id = 2;
+    while served.post(&endpoint, &request(id, "tools/call", padded.clone())).await.status == 202 {
+        id += 1;
+        assert!(id < 100, "everything is taken in");
+    }
+    // It reads again, and everything that was accepted is answered: nothing else, and nothing torn.
+    let mut answered = Vec::new();
+    while answered.len() < id as usize - 2 {
+        let message = events.message().await;
+        assert!(message["error"].is_null(), "{}", message["error"]);
+        answered.push(message["id"].as_u64().unwrap());
+    }
+    assert_eq!(served.post(&endpoint, &request(777, "ping", json!({}))).await.status, 202);
+    assert_eq!(events.message().await["id"], json!(777));
+}
+
+#[tokio::test]
+async fn legacy_calls_end_with_the_server() {
+    let served = Served::new(HttpOptions::default()).await;
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    let body = initialize().to_string().replace("2024-11-05", "2025-11-25");
+    let head =
+        format!("POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n", served.address);
+    stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
+    let mut lines = BufReader::new(stream).lines();
+    let session = loop {
+        let line = lines.next_line().await.unwrap().unwrap();
+        if let Some(id) = line.to_ascii_lowercase().strip_prefix("mcp-session-id:") {
+            break line[line.len() - id.trim().len()..].trim().to_owned();
+        }
+    };
+    let call = request(5, "tools/call", json!({"name": "steps", "_meta": {"progressToken": 1}})).to_string();
+    let head = format!("POST /mcp HTTP/1.1\r\nMcp-Session-Id: {session}");
+    let mut streaming = served.request(&head, &call).await;
+    streaming.message().await;
+    drop(streaming);
+    assert_eq!(ALIVE.load(Ordering::SeqCst), 1);
+    drop(lines);
+    served.end.send(()).unwrap();
+    served.serving.await.unwrap().unwrap();
+    let started = Instant::now();
+    while ALIVE.load(Ordering::SeqCst) > 0 {
+        assert!(started.elapsed() < Duration::from_secs(5), "it outlives the server");
+        tokio::task::yield_now().await;
+    }
 }

@@ -1,0 +1,45 @@
+//! Pieces that come through a channel, as one stream of bytes.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::sync::mpsc;
+
+/// What somebody else reads or is given, piece by piece. It ends when nobody sends any more.
+pub(crate) struct Pieces {
+    receiver: mpsc::Receiver<io::Result<Vec<u8>>>,
+    piece: Vec<u8>,
+    taken: usize,
+}
+
+impl Pieces {
+    pub(crate) fn new(receiver: mpsc::Receiver<io::Result<Vec<u8>>>) -> Self {
+        Self { receiver, piece: Vec::new(), taken: 0 }
+    }
+}
+
+impl AsyncRead for Pieces {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.taken == self.piece.len() {
+            match self.receiver.poll_recv(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => return Poll::Ready(Ok(())),
+                Poll::Ready(Some(piece)) => {
+                    self.piece = piece?;
+                    self.taken = 0;
+                }
+            }
+        }
+        let rest = &self.piece[self.taken..];
+        let count = rest.len().min(buf.remaining());
+        buf.put_slice(&rest[..count]);
+        self.taken += count;
+        Poll::Ready(Ok(()))
+    }
+}
