@@ -149,7 +149,8 @@ impl State {
                 }
             }
             let same = |slot: &Arc<Slot>, step: u64| {
-                step.is_multiple_of(2) && seen.iter().any(|(old, at, _)| Arc::ptr_eq(old, slot) && *at == step)
+                step.is_multiple_of(2)
+                    && seen.iter().any(|(old, at, _)| Arc::ptr_eq(old, slot) && *at == step)
             };
             if now.iter().all(|(slot, step, _)| same(slot, *step)) {
                 self.asleep.store(true, Ordering::SeqCst);

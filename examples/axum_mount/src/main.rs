@@ -10,9 +10,10 @@ use tokio::net::TcpListener;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = McpServer::named("mounted", env!("CARGO_PKG_VERSION"))
         .tool(tool("hello", || async { "Hello from inside of axum." }).description("Says hello."));
+    let service = server.into_http_service(HttpOptions::default())?;
     let app = Router::new()
         .route("/", get(|| async { "The server is at /mcp." }))
-        .route_service("/mcp", server.into_http_service(HttpOptions::default())?);
+        .route_service("/mcp", service.clone());
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("http://{}/mcp", listener.local_addr()?);
     axum::serve(
@@ -22,6 +23,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }),
         app,
     )
+    .with_graceful_shutdown(async move {
+        let _ = tokio::signal::ctrl_c().await;
+        // Streams of changes would go on for ever.
+        service.close();
+    })
     .await?;
     Ok(())
 }

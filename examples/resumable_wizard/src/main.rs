@@ -3,22 +3,29 @@
 //! **In the modern era the function below runs once per round, from the top.** What it was answered, and what
 //! its steps gave, is there again; everything else is done again.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use mcp_server::protocol::elicitation::{
     ElicitFormParams, ElicitResult, FieldValue, FormSchema, StringSchema,
 };
 use mcp_server::{Context, Error, McpServer, NoArgs, ToolError, tool};
 
-async fn book(_: NoArgs, cx: Context) -> Result<String, ToolError> {
+/// The outside world: seats by the key they are held under. The same key is the same seat.
+type Seats = Arc<Mutex<BTreeMap<String, usize>>>;
+
+async fn book(seats: Seats, cx: Context) -> Result<String, ToolError> {
     let city = text(&cx.ask("city", question("Where do you want to go?")).await?)?;
     // At least once: the key tells the outside world that it is the same booking.
-    let booking: String = cx.step("hold", |key| async move { hold_a_seat(&key) }).await?;
+    let booking: String = cx.step("hold", |key| async move { hold_a_seat(&seats, key) }).await?;
     let name = text(&cx.ask("name", question("In whose name?")).await?)?;
     Ok(format!("{name} goes to {city}: {booking}"))
 }
 
-fn hold_a_seat(key: &str) -> Result<String, ToolError> {
-    eprintln!("a seat is held under {key}");
-    Ok("seat 12".to_owned())
+fn hold_a_seat(seats: &Seats, key: String) -> Result<String, ToolError> {
+    let mut seats = seats.lock().unwrap_or_else(PoisonError::into_inner);
+    let next = seats.len() + 1;
+    Ok(format!("seat {}", seats.entry(key).or_insert(next)))
 }
 
 fn question(message: &str) -> ElicitFormParams {
@@ -33,21 +40,27 @@ fn text(answer: &ElicitResult) -> Result<String, ToolError> {
     }
 }
 
-fn server() -> McpServer {
+fn server(seats: &Seats) -> McpServer {
+    let seats = Arc::clone(seats);
+    let book = move |_: NoArgs, cx: Context| book(Arc::clone(&seats), cx);
     McpServer::named("wizard", env!("CARGO_PKG_VERSION"))
         .tool(tool("book", book).description("Books a journey."))
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    server().serve_stdio().await
+    server(&Seats::default()).serve_stdio().await
 }
 
 #[cfg(test)]
 mod tests {
+    use mcp_server::Json;
     use mcp_server::protocol::ProtocolVersion;
-    use mcp_server::protocol::input::{InputRequest, InputResponse};
+    use mcp_server::protocol::input::{InputRequest, InputResponse, InputResponses};
+    use mcp_server::protocol::messages::Method;
+    use mcp_server::protocol::tools::{CallToolParams, CallToolResponse};
     use mcp_server::testing::message_of;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -58,11 +71,73 @@ mod tests {
 
     #[tokio::test]
     async fn the_wizard_books_in_both_eras() {
-        let mut modern = server().test_client().await.unwrap().on_ask(answer);
-        let legacy = server().legacy_test_client(ProtocolVersion::V2025_11_25).await.unwrap();
-        for client in [&mut modern, &mut legacy.on_ask(answer)] {
-            let outcome = client.call("book", mcp_server::Json::object()).await.unwrap();
-            assert_eq!(outcome.text(), "Ada goes to Paris: seat 12");
+        let seats = Seats::default();
+        let mut modern = server(&seats).test_client().await.unwrap().on_ask(answer);
+        let legacy = server(&seats).legacy_test_client(ProtocolVersion::V2025_11_25).await.unwrap();
+        for (number, client) in [&mut modern, &mut legacy.on_ask(answer)].into_iter().enumerate() {
+            let outcome = client.call("book", Json::object()).await.unwrap();
+            assert_eq!(outcome.text(), format!("Ada goes to Paris: seat {}", number + 1));
         }
+    }
+
+    #[tokio::test]
+    async fn modern_every_round_sent_twice_and_every_response_dropped_once_holds_one_seat() {
+        let seats = Seats::default();
+        let mut client = server(&seats).test_client().await.unwrap();
+        let mut params = CallToolParams::new("book");
+        let text = loop {
+            let mut responses = Vec::new();
+            for _ in 0..2 {
+                let id = client.send(&Method::ToolsCall, &params).await.unwrap();
+                let result = client.response(&id).await.unwrap();
+                responses.push(client.round(&result).unwrap());
+            }
+            // The first response is lost; the second one is used.
+            match responses.pop() {
+                Some(CallToolResponse::Complete(result)) => {
+                    break result.content[0].as_text().map(str::to_owned);
+                }
+                Some(CallToolResponse::InputRequired(required)) => {
+                    let asked = required.input_requests.iter().flatten();
+                    let answers: InputResponses =
+                        asked.map(|(key, request)| (key.clone(), answer(key, request))).collect();
+                    params = CallToolParams::new("book").input_responses(answers);
+                    params.request_state = required.request_state;
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(text.as_deref(), Some("Ada goes to Paris: seat 1"));
+        assert_eq!(seats.lock().unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn legacy_every_answer_sent_twice_and_the_response_dropped_once() {
+        let seats = Seats::default();
+        let mut client = server(&seats).legacy_test_client(ProtocolVersion::V2025_11_25).await.unwrap();
+        // The response to the first call is lost: the client calls again, and that is another call.
+        for call in 1..=2 {
+            let request =
+                json!({"jsonrpc": "2.0", "id": call, "method": "tools/call", "params": {"name": "book"}});
+            client.send_line(request.to_string().as_bytes()).await.unwrap();
+            let response = loop {
+                let message: Value = serde_json::from_slice(&client.line().await.unwrap()).unwrap();
+                if message["method"] != "elicitation/create" {
+                    break message;
+                }
+                let text = if message["params"]["message"] == "In whose name?" { "Ada" } else { "Paris" };
+                let result = json!({"action": "accept", "content": {"answer": text}});
+                let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string();
+                for _ in 0..2 {
+                    client.send_line(answer.as_bytes()).await.unwrap();
+                }
+            };
+            assert_eq!(response["id"], json!(call));
+            assert_eq!(
+                response["result"]["content"][0]["text"],
+                json!(format!("Ada goes to Paris: seat {call}"))
+            );
+        }
+        assert_eq!(seats.lock().unwrap().len(), 2);
     }
 }
