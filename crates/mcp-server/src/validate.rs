@@ -77,6 +77,10 @@ mod with {
             }
             Some(())
         }
+        /// True if a pointer leads to a part or into it.
+        fn is_within(pointer: &str, part: &str) -> bool {
+            pointer.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        }
         /// True if a part leads back to one of those on the way to it.
         fn leads_back<'a>(
             schema: &'a Value,
@@ -88,7 +92,7 @@ mod with {
                 return false;
             }
             // A pointer into, or above, a part that is on the way is a way back too.
-            if way.iter().any(|on_way| pointer.starts_with(on_way) || on_way.starts_with(pointer)) {
+            if way.iter().any(|on_way| is_within(pointer, on_way) || is_within(on_way, pointer)) {
                 return true;
             }
             let mut found = Vec::new();
@@ -151,6 +155,45 @@ mod with {
         match text.char_indices().nth(FAULT) {
             Some((end, _)) => format!("{}…", &text[..end]),
             None => text.to_owned(),
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use serde_json::json;
+
+        use super::is_recursive;
+
+        #[test]
+        fn what_leads_back_to_itself_is_found_and_nothing_else() {
+            let reference = |to: &str| json!({"$ref": to});
+            for (defs, expected) in [
+                (json!({"Tag": {"type": "string"}, "TagList": {"items": reference("#/$defs/Tag")}}), false),
+                (json!({"A": {"anyOf": [reference("#/$defs/B"), reference("#/$defs/B")]}, "B": {}}), false),
+                (json!({"A": {"items": reference("#/$defs/A")}}), true),
+                (json!({"A": {"items": reference("#/$defs/B")}, "B": {"not": reference("#/$defs/A")}}), true),
+                (json!({"A": {"items": reference("#")}}), true),
+                (json!({"A": {"items": reference("#/$defs")}}), true),
+                (json!({"A": {"items": {"properties": {"x": reference("#/$defs/A/items")}}}}), true),
+                (json!({"A": {"$dynamicRef": "#a"}}), true),
+                (json!({"A": reference("#anchor")}), true),
+            ] {
+                let schema = json!({"properties": {"x": reference("#/$defs/A"), "y": reference("#/$defs/TagList")}, "$defs": defs});
+                let schema = if expected { schema } else { prune(schema) };
+                assert_eq!(is_recursive(&schema), expected, "{schema}");
+            }
+        }
+
+        /// Without references to what is not there.
+        fn prune(mut schema: serde_json::Value) -> serde_json::Value {
+            for (name, definition) in [("x", "A"), ("y", "TagList")] {
+                if schema["$defs"].get(definition).is_none()
+                    && let Some(properties) = schema["properties"].as_object_mut()
+                {
+                    properties.remove(name);
+                }
+            }
+            schema
         }
     }
 }
