@@ -314,6 +314,32 @@ async fn x_22_cancelled_blocking_work_that_waits_for_its_turn_is_let_go() {
     assert_eq!(released.load(Ordering::SeqCst), 64, "one that was cancelled ran");
 }
 
+#[test]
+fn n_8_blocking_work_does_not_hold_up_the_end_of_the_process() {
+    let (started, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (starts, ends) = (Arc::clone(&started), Arc::clone(&over));
+    let server = McpServer::named("busy", "1").tool(tool(
+        "wait",
+        blocking(move |_: NoArgs| {
+            starts.store(true, Ordering::SeqCst);
+            while !ends.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+        }),
+    ));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut client = server.test_client().await.unwrap();
+        client.send(&Method::ToolsCall, &CallToolParams::new("wait")).await.unwrap();
+        while !started.load(Ordering::SeqCst) {
+            tokio::task::yield_now().await;
+        }
+    });
+    // A runtime waits for its own threads, for ever.
+    drop(runtime);
+    over.store(true, Ordering::SeqCst);
+}
+
 /// Keeps what is logged.
 struct Heard(Arc<Mutex<Vec<String>>>);
 
