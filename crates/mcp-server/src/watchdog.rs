@@ -3,6 +3,8 @@
 //! Each thread that polls functions has a slot with the number of its step, odd while a function has the thread. A
 //! thread of its own looks at the slots now and then, and sleeps while nobody calls.
 
+use std::cell::Cell;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
@@ -14,7 +16,33 @@ const LOOK: Duration = Duration::from_millis(500);
 static SLOTS: Mutex<Vec<Weak<Slot>>> = Mutex::new(Vec::new());
 
 thread_local! {
-    static SLOT: Arc<Slot> = Slot::enlist();
+    static LOCAL: Local = Local { slot: Slot::enlist(), named: Cell::new(ptr::null()) };
+}
+
+/// The slot of a thread, and what only the thread itself looks at.
+struct Local {
+    slot: Arc<Slot>,
+    /// Where the name in the slot stands, so that the same one is not put there again.
+    named: Cell<*const u8>,
+}
+
+impl Local {
+    /// Begins a step. False inside of another one, which is watched already.
+    fn begin(&self, name: &Arc<str>) -> bool {
+        let step = self.slot.step.load(Ordering::Relaxed);
+        if step % 2 == 1 {
+            return false;
+        }
+        if self.named.replace(name.as_ptr()) != name.as_ptr() {
+            *self.slot.name.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(name));
+        }
+        self.slot.step.store(step + 1, Ordering::Release);
+        true
+    }
+
+    fn end(&self) {
+        self.slot.step.store(self.slot.step.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
 }
 
 /// What a thread does now.
@@ -59,26 +87,22 @@ struct State {
 }
 
 impl Watchdog {
-    /// Runs one step of a function.
+    /// Runs one step of a function. This is on the way of every call, and costs some nanoseconds.
     pub(crate) fn watch<T>(&self, name: &Arc<str>, step: impl FnOnce() -> T) -> T {
         // A thread that ends has no slot any more.
-        let Ok(slot) = SLOT.try_with(Arc::clone) else { return step() };
-        let before = slot.step.load(Ordering::Relaxed);
-        if before % 2 == 1 {
-            // A function that polls another one: the outer one is watched.
-            return step();
-        }
-        *slot.name.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(name));
-        // In one order with the watcher's own two steps, so that one of us sees the other.
-        slot.step.store(before + 1, Ordering::SeqCst);
-        self.wake();
-        let _ending = Ending(&slot.step, before + 2);
+        let is_begun = LOCAL.try_with(|local| local.begin(name)).unwrap_or(false);
+        let _ending = is_begun.then(|| {
+            self.wake();
+            Ending
+        });
         step()
     }
 
     fn wake(&self) {
         let Some(watcher) = self.watcher.get_or_init(Watcher::start) else { return };
-        if watcher.state.asleep.load(Ordering::SeqCst) {
+        // Without a fence, which would cost more than all the rest: a step that begins in the very moment in which the
+        // watcher falls asleep may go unseen. The next one wakes it.
+        if watcher.state.asleep.load(Ordering::Relaxed) {
             watcher.state.asleep.store(false, Ordering::SeqCst);
             watcher.unpark();
         }
@@ -86,11 +110,11 @@ impl Watchdog {
 }
 
 /// Ends a step, also when it panics.
-struct Ending<'a>(&'a AtomicU64, u64);
+struct Ending;
 
-impl Drop for Ending<'_> {
+impl Drop for Ending {
     fn drop(&mut self) {
-        self.0.store(self.1, Ordering::Release);
+        let _ = LOCAL.try_with(Local::end);
     }
 }
 
