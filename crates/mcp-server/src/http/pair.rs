@@ -14,12 +14,13 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use http_body::Body;
+use mcp_protocol::messages::parse_bytes;
 use tokio::io::{AsyncRead, DuplexStream, ReadBuf, duplex};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
 use super::body::Work;
-use super::{Answer, HttpBody, Shared, StreamSlot, bare, stream_headers};
+use super::{Answer, HttpBody, Shared, StreamSlot, bare, refused, stream_headers};
 use crate::driver;
 use crate::pieces::Pieces;
 use crate::random;
@@ -112,8 +113,12 @@ impl Shared {
         stream_headers(HttpBody::lines(Lines::new(hello.into(), output, work, self.options.keep_alive)))
     }
 
-    /// Gives a message to the driver: as one line, for line breaks mean nothing between the parts of a message.
+    /// Gives a message to the driver: as one line, for line breaks mean nothing between the parts of a message. In what
+    /// is none they might, so that it is refused here.
     async fn hand_over(&self, input: &Input, message: &[u8]) -> Answer {
+        if let Err(error) = parse_bytes(message, &self.limits) {
+            return refused(self.negotiation.classify_unreadable(&error), error.id.as_ref());
+        }
         let blank = |byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
         let line: Vec<u8> = message.iter().map(blank).chain([b'\n']).collect();
         match tokio::time::timeout(self.options.body_time, input.send(Ok(line))).await {

@@ -194,10 +194,17 @@ async fn s4_21_the_old_pair_has_its_statuses_and_is_not_there_unless_wanted() {
     assert_eq!(served.post("/messages", &call).await.status, 400);
     assert_eq!(served.post("/messages?sessionId=unknown", &call).await.status, 404);
     assert_eq!(served.post("/sse", &call).await.status, 405);
+    let mut events = served.request("GET /sse HTTP/1.1", "").await;
+    let head = format!("POST {} HTTP/1.1", events.field("data:").await.unwrap());
+    for no_message in ["", "\n\n", "{half", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"pi\nng\"}"] {
+        assert_eq!(served.request(&head, no_message).await.status, 400, "{no_message:?}");
+    }
+    drop(events);
     for (path, verb) in [("/sse", "GET"), ("/messages?sessionId=x", "POST"), ("/mcp", "POST")] {
         let head = format!("{verb} {path} HTTP/1.1\r\nHost: evil.example");
         assert_eq!(served.request_of(&head, "").await.status, 403, "{path}");
     }
+    let served = Served::new(HttpOptions::default().with_sse_pair().streams(1)).await;
     let _one = served.request("GET /sse HTTP/1.1", "").await;
     assert_eq!(served.request("GET /sse HTTP/1.1", "").await.status, 503);
 
