@@ -2,7 +2,7 @@
 //!
 //! - `stdio`: a million pipelined calls; each is answered once, with its own text, and memory stays flat
 //! - `http`: the same with 100,000 calls of each era on 64 connections
-//! - `disconnect`: 1,000 slow calls whose clients leave; none runs two seconds later
+//! - `disconnect`: three waves of 500 slow calls whose clients leave; none runs two seconds later
 //! - `sessions`: 100,000 legacy sessions are opened and abandoned: the idlest make room for others, all become idle in
 //!   the end, and memory stays flat
 //!
