@@ -2,46 +2,9 @@
 
 use std::sync::Arc;
 
-use rmcp::handler::server::ServerHandler;
-use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
-};
-use rmcp::service::{RequestContext, RoleServer, ServiceExt};
-
-#[derive(Clone)]
-struct Echo {
-    tools: Vec<Tool>,
-}
-
-#[derive(serde::Deserialize)]
-struct Arguments {
-    text: String,
-}
-
-impl ServerHandler for Echo {
-    fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
-    }
-
-    async fn list_tools(
-        &self,
-        _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
-    ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.tools.clone()))
-    }
-
-    async fn call_tool(
-        &self,
-        request: CallToolRequestParams,
-        _: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let arguments = serde_json::Value::Object(request.arguments.unwrap_or_default());
-        let Arguments { text } = serde_json::from_value(arguments).unwrap();
-        Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into())
-    }
-}
+use mcp_bench::rmcp_echo::Echo;
+use rmcp::model::Tool;
+use rmcp::service::ServiceExt;
 
 async fn serve(count: usize, best: bool) {
     let schema: Arc<serde_json::Map<String, serde_json::Value>> =

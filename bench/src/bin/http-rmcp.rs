@@ -4,38 +4,9 @@
 use std::sync::Arc;
 
 use axum::serve::ListenerExt;
-use rmcp::handler::server::ServerHandler;
-use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, ServerCapabilities,
-    ServerConfig,
-};
-use rmcp::service::{RequestContext, RoleServer};
+use mcp_bench::rmcp_echo::Echo;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-
-#[derive(Clone)]
-struct Echo;
-
-#[derive(serde::Deserialize)]
-struct Arguments {
-    text: String,
-}
-
-impl ServerHandler for Echo {
-    fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
-    }
-
-    async fn call_tool(
-        &self,
-        request: CallToolRequestParams,
-        _: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let arguments = serde_json::Value::Object(request.arguments.unwrap_or_default());
-        let Arguments { text } = serde_json::from_value(arguments).unwrap();
-        Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into())
-    }
-}
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
@@ -44,7 +15,8 @@ async fn main() {
     if best {
         config = config.with_legacy_session_mode(false).with_json_response(true);
     }
-    let service = StreamableHttpService::new(|| Ok(Echo), Arc::new(LocalSessionManager::default()), config);
+    let service =
+        StreamableHttpService::new(|| Ok(Echo::default()), Arc::new(LocalSessionManager::default()), config);
     let router = axum::Router::new().nest_service("/mcp", service);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("{}", listener.local_addr().unwrap().port());

@@ -74,15 +74,7 @@ impl Server {
 
     /// User and system time of the server.
     fn cpu(&self) -> Duration {
-        let schedstat = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
-        let nanos: u64 = schedstat
-            .map(|task| {
-                let text =
-                    std::fs::read_to_string(task.unwrap().path().join("schedstat")).unwrap_or_default();
-                text.split(' ').next().and_then(|nanos| nanos.parse::<u64>().ok()).unwrap_or(0)
-            })
-            .sum();
-        Duration::from_nanos(nanos)
+        mcp_bench::cpu(self.child.id())
     }
 
     fn memory(&self, field: &str) -> u64 {
