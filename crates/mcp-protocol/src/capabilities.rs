@@ -4,10 +4,9 @@
 //!
 //! Spec: §2.8.4.
 
-use std::collections::BTreeMap;
-
 use crate::json::Json;
 use crate::macros::{object, string_enum};
+use crate::map::Map;
 use crate::tasks::legacy::TasksCapability;
 
 object! {
@@ -31,9 +30,9 @@ object! {
             /// Experimental tasks; 2025-11-25.
             tasks: TasksCapability = "tasks",
             /// What is being tried out.
-            experimental: BTreeMap<String, Json> = "experimental",
+            experimental: Map<String, Json> = "experimental",
             /// Extensions by identifier, with their settings.
-            extensions: BTreeMap<String, Json> = "extensions",
+            extensions: Map<String, Json> = "extensions",
         }
         open = other;
         lower by crate::dialect::elicitation::lower_client_capabilities;
@@ -114,9 +113,9 @@ object! {
             /// Experimental tasks; 2025-11-25.
             tasks: TasksCapability = "tasks",
             /// What is being tried out.
-            experimental: BTreeMap<String, Json> = "experimental",
+            experimental: Map<String, Json> = "experimental",
             /// Extensions by identifier, with their settings.
-            extensions: BTreeMap<String, Json> = "extensions",
+            extensions: Map<String, Json> = "extensions",
         }
         open = other;
     }

@@ -2,9 +2,8 @@
 //!
 //! Spec: §6.4.
 
-use std::collections::BTreeMap;
-
 use crate::macros::object;
+use crate::map::Map;
 use crate::messages::ResultType;
 use crate::union::union;
 
@@ -78,7 +77,7 @@ object! {
     pub struct CompletionContext {
         optional {
             /// By name.
-            arguments: BTreeMap<String, String> = "arguments",
+            arguments: Map<String, String> = "arguments",
         }
     }
 }

@@ -25,11 +25,11 @@ mod v2025_06_18;
 mod v2025_11_25;
 mod v2026_07_28;
 
-pub(crate) use lower::lower_as_it_is;
 pub use lower::{Lower, Lowering, View};
+pub(crate) use lower::{Written, element, member, object, serde_by_dialect, unknown_member};
 pub use methods::Direction;
 pub use raise::Raise;
-pub(crate) use raise::{Raising, demand, once, required};
+pub(crate) use raise::{Fill, Present, Raising, Tag, deserialize, raise};
 
 use crate::errors::BodyError;
 use crate::messages::write::NoId;
@@ -131,7 +131,7 @@ impl Dialect {
 
     /// A view of `value` that serializes as this revision writes it. Nothing is copied.
     #[must_use]
-    pub fn lower<T: Lower + ?Sized>(self, value: &T) -> View<'_, T> {
+    pub fn lower(self, value: &dyn Lower) -> View<'_> {
         Lowering::to(self).root(value)
     }
 
@@ -148,10 +148,7 @@ impl Dialect {
     /// # Errors
     /// When the text has another shape than `T`.
     pub fn raise_str<T: Raise>(self, text: &str) -> Result<T, BodyError> {
-        let mut source = serde_json::Deserializer::from_str(text);
-        let value = Raising::from(self).object(&mut source)?;
-        source.end()?;
-        Ok(value)
+        Ok(Raising::from(self).text(text)?)
     }
 
     /// True if this revision has the method in this direction.
@@ -187,17 +184,22 @@ impl std::fmt::Debug for Dialect {
     }
 }
 
-/// The bit of a member, in the order of the type's listing. Not compiling means: no such member.
+/// The place of a member in the type's listing. Not compiling means: no such member.
 #[expect(clippy::panic, reason = "evaluated while compiling only")]
-pub(crate) const fn bit(members: &[&str], member: &str) -> u64 {
+pub(crate) const fn index(members: &[&str], member: &str) -> usize {
     let mut at = 0;
     while at < members.len() {
         if same(members[at], member) {
-            return 1 << at;
+            return at;
         }
         at += 1;
     }
     panic!("a dialect table names a member that the type does not have")
+}
+
+/// The bit of a member, in the order of the type's listing.
+pub(crate) const fn bit(members: &[&str], member: &str) -> u64 {
+    1 << index(members, member)
 }
 
 /// Per version, the members of a type it lacks: the newest revision's list, changed step by step.

@@ -4,16 +4,11 @@
 
 mod schema;
 
-use std::collections::BTreeMap;
-use std::fmt;
-
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::dialect::{Lower, Lowering, lower_as_it_is};
+use crate::dialect::{Fill, Lower, Lowering, Raise, Raising, Written, serde_by_dialect};
+use crate::json::read::{Read, Reader, not_one_of};
 use crate::macros::{object, string_enum};
+use crate::map::Map;
 use crate::tasks::legacy::TaskParams;
-use crate::union::Tagged;
 
 pub use schema::{
     BooleanSchema, EnumItems, EnumOption, FieldSchema, FormSchema, NumberKind, NumberSchema, StringFormat,
@@ -98,7 +93,7 @@ object! {
         }
         optional {
             /// The fields of an accepted form.
-            content: BTreeMap<String, FieldValue> = "content",
+            content: Map<String, FieldValue> = "content",
         }
         meta = meta;
         open = other;
@@ -109,7 +104,7 @@ object! {
 impl ElicitResult {
     /// The person filled in the form.
     #[must_use]
-    pub fn accept(content: impl Into<BTreeMap<String, FieldValue>>) -> Self {
+    pub fn accept(content: impl Into<Map<String, FieldValue>>) -> Self {
         Self::new(ElicitAction::Accept).content(content)
     }
 
@@ -150,8 +145,7 @@ object! {
 }
 
 /// What a person put into a field.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum FieldValue {
     /// Text, or the choice from a list.
     String(String),
@@ -163,7 +157,40 @@ pub enum FieldValue {
     Strings(Vec<String>),
 }
 
-lower_as_it_is!(FieldValue);
+serde_by_dialect!(FieldValue, ElicitParams);
+
+impl Lower for FieldValue {
+    fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+        match self {
+            Self::String(text) => text.lower(cx, out),
+            Self::Number(number) => serde_json::to_writer(out, number),
+            Self::Boolean(value) => value.lower(cx, out),
+            Self::Strings(texts) => texts.lower(cx, out),
+        }
+    }
+}
+
+impl Raise for FieldValue {
+    fn blank() -> Self {
+        Self::Boolean(false)
+    }
+}
+
+impl Fill for FieldValue {
+    fn fill(&mut self, from: &mut Reader<'_>, how: Raising) -> Read<()> {
+        *self = match from.peek() {
+            Some(b'"') => Self::String(Raise::raise(from, how)?),
+            Some(b't' | b'f') => Self::Boolean(Raise::raise(from, how)?),
+            Some(b'[') => Self::Strings(Raise::raise(from, how)?),
+            _ => Self::Number(
+                from.number("a string, a number, true or false, or a list of strings", |text| {
+                    text.parse().ok()
+                })?,
+            ),
+        };
+        Ok(())
+    }
+}
 
 impl From<&str> for FieldValue {
     fn from(text: &str) -> Self {
@@ -201,53 +228,28 @@ impl From<ElicitUrlParams> for ElicitParams {
     }
 }
 
-impl Serialize for ElicitParams {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.lower(Lowering::CANONICAL, serializer)
-    }
-}
-
 impl Lower for ElicitParams {
-    fn lower<S: Serializer>(&self, cx: Lowering<'_>, serializer: S) -> Result<S::Ok, S::Error> {
+    fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
         match self {
-            Self::Form(form) => form.lower(cx, serializer),
-            Self::Url(url) => url.lower(cx, serializer),
+            Self::Form(form) => form.lower(cx, out),
+            Self::Url(url) => url.lower(cx, out),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for ElicitParams {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ParamsVisitor;
+impl Raise for ElicitParams {
+    fn blank() -> Self {
+        Self::Form(Raise::blank())
+    }
+}
 
-        impl<'de> Visitor<'de> for ParamsVisitor {
-            type Value = ElicitParams;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a form or a URL to show")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ElicitParams, A::Error> {
-                use serde::de::Error;
-
-                let object = Tagged::read("mode", map)?;
-                match object.tag() {
-                    Some("url") => object.into_object().map(ElicitParams::Url),
-                    tag @ (None | Some("form")) => {
-                        let mode = tag.map(ElicitMode::from);
-                        let is_first = matches!(object, Tagged::First { .. });
-                        let mut form: ElicitFormParams = object.into_object()?;
-                        if is_first && form.mode.is_some() {
-                            return Err(A::Error::duplicate_field("mode"));
-                        }
-                        form.mode = mode;
-                        Ok(ElicitParams::Form(form))
-                    }
-                    Some(other) => Err(A::Error::unknown_variant(other, &["form", "url"])),
-                }
-            }
-        }
-
-        deserializer.deserialize_map(ParamsVisitor)
+impl Fill for ElicitParams {
+    fn fill(&mut self, from: &mut Reader<'_>, how: Raising) -> Read<()> {
+        *self = match from.tag("mode")?.as_deref() {
+            Some("url") => Self::Url(Raise::raise(from, how)?),
+            None | Some("form") => Self::Form(Raise::raise(from, how)?),
+            Some(_) => return Err(not_one_of(&["form", "url"])),
+        };
+        Ok(())
     }
 }

@@ -6,9 +6,8 @@
 //!
 //! Spec: §3.6, §11.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 use crate::capabilities::ClientCapabilities;
+use crate::dialect::{Lower, Lowering, Raise, Written, raise, serde_by_dialect};
 use crate::elicitation::ElicitUrlParams;
 use crate::json::Json;
 use crate::json::scan::{Fault, FaultKind};
@@ -74,17 +73,15 @@ codes! {
     USER_REJECTED UserRejected = -1,
 }
 
-impl Serialize for ErrorCode {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_i64((*self).into())
+serde_by_dialect!(ErrorCode);
+
+impl Lower for ErrorCode {
+    fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+        i64::from(*self).lower(cx, out)
     }
 }
 
-impl<'de> Deserialize<'de> for ErrorCode {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        i64::deserialize(deserializer).map(Self::from)
-    }
-}
+raise! { ErrorCode, Self::Other(0), |from| from.integer::<i64>().map(Self::from); }
 
 object! {
     /// The error of an error response.
@@ -127,14 +124,19 @@ impl ErrorObject {
             ErrorCode::UnsupportedVersion,
             format!("protocol version `{requested}` is not supported; use one of {}", names.join(", ")),
         )
-        .data(Json::of(&data).unwrap_or_default())
+        .data(Lowering::CANONICAL.root(&data).to_json().unwrap_or_default())
     }
 
     /// The request needs capabilities that it did not declare.
     #[must_use]
     pub fn missing_client_capability(required: ClientCapabilities) -> Self {
         Self::new(ErrorCode::MissingClientCapability, "the request did not declare a capability it needs")
-            .data(Json::of(&MissingClientCapabilityData::new(required)).unwrap_or_default())
+            .data(
+                Lowering::CANONICAL
+                    .root(&MissingClientCapabilityData::new(required))
+                    .to_json()
+                    .unwrap_or_default(),
+            )
     }
 
     /// The typed data of [`ErrorCode::UnsupportedVersion`], if it is whole.
@@ -161,17 +163,17 @@ impl ErrorObject {
         match self.code {
             ErrorCode::ResourceNotFound => true,
             ErrorCode::InvalidParams => {
-                self.data.as_ref().is_some_and(|data| data.to::<ResourceNotFoundData>().is_ok())
+                self.data.as_ref().is_some_and(|data| data.raise::<ResourceNotFoundData>().is_ok())
             }
             _ => false,
         }
     }
 
-    fn typed_data<T: serde::de::DeserializeOwned>(&self, code: ErrorCode) -> Option<T> {
+    fn typed_data<T: Raise>(&self, code: ErrorCode) -> Option<T> {
         if self.code != code {
             return None;
         }
-        self.data.as_ref()?.to().ok()
+        self.data.as_ref()?.raise().ok()
     }
 }
 

@@ -5,26 +5,28 @@
 //!
 //! Spec: §5.5, §5.6.
 
-use std::collections::BTreeMap;
+use serde::de::Error;
 
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::dialect::{Dialect, Lower, Lowering, Raise};
+use crate::dialect::{
+    Dialect, Fill, Lower, Lowering, Raise, Raising, Written, member, object, serde_by_dialect,
+};
 use crate::elicitation::{ElicitParams, ElicitResult};
 use crate::errors::BodyError;
 use crate::json::Json;
+use crate::json::read::{Read, Reader};
+use crate::json::scan;
 use crate::macros::object;
+use crate::map::Map;
 use crate::members::Members;
 use crate::messages::{Body, EmptyParams, Method, ResultType};
 use crate::roots::ListRootsResult;
 use crate::sampling::{CreateMessageParams, CreateMessageResult};
 
 /// Input requests by key; the answers carry the same keys.
-pub type InputRequests = BTreeMap<String, InputRequest>;
+pub type InputRequests = Map<String, InputRequest>;
 
 /// Answers by the key of their input request.
-pub type InputResponses = BTreeMap<String, InputResponse>;
+pub type InputResponses = Map<String, InputResponse>;
 
 object! {
     /// A result that says: answer these, then ask again.
@@ -134,25 +136,21 @@ impl Ask {
     }
 }
 
-impl Serialize for InputRequest {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.lower(Lowering::CANONICAL, serializer)
-    }
-}
+serde_by_dialect!(InputRequest, InputResponse);
 
 impl Lower for InputRequest {
-    fn lower<S: Serializer>(&self, cx: Lowering<'_>, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_map(None)?;
-        out.serialize_entry("method", &self.ask.method())?;
-        match &self.ask {
-            Ask::Elicit(params) => out.serialize_entry("params", &cx.view(params))?,
-            Ask::CreateMessage(params) => out.serialize_entry("params", &cx.view(params))?,
-            Ask::ListRoots(Some(params)) => out.serialize_entry("params", &cx.view(params))?,
-            Ask::Unknown { params: Some(params), .. } => out.serialize_entry("params", params)?,
-            Ask::ListRoots(None) | Ask::Unknown { params: None, .. } => {}
-        }
-        self.other.lower_members(&mut out)?;
-        out.end()
+    fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+        object(out, |out| {
+            member(out, "method", &self.ask.method(), cx)?;
+            match &self.ask {
+                Ask::Elicit(params) => member(out, "params", params, cx)?,
+                Ask::CreateMessage(params) => member(out, "params", params, cx)?,
+                Ask::ListRoots(Some(params)) => member(out, "params", params, cx)?,
+                Ask::Unknown { params: Some(params), .. } => member(out, "params", params, cx)?,
+                Ask::ListRoots(None) | Ask::Unknown { params: None, .. } => {}
+            }
+            self.other.lower_members(out)
+        })
     }
 }
 
@@ -172,23 +170,24 @@ object! {
     }
 }
 
-impl<'de> Deserialize<'de> for InputRequest {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        use serde::de::Error;
+impl Raise for InputRequest {
+    fn blank() -> Self {
+        Self::list_roots()
+    }
+}
 
-        let raw = RawInputRequest::deserialize(deserializer)?;
+impl Fill for InputRequest {
+    fn fill(&mut self, from: &mut Reader<'_>, how: Raising) -> Read<()> {
+        let raw = RawInputRequest::raise(from, how)?;
         let ask = match (raw.method, raw.params) {
-            (Method::Elicit, Some(params)) => Ask::Elicit(params.to().map_err(D::Error::custom)?),
-            (Method::CreateMessage, Some(params)) => {
-                Ask::CreateMessage(params.to().map_err(D::Error::custom)?)
-            }
-            (Method::Elicit | Method::CreateMessage, None) => return Err(D::Error::missing_field("params")),
-            (Method::RootsList, params) => {
-                Ask::ListRoots(params.map(|params| params.to()).transpose().map_err(D::Error::custom)?)
-            }
+            (Method::Elicit, Some(params)) => Ask::Elicit(params.raise()?),
+            (Method::CreateMessage, Some(params)) => Ask::CreateMessage(params.raise()?),
+            (Method::Elicit | Method::CreateMessage, None) => return Err(Error::missing_field("params")),
+            (Method::RootsList, params) => Ask::ListRoots(params.map(|params| params.raise()).transpose()?),
             (method, params) => Ask::Unknown { method: method.as_str().into(), params },
         };
-        Ok(Self { ask, other: raw.other })
+        *self = Self { ask, other: raw.other };
+        Ok(())
     }
 }
 
@@ -204,38 +203,37 @@ pub enum InputResponse {
     ListRoots(ListRootsResult),
 }
 
-impl Serialize for InputResponse {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.lower(Lowering::CANONICAL, serializer)
-    }
-}
-
 impl Lower for InputResponse {
-    fn lower<S: Serializer>(&self, cx: Lowering<'_>, serializer: S) -> Result<S::Ok, S::Error> {
+    fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
         match self {
-            Self::Elicit(result) => result.lower(cx, serializer),
-            Self::CreateMessage(result) => result.lower(cx, serializer),
-            Self::ListRoots(result) => result.lower(cx, serializer),
+            Self::Elicit(result) => result.lower(cx, out),
+            Self::CreateMessage(result) => result.lower(cx, out),
+            Self::ListRoots(result) => result.lower(cx, out),
         }
     }
 }
 
 /// Nothing in an answer names its kind; each kind has a required member that the others lack.
-impl<'de> Deserialize<'de> for InputResponse {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        use serde::de::Error;
+impl Raise for InputResponse {
+    fn blank() -> Self {
+        Self::ListRoots(Raise::blank())
+    }
+}
 
-        let json = Json::deserialize(deserializer)?;
-        let has = |member| json.member(member).is_some();
-        if has("action") {
-            json.to().map(Self::Elicit).map_err(D::Error::custom)
+impl Fill for InputResponse {
+    fn fill(&mut self, from: &mut Reader<'_>, how: Raising) -> Read<()> {
+        let ahead = from.clone().any()?;
+        let has = |name: &str| scan::members(ahead).any(|(key, _)| key == name);
+        *self = if has("action") {
+            Self::Elicit(Raise::raise(from, how)?)
         } else if has("roots") {
-            json.to().map(Self::ListRoots).map_err(D::Error::custom)
+            Self::ListRoots(Raise::raise(from, how)?)
         } else if has("model") || has("role") {
-            json.to().map(Self::CreateMessage).map_err(D::Error::custom)
+            Self::CreateMessage(Raise::raise(from, how)?)
         } else {
-            Err(D::Error::custom("an answer has an `action`, a `model` or `roots`"))
-        }
+            return Err(Error::custom("an answer has an `action`, a `model` or `roots`"));
+        };
+        Ok(())
     }
 }
 
@@ -282,5 +280,5 @@ pub(crate) fn result_type(dialect: Dialect, result: &Body<'_>) -> Result<ResultT
     if !dialect.has_result_types() {
         return Ok(ResultType::Complete);
     }
-    Ok(result.parse_member("resultType")?.unwrap_or(ResultType::Complete))
+    Ok(result.raise_member("resultType")?.unwrap_or(ResultType::Complete))
 }

@@ -4,7 +4,9 @@
 //! whatever is written from it stays one line. Its depth is bounded by where it came from: a message, or
 //! [`str::parse`], lets through [`MAX_DEPTH`](crate::limits::MAX_DEPTH) levels.
 
+pub(crate) mod read;
 pub(crate) mod scan;
+mod transcode;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,6 +17,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use scan::Scanner;
+
+use crate::dialect::{Raise, Raising};
+
+pub(crate) use transcode::Transcode;
 
 /// A JSON value as text, kept as it came.
 ///
@@ -27,7 +33,7 @@ use scan::Scanner;
 /// # Ok::<(), mcp_protocol::errors::BodyError>(())
 /// ```
 #[derive(Clone)]
-pub struct Json(Box<RawValue>);
+pub struct Json(Box<str>);
 
 impl Json {
     /// The JSON text of any serializable value.
@@ -35,23 +41,32 @@ impl Json {
     /// # Errors
     /// When the value cannot be JSON, for example a map whose keys are not strings.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        let raw = serde_json::value::to_raw_value(value)?;
-        match compact(raw.get()) {
-            Cow::Borrowed(_) => Ok(Self(raw)),
-            Cow::Owned(text) => RawValue::from_string(text).map(Self),
+        Ok(Self::from_text(serde_json::to_string(value)?))
+    }
+
+    /// Text that is known to be JSON.
+    pub(crate) fn from_valid(text: &str) -> Self {
+        Self(compact(text).into())
+    }
+
+    /// The same, without a copy.
+    pub(crate) fn from_text(text: String) -> Self {
+        match compact(&text) {
+            Cow::Borrowed(_) => Self(text.into()),
+            Cow::Owned(compact) => Self(compact.into()),
         }
     }
 
     /// The empty object, `{}`.
     #[must_use]
     pub fn object() -> Self {
-        Self::of(&EmptyObject {}).unwrap_or_default()
+        Self("{}".into())
     }
 
     /// The text.
     #[must_use]
     pub fn get(&self) -> &str {
-        self.0.get()
+        &self.0
     }
 
     /// Parses the text into a type.
@@ -60,6 +75,11 @@ impl Json {
     /// When the text is JSON of another shape than `T`.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T, crate::errors::BodyError> {
         Ok(serde_json::from_str(self.get())?)
+    }
+
+    /// Reads the text as a type of this crate.
+    pub(crate) fn raise<T: Raise>(&self) -> Result<T, serde_json::Error> {
+        Raising::STRICT.text(self.get())
     }
 
     /// The text of a member of an object; of the last one if it stands there twice.
@@ -84,7 +104,7 @@ impl Json {
 /// `null`.
 impl Default for Json {
     fn default() -> Self {
-        Self(RawValue::NULL.to_owned())
+        Self("null".into())
     }
 }
 
@@ -109,7 +129,7 @@ impl std::str::FromStr for Json {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut scanner = Scanner::new(text);
         scanner.value(1).and_then(|_| scanner.end()).map_err(crate::errors::BodyError::from)?;
-        Ok(serde_json::from_str(text)?)
+        Ok(Self::from_valid(text.trim_ascii()))
     }
 }
 
@@ -122,17 +142,14 @@ impl From<serde_json::Value> for Json {
 
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+        let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Box::<RawValue>::deserialize(deserializer)?;
-        match compact(raw.get()) {
-            Cow::Borrowed(_) => Ok(Self(raw)),
-            Cow::Owned(text) => RawValue::from_string(text).map(Self).map_err(de::Error::custom),
-        }
+        Ok(Self::from_text(Box::<str>::from(Box::<RawValue>::deserialize(deserializer)?).into()))
     }
 }
 
@@ -194,9 +211,6 @@ impl<'de> Deserialize<'de> for Text<'de> {
         deserializer.deserialize_str(TextVisitor)
     }
 }
-
-#[derive(Serialize)]
-struct EmptyObject {}
 
 #[cfg(test)]
 mod tests {

@@ -50,7 +50,7 @@
 //! | find out what the other side speaks | [`negotiation`] |
 //! | name servers and tools | [`names`] |
 //! | bound everything | [`limits`] |
-//! | carry JSON without understanding it | [`json`], [`members`] |
+//! | carry JSON without understanding it | [`json`], [`members`], [`map`] |
 //! | test all this without a network | [`wire`] |
 //!
 //! # Driving a machine
@@ -89,6 +89,7 @@ pub mod input;
 pub mod json;
 pub mod limits;
 pub mod logging;
+pub mod map;
 pub mod members;
 pub mod messages;
 pub mod meta;
@@ -109,4 +110,5 @@ pub mod wire;
 pub use dialect::Dialect;
 pub use json::Json;
 pub use limits::Limits;
+pub use map::Map;
 pub use version::{Era, ProtocolVersion};

@@ -123,6 +123,15 @@ macro_rules! object {
                 $({ let _ = stringify!($meta); "_meta" },)?
             ];
 
+            /// One bit per member that the newest revision requires and others may lack.
+            const EXPECTED: u64 = 0 $($(| crate::dialect::bit(Self::MEMBERS, $e_wire))*)?;
+
+            /// One bit per member that is always there.
+            const REQUIRED: u64 = 0
+                $(| crate::dialect::bit(Self::MEMBERS, $tag))?
+                $($(| crate::dialect::bit(Self::MEMBERS, $r_wire))*)?
+                $($(| crate::dialect::bit(Self::MEMBERS, $l_wire))*)?;
+
             /// One bit per member that each version lacks.
             pub(crate) const LACKS: [u64; crate::dialect::COUNT] =
                 crate::dialect::lacks(stringify!($name), Self::MEMBERS);
@@ -132,173 +141,98 @@ macro_rules! object {
                 crate::dialect::tolerates(stringify!($name), Self::MEMBERS);
 
             /// Writes all members, except those whose bit is in `skip`.
-            pub(crate) fn lower_members<M: serde::ser::SerializeMap>(
+            pub(crate) fn lower_members(
                 &self,
                 cx: crate::dialect::Lowering<'_>,
                 skip: u64,
-                out: &mut M,
-            ) -> Result<(), M::Error> {
+                out: &mut Vec<u8>,
+            ) -> Result<(), serde_json::Error> {
                 self.lower_known_members(cx, skip, out)?;
                 $(self.$other.lower_members(out)?;)?
                 Ok(())
             }
 
             /// Writes the members this crate knows, except those whose bit is in `skip`.
-            #[allow(unused_variables, reason = "an object without members uses neither")]
-            pub(crate) fn lower_known_members<M: serde::ser::SerializeMap>(
+            pub(crate) fn lower_known_members(
                 &self,
                 cx: crate::dialect::Lowering<'_>,
                 skip: u64,
-                out: &mut M,
-            ) -> Result<(), M::Error> {
-                $(out.serialize_entry($tag, $tagged)?;)?
-                $($(
-                    if let Some(value) = &self.$e
-                        && skip & const { crate::dialect::bit(Self::MEMBERS, $e_wire) } == 0
-                    {
-                        out.serialize_entry($e_wire, &cx.view(value))?;
-                    }
-                )*)?
-                $($(
-                    if skip & const { crate::dialect::bit(Self::MEMBERS, $r_wire) } == 0 {
-                        out.serialize_entry($r_wire, &cx.view(&self.$r))?;
-                    }
-                )*)?
-                $($(
-                    if skip & const { crate::dialect::bit(Self::MEMBERS, $l_wire) } == 0 {
-                        out.serialize_entry($l_wire, &cx.view(&self.$l))?;
-                    }
-                )*)?
-                $($(
-                    if let Some(value) = &self.$o
-                        && skip & const { crate::dialect::bit(Self::MEMBERS, $o_wire) } == 0
-                    {
-                        out.serialize_entry($o_wire, &cx.view(value))?;
-                    }
-                )*)?
-                $($(
-                    if let Some(value) = &self.$p
-                        && skip & const { crate::dialect::bit(Self::MEMBERS, $p_wire) } == 0
-                    {
-                        out.serialize_entry($p_wire, &cx.view(value))?;
-                    }
-                )*)?
-                $(
-                    if skip & const { crate::dialect::bit(Self::MEMBERS, "_meta") } == 0 {
-                        cx.lower_meta(self.$meta.as_deref(), out)?;
-                    }
-                )?
-                Ok(())
+                out: &mut Vec<u8>,
+            ) -> Result<(), serde_json::Error> {
+                cx.members(
+                    Self::MEMBERS,
+                    // In the order of `MEMBERS`.
+                    &[
+                        $(&$tagged,)?
+                        $($(&self.$e,)*)?
+                        $($(&self.$r,)*)?
+                        $($(&self.$l,)*)?
+                        $($(&self.$o,)*)?
+                        $($(&self.$p,)*)?
+                        $(&cx.merged_meta(self.$meta.as_deref()),)?
+                    ],
+                    Self::REQUIRED,
+                    skip,
+                    out,
+                )
             }
         }
 
         object!(@default $name [$($($r)*)?]);
         object!(@lower $name $($lower)?);
 
-        impl serde::Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                use crate::dialect::{Lower, Lowering};
-                self.lower(Lowering::CANONICAL, serializer)
-            }
-        }
+        crate::dialect::serde_by_dialect!($name);
 
         impl crate::dialect::Raise for $name {
-            const NAME: &'static str = stringify!($name);
-
-            #[allow(unused_mut, unused_variables, reason = "an object without members uses neither")]
-            fn raise_members<'de, A: serde::de::MapAccess<'de>>(
-                mut map: A,
-                how: crate::dialect::Raising,
-            ) -> Result<Self, A::Error> {
-                let mut seen: u64 = 0;
-                $(if how.tag_seen { seen |= const { crate::dialect::bit(Self::MEMBERS, $tag) }; })?
-                $($(let mut $e: Option<$e_ty> = None;)*)?
-                $($(let mut $r: Option<$r_ty> = None;)*)?
-                $($(let mut $l: Option<$l_ty> = None;)*)?
-                $($(let mut $o: Option<$o_ty> = None;)*)?
-                $($(let mut $p: Option<$p_ty> = None;)*)?
-                $(let mut $meta: Option<Box<crate::meta::Meta>> = None;)?
-                $(let mut $other = crate::members::Members::default();)?
-                while let Some(key) = map.next_key::<crate::json::Text<'de>>()? {
-                    match &*key {
-                        $($tag => {
-                            crate::dialect::once(&mut seen, const { crate::dialect::bit(Self::MEMBERS, $tag) }, $tag)?;
-                            let value = map.next_value::<crate::json::Text<'de>>()?;
-                            if &*value != $tagged {
-                                return Err(serde::de::Error::invalid_value(
-                                    serde::de::Unexpected::Str(&value),
-                                    &concat!("\"", $tagged, "\""),
-                                ));
-                            }
-                        })?
-                        $($($e_wire if how.has(&Self::LACKS, const { crate::dialect::bit(Self::MEMBERS, $e_wire) }) => {
-                            crate::dialect::once(&mut seen, const { crate::dialect::bit(Self::MEMBERS, $e_wire) }, $e_wire)?;
-                            $e = map.next_value()?;
-                        })*)?
-                        $($($r_wire => {
-                            crate::dialect::once(&mut seen, const { crate::dialect::bit(Self::MEMBERS, $r_wire) }, $r_wire)?;
-                            $r = Some(map.next_value()?);
-                        })*)?
-                        $($($l_wire => {
-                            crate::dialect::once(&mut seen, const { crate::dialect::bit(Self::MEMBERS, $l_wire) }, $l_wire)?;
-                            $l = Some(map.next_value()?);
-                        })*)?
-                        $($($o_wire => {
-                            crate::dialect::once(&mut seen, const { crate::dialect::bit(Self::MEMBERS, $o_wire) }, $o_wire)?;
-                            $o = map.next_value()?;
-                        })*)?
-                        $($($p_wire => {
-                            crate::dialect::once(&mut seen, const { crate::dialect::bit(Self::MEMBERS, $p_wire) }, $p_wire)?;
-                            let value: $p_ty = map.next_value()?;
-                            $p = (!(value.is_null() && how.is_legacy())).then_some(value);
-                        })*)?
-                        $("_meta" => {
-                            crate::dialect::once(&mut seen, const { crate::dialect::bit(Self::MEMBERS, "_meta") }, "_meta")?;
-                            let is_open = how.is_legacy() $(|| { let _ = stringify!($part); true })?;
-                            $meta = if is_open {
-                                crate::meta::read_open(map.next_value()?).map_err(serde::de::Error::custom)?
-                            } else {
-                                map.next_value()?
-                            };
-                        })?
-                        _ => {
-                            object!(@unknown map, key $(, $other)?);
-                        }
-                    }
+            fn blank() -> Self {
+                Self {
+                    $($($e: None,)*)?
+                    $($($r: crate::dialect::Raise::blank(),)*)?
+                    $($($l: Default::default(),)*)?
+                    $($($o: None,)*)?
+                    $($($p: None,)*)?
+                    $($meta: None,)?
+                    $($other: Default::default(),)?
                 }
-                let tolerated = how.tolerated(&Self::TOLERATES);
-                $(crate::dialect::demand(seen, const { crate::dialect::bit(Self::MEMBERS, $tag) }, $tag)?;)?
-                $($(
-                    if $e.is_none() {
-                        crate::dialect::demand(
-                            tolerated,
-                            const { crate::dialect::bit(Self::MEMBERS, $e_wire) },
-                            $e_wire,
-                        )?;
-                    }
-                )*)?
-                $($(crate::dialect::demand(
-                    seen | tolerated,
-                    const { crate::dialect::bit(Self::MEMBERS, $l_wire) },
-                    $l_wire,
-                )?;)*)?
-                let value = Self {
-                    $($($e,)*)?
-                    $($($r: crate::dialect::required($r, $r_wire)?,)*)?
-                    $($($l: $l.unwrap_or_default(),)*)?
-                    $($($o,)*)?
-                    $($($p,)*)?
-                    $($meta,)?
-                    $($other,)?
-                };
-                $($check(&value).map_err(serde::de::Error::custom)?;)?
-                Ok(value)
             }
         }
 
-        impl<'de> serde::Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                crate::dialect::Raising::STRICT.object(deserializer)
+        impl crate::dialect::Fill for $name {
+            fn fill(
+                &mut self,
+                from: &mut crate::json::read::Reader<'_>,
+                how: crate::dialect::Raising,
+            ) -> Result<(), serde_json::Error> {
+                let seen = from.object(
+                    Self::MEMBERS,
+                    // In the order of `MEMBERS`.
+                    &mut [
+                        $(&mut crate::dialect::Tag($tagged),)?
+                        $($(&mut self.$e,)*)?
+                        $($(&mut self.$r,)*)?
+                        $($(&mut self.$l,)*)?
+                        $($(&mut self.$o,)*)?
+                        $($(&mut crate::dialect::Present(&mut self.$p, how),)*)?
+                        $(&mut crate::meta::Part(
+                            &mut self.$meta,
+                            how.is_legacy() $(|| !stringify!($part).is_empty())?,
+                        ),)?
+                    ],
+                    how.of(&Self::LACKS) & Self::EXPECTED,
+                    None $(.or(Some(&mut self.$other)))?,
+                )?;
+                let absent = 0
+                    $($(| u64::from(self.$e.is_none()) * const { crate::dialect::bit(Self::MEMBERS, $e_wire) })*)?;
+                let missing = (absent | Self::REQUIRED & !seen) & !how.of(&Self::TOLERATES);
+                if missing != 0 {
+                    return Err(from.missing(Self::MEMBERS, missing));
+                }
+                $(
+                    if let Err(problem) = $check(self) {
+                        return Err(from.odd(serde::de::Error::custom(problem)));
+                    }
+                )?
+                Ok(())
             }
         }
     };
@@ -314,36 +248,25 @@ macro_rules! object {
 
     (@lower $name:ident) => {
         impl crate::dialect::Lower for $name {
-            fn lower<S: serde::Serializer>(
+            fn lower(
                 &self,
                 cx: crate::dialect::Lowering<'_>,
-                serializer: S,
-            ) -> Result<S::Ok, S::Error> {
-                use serde::ser::SerializeMap;
-                let mut out = serializer.serialize_map(None)?;
-                self.lower_members(cx, cx.lacking(&Self::LACKS), &mut out)?;
-                out.end()
+                out: &mut Vec<u8>,
+            ) -> Result<(), serde_json::Error> {
+                crate::dialect::object(out, |out| self.lower_members(cx, cx.lacking(&Self::LACKS), out))
             }
         }
     };
     (@lower $name:ident $lower:path) => {
         impl crate::dialect::Lower for $name {
-            fn lower<S: serde::Serializer>(
+            fn lower(
                 &self,
                 cx: crate::dialect::Lowering<'_>,
-                serializer: S,
-            ) -> Result<S::Ok, S::Error> {
-                $lower(self, cx, serializer)
+                out: &mut Vec<u8>,
+            ) -> Result<(), serde_json::Error> {
+                crate::dialect::object(out, |out| $lower(self, cx, out))
             }
         }
-    };
-
-    (@unknown $map:ident, $key:ident) => {
-        $map.next_value::<serde::de::IgnoredAny>()?;
-    };
-    (@unknown $map:ident, $key:ident, $other:ident) => {
-        let value = $map.next_value::<crate::json::Json>()?;
-        $other.push($key.0.into_owned(), value);
     };
 }
 
@@ -401,7 +324,17 @@ macro_rules! string_enum {
             }
         }
 
-        crate::dialect::lower_as_it_is!($name);
+        impl crate::dialect::Lower for $name {
+            fn lower(
+                &self,
+                cx: crate::dialect::Lowering<'_>,
+                out: &mut Vec<u8>,
+            ) -> Result<(), serde_json::Error> {
+                self.as_str().lower(cx, out)
+            }
+        }
+
+        crate::dialect::raise! { $name, Self::from(""), |from| Ok(Self::from(&*from.string()?)); }
     };
 }
 

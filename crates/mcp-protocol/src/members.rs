@@ -1,7 +1,8 @@
 //! Members of an object that this crate does not know, kept in the order they came.
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::{Serialize, Serializer};
 
+use crate::dialect::{Lower, Lowering, Written, object, unknown_member};
 use crate::json::Json;
 
 /// Unknown members of an open type, kept as they came.
@@ -48,18 +49,19 @@ impl Members {
         self.0.is_empty()
     }
 
-    pub(crate) fn lower_members<M: SerializeMap>(&self, out: &mut M) -> Result<(), M::Error> {
-        for (key, value) in &self.0 {
-            out.serialize_entry(key, value)?;
-        }
-        Ok(())
+    pub(crate) fn lower_members(&self, out: &mut Vec<u8>) -> Written {
+        self.0.iter().try_for_each(|(key, value)| unknown_member(out, key, value, Lowering::CANONICAL))
+    }
+}
+
+impl Lower for Members {
+    fn lower(&self, _: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+        object(out, |out| self.lower_members(out))
     }
 }
 
 impl Serialize for Members {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_map(Some(self.0.len()))?;
-        self.lower_members(&mut out)?;
-        out.end()
+        Lowering::CANONICAL.root(self).serialize(serializer)
     }
 }

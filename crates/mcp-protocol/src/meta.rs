@@ -6,8 +6,9 @@
 //! Spec: §2.2, §3.3.
 
 use crate::capabilities::{ClientCapabilities, Implementation};
-use crate::dialect::bit;
+use crate::dialect::{Fill, Raising, bit};
 use crate::json::Json;
+use crate::json::read::{Read, Reader};
 use crate::logging::LogLevel;
 use crate::macros::object;
 use crate::messages::{Id, ProgressToken};
@@ -135,28 +136,33 @@ impl Meta {
     }
 }
 
-/// Reads `_meta` as legacy revisions have it: an open map in which a key that means something today may hold
-/// something else, and is then kept among the unknown ones.
-pub(crate) fn read_open(json: Option<Json>) -> Result<Option<Box<Meta>>, &'static str> {
-    let Some(json) = json else { return Ok(None) };
-    if let Ok(meta) = json.to::<Meta>() {
-        return Ok(Some(Box::new(meta)));
-    }
-    if !json.is_object() {
-        return Err("`_meta` must be an object");
-    }
-    let mut meta = Meta::new();
-    for (key, value) in crate::json::scan::members(json.get()) {
-        let (Ok(quoted), Ok(value)) = (serde_json::to_string(&key), value.parse::<Json>()) else {
-            return Err("`_meta` cannot be read");
-        };
-        match serde_json::from_str::<Meta>(&format!("{{{quoted}:{}}}", value.get())) {
-            Ok(single) if single.present() & meta.present() != 0 => return Err("duplicate field in `_meta`"),
-            Ok(single) => meta.absorb(single),
-            Err(_) => meta.other.push(key.into_owned(), value),
+/// The `_meta` of something. Legacy revisions have an open map there, in which a key that means something today may
+/// hold something else, and is then kept among the unknown ones.
+pub(crate) struct Part<'a>(pub(crate) &'a mut Option<Box<Meta>>, pub(crate) bool);
+
+impl Fill for Part<'_> {
+    fn fill(&mut self, from: &mut Reader<'_>, how: Raising) -> Read<()> {
+        let Self(place, is_open) = self;
+        let before = from.clone();
+        let whole = place.fill(from, how);
+        if whole.is_ok() || !*is_open || before.clone().peek() != Some(b'{') {
+            return whole;
         }
+        *from = before;
+        let meta = place.insert(Box::new(Meta::new()));
+        from.map(&mut |from, key| {
+            let value = Json::from_valid(from.any()?);
+            let quoted = serde_json::to_string(&key)?;
+            match Raising::STRICT.text::<Meta>(&format!("{{{quoted}:{}}}", value.get())) {
+                Ok(single) if single.present() & meta.present() != 0 => {
+                    return Err(serde::de::Error::custom(format_args!("duplicate field `{key}`")));
+                }
+                Ok(single) => meta.absorb(single),
+                Err(_) => meta.other.push(key.into_owned(), value),
+            }
+            Ok(())
+        })
     }
-    Ok(Some(Box::new(meta)))
 }
 
 /// True for keys that the specification keeps for itself, by the rule of either wording: their prefix has

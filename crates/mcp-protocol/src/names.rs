@@ -3,10 +3,10 @@
 //! A callable name is a function of the server's and the tool's names alone: the same on every machine, in
 //! every order of arrival, at most 64 characters. It is resolved by a table, never by splitting it.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::limits::{CALLABLE_NAME, SERVER_NAME};
+use crate::map::Map;
 
 /// The name of a server: 1 to 256 of `A-Z a-z 0-9 _ -`, and none of a few words that trip up other programs.
 ///
@@ -173,7 +173,7 @@ fn digest(server: &str, tool: &str) -> String {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameTable {
-    names: BTreeMap<String, (Box<str>, Box<str>)>,
+    names: Map<String, (Box<str>, Box<str>)>,
     reserved: Vec<Box<str>>,
 }
 
@@ -200,7 +200,7 @@ impl NameTable {
     #[must_use]
     pub fn reserving(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let reserved = names.into_iter().map(|name| name.into().into_boxed_str()).collect();
-        Self { names: BTreeMap::new(), reserved }
+        Self { names: Map::new(), reserved }
     }
 
     /// Adds a tool; returns its callable name.
@@ -266,7 +266,7 @@ mod tests {
     fn s0_6_names_fit_every_model_api_and_the_first_separator_ends_the_server() {
         let servers = ["a", "my_db", "a-b", "a__b", "_a", "a_", "-", "", "天", &"s".repeat(256)];
         let tools = ["t", "a__b", "__", "a.b", "", "t_xabcdefghij", &"t".repeat(64), "é"];
-        let mut seen = BTreeMap::new();
+        let mut seen = std::collections::BTreeMap::new();
         for server in servers {
             for tool in tools {
                 let name = callable_name(server, tool);

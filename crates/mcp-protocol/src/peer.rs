@@ -15,14 +15,16 @@
 mod deadline;
 mod progress;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 pub use deadline::{Clocks, Reason};
 pub use progress::ProgressGate;
 
+use crate::dialect::Raising;
 use crate::errors::{DecodeError, ErrorCode, ErrorObject, Looks};
 use crate::limits::Limits;
+use crate::map::Map;
 use crate::messages::{
     CancelledParams, Id, Message, Method, Notification, ProgressParams, ProgressToken, Request, Response,
 };
@@ -57,7 +59,7 @@ pub struct Peer {
     /// Sorted by id, because ids only grow.
     calls: Vec<Slot>,
     next_id: i64,
-    requests: BTreeMap<Id, Incoming>,
+    requests: Map<Id, Incoming>,
     events: VecDeque<Event>,
     transmits: VecDeque<Transmit>,
     /// How many of the transmits are cancellations.
@@ -254,7 +256,7 @@ impl Peer {
             limits,
             calls: Vec::new(),
             next_id: 1,
-            requests: BTreeMap::new(),
+            requests: Map::new(),
             events: VecDeque::new(),
             transmits: VecDeque::new(),
             cancellations: 0,
@@ -495,7 +497,7 @@ impl Peer {
     }
 
     fn cancelled(&mut self, notification: &Notification<'_>) -> Arrival {
-        let Ok(params) = notification.params.parse::<CancelledParams>() else {
+        let Ok(params) = Raising::STRICT.text::<CancelledParams>(notification.params.text()) else {
             return Arrival::Ignored(Ignored::Malformed);
         };
         match self.requests.get_mut(&params.request_id) {
@@ -518,7 +520,7 @@ impl Peer {
     }
 
     fn progress(&mut self, notification: &Notification<'_>, now: Instant) -> Arrival {
-        let Ok(params) = notification.params.parse::<ProgressParams>() else {
+        let Ok(params) = Raising::STRICT.text::<ProgressParams>(notification.params.text()) else {
             return Arrival::Ignored(Ignored::Malformed);
         };
         let call = match params.progress_token {

@@ -2,12 +2,11 @@
 //!
 //! Spec: §6.3.
 
-use std::collections::BTreeMap;
-
 use crate::capabilities::Icon;
 use crate::content::{ContentBlock, Role};
 use crate::input::InputResponses;
 use crate::macros::object;
+use crate::map::Map;
 use crate::messages::{CacheScope, ResultType, TimeToLive};
 
 object! {
@@ -84,7 +83,7 @@ object! {
         }
         optional {
             /// Its arguments.
-            arguments: BTreeMap<String, String> = "arguments",
+            arguments: Map<String, String> = "arguments",
             /// Answers to the server's input requests, on a second try.
             input_responses: InputResponses = "inputResponses",
             /// What the server wants back, on a second try.

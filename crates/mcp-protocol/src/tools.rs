@@ -158,17 +158,17 @@ impl ListToolsResult {
     /// When the page itself cannot be read.
     pub fn raise_each(dialect: Dialect, page: &Body<'_>) -> Result<(Self, Vec<SkippedTool>), BodyError> {
         let whole = dialect.raise::<Self>(page);
-        let (Err(_), Some(tools)) = (&whole, page.parse_member::<Vec<Json>>("tools")?) else {
+        let (Err(_), Some(tools)) = (&whole, page.raise_member::<Vec<Json>>("tools")?) else {
             return Ok((whole?, Vec::new()));
         };
         let mut kept = Vec::new();
         let mut skipped = Vec::new();
         for (position, json) in tools.iter().enumerate() {
-            match json.to::<Tool>() {
+            match json.raise::<Tool>() {
                 Ok(tool) => kept.push(tool),
                 Err(error) => {
                     let name = json.member("name").and_then(|name| serde_json::from_str(name).ok());
-                    skipped.push(SkippedTool { position, name, error });
+                    skipped.push(SkippedTool { position, name, error: error.into() });
                 }
             }
         }

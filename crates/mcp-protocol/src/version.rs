@@ -7,9 +7,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, Lower, Lowering, Written, raise, serde_by_dialect};
 
 /// One dated revision of the protocol.
 ///
@@ -173,18 +171,15 @@ impl fmt::Display for ProtocolVersion {
     }
 }
 
-impl Serialize for ProtocolVersion {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
+impl Lower for ProtocolVersion {
+    fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+        self.as_str().lower(cx, out)
     }
 }
 
-impl<'de> Deserialize<'de> for ProtocolVersion {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = crate::json::Text::deserialize(deserializer)?;
-        Ok(Self::from(&*text))
-    }
-}
+raise! { ProtocolVersion, Self::from(""), |from| Ok(Self::from(&*from.string()?)); }
+
+serde_by_dialect!(ProtocolVersion);
 
 #[cfg(test)]
 mod tests {

@@ -23,9 +23,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-
 use crate::codec::line::{Line, Lines, Outbox};
+use crate::dialect::Lower;
 use crate::limits::Limits;
 use crate::messages::{CancelledParams, Id, Incoming, Message, Method, parse_bytes, write};
 use crate::peer::{Arrival, Call, Clocks, Peer, Refused, Transmit};
@@ -120,12 +119,7 @@ impl Wire {
     ///
     /// # Errors
     /// When the peer is full or closed.
-    pub fn call<T: Serialize>(
-        &mut self,
-        method: &Method,
-        params: &T,
-        clocks: Clocks,
-    ) -> Result<Call, Refused> {
+    pub fn call(&mut self, method: &Method, params: &dyn Lower, clocks: Clocks) -> Result<Call, Refused> {
         let call = self.left.peer.open(method, clocks, self.now)?;
         let written = self.left.outbox.line(|out| write::request(out, &call.id(), method, params));
         debug_assert!(written.is_ok(), "params that cannot be written");
@@ -187,7 +181,7 @@ impl End {
     }
 
     /// Answers a request, if it is still wanted.
-    pub fn respond<T: Serialize>(&mut self, id: &Id, result: &T) {
+    pub fn respond(&mut self, id: &Id, result: &dyn Lower) {
         if self.peer.respond(id) {
             let written = self.outbox.line(|out| write::response(out, id, result));
             debug_assert!(written.is_ok(), "a result that cannot be written");

@@ -3,11 +3,9 @@
 //! In the modern era a call that asks ends: the client answers and calls again, and the function runs from the
 //! top with the answers at hand. In the legacy era it waits. The function is the same.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mcp_protocol::Json;
 use mcp_protocol::capabilities::{
     ClientCapabilities, ElicitationCapability, RootsCapability, SamplingCapability,
 };
@@ -18,6 +16,7 @@ use mcp_protocol::input::{
 use mcp_protocol::messages::{EmptyParams, Method};
 use mcp_protocol::roots::ListRootsResult;
 use mcp_protocol::sampling::{CreateMessageParams, CreateMessageResult};
+use mcp_protocol::{Json, Map};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -249,9 +248,9 @@ impl Context {
     pub async fn ask_all<'k>(
         &self,
         questions: impl IntoIterator<Item = (&'k str, InputRequest)>,
-    ) -> Result<BTreeMap<String, InputResponse>, AskError> {
+    ) -> Result<Map<String, InputResponse>, AskError> {
         self.begin_round()?;
-        let mut answers = BTreeMap::new();
+        let mut answers = Map::new();
         let mut unanswered = false;
         for (key, request) in questions {
             match self.input(key, request).await {

@@ -1,7 +1,8 @@
 //! Completion of the arguments of prompts and resource templates.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use mcp_protocol::Map;
 
 use crate::context::Context;
 use crate::handler::Handler;
@@ -14,14 +15,14 @@ pub struct CompletionRequest {
     /// The value so far.
     pub value: String,
     /// The other arguments, as far as they are known.
-    pub arguments: BTreeMap<String, String>,
+    pub arguments: Map<String, String>,
 }
 
 type Complete = dyn Fn(CompletionRequest, Context) -> BoxFuture<Vec<String>> + Send + Sync;
 
 /// Functions that complete arguments, by the name of the argument.
 #[derive(Clone, Default)]
-pub(crate) struct Completers(BTreeMap<String, Arc<Complete>>);
+pub(crate) struct Completers(Map<String, Arc<Complete>>);
 
 impl Completers {
     pub(crate) fn add<S, F>(&mut self, argument: String, function: F)

@@ -1,6 +1,5 @@
 //! What a server keeps of one legacy connection: who is there, what is in flight, what is followed.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use mcp_protocol::errors::ErrorObject;
 use mcp_protocol::logging::LogLevel;
 use mcp_protocol::messages::{CancelledParams, Method, Response, write};
 use mcp_protocol::peer::{Call, Clocks, DuplicateIds, Peer, Refused, Transmit};
-use mcp_protocol::{Dialect, Json, Limits};
+use mcp_protocol::{Dialect, Json, Limits, Map};
 use tokio::sync::oneshot;
 
 use crate::error::AskError;
@@ -26,10 +25,10 @@ pub(crate) struct Connection {
 pub(crate) struct State {
     pub(crate) peer: Peer,
     /// Asks that wait for their answer.
-    waiting: BTreeMap<Call, oneshot::Sender<Result<Json, AskError>>>,
+    waiting: Map<Call, oneshot::Sender<Result<Json, AskError>>>,
     pub(crate) log_level: Option<LogLevel>,
     /// Resources whose changes are followed.
-    pub(crate) followed: BTreeSet<String>,
+    pub(crate) followed: Map<String, ()>,
 }
 
 #[derive(Clone, Debug)]
@@ -43,9 +42,9 @@ impl Connection {
         Self {
             state: Mutex::new(State {
                 peer: Peer::server(limits, duplicates),
-                waiting: BTreeMap::new(),
+                waiting: Map::new(),
                 log_level: None,
-                followed: BTreeSet::new(),
+                followed: Map::new(),
             }),
         }
     }

@@ -498,7 +498,7 @@ impl<'a> Driver<'a> {
             Ok(change) => self.tell(&change),
             // Too many to tell each: tell that everything may have changed.
             Err(RecvError::Lagged(_)) => {
-                let followed: Vec<_> = self.connection.lock().followed.iter().cloned().collect();
+                let followed: Vec<_> = self.connection.lock().followed.keys().cloned().collect();
                 let followed = followed.into_iter().chain(self.subscriptions.followed());
                 for change in changes::everything(followed) {
                     self.tell(&change);

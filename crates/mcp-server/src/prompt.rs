@@ -1,9 +1,9 @@
 //! Prompts: a definition, the function that fills it in, and the completion of its arguments.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use mcp_protocol::Map;
 use mcp_protocol::content::{ContentBlock, Role};
 use mcp_protocol::prompts::{GetPromptResult, ListPromptsResult, Prompt, PromptMessage};
 
@@ -77,7 +77,7 @@ listed! { PromptEntry by name in ListPromptsResult }
 
 /// The arguments of a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PromptArguments(pub BTreeMap<String, String>);
+pub struct PromptArguments(pub Map<String, String>);
 
 impl PromptArguments {
     /// The value of an argument; empty if it was not given. Required ones always are.

@@ -5,13 +5,12 @@
 
 mod list;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use mcp_protocol::capabilities::{Implementation, ListCapability, ResourcesCapability, ServerCapabilities};
 use mcp_protocol::messages::CacheScope;
-use mcp_protocol::{Json, ProtocolVersion};
+use mcp_protocol::{Json, Map, ProtocolVersion};
 use tokio::sync::broadcast;
 
 pub(crate) use list::{Cursor, List, Listed, listed};
@@ -243,8 +242,8 @@ impl Snapshot {
 
     /// Names that are offered twice under one name, or cannot be offered.
     pub(crate) fn problems(&self) -> Vec<String> {
-        let mut seen = BTreeSet::new();
-        self.problems.iter().filter(|problem| seen.insert(problem.as_str())).cloned().collect()
+        let mut seen = Map::new();
+        self.problems.iter().filter(|problem| seen.insert(problem.as_str(), ()).is_none()).cloned().collect()
     }
 }
 

@@ -405,7 +405,7 @@ fn follow(request: &Request<'_>, exchange: &Exchange, follow: bool) -> Routed {
         if !follow {
             followed.remove(&params.uri);
         } else if followed.len() < FOLLOWED {
-            followed.insert(params.uri);
+            followed.insert(params.uri, ());
         } else {
             return Err(ErrorObject::new(
                 ErrorCode::InternalError,

@@ -1,9 +1,8 @@
 //! What travels through the client and must come back as it went: sealed, bound to its request, and short-lived.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
-use mcp_protocol::Json;
+use mcp_protocol::{Json, Map};
 use serde::{Deserialize, Serialize};
 
 use crate::error::AskError;
@@ -19,10 +18,10 @@ pub(crate) struct Memory {
     pub(crate) rounds: u32,
     /// Answers by the key of their ask.
     #[serde(rename = "a")]
-    pub(crate) answers: BTreeMap<String, Json>,
+    pub(crate) answers: Map<String, Json>,
     /// Results of steps by their key.
     #[serde(rename = "s")]
-    pub(crate) steps: BTreeMap<String, Json>,
+    pub(crate) steps: Map<String, Json>,
 }
 
 #[cfg(feature = "sealing")]

@@ -67,8 +67,7 @@ impl Link {
                     self.outbox.line(|out| write::request(out, &id, &Method::Initialize, &params))?;
                 }
                 StdioAction::Initialized => {
-                    let none: Option<&EmptyParams> = None;
-                    self.outbox.line(|out| write::notification(out, &Method::Initialized, none))?;
+                    self.outbox.line(|out| write::notification(out, &Method::Initialized, None))?;
                     self.exchange(print);
                     continue;
                 }

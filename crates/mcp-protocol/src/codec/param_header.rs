@@ -2,14 +2,13 @@
 //!
 //! Spec: §4.3.3, §4.3.4.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use super::header::{decode, encode, mismatch, missing, one};
 use crate::errors::ErrorObject;
 use crate::json::Json;
 use crate::limits::PARAM_HEADERS;
+use crate::map::Map;
 
 /// The arguments of one tool that travel as headers.
 ///
@@ -83,9 +82,9 @@ impl ParamHeaders {
             return Ok(Self::default());
         }
         let schema: Value = schema.to().map_err(|_| AnnotationError::Schema)?;
-        let mut found = BTreeMap::new();
+        let mut found = Map::new();
         object_schema(&schema, &mut Vec::new(), &mut found)?;
-        Ok(Self(found.into_values().collect()))
+        Ok(Self(found.into_iter().map(|(_, header)| header).collect()))
     }
 
     /// True if no argument travels as a header.
@@ -176,7 +175,7 @@ fn same_integer(header: &str, expected: &str) -> bool {
 fn object_schema(
     schema: &Value,
     path: &mut Vec<String>,
-    found: &mut BTreeMap<String, ParamHeader>,
+    found: &mut Map<String, ParamHeader>,
 ) -> Result<(), AnnotationError> {
     let Value::Object(keywords) = schema else { return Ok(()) };
     for (keyword, value) in keywords {
@@ -199,7 +198,7 @@ fn object_schema(
 fn property_schema(
     schema: &Value,
     path: &mut Vec<String>,
-    found: &mut BTreeMap<String, ParamHeader>,
+    found: &mut Map<String, ParamHeader>,
 ) -> Result<(), AnnotationError> {
     if let Some(annotation) = schema.get(KEYWORD) {
         let token = annotation.as_str().filter(|name| is_token(name));

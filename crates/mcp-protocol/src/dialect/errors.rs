@@ -1,22 +1,14 @@
 //! The same error under another code: -32602 and -32002, -32021, -32042.
 
-use serde::ser::{SerializeMap, Serializer};
-
-use super::{Dialect, Lowering, bit};
+use super::{Dialect, Lowering, Written, bit, member};
 use crate::errors::{ErrorCode, ErrorObject};
 use crate::version::Era;
 
-pub(crate) fn lower<S: Serializer>(
-    error: &ErrorObject,
-    cx: Lowering<'_>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+pub(crate) fn lower(error: &ErrorObject, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
     let code = cx.dialect().map_or(error.code, |dialect| code_in(dialect, error));
-    let mut out = serializer.serialize_map(None)?;
-    out.serialize_entry("code", &code)?;
+    member(out, "code", &code, cx)?;
     let lacks = cx.lacking(&ErrorObject::LACKS) | const { bit(ErrorObject::MEMBERS, "code") };
-    error.lower_members(cx, lacks, &mut out)?;
-    out.end()
+    error.lower_members(cx, lacks, out)
 }
 
 /// The code that `dialect` uses for this error.

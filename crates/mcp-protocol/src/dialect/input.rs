@@ -1,8 +1,6 @@
 //! Results that ask for input: the modern era has them, the legacy era asks by requests of its own.
 
-use serde::ser::{SerializeMap, Serializer};
-
-use super::{Dialect, Lowering};
+use super::{Dialect, Lowering, Written};
 use crate::input::InputRequiredResult;
 use crate::tasks::CreateTaskResult;
 use crate::version::Era;
@@ -19,24 +17,16 @@ impl Dialect {
     }
 }
 
-pub(crate) fn lower_create_task<S: Serializer>(
-    result: &CreateTaskResult,
-    cx: Lowering<'_>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    cx.since::<S::Error>(Dialect::V2026_07_28, "a task of the tasks extension")?;
-    let mut out = serializer.serialize_map(None)?;
-    result.lower_members(cx, cx.lacking(&CreateTaskResult::LACKS), &mut out)?;
-    out.end()
+pub(crate) fn lower_create_task(result: &CreateTaskResult, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+    cx.since(Dialect::V2026_07_28, "a task of the tasks extension")?;
+    result.lower_members(cx, cx.lacking(&CreateTaskResult::LACKS), out)
 }
 
-pub(crate) fn lower_input_required<S: Serializer>(
+pub(crate) fn lower_input_required(
     result: &InputRequiredResult,
     cx: Lowering<'_>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    cx.since::<S::Error>(Dialect::V2026_07_28, "a result that requires input")?;
-    let mut out = serializer.serialize_map(None)?;
-    result.lower_members(cx, cx.lacking(&InputRequiredResult::LACKS), &mut out)?;
-    out.end()
+    out: &mut Vec<u8>,
+) -> Written {
+    cx.since(Dialect::V2026_07_28, "a result that requires input")?;
+    result.lower_members(cx, cx.lacking(&InputRequiredResult::LACKS), out)
 }

@@ -1,24 +1,31 @@
 //! Writing the canonical model as one revision has it.
 
-use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::Serialize;
-use serde::ser::{SerializeMap, SerializeSeq, Serializer};
+use serde::ser::{Error, Serialize, Serializer};
 
 use super::{COUNT, Dialect};
-use crate::json::Json;
+use crate::json::{Json, Transcode};
 use crate::messages::Id;
 use crate::meta::Meta;
+
+pub(crate) type Written = Result<(), serde_json::Error>;
 
 /// A value of the canonical model that each revision may write in its own way.
 ///
 /// Implemented by every wire type of this crate; there is no reason to implement it elsewhere.
 pub trait Lower {
-    /// Writes the value as `cx` says.
+    /// Appends the value as `cx` says, as JSON without a line break.
     ///
     /// # Errors
-    /// When the serializer fails, or the revision has no way to say this.
-    fn lower<S: Serializer>(&self, cx: Lowering<'_>, serializer: S) -> Result<S::Ok, S::Error>;
+    /// When the revision has no way to say this. What was appended by then is to be taken back.
+    fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Result<(), serde_json::Error>;
+
+    /// True if an optional member with this value is left out.
+    #[doc(hidden)]
+    fn is_absent(&self) -> bool {
+        false
+    }
 }
 
 /// How a message is lowered: in which dialect, and with what in the `_meta` of its body.
@@ -56,13 +63,13 @@ impl<'a> Lowering<'a> {
 
     /// A view of a whole body: `_meta` is added to this level alone.
     #[must_use]
-    pub const fn root<T: Lower + ?Sized>(self, value: &'a T) -> View<'a, T> {
+    pub const fn root(self, value: &'a dyn Lower) -> View<'a> {
         View { value, cx: self }
     }
 
-    /// A view of a part of a body.
-    pub(crate) const fn view<'v, T: Lower + ?Sized>(self, value: &'v T) -> View<'v, T> {
-        View { value, cx: Lowering { dialect: self.dialect, meta: None, progress_token: None } }
+    /// How a part of the body is lowered.
+    pub(crate) const fn part(self) -> Lowering<'static> {
+        Lowering { dialect: self.dialect, meta: None, progress_token: None }
     }
 
     pub(crate) fn dialect(self) -> Option<Dialect> {
@@ -75,9 +82,9 @@ impl<'a> Lowering<'a> {
     }
 
     /// Refuses what a dialect before `first` has no way to say.
-    pub(crate) fn since<E: serde::ser::Error>(self, first: Dialect, what: &str) -> Result<(), E> {
+    pub(crate) fn since(self, first: Dialect, what: &str) -> Written {
         if self.is_before(first) {
-            return Err(E::custom(format_args!("{what} needs {} or later", first.version())));
+            return Err(serde_json::Error::custom(format_args!("{what} needs {} or later", first.version())));
         }
         Ok(())
     }
@@ -86,20 +93,65 @@ impl<'a> Lowering<'a> {
         self.dialect.map_or(0, |dialect| masks[dialect.index()])
     }
 
-    /// Writes `_meta` unless nothing is left of it.
-    pub(crate) fn lower_meta<M: SerializeMap>(self, own: Option<&Meta>, out: &mut M) -> Result<(), M::Error> {
-        let merged = MergedMeta { own, cx: self };
-        if merged.is_empty() { Ok(()) } else { out.serialize_entry("_meta", &merged) }
+    /// The `_meta` of a body: its own, and what is added to it.
+    pub(crate) fn merged_meta(self, own: Option<&'a Meta>) -> MergedMeta<'a> {
+        MergedMeta { own, cx: self }
+    }
+
+    /// Writes members in the order of their names, except those whose bit is in `skip`, and those that are absent
+    /// unless their bit is in `required`.
+    pub(crate) fn members(
+        self,
+        names: &[&str],
+        values: &[&dyn Lower],
+        required: u64,
+        skip: u64,
+        out: &mut Vec<u8>,
+    ) -> Written {
+        for (at, (name, value)) in names.iter().zip(values).enumerate() {
+            let bit = 1 << at;
+            if skip & bit == 0 && (required & bit != 0 || !value.is_absent()) {
+                member(out, name, *value, self)?;
+            }
+        }
+        Ok(())
     }
 }
 
-struct MergedMeta<'a> {
+pub(crate) struct MergedMeta<'a> {
     own: Option<&'a Meta>,
     cx: Lowering<'a>,
 }
 
-impl MergedMeta<'_> {
-    fn is_empty(&self) -> bool {
+impl Lower for MergedMeta<'_> {
+    fn lower(&self, _: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+        let Self { own, cx } = *self;
+        object(out, |out| {
+            let mut written = cx.lacking(&Meta::LACKS);
+            if let Some(own) = own {
+                own.lower_members(cx.part(), written, out)?;
+                written |= own.present();
+            }
+            if let Some(token) = cx.progress_token
+                && written & Meta::PROGRESS_TOKEN == 0
+            {
+                member(out, "progressToken", token, cx)?;
+                written |= Meta::PROGRESS_TOKEN;
+            }
+            if let Some(meta) = cx.meta {
+                meta.lower_known_members(cx.part(), written, out)?;
+                for (key, value) in meta.other.iter() {
+                    if own.is_none_or(|own| own.other.get(key).is_none()) {
+                        unknown_member(out, key, value, cx)?;
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// True if nothing is left of it.
+    fn is_absent(&self) -> bool {
         let lacks = self.cx.lacking(&Meta::LACKS);
         let is_empty = |meta: Option<&Meta>| meta.is_none_or(|meta| meta.is_empty_without(lacks));
         // `"_meta":{}` that a person wrote is kept as it came.
@@ -108,112 +160,175 @@ impl MergedMeta<'_> {
     }
 }
 
-impl Serialize for MergedMeta<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let nested = Lowering { dialect: self.cx.dialect, meta: None, progress_token: None };
-        let lacks = self.cx.lacking(&Meta::LACKS);
-        let mut out = serializer.serialize_map(None)?;
-        let mut written = lacks;
-        if let Some(own) = self.own {
-            own.lower_members(nested, written, &mut out)?;
-            written |= own.present();
-        }
-        if let Some(token) = self.cx.progress_token
-            && written & Meta::PROGRESS_TOKEN == 0
-        {
-            out.serialize_entry("progressToken", token)?;
-            written |= Meta::PROGRESS_TOKEN;
-        }
-        if let Some(meta) = self.cx.meta {
-            meta.lower_known_members(nested, written, &mut out)?;
-            for (key, value) in meta.other.iter() {
-                if self.own.is_none_or(|own| own.other.get(key).is_none()) {
-                    out.serialize_entry(key, value)?;
-                }
-            }
-        }
-        out.end()
-    }
+/// Writes an object around its members.
+pub(crate) fn object(out: &mut Vec<u8>, members: impl FnOnce(&mut Vec<u8>) -> Written) -> Written {
+    out.push(b'{');
+    let written = members(out);
+    out.push(b'}');
+    written
 }
 
-/// A borrowed value that serializes as one revision writes it. Made by [`Dialect::lower`].
-#[derive(Debug)]
-pub struct View<'a, T: ?Sized> {
-    value: &'a T,
+/// Writes one element of an array.
+pub(crate) fn element(out: &mut Vec<u8>, item: &dyn Lower, cx: Lowering<'_>) -> Written {
+    if out.last() != Some(&b'[') {
+        out.push(b',');
+    }
+    item.lower(cx.part(), out)
+}
+
+/// Writes one member of an object. The name has nothing to escape.
+pub(crate) fn member(out: &mut Vec<u8>, name: &str, value: &dyn Lower, cx: Lowering<'_>) -> Written {
+    key(out, name);
+    value.lower(cx.part(), out)
+}
+
+/// Writes one member of an object whose name is anything.
+pub(crate) fn unknown_member(out: &mut Vec<u8>, name: &str, value: &dyn Lower, cx: Lowering<'_>) -> Written {
+    if out.last() != Some(&b'{') {
+        out.push(b',');
+    }
+    name.lower(cx, out)?;
+    out.push(b':');
+    value.lower(cx.part(), out)
+}
+
+fn key(out: &mut Vec<u8>, name: &str) {
+    // No value ends in an opening brace, so that one stands only before the first member.
+    out.extend_from_slice(if out.last() == Some(&b'{') { b"\"" } else { b",\"" });
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+}
+
+/// A borrowed value that is written as one revision has it. Made by [`Dialect::lower`].
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    value: &'a dyn Lower,
     cx: Lowering<'a>,
 }
 
-impl<T: ?Sized> Clone for View<'_, T> {
-    fn clone(&self) -> Self {
-        *self
+impl View<'_> {
+    /// The value as text.
+    ///
+    /// # Errors
+    /// When the revision has no way to say it.
+    pub fn to_json(&self) -> Result<Json, serde_json::Error> {
+        let mut out = Vec::new();
+        self.value.lower(self.cx, &mut out)?;
+        String::from_utf8(out).map(Json::from_text).map_err(serde_json::Error::custom)
     }
 }
 
-impl<T: ?Sized> Copy for View<'_, T> {}
+impl fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").field("cx", &self.cx).finish_non_exhaustive()
+    }
+}
 
-impl<T: Lower + ?Sized> Serialize for View<'_, T> {
-    #[inline]
+/// A view knows how it is lowered.
+impl Lower for View<'_> {
+    fn lower(&self, _: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+        self.value.lower(self.cx, out)
+    }
+}
+
+impl Serialize for View<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.value.lower(self.cx, serializer)
+        let json = self.to_json().map_err(S::Error::custom)?;
+        Transcode(json.get()).serialize(serializer)
     }
 }
 
-/// Types that every revision writes alike.
-macro_rules! lower_as_it_is {
+/// Serde's traits for a type that is read and written by its dialect.
+macro_rules! serde_by_dialect {
     ($($type:ty),* $(,)?) => { $(
-        impl crate::dialect::Lower for $type {
-            #[inline]
-            fn lower<S: serde::Serializer>(
-                &self,
-                _: crate::dialect::Lowering<'_>,
-                serializer: S,
-            ) -> Result<S::Ok, S::Error> {
-                serde::Serialize::serialize(self, serializer)
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serde::Serialize::serialize(&crate::dialect::Lowering::CANONICAL.root(self), serializer)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                crate::dialect::deserialize(deserializer)
             }
         }
     )* };
 }
-pub(crate) use lower_as_it_is;
+pub(crate) use serde_by_dialect;
 
-lower_as_it_is! {
-    str, String, bool, i64, u64, u32, Option<u64>, Json, Id,
-    crate::version::ProtocolVersion, crate::members::Members, crate::errors::ErrorCode,
+macro_rules! lower_as_it_is {
+    ($($type:ty)*) => { $(
+        impl Lower for $type {
+            fn lower(&self, _: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+                serde_json::to_writer(out, self)
+            }
+        }
+    )* };
+}
+lower_as_it_is! { str String bool i64 u64 u32 }
+
+impl Lower for Json {
+    fn lower(&self, _: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+        out.extend_from_slice(self.get().as_bytes());
+        Ok(())
+    }
 }
 
 /// A whole number is written without a fraction, as people and schemas write it.
 impl Lower for f64 {
-    fn lower<S: Serializer>(&self, _: Lowering<'_>, serializer: S) -> Result<S::Ok, S::Error> {
+    fn lower(&self, _: Lowering<'_>, out: &mut Vec<u8>) -> Written {
         const EXACT: f64 = 9_007_199_254_740_992.0;
         if self.fract() == 0.0 && self.abs() < EXACT {
-            serializer.serialize_i64(*self as i64)
+            serde_json::to_writer(out, &(*self as i64))
         } else {
-            serializer.serialize_f64(*self)
+            serde_json::to_writer(out, self)
         }
+    }
+}
+
+impl<T: Lower> Lower for Option<T> {
+    fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+        match self {
+            Some(value) => value.lower(cx, out),
+            None => {
+                out.extend_from_slice(b"null");
+                Ok(())
+            }
+        }
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_none()
     }
 }
 
 impl<T: Lower> Lower for Vec<T> {
-    fn lower<S: Serializer>(&self, cx: Lowering<'_>, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_seq(Some(self.len()))?;
+    fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+        out.push(b'[');
         for item in self {
-            out.serialize_element(&cx.view(item))?;
+            element(out, item, cx)?;
         }
-        out.end()
+        out.push(b']');
+        Ok(())
     }
 }
 
-impl<T: Lower> Lower for BTreeMap<String, T> {
-    fn lower<S: Serializer>(&self, cx: Lowering<'_>, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_map(Some(self.len()))?;
-        for (key, value) in self {
-            out.serialize_entry(key, &cx.view(value))?;
-        }
-        out.end()
+impl<T: Lower + ?Sized> Lower for &T {
+    fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+        (**self).lower(cx, out)
+    }
+
+    fn is_absent(&self) -> bool {
+        (**self).is_absent()
     }
 }
 
 impl<T: Lower + ?Sized> Lower for Box<T> {
-    fn lower<S: Serializer>(&self, cx: Lowering<'_>, serializer: S) -> Result<S::Ok, S::Error> {
-        (**self).lower(cx, serializer)
+    fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+        (**self).lower(cx, out)
+    }
+
+    fn is_absent(&self) -> bool {
+        (**self).is_absent()
     }
 }

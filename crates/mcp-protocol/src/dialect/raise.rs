@@ -1,108 +1,172 @@
 //! Reading what a peer of one revision sends into the canonical model.
 
-use std::fmt;
-use std::marker::PhantomData;
+use std::borrow::Cow;
 
-use serde::de::{DeserializeOwned, Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error};
+use serde_json::value::RawValue;
 
 use super::{COUNT, Dialect};
+use crate::json::Json;
+use crate::json::read::{Read, Reader, not_one_of};
 use crate::version::Era;
 
-/// An object of the canonical model that can be read from any revision.
+/// A value of the canonical model that can be read from any revision.
 ///
 /// Implemented by the wire types of this crate; there is no reason to implement it elsewhere.
-pub trait Raise: DeserializeOwned {
-    /// The name of the type, for error messages.
+pub trait Raise: Fill + Sized {
+    /// A value that means nothing yet, to be filled.
     #[doc(hidden)]
-    const NAME: &'static str;
+    fn blank() -> Self;
 
-    /// Reads the members of an object.
+    /// The value that stands next.
     #[doc(hidden)]
-    fn raise_members<'de, A: MapAccess<'de>>(map: A, how: Raising) -> Result<Self, A::Error>;
+    fn raise(from: &mut Reader<'_>, how: Raising) -> Result<Self, serde_json::Error> {
+        let mut value = Self::blank();
+        value.fill(from, how)?;
+        Ok(value)
+    }
 }
 
-impl<T: Raise> Raise for Box<T> {
-    const NAME: &'static str = T::NAME;
-
-    fn raise_members<'de, A: MapAccess<'de>>(map: A, how: Raising) -> Result<Self, A::Error> {
-        T::raise_members(map, how).map(Box::new)
-    }
+/// Something that takes what is read. One that is not generic, so that an object is read by a loop over its members
+/// and not by code of its own.
+#[doc(hidden)]
+#[allow(unnameable_types, reason = "supports a trait that is not for implementing")]
+pub trait Fill {
+    /// Reads the value that stands next. When that fails, nothing is said of what was filled in.
+    fn fill(&mut self, from: &mut Reader<'_>, how: Raising) -> Result<(), serde_json::Error>;
 }
 
 /// How strictly an object is read.
 #[derive(Clone, Copy, Debug)]
 #[allow(unnameable_types, reason = "appears in a hidden method of a trait that is not for implementing")]
-pub struct Raising {
-    dialect: Option<Dialect>,
-    /// The member that tells the type was read by whoever chose the type.
-    pub(crate) tag_seen: bool,
-}
+pub struct Raising(Option<Dialect>);
 
 impl Raising {
-    /// As the newest schema says, every required member demanded.
-    pub(crate) const STRICT: Self = Self { dialect: None, tag_seen: false };
-    /// The same, after the tag.
-    pub(crate) const AFTER_TAG: Self = Self { dialect: None, tag_seen: true };
+    /// As the newest schema says, every required member demanded. Parts of a body are always read like this.
+    pub(crate) const STRICT: Self = Self(None);
 
     pub(crate) fn from(dialect: Dialect) -> Self {
-        Self { dialect: Some(dialect), tag_seen: false }
-    }
-
-    /// True unless the dialect that is read from lacks the member: then it means something else there.
-    pub(crate) fn has(self, lacks: &[u64; COUNT], bit: u64) -> bool {
-        self.dialect.is_none_or(|dialect| lacks[dialect.index()] & bit == 0)
+        Self(Some(dialect))
     }
 
     /// True for legacy dialects, in which `null` is no structured result and `_meta` is open.
     pub(crate) fn is_legacy(self) -> bool {
-        self.dialect.is_some_and(|dialect| dialect.era() == Era::Legacy)
+        self.0.is_some_and(|dialect| dialect.era() == Era::Legacy)
     }
 
-    pub(crate) fn tolerated(self, masks: &[u64; COUNT]) -> u64 {
-        self.dialect.map_or(0, |dialect| masks[dialect.index()])
+    /// What a table has for the dialect that is read from.
+    pub(crate) fn of(self, masks: &[u64; COUNT]) -> u64 {
+        self.0.map_or(0, |dialect| masks[dialect.index()])
     }
 
-    /// Reads one object; an array is none, whatever derived code would make of it.
-    pub(crate) fn object<'de, T: Raise, D: Deserializer<'de>>(self, source: D) -> Result<T, D::Error> {
-        source.deserialize_map(ObjectVisitor { how: self, object: PhantomData })
-    }
-}
-
-struct ObjectVisitor<T> {
-    how: Raising,
-    object: PhantomData<T>,
-}
-
-impl<'de, T: Raise> Visitor<'de> for ObjectVisitor<T> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an object ({})", T::NAME)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-        T::raise_members(map, self.how)
+    /// Reads a whole text.
+    pub(crate) fn text<T: Raise>(self, text: &str) -> Read<T> {
+        let mut value = T::blank();
+        Reader::whole(text, &mut value, self)?;
+        Ok(value)
     }
 }
 
-/// Refuses a member that was read before.
-#[inline]
-pub(crate) fn once<E: Error>(seen: &mut u64, bit: u64, member: &'static str) -> Result<(), E> {
-    if *seen & bit != 0 {
-        return Err(E::duplicate_field(member));
+/// A wire type for serde: the text of the value, read as its dialect says.
+pub(crate) fn deserialize<'de, T: Raise, D: Deserializer<'de>>(source: D) -> Result<T, D::Error> {
+    let text = Box::<RawValue>::deserialize(source)?;
+    Raising::STRICT.text(text.get()).map_err(D::Error::custom)
+}
+
+/// Types that every revision has alike: what is blank, and how one is read.
+macro_rules! raise {
+    ($($type:ty, $blank:expr, |$from:ident| $read:expr;)*) => { $(
+        impl crate::dialect::Raise for $type {
+            fn blank() -> Self {
+                $blank
+            }
+        }
+
+        impl crate::dialect::Fill for $type {
+            fn fill(
+                &mut self,
+                $from: &mut crate::json::read::Reader<'_>,
+                _: crate::dialect::Raising,
+            ) -> Result<(), serde_json::Error> {
+                *self = $read?;
+                Ok(())
+            }
+        }
+    )* };
+}
+pub(crate) use raise;
+
+raise! {
+    String, String::new(), |from| from.string().map(Cow::into_owned);
+    bool, false, |from| from.boolean();
+    i64, 0, |from| from.integer();
+    u64, 0, |from| from.integer();
+    u32, 0, |from| from.integer();
+    f64, 0.0, |from| from.number("a number", |text| text.parse().ok().filter(|number: &f64| number.is_finite()));
+    Json, Json::from_valid(""), |from| from.any().map(Json::from_valid);
+}
+
+impl<T: Raise> Raise for Option<T> {
+    fn blank() -> Self {
+        None
     }
-    *seen |= bit;
-    Ok(())
 }
 
-/// Refuses an object without this member.
-#[inline]
-pub(crate) fn demand<E: Error>(seen: u64, bit: u64, member: &'static str) -> Result<(), E> {
-    if seen & bit == 0 { Err(E::missing_field(member)) } else { Ok(()) }
+impl<T: Raise> Fill for Option<T> {
+    fn fill(&mut self, from: &mut Reader<'_>, how: Raising) -> Read<()> {
+        // A place is filled once, and empty before.
+        if from.null()? { Ok(()) } else { self.get_or_insert_with(T::blank).fill(from, how) }
+    }
 }
 
-/// The value of a required member.
-#[inline]
-pub(crate) fn required<T, E: Error>(value: Option<T>, member: &'static str) -> Result<T, E> {
-    value.ok_or_else(|| E::missing_field(member))
+impl<T: Raise> Raise for Box<T> {
+    fn blank() -> Self {
+        Box::new(T::blank())
+    }
+}
+
+impl<T: Raise> Fill for Box<T> {
+    fn fill(&mut self, from: &mut Reader<'_>, how: Raising) -> Read<()> {
+        (**self).fill(from, how)
+    }
+}
+
+impl<T: Raise> Raise for Vec<T> {
+    fn blank() -> Self {
+        Vec::new()
+    }
+}
+
+impl<T: Raise> Fill for Vec<T> {
+    fn fill(&mut self, from: &mut Reader<'_>, how: Raising) -> Read<()> {
+        from.array(&mut |from| {
+            self.push(T::raise(from, how)?);
+            Ok(())
+        })
+    }
+}
+
+/// A member that can hold one string only.
+pub(crate) struct Tag(pub(crate) &'static str);
+
+impl Fill for Tag {
+    fn fill(&mut self, from: &mut Reader<'_>, _: Raising) -> Read<()> {
+        let before = from.clone();
+        if from.string()? == self.0 {
+            return Ok(());
+        }
+        *from = before;
+        Err(not_one_of(&[self.0]))
+    }
+}
+
+/// A member for which `null` is a value, except in the legacy era.
+pub(crate) struct Present<'a>(pub(crate) &'a mut Option<Json>, pub(crate) Raising);
+
+impl Fill for Present<'_> {
+    fn fill(&mut self, from: &mut Reader<'_>, _: Raising) -> Read<()> {
+        let value = Json::from_valid(from.any()?);
+        *self.0 = (!(value.is_null() && self.1.is_legacy())).then_some(value);
+        Ok(())
+    }
 }

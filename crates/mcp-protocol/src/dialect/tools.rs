@@ -1,9 +1,6 @@
 //! Structured output before 2026-07-28, which had to be an object, and before 2025-06-18, which had none.
 
-use serde::Serialize;
-use serde::ser::{SerializeMap, SerializeSeq, Serializer};
-
-use super::{Dialect, Lowering, bit};
+use super::{Dialect, Lower, Lowering, Written, bit, element, member, object};
 use crate::content::{ContentBlock, ToolResultContent};
 use crate::json::Json;
 use crate::tools::{CallToolResult, Tool};
@@ -13,13 +10,8 @@ pub(crate) fn has_object_type(schema: &Json) -> bool {
     schema.member("type") == Some("\"object\"")
 }
 
-pub(crate) fn lower_tool<S: Serializer>(
-    tool: &Tool,
-    cx: Lowering<'_>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+pub(crate) fn lower_tool(tool: &Tool, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
     let mut skip = cx.lacking(&Tool::LACKS);
-    let mut out = serializer.serialize_map(None)?;
     let wrap = match &tool.output_schema {
         Some(schema) if cx.is_before(Dialect::V2026_07_28) && !has_object_type(schema) => Some(schema),
         _ => None,
@@ -28,11 +20,11 @@ pub(crate) fn lower_tool<S: Serializer>(
     if wrap.is_some() {
         skip |= const { bit(Tool::MEMBERS, "outputSchema") };
     }
-    tool.lower_members(cx, skip, &mut out)?;
-    if let Some(schema) = wrap.filter(|schema| !lacks_output && is_never_an_object(schema)) {
-        out.serialize_entry("outputSchema", &WrappedSchema(schema))?;
+    tool.lower_members(cx, skip, out)?;
+    match wrap.filter(|schema| !lacks_output && is_never_an_object(schema)) {
+        Some(schema) => member(out, "outputSchema", &WrappedSchema(schema), cx),
+        None => Ok(()),
     }
-    out.end()
 }
 
 /// True if no value of the schema is an object, so that every value will be wrapped. A schema that leaves
@@ -44,78 +36,67 @@ fn is_never_an_object(schema: &Json) -> bool {
 
 struct WrappedSchema<'a>(&'a Json);
 
-impl Serialize for WrappedSchema<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_map(Some(3))?;
-        out.serialize_entry("type", "object")?;
-        out.serialize_entry("properties", &Wrapped(self.0))?;
-        out.serialize_entry("required", &["result"])?;
-        out.end()
+impl Lower for WrappedSchema<'_> {
+    fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+        object(out, |out| {
+            member(out, "type", &"object", cx)?;
+            member(out, "properties", &Wrapped(self.0), cx)?;
+            member(out, "required", &vec!["result"], cx)
+        })
     }
 }
 
 /// `{"result":…}`.
 struct Wrapped<'a>(&'a Json);
 
-impl Serialize for Wrapped<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_map(Some(1))?;
-        out.serialize_entry("result", self.0)?;
-        out.end()
+impl Lower for Wrapped<'_> {
+    fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+        object(out, |out| member(out, "result", self.0, cx))
     }
 }
 
-pub(crate) fn lower_result<S: Serializer>(
-    result: &CallToolResult,
-    cx: Lowering<'_>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+pub(crate) fn lower_result(result: &CallToolResult, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
     const CONTENT: u64 = bit(CallToolResult::MEMBERS, "content");
     const STRUCTURED: u64 = bit(CallToolResult::MEMBERS, "structuredContent");
 
     let lacks = cx.lacking(&CallToolResult::LACKS);
-    let mut out = serializer.serialize_map(None)?;
     match &result.structured_content {
         Some(structured)
             if cx.is_before(Dialect::V2026_07_28) && !(structured.is_object() && lacks & STRUCTURED == 0) =>
         {
-            result.lower_members(cx, lacks | CONTENT | STRUCTURED, &mut out)?;
-            out.serialize_entry("content", &WithText { result, structured, cx })?;
+            result.lower_members(cx, lacks | CONTENT | STRUCTURED, out)?;
+            member(out, "content", &WithText { result, structured }, cx)?;
             if lacks & STRUCTURED != 0 {
                 // The text has to do.
-            } else {
-                out.serialize_entry("structuredContent", &Wrapped(structured))?;
+                return Ok(());
             }
+            member(out, "structuredContent", &Wrapped(structured), cx)
         }
-        _ => result.lower_members(cx, lacks, &mut out)?,
+        _ => result.lower_members(cx, lacks, out),
     }
-    out.end()
 }
 
-pub(crate) fn lower_tool_result_block<S: Serializer>(
+pub(crate) fn lower_tool_result_block(
     block: &ToolResultContent,
     cx: Lowering<'_>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+    out: &mut Vec<u8>,
+) -> Written {
     const STRUCTURED: u64 = bit(ToolResultContent::MEMBERS, "structuredContent");
 
     let lacks = cx.lacking(&ToolResultContent::LACKS);
-    let mut out = serializer.serialize_map(None)?;
     match &block.structured_content {
         Some(structured) if cx.is_before(Dialect::V2026_07_28) && !structured.is_object() => {
-            block.lower_members(cx, lacks | STRUCTURED, &mut out)?;
-            out.serialize_entry("structuredContent", &Wrapped(structured))?;
+            block.lower_members(cx, lacks | STRUCTURED, out)?;
+            member(out, "structuredContent", &Wrapped(structured), cx)
         }
-        _ => block.lower_members(cx, lacks, &mut out)?,
+        _ => block.lower_members(cx, lacks, out),
     }
-    out.end()
 }
 
 /// The content of a result, with the structured content as text unless a block says the same.
 struct WithText<'a> {
     result: &'a CallToolResult,
     structured: &'a Json,
-    cx: Lowering<'a>,
 }
 
 impl WithText<'_> {
@@ -128,16 +109,17 @@ impl WithText<'_> {
     }
 }
 
-impl Serialize for WithText<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+impl Lower for WithText<'_> {
+    fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
         let content = &self.result.content;
-        let mut out = serializer.serialize_seq(None)?;
+        out.push(b'[');
         for block in content {
-            out.serialize_element(&self.cx.view(block))?;
+            element(out, block, cx)?;
         }
         if !content.iter().any(|block| self.is_told_by(block)) {
-            out.serialize_element(&ContentBlock::text(self.structured.get()))?;
+            element(out, &ContentBlock::text(self.structured.get()), cx)?;
         }
-        out.end()
+        out.push(b']');
+        Ok(())
     }
 }

@@ -1,12 +1,11 @@
 //! The fields of a form: flat, primitive, five kinds and all spellings of choices.
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::dialect::{Lower, Lowering};
+use crate::dialect::{Fill, Lower, Lowering, Raise, Raising, Written, serde_by_dialect};
 use crate::json::Json;
+use crate::json::read::{Read, Reader};
+use crate::json::scan;
 use crate::macros::{object, string_enum};
+use crate::map::Map;
 
 object! {
     /// The fields of a form.
@@ -24,7 +23,7 @@ object! {
         tag "type" = "object";
         empty {
             /// The fields by name.
-            fields: BTreeMap<String, FieldSchema> = "properties",
+            fields: Map<String, FieldSchema> = "properties",
         }
         optional {
             /// Those that must be filled in.
@@ -313,10 +312,10 @@ macro_rules! kinds {
         )*
 
         impl Lower for FieldSchema {
-            fn lower<S: Serializer>(&self, cx: Lowering<'_>, serializer: S) -> Result<S::Ok, S::Error> {
+            fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
                 match self {
-                    $(Self::$variant(schema) => schema.lower(cx, serializer),)*
-                    Self::Unknown(json) => json.serialize(serializer),
+                    $(Self::$variant(schema) => schema.lower(cx, out),)*
+                    Self::Unknown(json) => json.lower(cx, out),
                 }
             }
         }
@@ -333,31 +332,35 @@ kinds! {
     TitledMultiSelect(TitledMultiSelectSchema)
 }
 
-impl Serialize for FieldSchema {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.lower(Lowering::CANONICAL, serializer)
+serde_by_dialect!(FieldSchema);
+
+/// Told apart by `type` and by the members that only one kind has.
+impl Raise for FieldSchema {
+    fn blank() -> Self {
+        Self::Unknown(Raise::blank())
     }
 }
 
-/// Told apart by `type` and by the members that only one kind has.
-impl<'de> Deserialize<'de> for FieldSchema {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        use serde::de::Error;
-
-        let json = Json::deserialize(deserializer)?;
-        let kind = match json.member("type").map(|kind| kind.trim_matches('"')) {
-            Some("string") if json.member("enum").is_some() => json.to().map(Self::SingleSelect),
-            Some("string") if json.member("oneOf").is_some() => json.to().map(Self::TitledSingleSelect),
-            Some("string") => json.to().map(Self::String),
-            Some("number" | "integer") => json.to().map(Self::Number),
-            Some("boolean") => json.to().map(Self::Boolean),
-            Some("array") => match json.member("items").and_then(|items| items.parse::<Json>().ok()) {
-                Some(items) if items.member("anyOf").is_some() => json.to().map(Self::TitledMultiSelect),
-                _ => json.to().map(Self::MultiSelect),
-            },
-            Some(_) => return Ok(Self::Unknown(json)),
-            None => return Err(D::Error::missing_field("type")),
+impl Fill for FieldSchema {
+    fn fill(&mut self, from: &mut Reader<'_>, how: Raising) -> Read<()> {
+        let ahead = from.clone().any()?;
+        let member = |text, name: &str| {
+            scan::members(text).filter(|(key, _)| key == name).map(|(_, value)| value).last()
         };
-        kind.map_err(D::Error::custom)
+        let has = |name| member(ahead, name).is_some();
+        *self = match member(ahead, "type").map(|kind| kind.trim_matches('"')) {
+            Some("string") if has("enum") => Self::SingleSelect(Raise::raise(from, how)?),
+            Some("string") if has("oneOf") => Self::TitledSingleSelect(Raise::raise(from, how)?),
+            Some("string") => Self::String(Raise::raise(from, how)?),
+            Some("number" | "integer") => Self::Number(Raise::raise(from, how)?),
+            Some("boolean") => Self::Boolean(Raise::raise(from, how)?),
+            Some("array") => match member(ahead, "items").and_then(|items| member(items, "anyOf")) {
+                Some(_) => Self::TitledMultiSelect(Raise::raise(from, how)?),
+                None => Self::MultiSelect(Raise::raise(from, how)?),
+            },
+            Some(_) => Self::Unknown(Raise::raise(from, how)?),
+            None => return Err(serde::de::Error::missing_field("type")),
+        };
+        Ok(())
     }
 }

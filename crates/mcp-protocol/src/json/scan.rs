@@ -65,6 +65,7 @@ impl StringToken {
     }
 }
 
+#[derive(Clone, Debug)]
 pub(crate) struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -92,6 +93,11 @@ impl<'a> Scanner<'a> {
     #[inline]
     pub(crate) fn advance(&mut self) {
         self.at += 1;
+    }
+
+    /// Back to the byte that was read last.
+    pub(crate) fn retreat(&mut self) {
+        self.at = self.at.saturating_sub(1);
     }
 
     #[inline]
@@ -318,6 +324,17 @@ pub(crate) fn members(text: &str) -> impl Iterator<Item = (Cow<'_, str>, &str)> 
         scanner.expect(b':').ok()?;
         let value = scanner.value(2).ok()?;
         Some((key.name(text), value.of(text)))
+    })
+}
+
+/// The elements of an array; nothing for other values.
+pub(crate) fn elements(text: &str) -> impl Iterator<Item = &str> {
+    let mut scanner = Scanner::new(text);
+    let mut opener = b'[';
+    std::iter::from_fn(move || {
+        scanner.expect(opener).ok()?;
+        opener = b',';
+        Some(scanner.value(2).ok()?.of(text))
     })
 }
 

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::dialect::{Raise, Raising};
 use crate::errors::BodyError;
 use crate::json::scan::{Fault, Scanner, Span, members};
 use crate::meta::Meta;
@@ -60,6 +61,17 @@ impl<'a> Body<'a> {
         }
     }
 
+    /// One member as a type of this crate, or `None` if it is absent or `null`.
+    ///
+    /// # Errors
+    /// When the member stands there twice or has another shape.
+    pub fn raise_member<T: Raise>(&self, name: &'static str) -> Result<Option<T>, BodyError> {
+        match self.member(name)? {
+            None => Ok(None),
+            Some(text) => Ok(Raising::STRICT.text(text)?),
+        }
+    }
+
     /// The whole body as a type. For the types of this crate, prefer [`Dialect::raise`](crate::Dialect::raise).
     ///
     /// # Errors
@@ -73,7 +85,7 @@ impl<'a> Body<'a> {
     /// # Errors
     /// When a key this crate knows holds something else than it should.
     pub fn meta(&self) -> Result<Option<Meta>, BodyError> {
-        self.parse_member("_meta")
+        self.raise_member("_meta")
     }
 
     /// Looks the member up the slow way: many members, or a key written with escapes.

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use serde::de::{self, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use crate::dialect::{Lower, Lowering, Written, raise, serde_by_dialect};
 
 /// The id of a request: a string or a 64-bit integer. `1` and `"1"` are different ids.
 ///
@@ -52,45 +51,21 @@ impl fmt::Display for Id {
     }
 }
 
-impl Serialize for Id {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+serde_by_dialect!(Id);
+
+impl Lower for Id {
+    fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
         match self {
-            Self::Number(number) => serializer.serialize_i64(*number),
-            Self::String(text) => serializer.serialize_str(text),
+            Self::Number(number) => number.lower(cx, out),
+            Self::String(text) => text.lower(cx, out),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Id {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct IdVisitor;
-
-        impl Visitor<'_> for IdVisitor {
-            type Value = Id;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string or a 64-bit integer")
-            }
-
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Id, E> {
-                Ok(Id::Number(number))
-            }
-
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Id, E> {
-                i64::try_from(number)
-                    .map(Id::Number)
-                    .map_err(|_| E::invalid_value(de::Unexpected::Unsigned(number), &self))
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Id, E> {
-                Ok(Id::from(text))
-            }
-
-            fn visit_string<E: de::Error>(self, text: String) -> Result<Id, E> {
-                Ok(Id::from(text))
-            }
-        }
-
-        deserializer.deserialize_any(IdVisitor)
-    }
+raise! {
+    Id, Self::Number(0), |from| match from.peek() {
+        Some(b'"') => Ok(Self::String(from.string()?.into())),
+        Some(b'-' | b'0'..=b'9') => from.integer().map(Self::Number),
+        _ => Err(from.unexpected("a string or a whole number")),
+    };
 }

@@ -2,10 +2,8 @@
 //!
 //! Spec: §2.1, §2.2.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 use crate::capabilities::{ClientCapabilities, Implementation, ServerCapabilities};
-use crate::dialect::lower_as_it_is;
+use crate::dialect::{Lower, Lowering, Written, raise, serde_by_dialect};
 use crate::macros::{object, string_enum};
 use crate::version::ProtocolVersion;
 
@@ -76,7 +74,7 @@ impl DiscoverResult {
     #[must_use]
     pub fn server_info(&self) -> Option<Implementation> {
         let named = self.meta.as_ref().and_then(|meta| meta.server_info.as_deref().cloned());
-        named.or_else(|| self.other.get("serverInfo")?.to().ok())
+        named.or_else(|| self.other.get("serverInfo")?.raise().ok())
     }
 }
 
@@ -122,24 +120,21 @@ impl From<u64> for TimeToLive {
     }
 }
 
-impl Serialize for TimeToLive {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(self.0)
+serde_by_dialect!(TimeToLive);
+
+impl Lower for TimeToLive {
+    fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+        self.0.lower(cx, out)
     }
 }
 
-impl<'de> Deserialize<'de> for TimeToLive {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = serde_json::Number::deserialize(deserializer)?;
-        match (number.as_u64(), number.as_i64()) {
-            (Some(milliseconds), _) => Ok(Self(milliseconds)),
-            (None, Some(_)) => Ok(Self(0)),
-            (None, None) => Err(serde::de::Error::custom("`ttlMs` must be an integer")),
-        }
-    }
+raise! {
+    TimeToLive, Self(0), |from| from.number("a whole number", |text| match (text.parse(), text.parse::<i64>()) {
+        (Ok(milliseconds), _) => Some(Self(milliseconds)),
+        (Err(_), Ok(_)) => Some(Self(0)),
+        (Err(_), Err(_)) => None,
+    });
 }
-
-lower_as_it_is!(TimeToLive);
 
 /// A result that ends its request, and therefore can be of no other type than complete.
 pub(crate) trait Final {

@@ -13,23 +13,28 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
-use serde::Serialize;
-
 use super::{Body, Id, Method};
+use crate::dialect::{Lower, Lowering, Written};
 
-type Written = Result<(), serde_json::Error>;
+/// A message is written in its dialect by a view that knows it; what knows none is written with all it has.
+const AS_IT_IS: Lowering<'static> = Lowering::CANONICAL;
 
 /// Appends a request.
 ///
 /// # Errors
 /// When `params` cannot be serialized, for example because the revision cannot say it.
-pub fn request<T: Serialize + ?Sized>(out: &mut Vec<u8>, id: &Id, method: &Method, params: &T) -> Written {
+pub fn request(
+    out: &mut Vec<u8>,
+    id: &Id,
+    method: &Method,
+    params: &dyn Lower,
+) -> Result<(), serde_json::Error> {
     whole(out, |out| {
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-        serde_json::to_writer(&mut *out, id)?;
+        id.lower(AS_IT_IS, out)?;
         push_method(out, method)?;
         out.extend_from_slice(br#","params":"#);
-        serde_json::to_writer(&mut *out, params)
+        params.lower(AS_IT_IS, out)
     })
 }
 
@@ -37,17 +42,17 @@ pub fn request<T: Serialize + ?Sized>(out: &mut Vec<u8>, id: &Id, method: &Metho
 ///
 /// # Errors
 /// When `params` cannot be serialized.
-pub fn notification<T: Serialize + ?Sized>(
+pub fn notification(
     out: &mut Vec<u8>,
     method: &Method,
-    params: Option<&T>,
-) -> Written {
+    params: Option<&dyn Lower>,
+) -> Result<(), serde_json::Error> {
     whole(out, |out| {
         out.extend_from_slice(br#"{"jsonrpc":"2.0""#);
         push_method(out, method)?;
         if let Some(params) = params {
             out.extend_from_slice(br#","params":"#);
-            serde_json::to_writer(&mut *out, params)?;
+            params.lower(AS_IT_IS, out)?;
         }
         Ok(())
     })
@@ -58,10 +63,10 @@ pub fn notification<T: Serialize + ?Sized>(
 ///
 /// # Errors
 /// When `result` cannot be serialized.
-pub fn response<T: Serialize + ?Sized>(out: &mut Vec<u8>, id: &Id, result: &T) -> Written {
+pub fn response(out: &mut Vec<u8>, id: &Id, result: &dyn Lower) -> Result<(), serde_json::Error> {
     whole(out, |out| {
         push_response(out, id)?;
-        serde_json::to_writer(&mut *out, result)
+        result.lower(AS_IT_IS, out)
     })
 }
 
@@ -78,19 +83,24 @@ pub enum NoId {
 ///
 /// # Errors
 /// When `error` cannot be serialized.
-pub fn error<T: Serialize + ?Sized>(out: &mut Vec<u8>, id: Option<&Id>, no_id: NoId, error: &T) -> Written {
+pub fn error(
+    out: &mut Vec<u8>,
+    id: Option<&Id>,
+    no_id: NoId,
+    error: &dyn Lower,
+) -> Result<(), serde_json::Error> {
     whole(out, |out| {
         out.extend_from_slice(br#"{"jsonrpc":"2.0""#);
         match (id, no_id) {
             (Some(id), _) => {
                 out.extend_from_slice(br#","id":"#);
-                serde_json::to_writer(&mut *out, id)?;
+                id.lower(AS_IT_IS, out)?;
             }
             (None, NoId::Null) => out.extend_from_slice(br#","id":null"#),
             (None, NoId::Omitted) => {}
         }
         out.extend_from_slice(br#","error":"#);
-        serde_json::to_writer(&mut *out, error)
+        error.lower(AS_IT_IS, out)
     })
 }
 
@@ -98,10 +108,15 @@ pub fn error<T: Serialize + ?Sized>(out: &mut Vec<u8>, id: Option<&Id>, no_id: N
 ///
 /// # Errors
 /// Never, for ids and methods that came from a message.
-pub fn relay_request(out: &mut Vec<u8>, id: &Id, method: &Method, params: &Body<'_>) -> Written {
+pub fn relay_request(
+    out: &mut Vec<u8>,
+    id: &Id,
+    method: &Method,
+    params: &Body<'_>,
+) -> Result<(), serde_json::Error> {
     whole(out, |out| {
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-        serde_json::to_writer(&mut *out, id)?;
+        id.lower(AS_IT_IS, out)?;
         push_method(out, method)?;
         out.extend_from_slice(br#","params":"#);
         out.extend_from_slice(crate::json::compact(params.text()).as_bytes());
@@ -113,7 +128,7 @@ pub fn relay_request(out: &mut Vec<u8>, id: &Id, method: &Method, params: &Body<
 ///
 /// # Errors
 /// Never, for ids that came from a message.
-pub fn relay_response(out: &mut Vec<u8>, id: &Id, result: &Body<'_>) -> Written {
+pub fn relay_response(out: &mut Vec<u8>, id: &Id, result: &Body<'_>) -> Result<(), serde_json::Error> {
     whole(out, |out| {
         push_response(out, id)?;
         out.extend_from_slice(crate::json::compact(result.text()).as_bytes());
@@ -133,12 +148,12 @@ fn whole(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Written) -> Writ
 
 fn push_method(out: &mut Vec<u8>, method: &Method) -> Written {
     out.extend_from_slice(br#","method":"#);
-    serde_json::to_writer(&mut *out, method)
+    method.lower(AS_IT_IS, out)
 }
 
 fn push_response(out: &mut Vec<u8>, id: &Id) -> Written {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-    serde_json::to_writer(&mut *out, id)?;
+    id.lower(AS_IT_IS, out)?;
     out.extend_from_slice(br#","result":"#);
     Ok(())
 }

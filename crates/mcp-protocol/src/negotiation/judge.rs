@@ -58,7 +58,7 @@ impl Judge {
     /// A result answered the probe: rows 1 to 4.
     pub(super) fn result(&self, result: &Body<'_>) -> Next {
         // A modern server says which versions it speaks, whatever else may be wrong with its answer.
-        let Ok(Some(theirs)) = result.parse_member::<Vec<ProtocolVersion>>("supportedVersions") else {
+        let Ok(Some(theirs)) = result.raise_member::<Vec<ProtocolVersion>>("supportedVersions") else {
             return self.legacy();
         };
         let Some(version) = self.terms.mutual(Era::Modern, &theirs) else {

@@ -1,13 +1,8 @@
 //! One content block or several, as both sides of the change of 2025-11-25 write it.
 
-use std::fmt;
-
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 use crate::content::{AudioContent, ImageContent, TextContent, ToolResultContent, ToolUseContent};
-use crate::dialect::{Lower, Lowering};
+use crate::dialect::{Fill, Lower, Lowering, Raise, Raising, Written, serde_by_dialect};
+use crate::json::read::{Read, Reader};
 use crate::union::union;
 
 union! {
@@ -82,38 +77,27 @@ impl From<Vec<SamplingBlock>> for SamplingContent {
     }
 }
 
-impl Serialize for SamplingContent {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.lower(Lowering::CANONICAL, serializer)
-    }
-}
+serde_by_dialect!(SamplingContent);
 
 impl Lower for SamplingContent {
-    fn lower<S: Serializer>(&self, cx: Lowering<'_>, serializer: S) -> Result<S::Ok, S::Error> {
-        crate::dialect::sampling::lower_content(self, cx, serializer)
+    fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+        crate::dialect::sampling::lower_content(self, cx, out)
     }
 }
 
-impl<'de> Deserialize<'de> for SamplingContent {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ContentVisitor;
+impl Raise for SamplingContent {
+    fn blank() -> Self {
+        Self::Many(Vec::new())
+    }
+}
 
-        impl<'de> Visitor<'de> for ContentVisitor {
-            type Value = SamplingContent;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a content block or a list of them")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SamplingContent, A::Error> {
-                SamplingBlock::deserialize(MapAccessDeserializer::new(map)).map(SamplingContent::One)
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<SamplingContent, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(seq)).map(SamplingContent::Many)
-            }
-        }
-
-        deserializer.deserialize_any(ContentVisitor)
+impl Fill for SamplingContent {
+    fn fill(&mut self, from: &mut Reader<'_>, how: Raising) -> Read<()> {
+        *self = match from.peek() {
+            Some(b'[') => Self::Many(Raise::raise(from, how)?),
+            Some(b'{') => Self::One(Raise::raise(from, how)?),
+            _ => return Err(from.unexpected("a content block or a list of them")),
+        };
+        Ok(())
     }
 }

@@ -2,11 +2,10 @@
 //!
 //! Spec: §8.3.
 
-use std::collections::BTreeMap;
-
 use super::TaskStatus;
 use crate::json::Json;
 use crate::macros::object;
+use crate::map::Map;
 use crate::messages::Method;
 
 object! {
@@ -18,7 +17,7 @@ object! {
             /// Ending them.
             cancel: Json = "cancel",
             /// Which requests can go on as tasks: `tools/call` stands here as `tools`, then `call`.
-            requests: BTreeMap<String, BTreeMap<String, Json>> = "requests",
+            requests: Map<String, Map<String, Json>> = "requests",
         }
         open = other;
     }

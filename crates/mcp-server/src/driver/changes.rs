@@ -118,7 +118,7 @@ pub(crate) fn write_change(
     };
     match meta {
         Some(meta) => write::notification(out, &method, Some(&dialect.lower(&EmptyParams::new().meta(meta)))),
-        None => write::notification::<()>(out, &method, None),
+        None => write::notification(out, &method, None),
     }
 }
 
@@ -137,7 +137,7 @@ impl Driver<'_> {
     pub(super) fn tell(&mut self, change: &Change) {
         if let Some(dialect) = self.negotiation.negotiated() {
             let is_wanted = match change {
-                Change::Resource(uri) => self.connection.lock().followed.contains(&**uri),
+                Change::Resource(uri) => self.connection.lock().followed.contains_key(&**uri),
                 _ => true,
             };
             if is_wanted {

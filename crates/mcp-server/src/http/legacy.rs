@@ -223,7 +223,7 @@ impl Shared {
             }
             Some(Found { outlet, number, is_standing: true }) => {
                 // Nobody listened meanwhile.
-                let followed: Vec<_> = session.connection.lock().followed.iter().cloned().collect();
+                let followed: Vec<_> = session.connection.lock().followed.keys().cloned().collect();
                 for change in changes::everything(followed.into_iter()) {
                     outlet.offer(|out| changes::write_change(out, session.dialect, &change, None));
                 }
@@ -250,7 +250,7 @@ impl Shared {
             let Using(session) = &Using(session);
             loop {
                 // What is followed may change while the stream is open.
-                let followed = session.connection.lock().followed.iter().cloned().collect::<Vec<_>>();
+                let followed = session.connection.lock().followed.keys().cloned().collect::<Vec<_>>();
                 let filter = SubscriptionFilter::new()
                     .tools_list_changed(true)
                     .prompts_list_changed(true)

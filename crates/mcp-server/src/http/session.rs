@@ -1,13 +1,13 @@
 //! Legacy sessions: who is there, what runs, and the streams that can be taken up again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mcp_protocol::messages::Id;
 use mcp_protocol::peer::DuplicateIds;
-use mcp_protocol::{Dialect, Limits};
+use mcp_protocol::{Dialect, Limits, Map};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -34,7 +34,7 @@ pub(super) struct Session {
 struct State {
     used: Instant,
     /// Streams by their number, oldest first.
-    streams: BTreeMap<u64, Arc<Outlet>>,
+    streams: Map<u64, Arc<Outlet>>,
     next_stream: u64,
     /// The stand-alone stream.
     standing: Option<u64>,
@@ -87,7 +87,7 @@ impl Session {
             connection: Arc::new(Connection::new(limits.clone(), DuplicateIds::Named)),
             state: Mutex::new(State {
                 used: Instant::now(),
-                streams: BTreeMap::new(),
+                streams: Map::new(),
                 next_stream: 1,
                 standing: None,
                 flights: Vec::new(),

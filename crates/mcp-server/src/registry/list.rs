@@ -104,7 +104,7 @@ impl<T: Listed> List<T> {
         let items = self.items.get(start..end).unwrap_or_default();
         let next = items.last().filter(|_| end < self.items.len()).map(|last| last.key().to_owned());
         let page = T::page(items.iter().map(|item| &**item), next, &identity.lists);
-        let page = Arc::new(Json::of(&Lowering::to(dialect).with_meta(meta).root(&page)).unwrap_or_default());
+        let page = Arc::new(Lowering::to(dialect).with_meta(meta).root(&page).to_json().unwrap_or_default());
         if is_ours {
             self.keep(dialect, start, &page);
         }

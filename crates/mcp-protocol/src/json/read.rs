@@ -1,0 +1,372 @@
+//! Reading JSON text into types: one concrete reader, so that each type costs the compiler little.
+//!
+//! Values are read where they stand, without an intermediate tree. What is wrong is told with the path of the
+//! value, which is found by a second pass over the text when, and only when, something is wrong.
+
+use std::borrow::Cow;
+
+use serde::de::Error as _;
+
+use super::Json;
+use super::scan::{self, Fault, FaultKind, Scanner};
+use crate::dialect::{Fill, Raising};
+use crate::limits::MAX_DEPTH;
+use crate::members::Members;
+
+pub(crate) type Read<T> = Result<T, serde_json::Error>;
+
+/// A place in JSON text.
+#[derive(Clone, Debug)]
+#[allow(unnameable_types, reason = "appears in a hidden method of a trait that is not for implementing")]
+pub struct Reader<'a> {
+    text: &'a str,
+    scanner: Scanner<'a>,
+    depth: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads a whole text.
+    pub(crate) fn whole(text: &'a str, value: &mut dyn Fill, how: Raising) -> Read<()> {
+        let mut reader = Self { text, scanner: Scanner::new(text), depth: 0 };
+        value.fill(&mut reader, how).map_err(|error| reader.placed(&error))?;
+        reader.scanner.end().map_err(|fault| reader.fault(fault))
+    }
+
+    /// A string, decoded only if it must be.
+    pub(crate) fn string(&mut self) -> Read<Cow<'a, str>> {
+        if self.scanner.peek() != Some(b'"') {
+            return Err(self.unexpected("a string"));
+        }
+        let before = self.scanner.clone();
+        let token = self.scanner.string().map_err(|fault| self.fault(fault))?;
+        if !token.escaped {
+            return Ok(Cow::Borrowed(token.inner().of(self.text)));
+        }
+        serde_json::from_str(token.span.of(self.text)).map(Cow::Owned).map_err(|_| {
+            self.scanner = before;
+            serde_json::Error::custom("half of a surrogate pair is no text")
+        })
+    }
+
+    /// A number of one kind.
+    pub(crate) fn number<T>(&mut self, expected: &str, parse: impl FnOnce(&str) -> Option<T>) -> Read<T> {
+        if !matches!(self.scanner.peek(), Some(b'-' | b'0'..=b'9')) {
+            return Err(self.unexpected(expected));
+        }
+        let before = self.scanner.clone();
+        parse(self.any()?).ok_or_else(|| {
+            self.scanner = before;
+            serde_json::Error::custom(format_args!("expected {expected}, found another"))
+        })
+    }
+
+    /// A whole number.
+    pub(crate) fn integer<T: std::str::FromStr>(&mut self) -> Read<T> {
+        self.number("a whole number", |text| text.parse().ok())
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn boolean(&mut self) -> Read<bool> {
+        match self.scanner.peek() {
+            Some(b't' | b'f') => Ok(self.any()? == "true"),
+            _ => Err(self.unexpected("true or false")),
+        }
+    }
+
+    /// Skips `null`; true if it stood there.
+    pub(crate) fn null(&mut self) -> Read<bool> {
+        if self.scanner.peek() != Some(b'n') {
+            return Ok(false);
+        }
+        self.any().map(|_| true)
+    }
+
+    /// The text of any value.
+    pub(crate) fn any(&mut self) -> Read<&'a str> {
+        match self.scanner.value(self.depth + 1) {
+            Ok(span) => Ok(span.of(self.text)),
+            Err(fault) => Err(self.fault(fault)),
+        }
+    }
+
+    /// The byte that the next value begins with.
+    pub(crate) fn peek(&mut self) -> Option<u8> {
+        self.scanner.peek()
+    }
+
+    /// The string at `member` of the object that begins here, which is not read yet. `null` is an absent one.
+    pub(crate) fn tag(&self, member: &str) -> Read<Option<Cow<'a, str>>> {
+        let mut ahead = self.clone();
+        ahead.open(b'{', "an object")?;
+        let mut is_first = true;
+        while ahead.next(&mut is_first, b'}')? {
+            if ahead.key()? != member {
+                ahead.any()?;
+            } else if ahead.null()? {
+                return Ok(None);
+            } else {
+                return ahead.string().map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// An object that is kept as it came, but for a tag that stands there twice.
+    pub(crate) fn unknown_object(&mut self, tag: &'static str) -> Read<Json> {
+        let text = self.any()?;
+        if scan::members(text).filter(|(key, _)| key == tag).count() > 1 {
+            return Err(serde_json::Error::duplicate_field(tag));
+        }
+        Ok(Json::from_valid(text))
+    }
+
+    /// The elements of an array, one by one.
+    pub(crate) fn array(&mut self, element: &mut dyn FnMut(&mut Self) -> Read<()>) -> Read<()> {
+        self.open(b'[', "a list")?;
+        let mut is_first = true;
+        while self.next(&mut is_first, b']')? {
+            element(self)?;
+        }
+        Ok(())
+    }
+
+    /// The members of an object whose keys mean nothing to this crate, one by one.
+    pub(crate) fn map(&mut self, member: &mut dyn FnMut(&mut Self, Cow<'a, str>) -> Read<()>) -> Read<()> {
+        self.open(b'{', "an object")?;
+        let mut is_first = true;
+        while self.next(&mut is_first, b'}')? {
+            let key = self.key()?;
+            member(self, key)?;
+        }
+        Ok(())
+    }
+
+    /// The members of such an object in the order of their keys, however many there are and however they came; the
+    /// last one of those with the same key.
+    pub(crate) fn sorted_map(&mut self, member: &mut dyn FnMut(&mut Self, String) -> Read<()>) -> Read<()> {
+        let mut members = Vec::new();
+        self.map(&mut |reader, key| {
+            members.push((key.into_owned(), reader.clone()));
+            reader.any().map(|_| ())
+        })?;
+        let after = self.clone();
+        members.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let mut members = members.into_iter().peekable();
+        while let Some((key, at)) = members.next() {
+            if members.peek().is_none_or(|(next, _)| *next != key) {
+                *self = at;
+                member(self, key)?;
+            }
+        }
+        *self = after;
+        Ok(())
+    }
+
+    /// An object of a known type: each known member fills its place, except those whose bit is in `lacks`, which mean
+    /// something else here. Others go to `unknown`, if that is there. Tells which were seen, a bit each.
+    pub(crate) fn object(
+        &mut self,
+        names: &'static [&'static str],
+        places: &mut [&mut dyn Fill],
+        lacks: u64,
+        mut unknown: Option<&mut Members>,
+    ) -> Read<u64> {
+        let mut seen = 0;
+        self.map(&mut |reader, key| {
+            let at = names.iter().position(|name| *name == key).filter(|at| lacks & (1 << at) == 0);
+            if let Some(place) = at.and_then(|at| places.get_mut(at)) {
+                let bit = at.map_or(0, |at| 1 << at);
+                if seen & bit != 0 {
+                    return Err(serde_json::Error::custom(format_args!("duplicate field `{key}`")));
+                }
+                seen |= bit;
+                return place.fill(reader, Raising::STRICT);
+            }
+            let value = reader.any()?;
+            if let Some(unknown) = &mut unknown {
+                unknown.push(key.into_owned(), Json::from_valid(value));
+            }
+            Ok(())
+        })?;
+        Ok(seen)
+    }
+
+    /// An object without the first of these members, which was read to its end.
+    #[cold]
+    pub(crate) fn missing(&mut self, names: &'static [&'static str], members: u64) -> serde_json::Error {
+        let member = names.get(members.trailing_zeros() as usize).unwrap_or(&"");
+        self.odd(serde_json::Error::missing_field(member))
+    }
+
+    /// An error about an object as a whole, which was read to its end.
+    #[cold]
+    pub(crate) fn odd(&mut self, error: serde_json::Error) -> serde_json::Error {
+        self.scanner.retreat();
+        error
+    }
+
+    fn open(&mut self, bracket: u8, expected: &str) -> Read<()> {
+        if self.scanner.peek() != Some(bracket) {
+            return Err(self.unexpected(expected));
+        }
+        if self.depth == MAX_DEPTH {
+            return Err(self.fault(Fault { at: self.scanner.position() as usize, kind: FaultKind::TooDeep }));
+        }
+        self.depth += 1;
+        self.scanner.advance();
+        Ok(())
+    }
+
+    /// Steps over the comma before the next element; false after the last one, whose bracket is skipped.
+    fn next(&mut self, is_first: &mut bool, close: u8) -> Read<bool> {
+        let is_first = std::mem::take(is_first);
+        match self.scanner.peek() {
+            Some(byte) if byte == close => {
+                self.scanner.advance();
+                self.depth -= 1;
+                Ok(false)
+            }
+            Some(b',') if !is_first => {
+                self.scanner.advance();
+                Ok(true)
+            }
+            Some(_) if is_first => Ok(true),
+            _ => Err(self.fault(self.scanner.fault())),
+        }
+    }
+
+    fn key(&mut self) -> Read<Cow<'a, str>> {
+        self.scanner.peek();
+        let key = self.scanner.string().map_err(|fault| self.fault(fault))?;
+        self.scanner.expect(b':').map_err(|fault| self.fault(fault))?;
+        Ok(key.name(self.text))
+    }
+
+    #[cold]
+    pub(crate) fn unexpected(&mut self, expected: &str) -> serde_json::Error {
+        let found = match self.scanner.peek() {
+            None => "nothing",
+            Some(b'{') => "an object",
+            Some(b'[') => "a list",
+            Some(b'"') => "a string",
+            Some(b't' | b'f') => "true or false",
+            Some(b'n') => "null",
+            Some(b'-' | b'0'..=b'9') => "a number",
+            Some(_) => return self.fault(self.scanner.fault()),
+        };
+        serde_json::Error::custom(format_args!("expected {expected}, found {found}"))
+    }
+
+    #[cold]
+    fn fault(&self, fault: Fault) -> serde_json::Error {
+        serde_json::Error::custom(crate::errors::DecodeErrorKind::from(fault))
+    }
+
+    /// The error with the path of the value that it is about.
+    #[cold]
+    fn placed(&self, error: &serde_json::Error) -> serde_json::Error {
+        let path = path(self.text, self.scanner.position() as usize);
+        if path.is_empty() {
+            return serde_json::Error::custom(error);
+        }
+        serde_json::Error::custom(format_args!("`{path}`: {error}"))
+    }
+}
+
+#[cold]
+pub(crate) fn not_one_of(expected: &[&str]) -> serde_json::Error {
+    serde_json::Error::custom(format_args!("expected \"{}\"", expected.join("\" or \"")))
+}
+
+/// The path of the innermost value that the byte at `at` belongs to.
+fn path(text: &str, at: usize) -> String {
+    let mut path = String::new();
+    let mut scanner = Scanner::new(text);
+    'value: loop {
+        let is_object = match scanner.peek() {
+            Some(b'{') => true,
+            Some(b'[') => false,
+            _ => return path,
+        };
+        scanner.advance();
+        for index in 0.. {
+            match scanner.peek() {
+                None | Some(b'}' | b']') => return path,
+                Some(b',') => scanner.advance(),
+                Some(_) => {}
+            }
+            let step = if is_object {
+                scanner.peek();
+                let Ok(key) = scanner.string() else { return path };
+                let (Ok(()), dot) = (scanner.expect(b':'), if path.is_empty() { "" } else { "." }) else {
+                    return path;
+                };
+                format!("{dot}{}", key.name(text).escape_debug())
+            } else {
+                format!("[{index}]")
+            };
+            scanner.peek();
+            let before = scanner.clone();
+            let is_whole = scanner.value(1).is_ok();
+            if at < before.position() as usize {
+                return path;
+            }
+            if !is_whole || at < scanner.position() as usize {
+                path.push_str(&step);
+                scanner = before;
+                continue 'value;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dialect::Dialect;
+    use crate::tools::ListToolsResult;
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_path() {
+        let wrong = |text: &str| {
+            let error = Dialect::V2026_07_28.raise_str::<ListToolsResult>(text).unwrap_err();
+            error.to_string().replace("the body does not fit: ", "")
+        };
+        let tool = r#"{"name":"a","inputSchema":{"type":"object"}}"#;
+        assert_eq!(wrong("[]"), "expected an object, found a list");
+        assert_eq!(wrong("{}"), "missing field `tools`");
+        assert_eq!(wrong(r#"{"tools":7}"#), "`tools`: expected a list, found a number");
+        assert_eq!(
+            wrong(&format!(r#"{{"tools":[{tool},{{"name":"b"}}]}}"#)),
+            "`tools[1]`: missing field `inputSchema`"
+        );
+        assert_eq!(
+            wrong(&format!(r#"{{"tools":[{tool} , {{"name": [], "inputSchema":{{}}}}]}}"#)),
+            "`tools[1].name`: expected a string, found a list"
+        );
+        assert_eq!(
+            wrong(r#"{"tools":[{"name":"a","name":"b"}]}"#),
+            "`tools[0].name`: duplicate field `name`"
+        );
+        assert_eq!(wrong(r#"{"tools":[],"ttlMs":1.5}"#), "`ttlMs`: expected a whole number, found another");
+        assert_eq!(
+            wrong(r#"{"tools":[],"nextCursor":"\ud800"}"#),
+            "`nextCursor`: half of a surrogate pair is no text"
+        );
+    }
+
+    #[test]
+    fn text_that_is_not_json_is_refused_wherever_it_breaks() {
+        for broken in [
+            "",
+            "{",
+            r#"{"tools""#,
+            r#"{"tools":[}"#,
+            r#"{"tools":[],}"#,
+            r#"{"tools":[]}x"#,
+            r#"{,}"#,
+            r#"{"tools":[] "a":1}"#,
+        ] {
+            assert!(Dialect::V2026_07_28.raise_str::<ListToolsResult>(broken).is_err(), "{broken}");
+        }
+    }
+}
