@@ -112,7 +112,8 @@ impl ErrorObject {
     /// There is no resource with this URI. Each version gets its own code.
     #[must_use]
     pub fn resource_not_found(uri: &str) -> Self {
-        Self::new(ErrorCode::ResourceNotFound, "resource not found").data(serde_json::json!({ "uri": uri }))
+        Self::new(ErrorCode::ResourceNotFound, "resource not found")
+            .data(as_json(&ResourceNotFoundData::new(uri)))
     }
 
     /// The version is not served; names those that are.
@@ -124,19 +125,14 @@ impl ErrorObject {
             ErrorCode::UnsupportedVersion,
             format!("protocol version `{requested}` is not supported; use one of {}", names.join(", ")),
         )
-        .data(Lowering::CANONICAL.root(&data).to_json().unwrap_or_default())
+        .data(as_json(&data))
     }
 
     /// The request needs capabilities that it did not declare.
     #[must_use]
     pub fn missing_client_capability(required: ClientCapabilities) -> Self {
         Self::new(ErrorCode::MissingClientCapability, "the request did not declare a capability it needs")
-            .data(
-                Lowering::CANONICAL
-                    .root(&MissingClientCapabilityData::new(required))
-                    .to_json()
-                    .unwrap_or_default(),
-            )
+            .data(as_json(&MissingClientCapabilityData::new(required)))
     }
 
     /// The typed data of [`ErrorCode::UnsupportedVersion`], if it is whole.
@@ -225,6 +221,11 @@ object! {
             uri: String = "uri",
         }
     }
+}
+
+/// What an error tells, as its `data`.
+pub(crate) fn as_json(data: &dyn Lower) -> Json {
+    Lowering::CANONICAL.root(data).to_json().unwrap_or_default()
 }
 
 /// A body that does not have the shape it should have.

@@ -77,9 +77,32 @@ impl Json {
         Ok(serde_json::from_str(self.get())?)
     }
 
-    /// Reads the text as a type of this crate.
-    pub(crate) fn raise<T: Raise>(&self) -> Result<T, serde_json::Error> {
+    /// Reads the text as a type of this crate, as the newest revision has it.
+    ///
+    /// # Errors
+    /// When the text is JSON of another shape than `T`.
+    pub fn raise<T: Raise>(&self) -> Result<T, serde_json::Error> {
         Raising::STRICT.text(self.get())
+    }
+
+    /// The one form that all texts with the same meaning have: members in the order of their names and none twice, no
+    /// blanks, no needless escapes. Whole numbers keep their digits, whatever their size.
+    ///
+    /// ```
+    /// use mcp_protocol::Json;
+    ///
+    /// let json: Json = r#"{"b": 1.50, "a": "\u0041", "b": [2, 1e2]}"#.parse()?;
+    /// assert_eq!(json.canonical()?.get(), r#"{"a":"A","b":[2,100.0]}"#);
+    /// # Ok::<(), mcp_protocol::errors::BodyError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// For what has no such form: a fraction out of range, half of a surrogate pair.
+    pub fn canonical(&self) -> Result<Self, crate::errors::BodyError> {
+        let mut out = Vec::with_capacity(self.0.len());
+        read::Reader::whole(self.get(), &mut |from| read::canonical(from, &mut out))?;
+        // Written by us, from text.
+        Ok(Self(String::from_utf8(out).unwrap_or_default().into()))
     }
 
     /// The text of a member of an object; of the last one if it stands there twice.
@@ -151,6 +174,24 @@ impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self::from_text(Box::<str>::from(Box::<RawValue>::deserialize(deserializer)?).into()))
     }
+}
+
+/// The path of the value in `text` that an error of `serde_json` is about; empty for the whole.
+///
+/// ```
+/// use mcp_protocol::json::path_of;
+///
+/// let text = r#"[[1],[2,"three"]]"#;
+/// let error = serde_json::from_str::<Vec<Vec<u8>>>(text).unwrap_err();
+/// assert_eq!(path_of(&error, text), "[1][1]");
+/// ```
+#[must_use]
+pub fn path_of(error: &serde_json::Error, text: &str) -> String {
+    let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
+    let at = lines.map(str::len).sum::<usize>() + error.column();
+    // Some errors stand behind the value they are about, and some where it begins.
+    let (here, before) = (read::path(text, at), read::path(text, at.saturating_sub(1)));
+    if here.len() > before.len() { here } else { before }
 }
 
 /// Text without line breaks: as it is if it holds none, otherwise without white space outside of strings.
@@ -229,6 +270,19 @@ mod tests {
         let deep = format!("{}{}", "[".repeat(128), "]".repeat(128));
         assert!(deep.parse::<Json>().is_err());
         assert!(deep[1..255].parse::<Json>().is_ok());
+    }
+
+    #[test]
+    fn texts_that_mean_the_same_have_one_canonical_form_and_others_do_not() {
+        let form =
+            |text: &str| text.parse::<Json>().unwrap().canonical().map(|json| json.get().to_owned()).ok();
+        let same = [r#"{"b":[1,"é"],"a":null}"#, r#" {"a" : 1, "a":null,"b":[ 1 , "\u00e9" ]} "#];
+        assert_eq!(form(same[0]), form(same[1]));
+        assert_eq!(form(same[0]).unwrap(), r#"{"a":null,"b":[1,"é"]}"#);
+        assert_ne!(form("18446744073709551616"), form("18446744073709551617"));
+        assert_ne!(form("\"1\""), form("1"));
+        assert_eq!(form("[1.50,1.5e0]").unwrap(), "[1.5,1.5]");
+        assert_eq!((form("1e999"), form("\"\\ud800\"")), (None, None));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mcp_protocol::capabilities::{
     ClientCapabilities, ElicitationCapability, RootsCapability, SamplingCapability,
 };
+use mcp_protocol::dialect::Lowering;
 use mcp_protocol::elicitation::{ElicitFormParams, ElicitParams, ElicitResult, ElicitUrlParams};
 use mcp_protocol::input::{
     Ask, InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses,
@@ -123,8 +124,8 @@ impl Binding {
     /// Members in order of their names, whatever the client's order was.
     /// `None` for arguments that have no such form: nothing can be bound to them.
     fn canonical(&self) -> Option<Vec<u8>> {
-        let arguments = serde_json::from_str::<serde_json::Value>(&self.arguments).ok()?;
-        let bound = (self.principal.as_deref(), self.method.as_str(), &*self.name, arguments);
+        let arguments = self.arguments.parse::<Json>().ok()?.canonical().ok()?;
+        let bound = (self.principal.as_deref(), self.method.as_str(), &*self.name, arguments.get());
         serde_json::to_vec(&bound).ok()
     }
 }
@@ -169,10 +170,13 @@ impl Rounds {
         let mut state = self.lock();
         // What was answered once stays answered: later steps may rest on it.
         if let Some(kept) = state.memory.answers.get(key) {
-            return kept.to().map(Some).map_err(|error| AskError::Malformed(error.to_string()));
+            return kept.raise().map(Some).map_err(|error| AskError::Malformed(error.to_string()));
         }
-        let Some(given) = state.given.get(key).cloned() else { return Ok(None) };
-        let kept = Json::of(&given).map_err(|error| AskError::Malformed(error.to_string()))?;
+        let Some(given) = state.given.remove(key) else { return Ok(None) };
+        let kept = Lowering::CANONICAL
+            .root(&given)
+            .to_json()
+            .map_err(|error| AskError::Malformed(error.to_string()))?;
         state.memory.answers.insert(key.to_owned(), kept);
         Ok(Some(given))
     }

@@ -83,7 +83,7 @@ impl Connection {
         outlet: &Outlet,
         dialect: Dialect,
         method: &Method,
-        params: &impl Lower,
+        params: &(dyn Lower + Sync),
         patience: Duration,
     ) -> Result<Json, AskError> {
         let (sender, receiver) = oneshot::channel();
@@ -128,10 +128,12 @@ impl Connection {
         while let Some(transmit) = state.peer.poll_transmit() {
             // A closed link needs no goodbye.
             let _ = match transmit {
-                Transmit::Cancelled { id, reason } => outlet.send(|out| {
+                Transmit::Cancelled { id, reason } => {
                     let params = CancelledParams::new(id).reason(reason);
-                    write::notification(out, &Method::Cancelled, Some(&dialect.lower(&params)))
-                }),
+                    outlet.send(|out| {
+                        write::notification(out, &Method::Cancelled, Some(&dialect.lower(&params)))
+                    })
+                }
                 Transmit::Error { id, error } => {
                     outlet.send(|out| error_response(out, id.as_ref(), dialect, &error))
                 }

@@ -294,7 +294,7 @@ impl Context {
     pub(crate) async fn request(
         &self,
         method: &Method,
-        params: &impl Lower,
+        params: &(dyn Lower + Sync),
     ) -> Result<(Dialect, Json), AskError> {
         let Exchange { dialect, legacy, outlet, .. } = &self.0.exchange;
         let Some(legacy) = legacy.as_ref().filter(|_| !self.is_over()) else { return Err(AskError::Lost) };

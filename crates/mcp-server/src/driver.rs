@@ -6,6 +6,7 @@
 pub(crate) mod changes;
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use mcp_protocol::errors::{DecodeError, ErrorObject};
 use mcp_protocol::messages::{Batch, Id, Incoming, Message, Method, Request, parse_bytes};
 use mcp_protocol::negotiation::{ServerVerdict, StdioServer};
 use mcp_protocol::peer::{Arrival, DuplicateIds, Ignored};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -31,8 +32,8 @@ use crate::router::{Core, Route};
 use crate::run::{Run, panicked};
 use changes::Subscriptions;
 
-/// How much is read at once, and how much room a read needs at least.
-const READ: usize = 64 << 10;
+/// How much is read at once: little while little comes, for the room is cleared before each read.
+const READ: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
 /// What may wait to be written before nothing more is read.
 const WAITING: usize = 1 << 20;
 /// How long the last words may take after running calls were cancelled.
@@ -40,11 +41,19 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// What a buffer keeps once it is empty.
 const KEPT: usize = 64 << 10;
 
-/// Serves one client until it closes its end.
-pub(crate) async fn drive(
+/// Serves one client until it closes its end. Compiled once, here, whatever the streams are.
+pub(crate) fn drive<'a>(
+    core: &'a Arc<Core>,
+    reader: &'a mut (dyn AsyncRead + Send + Unpin),
+    writer: &'a mut (dyn AsyncWrite + Send + Unpin),
+) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>> {
+    Box::pin(serve(core, reader, writer))
+}
+
+async fn serve(
     core: &Arc<Core>,
-    mut reader: impl AsyncRead + Unpin,
-    mut writer: impl AsyncWrite + Unpin,
+    reader: &mut (dyn AsyncRead + Send + Unpin),
+    writer: &mut (dyn AsyncWrite + Send + Unpin),
 ) -> io::Result<()> {
     let mut driver = Driver::new(core);
     let mut changes = core.registry.changes();
@@ -55,6 +64,7 @@ pub(crate) async fn drive(
     let mut cancelled = false;
     // Nothing more comes: what was read is still to be taken in.
     let mut is_end = false;
+    let mut room = *READ.start();
     loop {
         if ending.is_none() {
             match driver.lines(&mut lines) {
@@ -76,7 +86,7 @@ pub(crate) async fn drive(
         tokio::select! {
             biased;
             // Everything here is cancel-safe: what was not taken is still there in the next round.
-            written = writer.write(writing.rest()), if !writing.is_empty() => match written {
+            written = write(writer, writing.rest()), if !writing.is_empty() => match written {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => writing.advance(count, &driver.outlet),
                 // Nobody listens any more. There is nobody to tell.
@@ -86,9 +96,11 @@ pub(crate) async fn drive(
             Some(ended) = driver.runs.join_next_with_id(), if !driver.runs.is_empty() => driver.ended(ended),
             () = driver.outlet.filled(), if writing.is_empty() => {}
             change = changes.recv() => driver.changed(change),
-            read = read(&mut reader, &mut lines), if reads => {
+            read = read(reader, lines.space(), room), if reads => {
                 driver.now = Instant::now();
-                is_end = read? == 0;
+                let count = read?;
+                is_end = count == 0;
+                room = (count * 2).clamp(*READ.start(), *READ.end());
             }
             // A client that does not read its last words is not waited for.
             () = until(ending), if ending.is_some() => {
@@ -114,12 +126,33 @@ async fn until(instant: Option<tokio::time::Instant>) {
     }
 }
 
-async fn read(reader: &mut (impl AsyncRead + Unpin), lines: &mut Lines) -> io::Result<usize> {
-    let space = lines.space();
-    if space.capacity() - space.len() < READ / 4 {
-        space.reserve(READ);
-    }
-    reader.read_buf(space).await
+/// Reads at most `room` bytes to the end of the buffer.
+///
+/// # Cancellation
+/// Safe: nothing is lost.
+pub(crate) async fn read(
+    reader: &mut (dyn AsyncRead + Send + Unpin),
+    buffer: &mut Vec<u8>,
+    room: usize,
+) -> io::Result<usize> {
+    let end = buffer.len();
+    poll_fn(|cx| {
+        buffer.resize(end + room, 0);
+        let mut space = ReadBuf::new(&mut buffer[end..]);
+        let poll = Pin::new(&mut *reader).poll_read(cx, &mut space);
+        let count = space.filled().len();
+        buffer.truncate(end + count);
+        poll.map_ok(|()| count)
+    })
+    .await
+}
+
+/// Writes some of the bytes.
+///
+/// # Cancellation
+/// Safe: nothing was written.
+pub(crate) async fn write(writer: &mut (dyn AsyncWrite + Send + Unpin), bytes: &[u8]) -> io::Result<usize> {
+    poll_fn(|cx| Pin::new(&mut *writer).poll_write(cx, bytes)).await
 }
 
 /// What is being written.

@@ -103,9 +103,9 @@ impl Outcome {
     /// The reply to a request, or `None` if this is an outcome of something else.
     pub(crate) fn into_reply(self, method: &Method) -> Option<Reply> {
         match (self, method) {
-            (Self::Tool(result), Method::ToolsCall) => Some(Reply::Tool(result)),
-            (Self::Prompt(result), Method::PromptsGet) => Some(Reply::Prompt(result)),
-            (Self::Read(result), Method::ResourcesRead) => Some(Reply::Read(result)),
+            (Self::Tool(result), Method::ToolsCall) => Some(Reply::result(result)),
+            (Self::Prompt(result), Method::PromptsGet) => Some(Reply::result(result)),
+            (Self::Read(result), Method::ResourcesRead) => Some(Reply::result(result)),
             _ => None,
         }
     }

@@ -355,11 +355,10 @@ impl Shared {
                 };
                 let Some(changed) = changed else { break };
                 for change in changed {
-                    let meta = Meta::new().subscription_id(id.clone());
-                    sink.offer(|out| changes::write_change(out, dialect, &change, Some(meta)));
+                    sink.offer(|out| changes::write_change(out, dialect, &change, Some(&id)));
                 }
             }
-            let reply = Reply::Listen(ListenResult::new().meta(Meta::new().subscription_id(id.clone())));
+            let reply = Reply::result(ListenResult::new().meta(Meta::new().subscription_id(id.clone())));
             let _ = sink.send(|out| reply.write(out, &id, dialect, &slot.0.core.meta));
         });
         stream_headers(HttpBody::stream(outlet, None, work, self.options.keep_alive))

@@ -60,6 +60,7 @@ mod outcome;
 mod outlet;
 #[cfg(any(feature = "stdio", feature = "serve"))]
 mod pieces;
+mod pipe;
 mod prompt;
 #[cfg(any(feature = "sealing", feature = "http"))]
 mod random;

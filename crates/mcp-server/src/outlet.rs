@@ -67,7 +67,11 @@ impl Outlet {
     }
 
     /// Adds a message that must go out: a response, or a request of ours.
-    pub(crate) fn send(&self, write: impl FnOnce(&mut Vec<u8>) -> Written) -> Result<(), Closed> {
+    pub(crate) fn send(&self, mut write: impl FnMut(&mut Vec<u8>) -> Written) -> Result<(), Closed> {
+        self.send_by(&mut write)
+    }
+
+    fn send_by(&self, write: &mut dyn FnMut(&mut Vec<u8>) -> Written) -> Result<(), Closed> {
         let mut state = self.lock();
         if state.closed {
             return Err(Closed);
@@ -77,7 +81,11 @@ impl Outlet {
     }
 
     /// Adds a message that can be done without. False if there was no room for it.
-    pub(crate) fn offer(&self, write: impl FnOnce(&mut Vec<u8>) -> Written) -> bool {
+    pub(crate) fn offer(&self, mut write: impl FnMut(&mut Vec<u8>) -> Written) -> bool {
+        self.offer_by(&mut write)
+    }
+
+    fn offer_by(&self, write: &mut dyn FnMut(&mut Vec<u8>) -> Written) -> bool {
         let mut state = self.lock();
         if state.closed || state.bytes.len() > self.limit {
             return false;
@@ -86,7 +94,7 @@ impl Outlet {
         true
     }
 
-    fn add(&self, state: &mut State, write: impl FnOnce(&mut Vec<u8>) -> Written) {
+    fn add(&self, state: &mut State, write: &mut dyn FnMut(&mut Vec<u8>) -> Written) {
         let mut start = state.bytes.len();
         match self.framing {
             Framing::Lines => {}

@@ -2,36 +2,26 @@
 
 use std::sync::Arc;
 
-use mcp_protocol::completion::CompleteResult;
 use mcp_protocol::dialect::{Lower, Lowering};
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
-use mcp_protocol::input::InputRequiredResult;
-use mcp_protocol::messages::{DiscoverResult, EmptyResult, Id, InitializeResult, write};
+use mcp_protocol::messages::{EmptyResult, Id, write};
 use mcp_protocol::meta::Meta;
-use mcp_protocol::prompts::GetPromptResult;
-use mcp_protocol::resources::ReadResourceResult;
-use mcp_protocol::subscriptions::ListenResult;
-use mcp_protocol::tools::CallToolResult;
 use mcp_protocol::{Dialect, Json};
 
 /// What answers a request, before it is written.
-#[derive(Debug)]
 pub(crate) enum Reply {
-    Tool(CallToolResult),
-    Prompt(GetPromptResult),
-    Read(ReadResourceResult),
-    Complete(CompleteResult),
-    InputRequired(InputRequiredResult),
-    Discover(Box<DiscoverResult>),
-    Initialize(Box<InitializeResult>),
+    Result(Box<dyn Lower + Send + Sync>),
     /// A page of a list, as it was written before.
     Page(Arc<Json>),
-    Listen(ListenResult),
     Empty,
     Error(ErrorObject),
 }
 
 impl Reply {
+    pub(crate) fn result(result: impl Lower + Send + Sync + 'static) -> Self {
+        Self::Result(Box::new(result))
+    }
+
     /// Writes the response. `meta` is added to a modern result: what the server calls itself.
     pub(crate) fn write(
         &self,
@@ -42,15 +32,8 @@ impl Reply {
     ) -> Result<(), serde_json::Error> {
         let cx = Lowering::to(dialect).with_meta(meta);
         let written = match self {
-            Self::Tool(result) => result_of(out, id, cx, result),
-            Self::Prompt(result) => result_of(out, id, cx, result),
-            Self::Read(result) => result_of(out, id, cx, result),
-            Self::Complete(result) => result_of(out, id, cx, result),
-            Self::InputRequired(result) => result_of(out, id, cx, result),
-            Self::Discover(result) => result_of(out, id, cx, &**result),
-            Self::Initialize(result) => result_of(out, id, cx, &**result),
-            Self::Listen(result) => result_of(out, id, cx, result),
-            Self::Empty => result_of(out, id, cx, &EmptyResult::new()),
+            Self::Result(result) => write::response(out, id, &cx.root(&**result)),
+            Self::Empty => write::response(out, id, &cx.root(&EmptyResult::new())),
             Self::Page(page) => write::response(out, id, &**page),
             Self::Error(error) => return error_of(out, id, dialect, error),
         };
@@ -59,15 +42,6 @@ impl Reply {
             error_of(out, id, dialect, &ErrorObject::new(ErrorCode::InternalError, fault.to_string()))
         })
     }
-}
-
-fn result_of(
-    out: &mut Vec<u8>,
-    id: &Id,
-    cx: Lowering<'_>,
-    result: &impl Lower,
-) -> Result<(), serde_json::Error> {
-    write::response(out, id, &cx.root(result))
 }
 
 fn error_of(

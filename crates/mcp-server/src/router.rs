@@ -80,7 +80,7 @@ impl Core {
             Method::ResourcesRead => self.read_resource(&state, request, exchange),
             Method::PromptsGet => self.get_prompt(&state, request, exchange),
             Method::Complete => self.complete(&state, request, exchange),
-            Method::Discover => Ok(Route::Reply(Reply::Discover(Box::new(self.discover(&state))))),
+            Method::Discover => Ok(Route::Reply(Reply::result(self.discover(&state)))),
             Method::Ping => Ok(Route::Reply(Reply::Empty)),
             Method::Listen => listen(request, &exchange),
             Method::SetLevel => set_level(request, &exchange),
@@ -104,7 +104,7 @@ impl Core {
         );
         result.instructions.clone_from(&identity.instructions);
         let client = Client { capabilities: params.capabilities, info: params.client_info };
-        (Reply::Initialize(Box::new(result)), client)
+        (Reply::result(result), client)
     }
 
     fn discover(&self, state: &Snapshot) -> DiscoverResult {
@@ -148,8 +148,7 @@ impl Core {
                 }
                 tool.check(&arguments)?;
                 // One form is shown and run: no escapes, no blanks, no member twice.
-                let plain: serde_json::Value = serde_json::from_str(&arguments)?;
-                let arguments = Json::from(plain);
+                let arguments = arguments.parse::<Json>()?.canonical()?;
                 approval::wait_for(&context, &arguments, &core).await?;
                 Ok(Outcome::Tool(tool.begin(arguments.get(), &mut || context.clone()).await?))
             })

@@ -61,9 +61,9 @@ impl Run {
     fn step(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<Reply, ToolError>> {
         let Self { work, core, name, .. } = self;
         let step = || match work {
-            Work::Tool(future) => future.as_mut().poll(cx).map(|outcome| outcome.map(Reply::Tool)),
+            Work::Tool(future) => future.as_mut().poll(cx).map(|outcome| outcome.map(Reply::result)),
             Work::Complete(future) => {
-                future.as_mut().poll(cx).map(|values| Ok(Reply::Complete(completion(values))))
+                future.as_mut().poll(cx).map(|values| Ok(Reply::result(completion(values))))
             }
             Work::Hooked(future, method) => future
                 .as_mut()
@@ -79,23 +79,23 @@ impl Run {
         let is_modern = self.dialect.is_modern();
         let invalid = |message: String| Reply::Error(ErrorObject::new(ErrorCode::InvalidParams, message));
         match error.into_failure() {
-            Failure::Failed(text) if is_tool => Reply::Tool(CallToolResult::error(text)),
+            Failure::Failed(text) if is_tool => Reply::result(CallToolResult::error(text)),
             Failure::Failed(text) => Reply::Error(ErrorObject::new(ErrorCode::InternalError, text)),
             Failure::Refused(error) => Reply::Error(error),
             Failure::Undeclared(needed) if is_modern => {
                 Reply::Error(ErrorObject::missing_client_capability(*needed))
             }
             Failure::Undeclared(_) if is_tool => {
-                Reply::Tool(CallToolResult::error("this needs a client that can be asked for input"))
+                Reply::result(CallToolResult::error("this needs a client that can be asked for input"))
             }
             Failure::Undeclared(_) => invalid("this needs a client that can be asked for input".to_owned()),
             Failure::Unanswered => match self.context.as_ref().and_then(Context::rounds) {
                 Some(rounds) => match rounds.input_required(&self.core.sealer) {
-                    Ok(result) => Reply::InputRequired(result),
+                    Ok(result) => Reply::result(result),
                     Err(error @ AskError::FeatureDisabled(_)) => {
                         Reply::Error(ErrorObject::new(ErrorCode::InternalError, error.to_string()))
                     }
-                    Err(error) if is_tool => Reply::Tool(CallToolResult::error(error.to_string())),
+                    Err(error) if is_tool => Reply::result(CallToolResult::error(error.to_string())),
                     Err(error) => invalid(error.to_string()),
                 },
                 None => invalid("an ask without an answer".to_owned()),

@@ -3,24 +3,19 @@
 use std::fmt;
 
 use mcp_protocol::{Json, Map};
-use serde::{Deserialize, Serialize};
 
 use crate::error::AskError;
 
 /// What is remembered of the earlier rounds of a call.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Memory {
     /// Names the call, the same in all its rounds.
-    #[serde(rename = "c")]
     pub(crate) call: String,
     /// How many rounds there were.
-    #[serde(rename = "r")]
     pub(crate) rounds: u32,
     /// Answers by the key of their ask.
-    #[serde(rename = "a")]
     pub(crate) answers: Map<String, Json>,
     /// Results of steps by their key.
-    #[serde(rename = "s")]
     pub(crate) steps: Map<String, Json>,
 }
 
@@ -78,7 +73,8 @@ mod sealing {
         pub(crate) fn seal(&self, memory: &Memory, binding: &[u8]) -> Result<String, AskError> {
             let unsealed = |_| AskError::Malformed("the state of the call cannot be sealed".to_owned());
             let mut plain = (now() + LIFE.as_secs()).to_le_bytes().to_vec();
-            serde_json::to_writer(&mut plain, memory).map_err(unsealed)?;
+            let Memory { call, rounds, answers, steps } = memory;
+            serde_json::to_writer(&mut plain, &(call, rounds, answers, steps)).map_err(unsealed)?;
             let mut sealed = vec![0; NONCE];
             fill(&mut sealed);
             let nonce = XNonce::try_from(&sealed[..]).map_err(|_| AskError::FeatureDisabled("sealing"))?;
@@ -109,7 +105,8 @@ mod sealing {
             if now() >= good_until {
                 return None;
             }
-            serde_json::from_slice(memory).ok()
+            let (call, rounds, answers, steps) = serde_json::from_slice(memory).ok()?;
+            Some(Memory { call, rounds, answers, steps })
         }
     }
 

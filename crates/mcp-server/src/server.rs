@@ -236,11 +236,11 @@ impl McpServer {
     /// When the server was put together wrong, or the link fails.
     pub async fn serve(
         self,
-        reader: impl AsyncRead + Unpin + Send,
-        writer: impl AsyncWrite + Unpin + Send,
+        mut reader: impl AsyncRead + Unpin + Send,
+        mut writer: impl AsyncWrite + Unpin + Send,
     ) -> Result<(), Error> {
         let core = self.into_core()?;
-        driver::drive(&core, reader, writer).await?;
+        driver::drive(&core, &mut reader, &mut writer).await?;
         Ok(())
     }
 

@@ -27,10 +27,10 @@ impl McpServer {
     /// When the server was put together wrong, or a descriptor fails.
     pub async fn serve_stdio(self) -> Result<(), Error> {
         let core = self.into_core()?;
-        let reader = platform::input()?;
-        let writer = platform::output()?;
+        let mut reader = platform::input()?;
+        let mut writer = platform::output()?;
         let _guard = platform::StdoutGuard::new()?;
-        driver::drive(&core, reader, writer).await?;
+        driver::drive(&core, &mut reader, &mut writer).await?;
         Ok(())
     }
 }
@@ -84,25 +84,25 @@ impl AsyncWrite for Direct {
 
 #[cfg(unix)]
 mod platform {
-    use std::fs::File;
+    use std::fs::{File, Metadata};
     use std::io::{self, Write};
     use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
     use std::os::unix::net::UnixStream as StdUnixStream;
 
-    use rustix::fs::{FileType, fstat};
     use tokio::net::UnixStream;
     use tokio::net::unix::pipe;
 
     use super::{Direct, Reader, Writer, threaded};
 
-    fn kind(fd: BorrowedFd<'_>) -> io::Result<FileType> {
-        Ok(FileType::from_raw_mode(fstat(fd)?.st_mode))
+    fn metadata(fd: BorrowedFd<'_>) -> io::Result<Metadata> {
+        File::from(fd.try_clone_to_owned()?).metadata()
     }
 
     /// The open file belongs to others too: what makes ours non-blocking must not make theirs so.
     fn is_same(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
-        match (fstat(one), fstat(other)) {
-            (Ok(one), Ok(other)) => (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino),
+        match (metadata(one), metadata(other)) {
+            (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
             _ => false,
         }
     }
@@ -116,17 +116,18 @@ mod platform {
     pub(super) fn input() -> io::Result<Reader> {
         let stdin = io::stdin();
         let fd = stdin.as_fd();
-        match kind(fd)? {
-            FileType::Fifo => {
-                // A fresh open file, so that nobody else's becomes non-blocking.
-                if let Ok(pipe) = pipe::OpenOptions::new().open_receiver("/proc/self/fd/0") {
-                    return Ok(Box::pin(pipe));
-                }
-                let owned = fd.try_clone_to_owned()?;
-                Ok(Box::pin(pipe::Receiver::from_owned_fd(owned)?))
+        let kind = metadata(fd)?.file_type();
+        let owned = fd.try_clone_to_owned()?;
+        if kind.is_fifo() {
+            // A fresh open file, so that nobody else's becomes non-blocking.
+            if let Ok(pipe) = pipe::OpenOptions::new().open_receiver("/proc/self/fd/0") {
+                return Ok(Box::pin(pipe));
             }
-            FileType::Socket => Ok(Box::pin(socket(fd.try_clone_to_owned()?)?)),
-            _ => threaded(File::from(fd.try_clone_to_owned()?)),
+            Ok(Box::pin(pipe::Receiver::from_owned_fd(owned)?))
+        } else if kind.is_socket() {
+            Ok(Box::pin(socket(owned)?))
+        } else {
+            threaded(File::from(owned))
         }
     }
 
@@ -134,19 +135,20 @@ mod platform {
         let stdout = io::stdout();
         let fd = stdout.as_fd();
         let is_shared = is_same(fd, io::stderr().as_fd());
-        match kind(fd)? {
-            FileType::Fifo => {
-                if let Ok(pipe) = pipe::OpenOptions::new().open_sender("/proc/self/fd/1") {
-                    return Ok(Box::pin(pipe));
-                }
-                if !is_shared {
-                    return Ok(Box::pin(pipe::Sender::from_owned_fd(fd.try_clone_to_owned()?)?));
-                }
-            }
-            FileType::Socket if !is_shared => return Ok(Box::pin(socket(fd.try_clone_to_owned()?)?)),
-            _ => {}
+        let kind = metadata(fd)?.file_type();
+        if kind.is_fifo()
+            && let Ok(pipe) = pipe::OpenOptions::new().open_sender("/proc/self/fd/1")
+        {
+            return Ok(Box::pin(pipe));
         }
-        Ok(Box::pin(Direct(File::from(fd.try_clone_to_owned()?))))
+        let owned = fd.try_clone_to_owned()?;
+        if kind.is_fifo() && !is_shared {
+            Ok(Box::pin(pipe::Sender::from_owned_fd(owned)?))
+        } else if kind.is_socket() && !is_shared {
+            Ok(Box::pin(socket(owned)?))
+        } else {
+            Ok(Box::pin(Direct(File::from(owned))))
+        }
     }
 
     /// While it lives, standard output is standard error.

@@ -15,12 +15,15 @@ use mcp_protocol::messages::{
 use mcp_protocol::meta::Meta;
 use mcp_protocol::tools::{CallToolParams, CallToolResponse, CallToolResult};
 use mcp_protocol::{Dialect, Json, Limits, ProtocolVersion};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 
 use crate::driver;
 use crate::error::Error;
+use crate::pipe::{PipeReader, PipeWriter, pipe};
 use crate::server::McpServer;
+
+/// How much the link holds each way.
+const LINK: usize = 64 << 10;
 
 /// Why a test's call failed.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +54,8 @@ pub type Answer = Box<dyn FnMut(&str, &InputRequest) -> InputResponse + Send>;
 
 /// A client for tests. Dropped, it ends the server.
 pub struct TestClient {
-    link: DuplexStream,
+    sending: PipeWriter,
+    receiving: PipeReader,
     lines: Lines,
     dialect: Dialect,
     envelope: Meta,
@@ -89,13 +93,12 @@ impl McpServer {
     /// When the server was put together wrong.
     pub async fn test_client(self) -> Result<TestClient, Error> {
         let core = self.into_core()?;
-        let (link, theirs) = tokio::io::duplex(64 << 10);
-        let server = tokio::spawn(async move {
-            let (reader, writer) = tokio::io::split(theirs);
-            driver::drive(&core, reader, writer).await
-        });
+        let (sending, mut reader) = pipe(LINK);
+        let (mut writer, receiving) = pipe(LINK);
+        let server = tokio::spawn(async move { driver::drive(&core, &mut reader, &mut writer).await });
         Ok(TestClient {
-            link,
+            sending,
+            receiving,
             lines: Lines::new(&Limits::default()),
             dialect: Dialect::V2026_07_28,
             envelope: Meta::envelope(ProtocolVersion::V2026_07_28, capabilities())
@@ -236,8 +239,12 @@ impl TestClient {
     /// # Errors
     /// When the link fails.
     pub async fn send_line(&mut self, line: &[u8]) -> Result<(), TestError> {
-        self.link.write_all(line).await?;
-        self.link.write_all(b"\n").await?;
+        for mut bytes in [line, b"\n"] {
+            while !bytes.is_empty() {
+                let count = driver::write(&mut self.sending, bytes).await?;
+                bytes = &bytes[count..];
+            }
+        }
         Ok(())
     }
 
@@ -279,7 +286,7 @@ impl TestClient {
                     _ => Err(TestError::Unreadable("an endless line".to_owned())),
                 };
             }
-            if self.link.read_buf(self.lines.space()).await? == 0 {
+            if driver::read(&mut self.receiving, self.lines.space(), LINK).await? == 0 {
                 return Err(TestError::Ended);
             }
         }
@@ -326,7 +333,7 @@ impl TestClient {
     /// # Errors
     /// When the server's link failed.
     pub async fn close(mut self) -> Result<(), TestError> {
-        self.link.shutdown().await?;
+        self.sending.close();
         while self.line().await.is_ok() {}
         match (&mut self.server).await {
             Ok(ended) => Ok(ended?),

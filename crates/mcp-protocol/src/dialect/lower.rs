@@ -38,7 +38,7 @@ pub struct Lowering<'a> {
 
 impl<'a> Lowering<'a> {
     /// Everything the value holds, whichever revision it belongs to.
-    pub(crate) const CANONICAL: Self = Self { dialect: None, meta: None, progress_token: None };
+    pub const CANONICAL: Self = Self { dialect: None, meta: None, progress_token: None };
 
     /// As one revision writes it.
     #[must_use]

@@ -62,7 +62,7 @@ impl Raising {
     /// Reads a whole text.
     pub(crate) fn text<T: Raise>(self, text: &str) -> Read<T> {
         let mut value = T::blank();
-        Reader::whole(text, &mut value, self)?;
+        Reader::whole(text, &mut |from| value.fill(from, self))?;
         Ok(value)
     }
 }
@@ -115,7 +115,7 @@ impl<T: Raise> Raise for Option<T> {
 impl<T: Raise> Fill for Option<T> {
     fn fill(&mut self, from: &mut Reader<'_>, how: Raising) -> Read<()> {
         // A place is filled once, and empty before.
-        if from.null()? { Ok(()) } else { self.get_or_insert_with(T::blank).fill(from, how) }
+        if from.null()? { Ok(()) } else { T::raise(from, how).map(|value| *self = Some(value)) }
     }
 }
 

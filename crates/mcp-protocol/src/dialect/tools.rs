@@ -103,9 +103,9 @@ impl WithText<'_> {
     /// True if the block is the structured content as text.
     fn is_told_by(&self, block: &ContentBlock) -> bool {
         let Some(text) = block.as_text() else { return false };
-        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+        let told = || text.parse::<Json>().ok()?.canonical().ok();
         text == self.structured.get()
-            || value(text).is_some_and(|told| Some(told) == value(self.structured.get()))
+            || told().is_some_and(|told| self.structured.canonical().is_ok_and(|own| own == told))
     }
 }
 

@@ -26,9 +26,9 @@ pub struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Reads a whole text.
-    pub(crate) fn whole(text: &'a str, value: &mut dyn Fill, how: Raising) -> Read<()> {
+    pub(crate) fn whole(text: &'a str, read: &mut dyn FnMut(&mut Self) -> Read<()>) -> Read<()> {
         let mut reader = Self { text, scanner: Scanner::new(text), depth: 0 };
-        value.fill(&mut reader, how).map_err(|error| reader.placed(&error))?;
+        read(&mut reader).map_err(|error| reader.placed(&error))?;
         reader.scanner.end().map_err(|fault| reader.fault(fault))
     }
 
@@ -273,13 +273,58 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Writes the value that stands next in its one form, see [`Json::canonical`].
+pub(super) fn canonical(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Read<()> {
+    match from.peek() {
+        Some(b'{') => {
+            out.push(b'{');
+            from.sorted_map(&mut |from, key| {
+                separate(out, b'{');
+                serde_json::to_writer(&mut *out, &key)?;
+                out.push(b':');
+                canonical(from, out)
+            })?;
+            out.push(b'}');
+        }
+        Some(b'[') => {
+            out.push(b'[');
+            from.array(&mut |from| {
+                separate(out, b'[');
+                canonical(from, out)
+            })?;
+            out.push(b']');
+        }
+        Some(b'"') => serde_json::to_writer(out, &*from.string()?)?,
+        Some(b'-' | b'0'..=b'9') => {
+            let is_digit = |byte: u8| byte == b'-' || byte.is_ascii_digit();
+            let number = from.number("a number within bounds", |text| {
+                let number: f64 = text.parse().ok()?;
+                if text.bytes().all(is_digit) {
+                    return Some(text.to_owned());
+                }
+                number.is_finite().then(|| serde_json::to_string(&number).unwrap_or_default())
+            })?;
+            out.extend_from_slice(number.as_bytes());
+        }
+        _ => out.extend_from_slice(from.any()?.as_bytes()),
+    }
+    Ok(())
+}
+
+/// A comma, except after the opening bracket.
+fn separate(out: &mut Vec<u8>, open: u8) {
+    if out.last() != Some(&open) {
+        out.push(b',');
+    }
+}
+
 #[cold]
 pub(crate) fn not_one_of(expected: &[&str]) -> serde_json::Error {
     serde_json::Error::custom(format_args!("expected \"{}\"", expected.join("\" or \"")))
 }
 
 /// The path of the innermost value that the byte at `at` belongs to.
-fn path(text: &str, at: usize) -> String {
+pub(super) fn path(text: &str, at: usize) -> String {
     let mut path = String::new();
     let mut scanner = Scanner::new(text);
     'value: loop {

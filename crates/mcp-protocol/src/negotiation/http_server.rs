@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::stdio_server::{check_method, claim, has_era, initialize, modern, no_batches};
+use super::stdio_server::{check_method, claim, has_era, initialize, missing_data, modern, no_batches};
 use crate::codec::header;
 use crate::dialect::Dialect;
 use crate::errors::{DecodeError, ErrorCode, ErrorObject};
@@ -241,7 +241,7 @@ impl HttpServer {
             },
             (None, Some(named)) if named.era() == Some(Era::Modern) => {
                 bad(ErrorObject::new(ErrorCode::InvalidParams, format!("missing {}", meta::PROTOCOL_VERSION))
-                    .data(serde_json::json!({ "missing": [meta::PROTOCOL_VERSION] })))
+                    .data(missing_data(&[meta::PROTOCOL_VERSION])))
             }
             (None, _) => match self.legacy(http) {
                 HttpVerdict::Legacy(dialect) => match check_method(dialect, request) {

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crate::dialect::{Dialect, Direction};
-use crate::errors::{BodyError, DecodeError, ErrorCode, ErrorObject, Looks};
+use crate::errors::{BodyError, DecodeError, ErrorCode, ErrorObject, Looks, as_json};
+use crate::json::Json;
 use crate::limits::{REMEMBERED_ENVELOPE, UNREADABLE_ANSWERED};
 use crate::logging::LogLevel;
+use crate::map::Map;
 use crate::messages::{Batch, Body, InitializeParams, Message, Method, Notification, Request};
 use crate::meta::{self, Meta};
 use crate::version::{Era, ProtocolVersion, negotiate};
@@ -214,7 +216,7 @@ pub(super) fn modern(
         [] => Ok(Some((dialect, meta))),
         ref missing => {
             Err(ErrorObject::new(ErrorCode::InvalidParams, format!("missing {}", missing.join(", ")))
-                .data(serde_json::json!({ "missing": missing })))
+                .data(missing_data(missing)))
         }
     }
 }
@@ -271,7 +273,12 @@ pub(super) fn missing_claim() -> ErrorObject {
         ErrorCode::InvalidParams,
         format!("missing {}; legacy clients must initialize first", meta::PROTOCOL_VERSION),
     )
-    .data(serde_json::json!({ "missing": [meta::PROTOCOL_VERSION] }))
+    .data(missing_data(&[meta::PROTOCOL_VERSION]))
+}
+
+/// `error.data` that tells which keys of the envelope are missing.
+pub(super) fn missing_data(keys: &[&'static str]) -> Json {
+    as_json(&Map::from([("missing".to_owned(), keys.to_vec())]))
 }
 
 pub(super) fn no_batches() -> ErrorObject {

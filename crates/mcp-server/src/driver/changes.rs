@@ -99,13 +99,14 @@ pub(crate) fn write_acknowledged(
     write::notification(out, &Method::SubscriptionAcknowledged, Some(&dialect.lower(&params)))
 }
 
-/// Writes the notification of a change; `meta` names the stream it belongs to.
+/// Writes the notification of a change, which may belong to a stream.
 pub(crate) fn write_change(
     out: &mut Vec<u8>,
     dialect: Dialect,
     change: &Change,
-    meta: Option<Meta>,
+    stream: Option<&Id>,
 ) -> Result<(), serde_json::Error> {
+    let meta = stream.map(|stream| Meta::new().subscription_id(stream.clone()));
     let method = match change {
         Change::Tools => Method::ToolsChanged,
         Change::Prompts => Method::PromptsChanged,
@@ -146,8 +147,7 @@ impl Driver<'_> {
         }
         for Subscription { id, dialect, filter } in &self.subscriptions.0 {
             if wants(filter, change) {
-                let meta = Meta::new().subscription_id(id.clone());
-                self.outlet.offer(|out| write_change(out, *dialect, change, Some(meta)));
+                self.outlet.offer(|out| write_change(out, *dialect, change, Some(id)));
             }
         }
     }
@@ -156,7 +156,7 @@ impl Driver<'_> {
     pub(super) fn end_subscriptions(&mut self) {
         for Subscription { id, dialect, .. } in std::mem::take(&mut self.subscriptions.0) {
             let result = ListenResult::new().meta(Meta::new().subscription_id(id.clone()));
-            self.answer(&id, dialect, &Reply::Listen(result));
+            self.answer(&id, dialect, &Reply::result(result));
             let params = CancelledParams::new(id);
             let _ = self
                 .outlet

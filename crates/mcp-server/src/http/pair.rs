@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use http_body::Body;
 use mcp_protocol::messages::parse_bytes;
-use tokio::io::{AsyncRead, DuplexStream, ReadBuf, duplex};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
@@ -23,6 +23,7 @@ use super::body::Work;
 use super::{Answer, HttpBody, Shared, StreamSlot, bare, refused, stream_headers};
 use crate::driver;
 use crate::pieces::Pieces;
+use crate::pipe::{PipeReader, pipe};
 use crate::random;
 
 /// Where the stream is.
@@ -93,13 +94,13 @@ impl Shared {
     fn open_pair(self: &Arc<Self>) -> Answer {
         let Some(slot) = StreamSlot::take(self) else { return bare(StatusCode::SERVICE_UNAVAILABLE) };
         let (input, reader) = mpsc::channel(POSTED);
-        let reader = Pieces::new(reader);
-        let (writer, output) = duplex(BUFFER);
+        let mut reader = Pieces::new(reader);
+        let (mut writer, output) = pipe(BUFFER);
         let open = Open { shared: Arc::clone(self), id: random::name(), _slot: slot };
         let hello = format!("event: endpoint\ndata: {MESSAGES}?sessionId={}\n\n", open.id);
         self.pairs.lock().insert(open.id.clone(), input);
         let work: Work = Box::pin(async move {
-            let mut driving = pin!(driver::drive(&open.shared.core, reader, writer));
+            let mut driving = driver::drive(&open.shared.core, &mut reader, &mut writer);
             tokio::select! {
                 // Its faults are told to the client, as far as it listens.
                 _ = &mut driving => {}
@@ -133,7 +134,7 @@ impl Shared {
 /// What a driver writes, each line as an event. No line is held as a whole.
 pub(super) struct Lines {
     hello: Option<Bytes>,
-    output: DuplexStream,
+    output: PipeReader,
     /// Lives and dies with the stream.
     work: Option<Work>,
     is_inside: bool,
@@ -142,7 +143,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    fn new(hello: Bytes, output: DuplexStream, work: Work, keep_alive: Duration) -> Self {
+    fn new(hello: Bytes, output: PipeReader, work: Work, keep_alive: Duration) -> Self {
         let silence = Box::pin(tokio::time::sleep(keep_alive));
         Self { hello: Some(hello), output, work: Some(work), is_inside: false, silence, keep_alive }
     }
