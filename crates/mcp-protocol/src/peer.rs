@@ -278,6 +278,12 @@ impl Peer {
         self.calls.len()
     }
 
+    /// True if the other side took this request back; it is in flight until it is responded to.
+    #[must_use]
+    pub fn is_cancelled(&self, id: &Id) -> bool {
+        self.requests.get(id) == Some(&Incoming::Cancelled)
+    }
+
     /// Requests of the other side that are not answered yet.
     #[must_use]
     pub fn requests_in_flight(&self) -> usize {
@@ -373,6 +379,11 @@ impl Peer {
                 _ => Arrival::Notification,
             },
         }
+    }
+
+    /// Takes in a request: [`handle_message`](Self::handle_message) for those who know that it is one.
+    pub fn handle_request(&mut self, request: &Request<'_>) -> Arrival {
+        if self.closed { Arrival::Ignored(Ignored::Closed) } else { self.request(request) }
     }
 
     /// Takes in something that is no message. A broken response settles its call, a broken request is refused;

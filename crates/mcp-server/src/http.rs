@@ -6,6 +6,7 @@
 
 mod body;
 mod guard;
+mod headers;
 #[cfg(feature = "serve")]
 mod impatient;
 mod legacy;
@@ -22,7 +23,7 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context as TaskContext, Poll};
+use std::task::{Context as TaskContext, Poll, Waker};
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -53,13 +54,11 @@ use crate::router::{Core, Route};
 use crate::run::Run;
 use crate::server::McpServer;
 use body::Work;
+use headers::{Headers, Ours};
+use legacy::no_session;
 use session::{Session, Sessions};
 
-const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// What may wait on one stream before what can be done without is dropped.
@@ -158,16 +157,36 @@ impl Shared {
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if let Err(status) = self.options.access.check(&parts.uri, &parts.headers) {
-            return Ok(bare(status));
+        let headers = match self.admit(&parts) {
+            Ok(headers) => headers,
+            Err(answer) => return Ok(answer),
+        };
+        let bytes = match self.read_body(body).await {
+            Ok(bytes) => bytes,
+            Err(status) => return Ok(bare(status)),
+        };
+        match self.post(&parts.headers, &headers, &bytes) {
+            Step::Done(answer) => Ok(answer),
+            Step::Later(rest) => {
+                drop(bytes);
+                Ok(rest.await)
+            }
         }
-        Ok(match parts.method {
-            HttpVerb::POST => match self.read_body(&parts.headers, body).await {
-                Ok(bytes) => Box::pin(self.post(&parts.headers, &bytes)).await,
-                Err(status) => bare(status),
-            },
-            HttpVerb::GET => self.get(&parts.headers),
-            HttpVerb::DELETE => self.delete(&parts.headers),
+    }
+
+    /// Admits what has a body that is worth reading. Everything else is answered here.
+    #[expect(clippy::result_large_err, reason = "an answer is what everyone is after")]
+    fn admit<'a>(self: &Arc<Self>, parts: &'a Parts) -> Result<Ours<'a>, Answer> {
+        let headers = Headers::of(&parts.headers);
+        if let Err(status) = self.options.access.check(&parts.uri, &parts.headers, &headers) {
+            return Err(bare(status));
+        }
+        Err(match parts.method {
+            HttpVerb::POST if !is_json(&headers) => bare(StatusCode::UNSUPPORTED_MEDIA_TYPE),
+            HttpVerb::POST if !accepts(&parts.headers, &headers) => bare(StatusCode::NOT_ACCEPTABLE),
+            HttpVerb::POST => return Ok(headers.ours),
+            HttpVerb::GET => self.get(&parts.headers, &headers),
+            HttpVerb::DELETE => self.delete(&headers.ours),
             _ => {
                 let mut answer = bare(StatusCode::METHOD_NOT_ALLOWED);
                 answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
@@ -176,17 +195,11 @@ impl Shared {
         })
     }
 
-    async fn read_body<B>(&self, headers: &HeaderMap, body: B) -> Result<Bytes, StatusCode>
+    async fn read_body<B>(&self, body: B) -> Result<Bytes, StatusCode>
     where
         B: Body,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if !is_json(headers) {
-            return Err(StatusCode::UNSUPPORTED_MEDIA_TYPE);
-        }
-        if !accepts(headers) {
-            return Err(StatusCode::NOT_ACCEPTABLE);
-        }
         let limit = u64::try_from(self.options.body).unwrap_or(u64::MAX);
         if body.size_hint().lower() > limit {
             return Err(StatusCode::PAYLOAD_TOO_LARGE);
@@ -207,48 +220,53 @@ impl Shared {
         }
     }
 
-    async fn post(self: &Arc<Self>, headers: &HeaderMap, body: &[u8]) -> Answer {
+    /// Takes in a body. Most requests are answered at once, and need no future of their own.
+    fn post(self: &Arc<Self>, all: &HeaderMap, headers: &Ours<'_>, body: &Bytes) -> Step {
         let incoming = match parse_bytes(body, &self.limits) {
             Ok(incoming) => incoming,
             Err(error) => {
                 let refusal = self.negotiation.classify_unreadable(&error);
-                return refused(refusal, error.id.as_ref());
+                return Step::Done(refused(refusal, error.id.as_ref()));
             }
         };
         let session = self.session(headers);
         let verdict = self.classify(HttpMethod::Post, headers, session.as_ref(), Some(&incoming));
-        let id = match &incoming {
-            Incoming::Message(Message::Request(request)) => Some(request.id.clone()),
-            _ => None,
-        };
-        match (verdict, incoming) {
+        Step::Done(match (verdict, &incoming) {
             (HttpVerdict::Modern(dialect, meta), Incoming::Message(Message::Request(request))) => {
-                self.modern(&request, dialect, meta, headers).await
+                return self.modern(request, dialect, meta, all);
             }
             (HttpVerdict::ModernNotification, _) => bare(StatusCode::ACCEPTED),
             (HttpVerdict::Initialize(dialect, params), Incoming::Message(Message::Request(request))) => {
                 self.initialize(&request.id, dialect, *params)
             }
-            (HttpVerdict::Legacy(dialect), incoming) => {
-                Box::pin(self.legacy(headers, session, dialect, incoming)).await
+            (HttpVerdict::Legacy(_), Incoming::Message(Message::Request(request))) => match session {
+                Some(session) => return self.legacy_request(&session, request),
+                None => no_session(headers, Some(&request.id)),
+            },
+            (HttpVerdict::Legacy(dialect), _) => match session {
+                Some(session) => return self.legacy(session, dialect, &incoming, body),
+                None => no_session(headers, None),
+            },
+            (HttpVerdict::Refuse(refusal), Incoming::Message(Message::Request(request))) => {
+                refused(refusal, Some(&request.id))
             }
-            (HttpVerdict::Refuse(refusal), _) => refused(refusal, id.as_ref()),
+            (HttpVerdict::Refuse(refusal), _) => refused(refusal, None),
             _ => bare(StatusCode::BAD_REQUEST),
-        }
+        })
     }
 
     fn classify(
         &self,
         method: HttpMethod,
-        headers: &HeaderMap,
+        headers: &Ours<'_>,
         session: Option<&Arc<Session>>,
         body: Option<&Incoming<'_>>,
     ) -> HttpVerdict {
         let (mut versions, mut methods, mut names) = <([&[u8]; 2], [&[u8]; 2], [&[u8]; 2])>::default();
         let mut request = HttpRequest::new(method)
-            .versions(values(headers, &VERSION, &mut versions))
-            .methods(values(headers, &METHOD, &mut methods))
-            .names(values(headers, &NAME, &mut names));
+            .versions(headers.version.told(&mut versions))
+            .methods(headers.method.told(&mut methods))
+            .names(headers.name.told(&mut names));
         if let Some(session) = session {
             request = request.session(session.dialect);
         }
@@ -268,15 +286,15 @@ impl Shared {
     }
 
     /// A modern request, from its envelope to its response.
-    async fn modern(
+    fn modern(
         self: &Arc<Self>,
         request: &Request<'_>,
         dialect: Dialect,
         meta: Arc<Meta>,
         headers: &HeaderMap,
-    ) -> Answer {
+    ) -> Step {
         if let Err(error) = self.check_param_headers(request, headers) {
-            return self.error(&request.id, dialect, &error);
+            return Step::Done(self.error(&request.id, dialect, &error));
         }
         let outlet = Arc::new(Outlet::new(Framing::Events, WAITING));
         let exchange = Exchange {
@@ -286,28 +304,49 @@ impl Shared {
             outlet: Arc::clone(&outlet),
             principal: Principal::default(),
         };
-        match self.core.route(request, exchange) {
-            Route::Reply(reply) => self.reply(&request.id, dialect, &reply),
-            Route::Listen(filter) => self.listen(&request.id, dialect, &filter, outlet),
-            Route::Run(mut run) => match first(&mut run, &outlet).await {
-                First::Done(reply) if outlet.len() == 0 => self.reply(&request.id, dialect, &reply),
-                First::Done(reply) => {
-                    let _ = outlet.send(|out| reply.write(out, &request.id, dialect, &self.core.meta));
-                    let mut bytes = Vec::new();
-                    outlet.take(&mut bytes);
-                    stream_headers(HttpBody::full(bytes))
-                }
-                First::Emits => {
-                    let (core, id) = (Arc::clone(&self.core), request.id.clone());
-                    let sink = Arc::clone(&outlet);
-                    let work: Work = Box::pin(async move {
-                        let reply = run.await;
-                        let _ = sink.send(|out| reply.write(out, &id, dialect, &core.meta));
-                        sink.close();
-                    });
-                    stream_headers(HttpBody::stream(outlet, None, work, self.options.keep_alive))
-                }
-            },
+        let mut run = match self.core.route(request, exchange) {
+            Route::Reply(reply) => return Step::Done(self.reply(&request.id, dialect, &reply)),
+            Route::Listen(filter) => return Step::Done(self.listen(&request.id, dialect, &filter, outlet)),
+            Route::Run(run) => run,
+        };
+        match begin(&mut run, &outlet) {
+            Poll::Ready(first) => Step::Done(self.modern_answer(first, run, outlet, &request.id, dialect)),
+            Poll::Pending => {
+                let (shared, id) = (Arc::clone(self), request.id.clone());
+                Step::Later(Box::pin(async move {
+                    let first = first(&mut run, &outlet).await;
+                    shared.modern_answer(first, run, outlet, &id, dialect)
+                }))
+            }
+        }
+    }
+
+    /// The answer to a call that is done, or has something to say before it is.
+    fn modern_answer(
+        &self,
+        first: First,
+        run: Box<Run>,
+        outlet: Arc<Outlet>,
+        id: &Id,
+        dialect: Dialect,
+    ) -> Answer {
+        match first {
+            First::Done(reply) if outlet.len() == 0 => self.reply(id, dialect, &reply),
+            First::Done(reply) => {
+                let _ = outlet.send(|out| reply.write(out, id, dialect, &self.core.meta));
+                let mut bytes = Vec::new();
+                outlet.take(&mut bytes);
+                stream_headers(HttpBody::full(bytes))
+            }
+            First::Emits => {
+                let (core, id, sink) = (Arc::clone(&self.core), id.clone(), Arc::clone(&outlet));
+                let work: Work = Box::pin(async move {
+                    let reply = run.await;
+                    let _ = sink.send(|out| reply.write(out, &id, dialect, &core.meta));
+                    sink.close();
+                });
+                stream_headers(HttpBody::stream(outlet, None, work, self.options.keep_alive))
+            }
         }
     }
 
@@ -381,6 +420,13 @@ impl Shared {
     }
 }
 
+/// How far an exchange has come.
+enum Step {
+    Done(Answer),
+    /// A call waits for something.
+    Later(Pin<Box<dyn Future<Output = Answer> + Send>>),
+}
+
 /// What a call does first.
 enum First {
     Done(Reply),
@@ -389,13 +435,19 @@ enum First {
 }
 
 async fn first(run: &mut Box<Run>, outlet: &Outlet) -> First {
-    poll_fn(|cx| {
-        if let Poll::Ready(reply) = Pin::new(&mut *run).poll(cx) {
-            return Poll::Ready(First::Done(reply));
-        }
-        outlet.poll_filled(cx).map(|()| First::Emits)
-    })
-    .await
+    poll_fn(|cx| poll_first(run, outlet, cx)).await
+}
+
+/// Polls a call where it arrived. Whoever is woken by this is polled again when the exchange waits.
+fn begin(run: &mut Box<Run>, outlet: &Outlet) -> Poll<First> {
+    poll_first(run, outlet, &mut TaskContext::from_waker(Waker::noop()))
+}
+
+fn poll_first(run: &mut Box<Run>, outlet: &Outlet, cx: &mut TaskContext<'_>) -> Poll<First> {
+    if let Poll::Ready(reply) = Pin::new(run).poll(cx) {
+        return Poll::Ready(First::Done(reply));
+    }
+    outlet.poll_filled(cx).map(|()| First::Emits)
 }
 
 /// The right to one more stream of changes.
@@ -464,16 +516,9 @@ fn stream_headers(body: HttpBody) -> Answer {
     answer
 }
 
-/// The values of a header. Each may stand there once, so that two tell all.
-fn values<'a, 'b>(headers: &'a HeaderMap, name: &HeaderName, found: &'b mut [&'a [u8]; 2]) -> &'b [&'a [u8]] {
-    let count =
-        headers.get_all(name).iter().zip(&mut *found).map(|(value, slot)| *slot = value.as_bytes()).count();
-    &found[..count]
-}
-
 /// A simple cross-site request cannot say that it is JSON.
-fn is_json(headers: &HeaderMap) -> bool {
-    let Some(value) = headers.get(CONTENT_TYPE) else { return false };
+fn is_json(headers: &Headers<'_>) -> bool {
+    let Some(value) = headers.content_type.first() else { return false };
     if value == "application/json" {
         return true;
     }
@@ -482,12 +527,12 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// True unless the client wants nothing that we could send.
-fn accepts(headers: &HeaderMap) -> bool {
+fn accepts(all: &HeaderMap, headers: &Headers<'_>) -> bool {
     // As the protocol wants it said.
-    if headers.get(ACCEPT).is_none_or(|value| value == "application/json, text/event-stream") {
+    if headers.accept.first().is_none_or(|value| value == "application/json, text/event-stream") {
         return true;
     }
-    let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let values = all.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|range| {
         let kind = range.split(';').next().unwrap_or("").trim();
         ["application/json", "text/event-stream", "application/*", "text/*", "*/*"]
@@ -507,13 +552,8 @@ mod tests {
     async fn the_futures_of_an_exchange_are_small() {
         let service = McpServer::named("small", "1").into_http_service(HttpOptions::default()).unwrap();
         let parts = || HttpRequestParts::new(()).into_parts().0;
-        let headers = HeaderMap::new();
         let body = || Full::new(Bytes::new());
-        let incoming =
-            || parse_bytes(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, &service.0.limits).unwrap();
         let handle = size_of_val(&Arc::clone(&service.0).handle(parts(), body()));
-        let post = size_of_val(&service.0.post(&headers, b""));
-        let legacy = size_of_val(&service.0.legacy(&headers, None, Dialect::V2025_11_25, incoming()));
-        assert!([handle, post, legacy].iter().all(|size| *size <= 1000), "{handle} {post} {legacy}");
+        assert!(handle <= 1000, "{handle}");
     }
 }

@@ -243,7 +243,7 @@ impl HttpServer {
                 bad(ErrorObject::new(ErrorCode::InvalidParams, format!("missing {}", meta::PROTOCOL_VERSION))
                     .data(missing_data(&[meta::PROTOCOL_VERSION])))
             }
-            (None, _) => match self.legacy(http) {
+            (None, named) => match self.legacy_at(http, named) {
                 HttpVerdict::Legacy(dialect) => match check_method(dialect, request) {
                     Ok(()) => HttpVerdict::Legacy(dialect),
                     // A legacy error is an ordinary response.
@@ -275,10 +275,13 @@ impl HttpServer {
 
     /// A message without claim: the version is the session's, the header's, or 2025-03-26.
     fn legacy(&self, http: &HttpRequest<'_>) -> HttpVerdict {
-        let named = match self.header(http) {
-            Ok(named) => named,
-            Err(error) => return bad(error),
-        };
+        match self.header(http) {
+            Ok(named) => self.legacy_at(http, named),
+            Err(error) => bad(error),
+        }
+    }
+
+    fn legacy_at(&self, http: &HttpRequest<'_>, named: Option<ProtocolVersion>) -> HttpVerdict {
         if !self.is_dual() {
             return match named {
                 Some(version) => bad(ErrorObject::unsupported_version(&version, &self.versions)),

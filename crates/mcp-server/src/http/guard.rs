@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
-use http::header::{HOST, HeaderMap, ORIGIN};
+use http::header::{HeaderMap, ORIGIN};
 use http::{StatusCode, Uri};
+
+use super::headers::Headers;
 
 /// Names in `Host` and web origins in `Origin` that may connect. Default: loopback names, any port.
 ///
@@ -71,12 +73,11 @@ impl Access {
     }
 
     /// Refuses a request from elsewhere.
-    pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), StatusCode> {
-        let mut hosts = headers.get_all(HOST).iter();
-        let host = match (hosts.next(), hosts.next()) {
-            (Some(host), None) => Some(host.to_str().map_err(|_| StatusCode::BAD_REQUEST)?),
-            (None, _) => None,
-            (Some(_), Some(_)) => return Err(StatusCode::BAD_REQUEST),
+    pub(super) fn check(&self, uri: &Uri, all: &HeaderMap, headers: &Headers<'_>) -> Result<(), StatusCode> {
+        let host = match headers.host.first() {
+            Some(_) if headers.host.is_repeated() => return Err(StatusCode::BAD_REQUEST),
+            Some(host) => Some(host.to_str().map_err(|_| StatusCode::BAD_REQUEST)?),
+            None => None,
         };
         // HTTP/2 and absolute targets name the host in the target; both may be there and must agree.
         let authority = uri.authority().map(http::uri::Authority::as_str);
@@ -90,7 +91,10 @@ impl Access {
             tracing::warn!(host, "refused: this name is not served; allow it with Access::host");
             return Err(StatusCode::FORBIDDEN);
         }
-        for origin in headers.get_all(ORIGIN) {
+        if headers.origin.first().is_none() {
+            return Ok(());
+        }
+        for origin in all.get_all(ORIGIN) {
             let origin = origin.to_str().map_err(|_| StatusCode::FORBIDDEN)?;
             if !self.allows_origin(origin) {
                 tracing::warn!(
@@ -155,7 +159,7 @@ fn split_port(authority: &str) -> (&str, Option<&str>) {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
+    use http::header::{HOST, HeaderValue};
 
     use super::*;
 
@@ -165,7 +169,7 @@ mod tests {
         if let Some(origin) = origin {
             headers.insert(ORIGIN, HeaderValue::from_str(origin).unwrap());
         }
-        access.check(&Uri::from_static("/mcp"), &headers)
+        access.check(&Uri::from_static("/mcp"), &headers, &Headers::of(&headers))
     }
 
     #[test]
@@ -213,16 +217,22 @@ mod tests {
     fn f_38_two_hosts_or_a_target_that_differs_are_refused() {
         let access = Access::default();
         let mut headers = HeaderMap::new();
-        assert_eq!(access.check(&Uri::from_static("/"), &headers), Err(StatusCode::BAD_REQUEST));
-        headers.append(HOST, HeaderValue::from_static("localhost"));
         assert_eq!(
-            access.check(&Uri::from_static("http://evil.example/"), &headers),
+            access.check(&Uri::from_static("/"), &headers, &Headers::of(&headers)),
             Err(StatusCode::BAD_REQUEST)
         );
         headers.append(HOST, HeaderValue::from_static("localhost"));
-        assert_eq!(access.check(&Uri::from_static("/"), &headers), Err(StatusCode::BAD_REQUEST));
         assert_eq!(
-            access.check(&Uri::from_static("http://evil.example/"), &HeaderMap::new()),
+            access.check(&Uri::from_static("http://evil.example/"), &headers, &Headers::of(&headers)),
+            Err(StatusCode::BAD_REQUEST)
+        );
+        headers.append(HOST, HeaderValue::from_static("localhost"));
+        assert_eq!(
+            access.check(&Uri::from_static("/"), &headers, &Headers::of(&headers)),
+            Err(StatusCode::BAD_REQUEST)
+        );
+        assert_eq!(
+            access.check(&Uri::from_static("http://evil.example/"), &HeaderMap::new(), &Headers::default()),
             Err(StatusCode::FORBIDDEN)
         );
     }

@@ -1,21 +1,24 @@
 //! The legacy era over HTTP: sessions, the streams of their calls, and the stand-alone stream.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Instant;
 
+use bytes::Bytes;
 use http::StatusCode;
 use http::header::{ACCEPT, ALLOW, HeaderMap, HeaderValue};
 use mcp_protocol::Dialect;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
-use mcp_protocol::messages::{Batch, Id, Incoming, InitializeParams, Message, Request};
+use mcp_protocol::messages::{Batch, Id, Incoming, InitializeParams, Message, Request, parse_bytes};
 use mcp_protocol::negotiation::{HttpMethod, HttpVerdict, Refusal};
 use mcp_protocol::peer::{Arrival, Transmit};
 use mcp_protocol::subscriptions::SubscriptionFilter;
 
 use super::body::Work;
+use super::headers::{Headers, Ours};
 use super::session::{Flight, Found, Session, Using};
 use super::{
-    Answer, First, HttpBody, LAST_EVENT, RESPONSE, SESSION, Shared, bare, first, json, refuse, refused,
+    Answer, First, HttpBody, RESPONSE, SESSION, Shared, Step, bare, begin, first, json, refuse, refused,
     stream_headers,
 };
 use crate::context::{Exchange, Legacy, Principal};
@@ -23,11 +26,12 @@ use crate::driver::changes;
 use crate::outlet::Outlet;
 use crate::reply::Reply;
 use crate::router::Route;
+use crate::run::Run;
 
 impl Shared {
     /// The session that a request names, if there is one.
-    pub(super) fn session(&self, headers: &HeaderMap) -> Option<Arc<Session>> {
-        self.sessions.get(headers.get(SESSION)?.to_str().ok()?)
+    pub(super) fn session(&self, headers: &Ours<'_>) -> Option<Arc<Session>> {
+        self.sessions.get(headers.session.text()?)
     }
 
     /// `initialize`: the answer, and a session for what follows.
@@ -43,79 +47,102 @@ impl Shared {
         answer
     }
 
-    pub(super) async fn legacy(
+    /// Legacy messages that are no request.
+    pub(super) fn legacy(
         self: &Arc<Self>,
-        headers: &HeaderMap,
-        session: Option<Arc<Session>>,
+        session: Arc<Session>,
         dialect: Dialect,
-        incoming: Incoming<'_>,
-    ) -> Answer {
-        let id = match &incoming {
-            Incoming::Message(Message::Request(request)) => Some(request.id.clone()),
-            _ => None,
-        };
-        let Some(session) = session else { return no_session(headers, id.as_ref()) };
-        match incoming {
-            Incoming::Message(Message::Request(request)) => self.legacy_request(&session, &request).await,
-            Incoming::Message(message) => {
-                let arrival = session.connection.lock().peer.handle_message(&message, Instant::now());
-                match (arrival, message) {
-                    (Arrival::Cancelled(id), _) => session.cancel(&id),
-                    (Arrival::Response(call), Message::Response(response)) => {
-                        session.connection.settle(call, &response);
+        incoming: &Incoming<'_>,
+        body: &Bytes,
+    ) -> Step {
+        let message = match incoming {
+            Incoming::Message(message) => message,
+            // Seldom, and read again rather than kept: what it borrows would make every exchange larger.
+            Incoming::Batch(_) => {
+                let (shared, body) = (Arc::clone(self), body.clone());
+                return Step::Later(Box::pin(async move {
+                    match parse_bytes(&body, &shared.limits) {
+                        Ok(Incoming::Batch(batch)) => shared.legacy_batch(&session, dialect, &batch).await,
+                        _ => bare(StatusCode::BAD_REQUEST),
                     }
-                    (_, Message::Response(_)) => {
-                        let error =
-                            ErrorObject::new(ErrorCode::InvalidRequest, "nothing waits for this response");
-                        return refuse(StatusCode::BAD_REQUEST, &error, None);
-                    }
-                    _ => {}
-                }
-                bare(StatusCode::ACCEPTED)
+                }));
             }
-            // Seldom, and large: it must not make every exchange larger.
-            Incoming::Batch(batch) => Box::pin(self.legacy_batch(&session, dialect, &batch)).await,
+        };
+        let arrival = session.connection.lock().peer.handle_message(message, Instant::now());
+        match (arrival, message) {
+            (Arrival::Cancelled(id), _) => session.cancel(&id),
+            (Arrival::Response(call), Message::Response(response)) => {
+                session.connection.settle(call, response);
+            }
+            (_, Message::Response(_)) => {
+                let error = ErrorObject::new(ErrorCode::InvalidRequest, "nothing waits for this response");
+                return Step::Done(refuse(StatusCode::BAD_REQUEST, &error, None));
+            }
+            _ => {}
+        }
+        Step::Done(bare(StatusCode::ACCEPTED))
+    }
+
+    pub(super) fn legacy_request(self: &Arc<Self>, session: &Arc<Session>, request: &Request<'_>) -> Step {
+        let departed = match Departed::begin(session, request) {
+            Ok(departed) => departed,
+            Err(error) => return Step::Done(refuse(StatusCode::BAD_REQUEST, &error, Some(&request.id))),
+        };
+        let (stream, outlet) = session.outlet();
+        let mut run = match self.core.route(request, exchange(session, request, &outlet)) {
+            Route::Run(run) => run,
+            Route::Reply(reply) => return Step::Done(self.reply_legacy(departed, &reply)),
+            // No legacy version has such streams.
+            Route::Listen(_) => return Step::Done(bare(StatusCode::BAD_REQUEST)),
+        };
+        match begin(&mut run, &outlet) {
+            Poll::Ready(first) => Step::Done(self.legacy_answer(first, run, (stream, outlet), departed)),
+            Poll::Pending => {
+                let (shared, departed) = (Arc::clone(self), departed.watched());
+                Step::Later(Box::pin(async move {
+                    let first = tokio::select! {
+                        biased;
+                        () = departed.unwanted() => return bare(StatusCode::ACCEPTED),
+                        first = first(&mut run, &outlet) => first,
+                    };
+                    shared.legacy_answer(first, run, (stream, outlet), departed)
+                }))
+            }
         }
     }
 
-    async fn legacy_request(self: &Arc<Self>, session: &Arc<Session>, request: &Request<'_>) -> Answer {
-        let flight = match Departed::begin(session, request) {
-            Ok(flight) => flight,
-            Err(error) => return refuse(StatusCode::BAD_REQUEST, &error, Some(&request.id)),
-        };
-        let (stream, outlet) = session.outlet();
-        let dialect = session.dialect;
-        let mut run = match self.core.route(request, exchange(session, request, &outlet)) {
-            Route::Run(run) => run,
-            Route::Reply(reply) => return self.reply_legacy(flight, dialect, &reply),
-            // No legacy version has such streams.
-            Route::Listen(_) => return bare(StatusCode::BAD_REQUEST),
-        };
-        let done = tokio::select! {
-            done = first(&mut run, &outlet) => done,
-            () = flight.unwanted() => return bare(StatusCode::ACCEPTED),
-        };
-        if let First::Done(reply) = &done
+    /// The answer to a call that is done, or has something to say before it is: then it is spawned into its session.
+    fn legacy_answer(
+        &self,
+        first: First,
+        run: Box<Run>,
+        (stream, outlet): (u64, Arc<Outlet>),
+        departed: Departed,
+    ) -> Answer {
+        if let First::Done(reply) = &first
             && outlet.len() == 0
         {
-            return self.reply_legacy(flight, dialect, reply);
+            return self.reply_legacy(departed, reply);
         }
+        let departed = departed.watched();
+        let session = Arc::clone(&departed.using.0);
+        let dialect = session.dialect;
         session.keep(stream, &outlet);
         let (closing, core) = (Closing(Arc::clone(&outlet)), Arc::clone(&self.core));
         session.spawn(async move {
-            let reply = match done {
+            let reply = match first {
                 First::Done(reply) => reply,
                 First::Emits => tokio::select! {
                     reply = run => reply,
-                    () = flight.unwanted() => return,
+                    () = departed.unwanted() => return,
                 },
             };
-            let id = flight.id().clone();
-            if flight.land() {
+            let id = departed.id.clone();
+            if departed.land() {
                 let _ = closing.0.send(|out| reply.write(out, &id, dialect, &core.meta));
             }
         });
-        stream_headers(self.held(session, outlet, None))
+        stream_headers(self.held(&session, outlet, None))
     }
 
     /// A stream that holds its session: while it is read, the session is in use.
@@ -130,9 +157,9 @@ impl Shared {
     }
 
     /// A legacy error is an ordinary response.
-    fn reply_legacy(&self, flight: Departed, dialect: Dialect, reply: &Reply) -> Answer {
-        let id = flight.id().clone();
-        if !flight.land() {
+    fn reply_legacy(&self, departed: Departed, reply: &Reply) -> Answer {
+        let (id, dialect) = (departed.id.clone(), departed.using.0.dialect);
+        if !departed.land() {
             // Cancelled: nothing may be said any more.
             return bare(StatusCode::ACCEPTED);
         }
@@ -154,7 +181,8 @@ impl Shared {
                 Ok(Message::Request(request)) => {
                     let reply = match Departed::begin(session, &request) {
                         Err(error) => Some(Reply::Error(error)),
-                        Ok(flight) => {
+                        Ok(departed) => {
+                            let departed = departed.watched();
                             let (_, outlet) = session.outlet();
                             // Asks and progress need a stream, which an array does not have.
                             outlet.close();
@@ -163,11 +191,11 @@ impl Shared {
                                 Route::Reply(reply) => Some(reply),
                                 Route::Run(run) => tokio::select! {
                                     reply = run => Some(reply),
-                                    () = flight.unwanted() => None,
+                                    () = departed.unwanted() => None,
                                 },
                                 Route::Listen(_) => None,
                             };
-                            reply.filter(|_| flight.land())
+                            reply.filter(|_| departed.land())
                         }
                     };
                     if let Some(reply) = reply {
@@ -201,22 +229,22 @@ impl Shared {
     }
 
     /// The stand-alone stream of a session, or one of its others taken up again.
-    pub(super) fn get(self: &Arc<Self>, headers: &HeaderMap) -> Answer {
-        let session = self.session(headers);
-        match self.classify(HttpMethod::Get, headers, session.as_ref(), None) {
+    pub(super) fn get(self: &Arc<Self>, all: &HeaderMap, headers: &Headers<'_>) -> Answer {
+        let session = self.session(&headers.ours);
+        match self.classify(HttpMethod::Get, &headers.ours, session.as_ref(), None) {
             HttpVerdict::Legacy(_) => {}
             HttpVerdict::Refuse(refusal) => return not_allowed(refusal),
             _ => return bare(StatusCode::BAD_REQUEST),
         }
-        let Some(session) = session else { return no_session(headers, None) };
-        let wants_events = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let Some(session) = session else { return no_session(&headers.ours, None) };
+        let wants_events = all.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         if !wants_events.flat_map(|value| value.split(',')).any(|range| {
             let kind = range.split(';').next().unwrap_or("").trim();
             matches!(kind, "text/event-stream" | "text/*" | "*/*")
         }) {
             return bare(StatusCode::NOT_ACCEPTABLE);
         }
-        let last = headers.get(LAST_EVENT).and_then(|value| value.to_str().ok());
+        let last = headers.last_event.text();
         match last.and_then(|last| session.find_stream(last)) {
             Some(Found { outlet, number, is_standing: false }) => {
                 stream_headers(self.held(&session, outlet, Some(number)))
@@ -270,7 +298,7 @@ impl Shared {
     }
 
     /// The client is done with its session.
-    pub(super) fn delete(&self, headers: &HeaderMap) -> Answer {
+    pub(super) fn delete(&self, headers: &Ours<'_>) -> Answer {
         let session = self.session(headers);
         match self.classify(HttpMethod::Delete, headers, session.as_ref(), None) {
             HttpVerdict::Legacy(_) => {}
@@ -309,18 +337,18 @@ impl Drop for Closing {
 /// A request in flight. However it ends, its id is free again, and its session was in use.
 struct Departed {
     using: Using,
-    flight: Arc<Flight>,
+    id: Id,
+    /// Noted once the call has to wait: what is done at once cannot be stopped.
+    flight: Option<Arc<Flight>>,
     landed: bool,
 }
 
 impl Departed {
     fn begin(session: &Arc<Session>, request: &Request<'_>) -> Result<Self, ErrorObject> {
-        let message = Message::Request(request.clone());
         let mut state = session.connection.lock();
-        if state.peer.handle_message(&message, Instant::now()) == Arrival::Request {
-            drop(state);
-            let flight = session.depart(&request.id);
-            return Ok(Self { using: Using(Arc::clone(session)), flight, landed: false });
+        if state.peer.handle_request(request) == Arrival::Request {
+            let using = Using(Arc::clone(session));
+            return Ok(Self { using, id: request.id.clone(), flight: None, landed: false });
         }
         match state.peer.poll_transmit() {
             Some(Transmit::Error { error, .. }) => Err(error),
@@ -328,34 +356,50 @@ impl Departed {
         }
     }
 
-    fn id(&self) -> &Id {
-        &self.flight.id
+    /// From now on the client can stop it.
+    fn watched(mut self) -> Self {
+        if self.flight.is_some() {
+            return self;
+        }
+        let session = &self.using.0;
+        let flight = session.depart(&self.id);
+        // It may have done so before anyone could be told.
+        if session.connection.lock().peer.is_cancelled(&self.id) {
+            flight.cancel();
+        }
+        self.flight = Some(flight);
+        self
     }
 
     /// Waits for the word that it is no longer wanted.
     async fn unwanted(&self) {
-        self.flight.unwanted().await;
+        match &self.flight {
+            Some(flight) => flight.unwanted().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// True if the response is still wanted.
     fn land(mut self) -> bool {
         self.landed = true;
-        self.using.0.connection.lock().peer.respond(&self.flight.id)
+        self.using.0.connection.lock().peer.respond(&self.id)
     }
 }
 
 impl Drop for Departed {
     fn drop(&mut self) {
-        self.using.0.arrive(&self.flight);
+        if let Some(flight) = &self.flight {
+            self.using.0.arrive(flight);
+        }
         // Once landed, the id may be another request's.
         if !self.landed {
-            self.using.0.connection.lock().peer.respond(&self.flight.id);
+            self.using.0.connection.lock().peer.respond(&self.id);
         }
     }
 }
 
-fn no_session(headers: &HeaderMap, id: Option<&Id>) -> Answer {
-    let (status, message) = if headers.contains_key(SESSION) {
+pub(super) fn no_session(headers: &Ours<'_>, id: Option<&Id>) -> Answer {
+    let (status, message) = if headers.session.first().is_some() {
         (StatusCode::NOT_FOUND, "there is no such session; initialize again")
     } else {
         (StatusCode::BAD_REQUEST, "the Mcp-Session-Id header is missing; initialize first")

@@ -20,7 +20,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
 use super::body::Work;
-use super::{Answer, HttpBody, Shared, StreamSlot, bare, refused, stream_headers};
+use super::headers::Headers;
+use super::{Answer, HttpBody, Shared, StreamSlot, accepts, bare, is_json, refused, stream_headers};
 use crate::driver;
 use crate::pieces::Pieces;
 use crate::pipe::{PipeReader, pipe};
@@ -70,7 +71,8 @@ impl Shared {
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if let Err(status) = self.options.access.check(&parts.uri, &parts.headers) {
+        let headers = Headers::of(&parts.headers);
+        if let Err(status) = self.options.access.check(&parts.uri, &parts.headers, &headers) {
             return bare(status);
         }
         match (parts.uri.path(), parts.method) {
@@ -82,7 +84,13 @@ impl Shared {
                 };
                 let input = self.pairs.lock().get(id).cloned();
                 let Some(input) = input else { return bare(StatusCode::NOT_FOUND) };
-                match self.read_body(&parts.headers, body).await {
+                if !is_json(&headers) {
+                    return bare(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+                }
+                if !accepts(&parts.headers, &headers) {
+                    return bare(StatusCode::NOT_ACCEPTABLE);
+                }
+                match self.read_body(body).await {
                     Ok(bytes) => self.hand_over(&input, &bytes).await,
                     Err(status) => bare(status),
                 }

@@ -1,6 +1,7 @@
 //! Legacy sessions: who is there, what runs, and the streams that can be taken up again.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -63,7 +64,7 @@ impl Flight {
         }
     }
 
-    fn cancel(&self) {
+    pub(super) fn cancel(&self) {
         self.unwanted.store(true, Ordering::Release);
         self.told.notify_waiters();
     }
@@ -208,8 +209,29 @@ pub(super) struct Sessions {
 }
 
 struct Table {
-    sessions: HashMap<String, Arc<Session>>,
+    sessions: HashMap<String, Arc<Session>, BuildHasherDefault<Fnv>>,
     swept: Instant,
+}
+
+/// A quick hash. The keys are random names that this server chose, so that nobody can make them collide.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// Calls of a session hold it, and would go on.
@@ -223,7 +245,7 @@ impl Drop for Sessions {
 
 impl Sessions {
     pub(super) fn new(most: usize, idle: Duration) -> Self {
-        Self { most, idle, state: Mutex::new(Table { sessions: HashMap::new(), swept: Instant::now() }) }
+        Self { most, idle, state: Mutex::new(Table { sessions: HashMap::default(), swept: Instant::now() }) }
     }
 
     /// A new session. The idlest of those that nobody uses make room for it; `None` if all are in use.
