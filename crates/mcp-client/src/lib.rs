@@ -1,9 +1,71 @@
-//! A Model Context Protocol client.
+//! A Model Context Protocol client: any server, in any revision.
 //!
-//! This crate does not hold a client yet. What it has is [`protocol`], the crate that everything here will
-//! stand on: types, dialects of five revisions, codecs and state machines without I/O. The
-//! [conversation example](https://github.com/mcp-for-rust/mcp/tree/main/examples/conversation) shows those
-//! machines in use.
+//! ```no_run
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> mcp_client::Result<()> {
+//! use mcp_client::{McpClient, Recipe};
+//!
+//! let client = McpClient::connect(Recipe::command("npx").args(["-y", "some-server"])).await?;
+//! let outcome = client.call("add", serde_json::json!({"a": 1, "b": 2})).await?;
+//! println!("{}", outcome.text());
+//! client.close().await;
+//! # Ok(()) }
+//! ```
+//!
+//! # What it takes care of
+//!
+//! - **Processes.** A server runs in a group of its own, with an environment of few variables, and is always ended: in
+//!   good order by [`McpClient::close`], at once when the last clone is dropped.
+//! - **Eras.** Which revision the server speaks is found out while connecting. Calls, handlers and changes are the same in
+//!   all of them.
+//! - **Time.** Connecting and every call have deadlines. A call that is dropped is cancelled on the server.
+//! - **Errors** tell whose fault it is, whether trying again is safe and whether the server may have acted: [`Error`].
+//!
+//! # Map
+//!
+//! | to | look at |
+//! |---|---|
+//! | say what to start | [`Recipe`] |
+//! | connect, with more to say | [`McpClient::connect`], [`McpClient::builder`], [`McpClient::over`] |
+//! | call tools | [`McpClient::call`], [`Call`], [`Outcome`] |
+//! | answer what a server asks | [`Handlers`] |
+//! | follow changes | [`McpClient::changes`] |
+//! | know what went wrong | [`Error`], [`Ended`] |
+//!
+//! # Features
+//!
+//! `stdio` (default): starting servers as child processes. Without it there is [`McpClient::over`], for streams that
+//! somebody else has opened.
 #![warn(missing_docs)]
 
+mod call;
+mod client;
+mod connect;
+mod connection;
+mod driver;
+mod error;
+mod handlers;
+mod link;
+mod lists;
+#[cfg(feature = "stdio")]
+mod process;
+mod recipe;
+mod rounds;
+mod shutdown;
+mod subscription;
+
+pub use call::{Call, Outcome};
+pub use client::McpClient;
+pub use connect::Connect;
+pub use connection::Progress;
+pub use error::{Blame, EndCause, Ended, Error, Result, Sent};
+pub use handlers::{Asked, Handlers};
+pub use lists::List;
 pub use mcp_protocol as protocol;
+#[cfg(feature = "stdio")]
+pub use process::StartError;
+#[cfg(feature = "stdio")]
+pub use process::stderr::{StderrLine, StderrLines};
+pub use recipe::Recipe;
+pub use shutdown::{Force, Shutdown};
+pub use subscription::{Change, Changes};

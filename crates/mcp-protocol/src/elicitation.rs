@@ -2,6 +2,7 @@
 //!
 //! Spec: §7.1.
 
+mod form;
 mod schema;
 
 use crate::dialect::{Fill, Lower, Lowering, Raise, Raising, Written, serde_by_dialect};
@@ -10,6 +11,7 @@ use crate::macros::{object, string_enum};
 use crate::map::Map;
 use crate::tasks::legacy::TaskParams;
 
+pub use form::FormError;
 pub use schema::{
     BooleanSchema, EnumItems, EnumOption, FieldSchema, FormSchema, NumberKind, NumberSchema, StringFormat,
     StringSchema, TitledItems, TitledMultiSelectSchema, TitledSingleSelectSchema, UntitledMultiSelectSchema,

@@ -23,6 +23,28 @@ impl<'a> Body<'a> {
     pub const EMPTY: Body<'static> =
         Body { message: "{}", span: Span { start: 0, end: 2 }, index: Index::NONE };
 
+    /// The text of an object that did not come in a message, or was kept from one.
+    ///
+    /// ```
+    /// use mcp_protocol::messages::Body;
+    ///
+    /// let body = Body::of(r#"{"tools":[]}"#)?;
+    /// assert_eq!(body.member("tools")?, Some("[]"));
+    /// assert!(Body::of("[]").is_err());
+    /// # Ok::<(), mcp_protocol::errors::BodyError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When it is anything else, or nests too deeply.
+    pub fn of(text: &'a str) -> Result<Self, BodyError> {
+        let mut scanner = Scanner::new(text);
+        scanner.peek();
+        let mut index = Index::NONE;
+        let span = index.read(&mut scanner)?;
+        scanner.end()?;
+        Ok(Self { message: text, span, index })
+    }
+
     pub(super) fn indexed(message: &'a str, span: Span, index: Index) -> Self {
         Self { message, span, index }
     }

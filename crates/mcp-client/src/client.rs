@@ -1,0 +1,332 @@
+//! The handle of a connection, and every method of the protocol on it.
+
+use std::process::ExitStatus;
+use std::sync::Arc;
+
+use mcp_protocol::capabilities::{Implementation, ServerCapabilities};
+use mcp_protocol::completion::{CompleteParams, CompleteResult, Completion};
+use mcp_protocol::dialect::{Lower, Raise};
+use mcp_protocol::errors::BodyError;
+use mcp_protocol::input::Round;
+use mcp_protocol::logging::{LogLevel, SetLevelParams};
+use mcp_protocol::messages::{Body, EmptyParams, EmptyResult, Method};
+use mcp_protocol::negotiation::{ServerAnswer, Verdict};
+use mcp_protocol::peer::{Clocks, Stats};
+use mcp_protocol::prompts::{GetPromptParams, GetPromptResult};
+use mcp_protocol::resources::{ReadResourceParams, ReadResourceResult};
+use mcp_protocol::{Dialect, Era, Json, Map, ProtocolVersion};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::call::Call;
+use crate::connection::{Connection, Manner};
+use crate::error::{Ended, Error, Result};
+use crate::handlers::Handlers;
+use crate::link::Owner;
+use crate::rounds;
+use crate::shutdown::Shutdown;
+
+/// A connection to one server.
+///
+/// Clones are cheap and share it. All methods work side by side, from any future and thread. When the last clone is
+/// dropped, the server and everything it has started are killed at once; [`close`](Self::close) ends them in good
+/// order.
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> mcp_client::Result<()> {
+/// use mcp_client::{McpClient, Recipe};
+///
+/// let client = McpClient::connect(Recipe::command("weather").arg("--metric")).await?;
+/// for tool in client.list_tools().await? {
+///     println!("{}", tool.name);
+/// }
+/// let outcome = client.call("forecast", serde_json::json!({"city": "Oslo"})).await?;
+/// println!("{}", outcome.text());
+/// client.close().await;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct McpClient {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) verdict: Verdict,
+    pub(crate) handlers: Arc<Handlers>,
+    owner: Owner,
+    driver: JoinHandle<()>,
+    shutdown: watch::Receiver<Option<Shutdown>>,
+}
+
+impl Inner {
+    pub(crate) fn new(
+        connection: Arc<Connection>,
+        verdict: Verdict,
+        handlers: Arc<Handlers>,
+        owner: Owner,
+        driver: JoinHandle<()>,
+        shutdown: watch::Receiver<Option<Shutdown>>,
+    ) -> Self {
+        Self { connection, verdict, handlers, owner, driver, shutdown }
+    }
+
+    /// The name to tell a person who is asked something.
+    pub(crate) fn server_name(&self) -> String {
+        name_of(&self.verdict).unwrap_or_else(|| "the server".to_owned())
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.driver.abort();
+        self.owner.kill();
+        self.connection.end(Ended { cause: crate::error::EndCause::Closed, ..Ended::default() });
+    }
+}
+
+/// What a server calls itself.
+pub(crate) fn name_of(verdict: &Verdict) -> Option<String> {
+    match &verdict.server {
+        ServerAnswer::Discovered(result) => result.server_info().map(|info| info.name),
+        ServerAnswer::Initialized(result) => Some(result.server_info.name.clone()),
+        _ => None,
+    }
+}
+
+impl McpClient {
+    pub(crate) fn new(inner: Inner) -> Self {
+        Self { inner: Arc::new(inner) }
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
+    /// The revision that is spoken.
+    #[must_use]
+    pub fn version(&self) -> &ProtocolVersion {
+        &self.inner.verdict.version
+    }
+
+    /// The era of that revision.
+    #[must_use]
+    pub fn era(&self) -> Era {
+        self.inner.verdict.era()
+    }
+
+    /// What was found out about the server.
+    #[must_use]
+    pub fn verdict(&self) -> &Verdict {
+        &self.inner.verdict
+    }
+
+    /// What the server calls itself. Self-reported: for display and logs, never for decisions.
+    #[must_use]
+    pub fn server_info(&self) -> Option<Implementation> {
+        match &self.inner.verdict.server {
+            ServerAnswer::Discovered(result) => result.server_info(),
+            ServerAnswer::Initialized(result) => Some(result.server_info.clone()),
+            _ => None,
+        }
+    }
+
+    /// What the server can.
+    #[must_use]
+    pub fn capabilities(&self) -> &ServerCapabilities {
+        static NONE: std::sync::OnceLock<ServerCapabilities> = std::sync::OnceLock::new();
+        match &self.inner.verdict.server {
+            ServerAnswer::Discovered(result) => &result.capabilities,
+            ServerAnswer::Initialized(result) => &result.capabilities,
+            _ => NONE.get_or_init(ServerCapabilities::new),
+        }
+    }
+
+    /// How to use the server, for a language model. Untrusted.
+    #[must_use]
+    pub fn instructions(&self) -> Option<&str> {
+        match &self.inner.verdict.server {
+            ServerAnswer::Discovered(result) => result.instructions.as_deref(),
+            ServerAnswer::Initialized(result) => result.instructions.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Calls a tool. The call begins when it is awaited.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let sum: i64 = client
+    ///     .call("add", serde_json::json!({"a": 1, "b": 2}))
+    ///     .timeout(Duration::from_secs(5))
+    ///     .on_progress(|step| eprintln!("{}", step.progress))
+    ///     .await?
+    ///     .json()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn call(&self, tool: impl Into<String>, arguments: impl Into<Json>) -> Call {
+        Call::new(self.clone(), tool.into(), arguments.into())
+    }
+
+    /// Calls a tool and gives the result as it came, `isError` included. It is sent once.
+    ///
+    /// # Errors
+    /// When the server refuses, the time is over, or the connection is lost. A tool that fails is no error.
+    pub async fn call_tool(&self, tool: &str, arguments: serde_json::Value) -> Result<serde_json::Value> {
+        let body = self.call(tool, arguments).raw().await?;
+        serde_json::from_str(&body).map_err(|error| Error::unreadable(&Method::ToolsCall, &error.into()))
+    }
+
+    /// Reads a resource.
+    ///
+    /// # Errors
+    /// When the server refuses, the time is over, or the connection is lost.
+    pub async fn read_resource(&self, uri: impl Into<String>) -> Result<ReadResourceResult> {
+        let mut params = ReadResourceParams::new(uri);
+        let body = rounds::run(self, &Method::ResourcesRead, &mut params, Clocks::default(), None).await?;
+        self.complete_round(&Method::ResourcesRead, &body)
+    }
+
+    /// Fills in a prompt.
+    ///
+    /// # Errors
+    /// When the server refuses, the time is over, or the connection is lost.
+    pub async fn get_prompt(
+        &self,
+        name: impl Into<String>,
+        arguments: impl Into<Map<String, String>>,
+    ) -> Result<GetPromptResult> {
+        let mut params = GetPromptParams::new(name).arguments(arguments);
+        let body = rounds::run(self, &Method::PromptsGet, &mut params, Clocks::default(), None).await?;
+        self.complete_round(&Method::PromptsGet, &body)
+    }
+
+    fn complete_round<T: Raise>(&self, method: &Method, body: &str) -> Result<T> {
+        let round = Body::of(body).and_then(|body| Round::raise(self.dialect(), &body));
+        match round.map_err(|error| Error::unreadable(method, &error))? {
+            Round::Complete(result) => Ok(result),
+            _ => Err(Error::unreadable(method, &BodyError::ResultType("input_required".to_owned()))),
+        }
+    }
+
+    /// Proposals for an argument of a prompt or resource template.
+    ///
+    /// # Errors
+    /// [`Error::NotOffered`] if the server completes nothing; otherwise when it refuses, the time is over, or the
+    /// connection is lost.
+    pub async fn complete(&self, params: &CompleteParams) -> Result<Completion> {
+        if self.capabilities().completions.is_none() {
+            return Err(Error::NotOffered { method: Method::Complete });
+        }
+        let result: CompleteResult = self.request(&Method::Complete, params).await?;
+        Ok(result.completion)
+    }
+
+    /// Sets the mildest level of log messages; legacy era.
+    ///
+    /// # Errors
+    /// [`Error::NotOffered`] if the server has no log or is a modern one; otherwise as every request.
+    pub async fn set_log_level(&self, level: LogLevel) -> Result<()> {
+        if self.capabilities().logging.is_none() {
+            return Err(Error::NotOffered { method: Method::SetLevel });
+        }
+        let _: EmptyResult = self.request(&Method::SetLevel, &SetLevelParams::new(level)).await?;
+        Ok(())
+    }
+
+    /// Asks whether the server lives. A modern server has no ping and is asked what it can instead.
+    ///
+    /// # Errors
+    /// As every request.
+    pub async fn ping(&self) -> Result<()> {
+        let method = if self.dialect().is_modern() { Method::Discover } else { Method::Ping };
+        let request = self.inner.connection.request(&method, &EmptyParams::new(), Manner::default())?;
+        request.await.map(drop)
+    }
+
+    /// Tells the server that the roots changed; legacy era. A modern server asks when it wants to know.
+    ///
+    /// # Errors
+    /// When the connection is lost.
+    pub fn roots_changed(&self) -> Result<()> {
+        let direction = mcp_protocol::dialect::Direction::ToServer;
+        if !self.dialect().has(&Method::RootsChanged, direction) {
+            return Ok(());
+        }
+        self.inner.connection.notify(&Method::RootsChanged, &EmptyParams::new())
+    }
+
+    /// Makes any request, and reads its result as a type of the protocol.
+    ///
+    /// # Errors
+    /// [`Error::NotOffered`] if the revision does not have the method; otherwise when the server refuses, the time is
+    /// over, or the connection is lost.
+    ///
+    /// # Cancellation
+    /// When dropped, the request is cancelled on the server.
+    pub async fn request<T: Raise>(&self, method: &Method, params: &(dyn Lower + Sync)) -> Result<T> {
+        let direction = mcp_protocol::dialect::Direction::ToServer;
+        if !matches!(method, Method::Other(_)) && !self.dialect().has(method, direction) {
+            return Err(Error::NotOffered { method: method.clone() });
+        }
+        let body = self.inner.connection.request(method, params, Manner::default())?.await?;
+        self.dialect().raise_str(&body).map_err(|error| Error::unreadable(method, &error))
+    }
+
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.inner.connection.dialect
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.inner.connection.lock().peer.stats()
+    }
+
+    /// How the connection ended, once it has.
+    #[must_use]
+    pub fn ended(&self) -> Option<Arc<Ended>> {
+        self.inner.connection.ended()
+    }
+
+    /// Ends the connection in good order: the server's input is closed, and it gets three seconds to end, then one
+    /// after it was asked by a signal, before it and everything it has started are killed. What is in flight is lost.
+    /// Takes at most five seconds, and can be called on every clone.
+    pub async fn close(self) -> Shutdown {
+        self.inner.connection.close();
+        let mut shutdown = self.inner.shutdown.clone();
+        match shutdown.wait_for(Option::is_some).await {
+            Ok(shutdown) => (*shutdown).unwrap_or_default(),
+            // The driver is gone with its runtime; dropping does the rest.
+            Err(_) => Shutdown::default(),
+        }
+    }
+
+    /// [`close`](Self::close), without telling how it went.
+    pub async fn disconnect(self) {
+        self.close().await;
+    }
+
+    /// The group of the server's process; `None` if there is none.
+    #[must_use]
+    pub fn process_group(&self) -> Option<u32> {
+        self.inner.owner.group()
+    }
+
+    /// What the server writes to standard error, line by line, from now on; `None` if there is no process.
+    #[cfg(feature = "stdio")]
+    #[must_use]
+    pub fn stderr(&self) -> Option<crate::StderrLines> {
+        self.inner.owner.stderr_lines()
+    }
+
+    /// What the server's process ended with, once it has.
+    #[must_use]
+    pub fn exit_status(&self) -> Option<ExitStatus> {
+        self.ended().and_then(|ended| ended.status)
+    }
+}

@@ -1,0 +1,500 @@
+//! One connection, shared by its driver and those who wait: what is in flight, what is to be written, who is woken.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use mcp_protocol::dialect::{Lower, Lowering};
+use mcp_protocol::errors::{ErrorCode, ErrorObject};
+use mcp_protocol::messages::{CancelledParams, Id, Method, ProgressParams, write};
+use mcp_protocol::meta::Meta;
+use mcp_protocol::peer::{Call, Clocks, Event, Peer, Reason, Refused, Transmit};
+use mcp_protocol::{Dialect, Limits, Map};
+
+use crate::error::{Ended, Error, Result, Sent};
+use crate::subscription::Hub;
+
+/// Progress that may wait for its reader.
+const PROGRESS: usize = 16;
+
+/// The time, as the drivers of this crate see it.
+pub(crate) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// What a connection is, from the moment it is usable.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) dialect: Dialect,
+    /// What every modern request carries.
+    envelope: Option<Meta>,
+    limits: Limits,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) peer: Peer,
+    /// Lines that were not handed to the driver yet.
+    outbox: Vec<u8>,
+    /// How many bytes were put into the outbox, and how many the link took, since the beginning.
+    queued: u64,
+    written: u64,
+    waiting: Map<Call, Waiting>,
+    pub(crate) hub: Hub,
+    driver: Option<Waker>,
+    /// Set once: the driver is to close the link.
+    closing: bool,
+    ended: Option<Arc<Ended>>,
+}
+
+/// Somebody who waits for a response.
+#[derive(Debug)]
+struct Waiting {
+    /// What was queued before the request.
+    offset: u64,
+    waker: Option<Waker>,
+    settled: Option<Settled>,
+    progress: Option<ProgressQueue>,
+    /// Whether its clocks stand still while a person is asked.
+    asks: bool,
+}
+
+#[derive(Debug)]
+enum Settled {
+    Response(std::result::Result<Box<str>, ErrorObject>),
+    Broken,
+    TimedOut(Reason),
+    Lost,
+}
+
+/// One step of progress of a call.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// How far it is.
+    pub progress: f64,
+    /// How far it will be in the end, if that is known.
+    pub total: Option<f64>,
+    /// What is being done, for people. Untrusted.
+    pub message: Option<String>,
+    /// How many steps before this one were left out because they were not read in time.
+    pub gap: u64,
+}
+
+#[derive(Debug, Default)]
+struct ProgressQueue {
+    steps: VecDeque<Progress>,
+}
+
+impl ProgressQueue {
+    fn push(&mut self, params: ProgressParams) {
+        let ProgressParams { progress, total, message, .. } = params;
+        let mut step = Progress { progress, total, message, gap: 0 };
+        // The newest are kept.
+        if self.steps.len() == PROGRESS
+            && let Some(oldest) = self.steps.pop_front()
+        {
+            let gap = oldest.gap + 1;
+            match self.steps.front_mut() {
+                Some(next) => next.gap += gap,
+                None => step.gap = gap,
+            }
+        }
+        self.steps.push_back(step);
+    }
+}
+
+/// How a request is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Manner {
+    pub(crate) clocks: Clocks,
+    /// Progress is kept for the one who waits.
+    pub(crate) progress: bool,
+    /// The server may ask a person before it answers.
+    pub(crate) asks: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(dialect: Dialect, envelope: Meta, limits: Limits) -> Self {
+        Self {
+            dialect,
+            envelope: dialect.is_modern().then_some(envelope),
+            state: Mutex::new(State {
+                peer: Peer::client(limits.clone()),
+                outbox: Vec::new(),
+                queued: 0,
+                written: 0,
+                waiting: Map::new(),
+                hub: Hub::default(),
+                driver: None,
+                closing: false,
+                ended: None,
+            }),
+            limits,
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Queues a request. It leaves with whatever else is queued when the driver comes by.
+    pub(crate) fn request(
+        self: &Arc<Self>,
+        method: &Method,
+        params: &dyn Lower,
+        manner: Manner,
+    ) -> Result<Request> {
+        self.request_with(method, params, manner, |_, _| {})
+    }
+
+    /// The same, with something to be done before anybody else can see the request.
+    pub(crate) fn request_with(
+        self: &Arc<Self>,
+        method: &Method,
+        params: &dyn Lower,
+        manner: Manner,
+        opened: impl FnOnce(&mut State, Call),
+    ) -> Result<Request> {
+        let mut state = self.lock();
+        let (call, offset) = self.open(&mut state, method, params, manner.clocks)?;
+        let progress = manner.progress.then(ProgressQueue::default);
+        let waiting = Waiting { offset, waker: None, settled: None, progress, asks: manner.asks };
+        state.waiting.insert(call, waiting);
+        opened(&mut state, call);
+        Ok(Request {
+            connection: Arc::clone(self),
+            call,
+            method: method.clone(),
+            opened: now(),
+            is_settled: false,
+        })
+    }
+
+    /// Queues a request whose response nobody waits for.
+    pub(crate) fn request_and_forget(&self, method: &Method, params: &dyn Lower) -> Result<()> {
+        self.open(&mut self.lock(), method, params, Clocks::default()).map(drop)
+    }
+
+    /// Reserves an id, starts the clocks and writes the request. Gives what was queued before it, too.
+    fn open(
+        &self,
+        state: &mut State,
+        method: &Method,
+        params: &dyn Lower,
+        clocks: Clocks,
+    ) -> Result<(Call, u64)> {
+        if state.outbox.len() > self.limits.message {
+            return Err(Error::Busy(state.peer.calls_in_flight()));
+        }
+        let call = match state.peer.open(method, clocks, now()) {
+            Ok(call) => call,
+            Err(Refused::Closed) => return Err(state.lost(method, Sent::No)),
+            Err(_) => return Err(Error::Busy(state.peer.calls_in_flight())),
+        };
+        let token = call.progress_token();
+        let mut lowering = Lowering::to(self.dialect).with_progress_token(&token);
+        if let Some(envelope) = &self.envelope {
+            lowering = lowering.with_meta(envelope);
+        }
+        let offset = state.queued;
+        let view = lowering.root(params);
+        if let Err(error) = state.line(|out| write::request(out, &call.id(), method, &view)) {
+            state.peer.cancel(call, "it was never sent");
+            // Nobody knows of it, so nobody is told.
+            while state.peer.poll_transmit().is_some() {}
+            return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
+        }
+        state.wake_driver();
+        Ok((call, offset))
+    }
+
+    /// Queues a notification.
+    pub(crate) fn notify(&self, method: &Method, params: &dyn Lower) -> Result<()> {
+        let mut state = self.lock();
+        if state.ended.is_some() {
+            return Err(state.lost(method, Sent::No));
+        }
+        let view = self.dialect.lower(params);
+        state
+            .line(|out| write::notification(out, method, Some(&view)))
+            .map_err(|error| Error::Unsendable { method: method.clone(), problem: error.to_string() })?;
+        state.wake_driver();
+        Ok(())
+    }
+
+    /// Answers a request of the server, unless it took it back.
+    pub(crate) fn respond(&self, id: &Id, answer: std::result::Result<&dyn Lower, &ErrorObject>) {
+        let mut state = self.lock();
+        state.respond(self.dialect, id, answer);
+        state.wake_driver();
+    }
+
+    /// Lets the clocks go on that stood still while a person was asked.
+    pub(crate) fn resume(&self) {
+        let mut state = self.lock();
+        let State { peer, waiting, .. } = &mut *state;
+        for (call, _) in waiting.iter().filter(|(_, waiting)| waiting.asks) {
+            peer.resume(*call, now());
+        }
+        state.wake_driver();
+    }
+
+    /// Asks the driver to close the link.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.closing = true;
+        state.wake_driver();
+    }
+
+    /// How the connection ended, once it has.
+    pub(crate) fn ended(&self) -> Option<Arc<Ended>> {
+        self.lock().ended.clone()
+    }
+
+    /// The link is gone: everything that waits is told.
+    pub(crate) fn end(&self, ended: Ended) {
+        let mut state = self.lock();
+        if state.ended.is_some() {
+            return;
+        }
+        state.ended = Some(Arc::new(ended));
+        state.peer.handle_closed();
+        state.outbox = Vec::new();
+        state.settle_events();
+        state.hub.end();
+    }
+}
+
+impl State {
+    fn line(
+        &mut self,
+        write: impl FnOnce(&mut Vec<u8>) -> std::result::Result<(), serde_json::Error>,
+    ) -> std::result::Result<(), serde_json::Error> {
+        let before = self.outbox.len();
+        write(&mut self.outbox)?;
+        self.outbox.push(b'\n');
+        self.queued += (self.outbox.len() - before) as u64;
+        Ok(())
+    }
+
+    /// Answers a request of the server, unless it took it back.
+    pub(crate) fn respond(
+        &mut self,
+        dialect: Dialect,
+        id: &Id,
+        answer: std::result::Result<&dyn Lower, &ErrorObject>,
+    ) {
+        if !self.peer.respond(id) {
+            return;
+        }
+        let problem = match answer {
+            Ok(result) => self.line(|out| write::response(out, id, &dialect.lower(result))).err(),
+            Err(error) => {
+                self.line(|out| write::error(out, Some(id), dialect.no_id(), &dialect.lower(error))).err()
+            }
+        };
+        if let Some(problem) = problem {
+            // What the handler said cannot be said in this revision; the server must not wait for ever.
+            let error = ErrorObject::new(ErrorCode::InternalError, problem.to_string());
+            let _ = self.line(|out| write::error(out, Some(id), dialect.no_id(), &dialect.lower(&error)));
+        }
+    }
+
+    /// Stops the clocks of everything that may wait for a person.
+    pub(crate) fn pause(&mut self, cap: Duration) {
+        let Self { peer, waiting, .. } = self;
+        for (call, _) in waiting.iter().filter(|(_, waiting)| waiting.asks) {
+            peer.pause(*call, cap, now());
+        }
+    }
+
+    pub(crate) fn wake_driver(&mut self) {
+        if let Some(waker) = self.driver.take() {
+            waker.wake();
+        }
+    }
+
+    fn lost(&self, method: &Method, sent: Sent) -> Error {
+        Error::Lost { method: method.clone(), sent, ended: self.ended.clone().unwrap_or_default() }
+    }
+
+    /// What the driver is to write next.
+    pub(crate) fn take_outbox(&mut self, dialect: Dialect, into: &mut Vec<u8>) {
+        self.transmit(dialect);
+        std::mem::swap(&mut self.outbox, into);
+    }
+
+    /// Queues what the machine wants sent.
+    fn transmit(&mut self, dialect: Dialect) {
+        while let Some(transmit) = self.peer.poll_transmit() {
+            // A cancellation or refusal can always be written.
+            let _ = match transmit {
+                Transmit::Cancelled { id, reason } => {
+                    let params = CancelledParams::new(id).reason(reason);
+                    self.line(|out| {
+                        write::notification(out, &Method::Cancelled, Some(&dialect.lower(&params)))
+                    })
+                }
+                Transmit::Error { id, error } => {
+                    self.line(|out| write::error(out, id.as_ref(), dialect.no_id(), &dialect.lower(&error)))
+                }
+                _ => Ok(()),
+            };
+        }
+    }
+
+    /// True if the driver has something to do; otherwise it is woken when it has.
+    pub(crate) fn poll_work(&mut self, cx: &Context<'_>) -> bool {
+        if !self.outbox.is_empty() || self.closing {
+            return true;
+        }
+        match &mut self.driver {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => self.driver = Some(cx.waker().clone()),
+        }
+        false
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing
+    }
+
+    pub(crate) fn wrote(&mut self, count: usize) {
+        self.written += count as u64;
+    }
+
+    /// A response came.
+    pub(crate) fn settle(&mut self, call: Call, response: std::result::Result<Box<str>, ErrorObject>) {
+        self.settle_with(call, Settled::Response(response));
+    }
+
+    /// A response came that cannot be read.
+    pub(crate) fn settle_broken(&mut self, call: Call) {
+        self.settle_with(call, Settled::Broken);
+    }
+
+    /// Tells of calls that ended without a message.
+    pub(crate) fn settle_events(&mut self) {
+        while let Some(event) = self.peer.poll_event() {
+            match event {
+                Event::TimedOut(call, reason) => self.settle_with(call, Settled::TimedOut(reason)),
+                Event::Lost(call) => self.settle_with(call, Settled::Lost),
+                _ => {}
+            }
+        }
+    }
+
+    /// Keeps progress for the one who waits.
+    pub(crate) fn progressed(&mut self, call: Call, params: ProgressParams) {
+        if let Some(waiting) = self.waiting.get_mut(&call)
+            && let Some(progress) = &mut waiting.progress
+        {
+            progress.push(params);
+            if let Some(waker) = waiting.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    fn settle_with(&mut self, call: Call, settled: Settled) {
+        self.hub.settled(call);
+        // Nobody may wait for it any more.
+        let Some(waiting) = self.waiting.get_mut(&call) else { return };
+        waiting.settled = Some(settled);
+        if let Some(waker) = waiting.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// A request in flight. Dropped before it is settled, it is cancelled on the server.
+#[derive(Debug)]
+pub(crate) struct Request {
+    connection: Arc<Connection>,
+    call: Call,
+    method: Method,
+    opened: Instant,
+    is_settled: bool,
+}
+
+impl Request {
+    /// The next step of progress, or how it ended: the body of the result.
+    pub(crate) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        let mut state = self.connection.lock();
+        let Some(waiting) = state.waiting.get_mut(&self.call) else {
+            // Settled before; a future must not be polled again.
+            return Poll::Pending;
+        };
+        if let Some(step) = waiting.progress.as_mut().and_then(|progress| progress.steps.pop_front()) {
+            return Poll::Ready(Step::Progress(step));
+        }
+        let Some(settled) = waiting.settled.take() else {
+            match &mut waiting.waker {
+                Some(waker) => waker.clone_from(cx.waker()),
+                None => waiting.waker = Some(cx.waker().clone()),
+            }
+            return Poll::Pending;
+        };
+        let offset = waiting.offset;
+        state.waiting.remove(&self.call);
+        self.is_settled = true;
+        let method = self.method.clone();
+        Poll::Ready(Step::Done(match settled {
+            Settled::Response(Ok(body)) => Ok(body),
+            Settled::Response(Err(source)) => Err(Error::Refused { method, source }),
+            Settled::Broken => {
+                Err(Error::Unreadable { method, problem: "it is no valid message".to_owned() })
+            }
+            Settled::TimedOut(reason) => {
+                Err(Error::TimedOut { method, reason, after: now().saturating_duration_since(self.opened) })
+            }
+            Settled::Lost => {
+                let sent = if state.written > offset { Sent::Maybe } else { Sent::No };
+                Err(state.lost(&method, sent))
+            }
+        }))
+    }
+}
+
+/// What comes of a request.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Progress(Progress),
+    Done(Result<Box<str>>),
+}
+
+impl Future for Request {
+    type Output = Result<Box<str>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            match self.poll_step(cx) {
+                Poll::Ready(Step::Done(outcome)) => return Poll::Ready(outcome),
+                Poll::Ready(Step::Progress(_)) => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        if self.is_settled {
+            return;
+        }
+        let mut state = self.connection.lock();
+        state.waiting.remove(&self.call);
+        if state.peer.cancel(self.call, "no longer wanted") {
+            state.transmit(self.connection.dialect);
+            state.wake_driver();
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The loop between one server and the machines. It moves bytes, wakes those who wait, and has no opinion.
+
+mod arrivals;
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use mcp_protocol::codec::line::Lines;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::watch;
+
+use crate::connection::{Connection, now};
+use crate::error::{EndCause, Ended};
+use crate::handlers::Handlers;
+use crate::link::{Link, Owner};
+use crate::shutdown::Shutdown;
+use arrivals::Arrivals;
+
+/// How much is read at once: little while little comes.
+const READ: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
+/// How long the last words of a process that ended may take, if something else holds its pipe.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+/// How long a server whose output ended may take to end.
+const EXIT: Duration = Duration::from_millis(500);
+/// How long what was queued may take to leave before the link is closed.
+const FLUSH: Duration = Duration::from_millis(250);
+/// What a buffer keeps once it is empty.
+const KEPT: usize = 64 << 10;
+
+/// Everything the loop needs.
+pub(crate) struct Driver {
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) link: Link,
+    pub(crate) lines: Lines,
+    pub(crate) handlers: Arc<Handlers>,
+    /// What the server calls itself.
+    pub(crate) server: String,
+    /// Lines of the server that were held back until its era was known.
+    pub(crate) held: Vec<Vec<u8>>,
+    pub(crate) report: watch::Sender<Option<Shutdown>>,
+}
+
+impl Driver {
+    /// Runs until the link ends, then ends what is behind it.
+    pub(crate) async fn run(self) {
+        let Self { connection, link, mut lines, handlers, server, held, report } = self;
+        let Link { mut reader, mut writer, owner } = link;
+        let mut arrivals = Arrivals::new(Arc::clone(&connection), handlers, server);
+        for line in held {
+            arrivals.line(&line, now());
+        }
+        let cause = serve(&connection, &mut *reader, &mut *writer, &mut lines, &owner, &mut arrivals).await;
+        arrivals.end().await;
+        let is_closed = cause == EndCause::Closed;
+        if is_closed {
+            connection.end(Ended { cause, ..Ended::default() });
+        } else {
+            connection.end(last_words(cause, &owner).await);
+        }
+        // The end of input is how a server learns that it is over; what it still says is read, so that it can.
+        drop(writer);
+        let drain = async {
+            let mut rest = Vec::with_capacity(KEPT);
+            while matches!(reader.read_buf(&mut rest).await, Ok(1..)) {
+                rest.clear();
+            }
+            std::future::pending::<()>().await;
+        };
+        let shutdown = tokio::select! {
+            shutdown = owner.end(is_closed) => shutdown,
+            () = drain => Shutdown::default(),
+        };
+        let _ = report.send(Some(shutdown));
+    }
+}
+
+/// What is known of a server whose link ended.
+async fn last_words(cause: EndCause, owner: &Owner) -> Ended {
+    let status = tokio::time::timeout(EXIT, owner.exited()).await.ok().flatten();
+    Ended { cause, status, stderr: owner.stderr().await }
+}
+
+async fn serve(
+    connection: &Arc<Connection>,
+    reader: &mut (dyn AsyncRead + Send + Unpin),
+    writer: &mut (dyn AsyncWrite + Send + Unpin),
+    lines: &mut Lines,
+    owner: &Owner,
+    arrivals: &mut Arrivals,
+) -> EndCause {
+    let mut writing: Vec<u8> = Vec::new();
+    let mut written = 0;
+    let mut room = *READ.start();
+    let mut alarm = Alarm::new();
+    // Once the process has ended: how long its pipe is still read.
+    let mut last: Option<tokio::time::Instant> = None;
+    let mut closes: Option<tokio::time::Instant> = None;
+    // What came while the era was found out.
+    if let Some(cause) = arrivals.lines(lines, now()) {
+        return cause;
+    }
+    loop {
+        let due = {
+            let mut state = connection.lock();
+            if writing.is_empty() {
+                state.take_outbox(connection.dialect, &mut writing);
+            }
+            if state.is_closing() && closes.is_none() {
+                closes = Some(tokio::time::Instant::now() + FLUSH);
+            }
+            state.peer.poll_timeout().map(|(instant, _)| instant)
+        };
+        if closes.is_some_and(|until| writing.is_empty() || tokio::time::Instant::now() >= until) {
+            return EndCause::Closed;
+        }
+        alarm.set(due);
+        // Everything here is cancel-safe: what was not taken is still there in the next round.
+        tokio::select! {
+            biased;
+            () = alarm.rings() => {
+                let mut state = connection.lock();
+                state.peer.handle_timeout(now());
+                state.settle_events();
+            }
+            result = writer.write(&writing[written..]), if !writing.is_empty() => match result {
+                Ok(0) => return EndCause::Write(io::Error::from(io::ErrorKind::WriteZero).to_string()),
+                Ok(count) => {
+                    connection.lock().wrote(count);
+                    written += count;
+                    if written == writing.len() {
+                        written = 0;
+                        // Kept while large messages keep coming, let go at the first small one.
+                        if writing.len() < writing.capacity() / 4 {
+                            writing.shrink_to(KEPT);
+                        }
+                        writing.clear();
+                    }
+                }
+                // A server that ended may have said why, and that is read first.
+                Err(error) if last.is_none() => {
+                    arrivals.drain(reader, lines, LAST_WORDS).await;
+                    return EndCause::Write(error.to_string());
+                }
+                Err(error) => return EndCause::Write(error.to_string()),
+            },
+            () = arrivals.answered(), if arrivals.is_asked() => {}
+            () = poll_fn(|cx| if connection.lock().poll_work(cx) { Poll::Ready(()) } else { Poll::Pending }),
+                if writing.is_empty() && closes.is_none() => {}
+            read = read(reader, lines.space(), room) => match read {
+                Ok(0) => {
+                    arrivals.rest(lines, now());
+                    return EndCause::Server;
+                }
+                Ok(count) => {
+                    room = (count * 2).clamp(*READ.start(), *READ.end());
+                    if let Some(cause) = arrivals.lines(lines, now()) {
+                        return cause;
+                    }
+                }
+                Err(error) => return EndCause::Read(error.to_string()),
+            },
+            _ = owner.exited(), if last.is_none() => {
+                last = Some(tokio::time::Instant::now() + LAST_WORDS);
+            }
+            () = until(last), if last.is_some() => return EndCause::Server,
+            () = until(closes), if closes.is_some() => return EndCause::Closed,
+        }
+    }
+}
+
+async fn until(instant: Option<tokio::time::Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Reads at most so many bytes to the end of the buffer.
+///
+/// # Cancellation
+/// Safe: nothing is lost.
+pub(crate) async fn read(
+    reader: &mut (dyn AsyncRead + Send + Unpin),
+    buffer: &mut Vec<u8>,
+    room: usize,
+) -> io::Result<usize> {
+    buffer.reserve(room);
+    reader.read_buf(buffer).await
+}
+
+/// The next deadline. A timer is only set anew when it would ring too late.
+struct Alarm {
+    sleep: std::pin::Pin<Box<tokio::time::Sleep>>,
+    at: Option<Instant>,
+}
+
+impl Alarm {
+    fn new() -> Self {
+        Self { sleep: Box::pin(tokio::time::sleep(Duration::ZERO)), at: None }
+    }
+
+    fn set(&mut self, due: Option<Instant>) {
+        if let Some(due) = due
+            && self.at.is_none_or(|at| due < at)
+        {
+            self.at = Some(due);
+            self.sleep.as_mut().reset(tokio::time::Instant::from_std(due));
+        }
+    }
+
+    /// # Cancellation
+    /// Safe.
+    async fn rings(&mut self) {
+        if self.at.is_none() {
+            return std::future::pending().await;
+        }
+        self.sleep.as_mut().await;
+        self.at = None;
+    }
+}

@@ -1,0 +1,289 @@
+//! What comes from the server: whose it is, and who is told.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mcp_protocol::codec::line::{Line, Lines};
+use mcp_protocol::errors::{ErrorCode, ErrorObject};
+use mcp_protocol::input::{Ask, InputRequest, InputResponse};
+use mcp_protocol::messages::{
+    EmptyResult, Id, Incoming, Message, Method, Notification, Request, Response, parse_bytes,
+};
+use mcp_protocol::peer::{Arrival, Ignored};
+use mcp_protocol::resources::ResourceUpdatedParams;
+use mcp_protocol::subscriptions::AcknowledgedParams;
+use mcp_protocol::{Dialect, Map};
+use tokio::io::AsyncRead;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::read;
+use crate::connection::{Connection, State, now};
+use crate::error::EndCause;
+use crate::handlers::Handlers;
+use crate::subscription::Change;
+
+/// Requests of the server that may wait for an answer of the host.
+const ASKED: usize = 16;
+/// Requests in a second for what the server may not ask that are answered; more are dropped.
+const REFUSED_A_SECOND: u32 = 100;
+/// How many may be dropped before the server is left.
+const DROPPED: u32 = 1000;
+
+type Answer = (Id, Result<InputResponse, ErrorObject>);
+
+/// Takes in what comes, and keeps the host's handlers that run.
+pub(super) struct Arrivals {
+    connection: Arc<Connection>,
+    handlers: Arc<Handlers>,
+    server: String,
+    running: JoinSet<Answer>,
+    asked: Map<Id, AbortHandle>,
+    refusals: Refusals,
+}
+
+/// Bounds what a server can make us say no to.
+struct Refusals {
+    since: Instant,
+    count: u32,
+    dropped: u32,
+}
+
+impl Refusals {
+    /// True if one more may be answered.
+    fn allows(&mut self, now: Instant) -> bool {
+        if now.saturating_duration_since(self.since) >= Duration::from_secs(1) {
+            (self.since, self.count) = (now, 0);
+        }
+        self.count += 1;
+        if self.count > REFUSED_A_SECOND {
+            self.dropped += 1;
+        }
+        self.count <= REFUSED_A_SECOND
+    }
+
+    fn is_flood(&self) -> bool {
+        self.dropped > DROPPED
+    }
+}
+
+impl Arrivals {
+    pub(super) fn new(connection: Arc<Connection>, handlers: Arc<Handlers>, server: String) -> Self {
+        let refusals = Refusals { since: now(), count: 0, dropped: 0 };
+        Self { connection, handlers, server, running: JoinSet::new(), asked: Map::new(), refusals }
+    }
+
+    /// Takes in the lines that are complete. Says when the connection cannot go on.
+    pub(super) fn lines(&mut self, lines: &mut Lines, now: Instant) -> Option<EndCause> {
+        let connection = Arc::clone(&self.connection);
+        // One lock for all that came at once.
+        let mut state = connection.lock();
+        while let Some(line) = lines.poll_line() {
+            match line {
+                Line::Whole(line) => self.whole_line(&mut state, line, now),
+                Line::TooLong(error) => unreadable(&mut state, &error),
+                Line::Endless => return Some(EndCause::EndlessLine),
+            }
+        }
+        self.refusals.is_flood().then_some(EndCause::Flood)
+    }
+
+    pub(super) fn line(&mut self, line: &[u8], now: Instant) {
+        let connection = Arc::clone(&self.connection);
+        self.whole_line(&mut connection.lock(), line, now);
+    }
+
+    /// What stands behind the last newline when the server ends.
+    pub(super) fn rest(&mut self, lines: &Lines, now: Instant) {
+        if !lines.rest().is_empty() {
+            self.line(lines.rest(), now);
+        }
+    }
+
+    /// Reads what is left, for as long as that may take.
+    pub(super) async fn drain(
+        &mut self,
+        reader: &mut (dyn AsyncRead + Send + Unpin),
+        lines: &mut Lines,
+        time: Duration,
+    ) {
+        let until = tokio::time::Instant::now() + time;
+        while let Ok(Ok(1..)) = tokio::time::timeout_at(until, read(reader, lines.space(), 64 << 10)).await {
+            self.lines(lines, now());
+        }
+        self.rest(lines, now());
+    }
+
+    /// True if the host is asked for something.
+    pub(super) fn is_asked(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// Waits for a handler of the host, and sends what it answered.
+    ///
+    /// # Cancellation
+    /// Safe.
+    pub(super) async fn answered(&mut self) {
+        let Some(ended) = self.running.join_next().await else { return };
+        self.connection.resume();
+        match ended {
+            Ok((id, answer)) => {
+                self.asked.remove(&id);
+                match &answer {
+                    Ok(response) => self.connection.respond(&id, Ok(response)),
+                    Err(error) => self.connection.respond(&id, Err(error)),
+                }
+            }
+            Err(error) if error.is_cancelled() => {}
+            // A handler that panicked: its own request has to end, and which one it was is known by what is over.
+            Err(_) => {
+                let over: Vec<Id> = self
+                    .asked
+                    .iter()
+                    .filter(|(_, handle)| handle.is_finished())
+                    .map(|(id, _)| id.clone())
+                    .collect();
+                for id in over {
+                    self.asked.remove(&id);
+                    let error = ErrorObject::new(ErrorCode::InternalError, "the client failed to answer");
+                    self.connection.respond(&id, Err(&error));
+                }
+            }
+        }
+    }
+
+    /// Ends the handlers that run.
+    pub(super) async fn end(&mut self) {
+        self.running.abort_all();
+        while self.running.join_next().await.is_some() {}
+    }
+
+    fn whole_line(&mut self, state: &mut State, line: &[u8], now: Instant) {
+        match parse_bytes(line, self.connection.limits()) {
+            Ok(Incoming::Message(message)) => self.message(state, &message, now),
+            Ok(Incoming::Batch(batch)) => {
+                for message in batch.messages() {
+                    match message {
+                        Ok(message) => self.message(state, &message, now),
+                        Err(error) => unreadable(state, &error),
+                    }
+                }
+            }
+            Err(error) => unreadable(state, &error),
+        }
+    }
+
+    fn message(&mut self, state: &mut State, message: &Message<'_>, now: Instant) {
+        let arrival = state.peer.handle_message(message, now);
+        match (arrival, message) {
+            (Arrival::Response(call), Message::Response(Response { outcome, .. })) => {
+                state.settle(call, outcome.as_ref().map(|body| body.text().into()).map_err(Clone::clone));
+            }
+            (Arrival::Request, Message::Request(request)) => self.request(state, request, now),
+            (Arrival::Cancelled(id), _) => {
+                state.peer.respond(&id);
+                if let Some(handle) = self.asked.remove(&id) {
+                    handle.abort();
+                }
+            }
+            (Arrival::Progress(call), Message::Notification(notification)) => {
+                if let Ok(params) = self.connection.dialect.raise(&notification.params) {
+                    state.progressed(call, params);
+                }
+            }
+            (Arrival::Ended(call), _) => state.hub.settled(call),
+            (Arrival::Notification, Message::Notification(notification)) => {
+                notified(state, self.connection.dialect, notification);
+            }
+            (Arrival::Ignored(Ignored::Refused), _) => {}
+            (Arrival::Ignored(why), _) => tracing::debug!(?why, "a message that means nothing"),
+            _ => {}
+        }
+    }
+
+    fn request(&mut self, state: &mut State, request: &Request<'_>, now: Instant) {
+        let dialect = self.connection.dialect;
+        let has = dialect.has(&request.method, mcp_protocol::dialect::Direction::ToClient);
+        if has && request.method == Method::Ping {
+            return state.respond(dialect, &request.id, Ok(&EmptyResult::new()));
+        }
+        let refusal = if !has {
+            ErrorObject::new(ErrorCode::MethodNotFound, format!("`{}` is not for clients", request.method))
+        } else if !self.handlers.offers(&request.method) {
+            ErrorObject::new(
+                ErrorCode::MethodNotFound,
+                format!("this client does not offer `{}`", request.method),
+            )
+        } else if self.running.len() >= ASKED {
+            ErrorObject::new(ErrorCode::InternalError, "too much is asked at once")
+        } else {
+            match ask(request, dialect) {
+                Ok(ask) => return self.ask(state, request.id.clone(), ask),
+                Err(problem) => ErrorObject::new(ErrorCode::InvalidParams, problem),
+            }
+        };
+        if self.refusals.allows(now) {
+            state.respond(dialect, &request.id, Err(&refusal));
+        } else {
+            state.peer.respond(&request.id);
+        }
+    }
+
+    fn ask(&mut self, state: &mut State, id: Id, ask: Ask) {
+        let handlers = Arc::clone(&self.handlers);
+        let server = self.server.clone();
+        // The clocks stand still until there is an answer, which has a time of its own.
+        state.pause(handlers.time());
+        let answering = {
+            let id = id.clone();
+            async move {
+                let answer = handlers.answer_in_time(server, ask).await;
+                (id, answer)
+            }
+        };
+        let handle = self.running.spawn(answering);
+        self.asked.insert(id, handle);
+    }
+}
+
+fn unreadable(state: &mut State, error: &mcp_protocol::errors::DecodeError) {
+    tracing::debug!(%error, "a line that is no message");
+    if let Arrival::BrokenResponse(call) = state.peer.handle_unreadable(error) {
+        state.settle_broken(call);
+    }
+}
+
+/// What the server asks, as the modern era would.
+fn ask(request: &Request<'_>, dialect: Dialect) -> Result<Ask, String> {
+    let text = |error: mcp_protocol::errors::BodyError| error.to_string();
+    let body = &request.params;
+    Ok(match request.method {
+        Method::Elicit => Ask::Elicit(dialect.raise(body).map_err(text)?),
+        Method::CreateMessage => Ask::CreateMessage(Box::new(dialect.raise(body).map_err(text)?)),
+        _ => InputRequest::list_roots().ask,
+    })
+}
+
+fn notified(state: &mut State, dialect: Dialect, notification: &Notification<'_>) {
+    let subscription = || notification.params.meta().ok().flatten().and_then(|meta| meta.subscription_id);
+    let change = match notification.method {
+        Method::ToolsChanged => Change::Tools,
+        Method::PromptsChanged => Change::Prompts,
+        Method::ResourcesChanged => Change::Resources,
+        Method::ResourceUpdated => match dialect.raise::<ResourceUpdatedParams>(&notification.params) {
+            Ok(params) => Change::Resource(params.uri),
+            Err(_) => return,
+        },
+        Method::SubscriptionAcknowledged => {
+            if let (Some(id), Ok(params)) =
+                (subscription(), dialect.raise::<AcknowledgedParams>(&notification.params))
+                && let Some(call) = state.hub.acknowledged(&id, params.notifications)
+            {
+                state.peer.stop_clocks(call);
+            }
+            return;
+        }
+        _ => return,
+    };
+    let subscription = if dialect.is_modern() { subscription() } else { None };
+    state.hub.changed(subscription.as_ref(), &change);
+}

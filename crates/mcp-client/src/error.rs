@@ -1,0 +1,253 @@
+//! What can go wrong, by whose fault, and what a caller may do about it.
+
+use std::fmt;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_protocol::errors::{BodyError, ErrorObject};
+use mcp_protocol::messages::Method;
+use mcp_protocol::negotiation::NegotiationError;
+use mcp_protocol::peer::Reason;
+
+#[cfg(feature = "stdio")]
+use crate::process::StartError;
+
+/// What the calls of this crate return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why something failed.
+///
+/// Four questions are answered without reading text: whose fault it is ([`blame`](Self::blame)), whether trying again
+/// can do harm ([`is_retry_safe`](Self::is_retry_safe)), whether the server may have acted
+/// ([`may_have_happened`](Self::may_have_happened)) and whether a login is needed ([`needs_login`](Self::needs_login)).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The program could not be started.
+    #[cfg(feature = "stdio")]
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The server was reached, but never became usable.
+    #[error("`{server}` did not become usable: {source}{ended}")]
+    Connect {
+        /// What was started.
+        server: String,
+        /// Why.
+        source: Box<NegotiationError>,
+        /// What the server left behind.
+        ended: Ended,
+    },
+    /// The server answered with an error.
+    #[error("the server refused `{method}`: {source}")]
+    Refused {
+        /// What was asked.
+        method: Method,
+        /// What it said.
+        source: ErrorObject,
+    },
+    /// The server's answer cannot be read.
+    #[error("the server's answer to `{method}` cannot be read: {problem}")]
+    Unreadable {
+        /// What was asked.
+        method: Method,
+        /// What is wrong with the answer.
+        problem: String,
+    },
+    /// The connection ended first.
+    #[error("the connection ended before `{method}` was answered{}{ended}", sent.as_note())]
+    Lost {
+        /// What was asked.
+        method: Method,
+        /// Whether the request had left.
+        sent: Sent,
+        /// How it ended.
+        ended: Arc<Ended>,
+    },
+    /// The time was over. The server was told.
+    #[error("`{method}` took longer than {after:?}: {}", reason.as_str())]
+    TimedOut {
+        /// What was asked.
+        method: Method,
+        /// Which clock it was.
+        reason: Reason,
+        /// How long it took.
+        after: Duration,
+    },
+    /// The caller cancelled it. The server was told.
+    #[error("`{method}` was cancelled")]
+    Cancelled {
+        /// What was asked.
+        method: Method,
+    },
+    /// Too much is in flight, or the server does not read what it is sent. Nothing was sent.
+    #[error("{0} requests are in flight already, or the server does not read; wait for one to end")]
+    Busy(usize),
+    /// The server does not offer this. Nothing was sent.
+    #[error("the server does not offer `{method}`")]
+    NotOffered {
+        /// What was asked.
+        method: Method,
+    },
+    /// The server wants something from the person or the host that it cannot have.
+    #[error("the server asked for input in the middle of `{method}` and did not get it: {source}")]
+    Input {
+        /// What was asked of the server.
+        method: Method,
+        /// Why it did not get it.
+        source: ErrorObject,
+    },
+    /// What is to be sent cannot be written, for example because the server's revision has no way to say it.
+    #[error("`{method}` cannot be sent: {problem}")]
+    Unsendable {
+        /// What was to be sent.
+        method: Method,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A list that does not end.
+    #[error("the list of `{method}` does not end: {problem}")]
+    Endless {
+        /// The list.
+        method: Method,
+        /// What gave it away.
+        problem: &'static str,
+    },
+    /// The configuration needs a feature of this crate that is not switched on.
+    #[error("this needs the feature `{feature}` of mcp-client")]
+    FeatureDisabled {
+        /// The feature.
+        feature: &'static str,
+    },
+}
+
+/// Whose fault it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Blame {
+    /// The one who called.
+    Caller,
+    /// The server.
+    Server,
+    /// What lies between: the process, the pipe, the time.
+    Link,
+}
+
+/// Whether a request had left when its connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// Not a byte of it.
+    No,
+    /// At least a part of it: the server may have acted.
+    Maybe,
+}
+
+impl Sent {
+    fn as_note(self) -> &'static str {
+        match self {
+            Self::No => " (it was not sent)",
+            Self::Maybe => "",
+        }
+    }
+}
+
+/// How a connection ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ended {
+    /// Why.
+    pub cause: EndCause,
+    /// What the program ended with, if it has.
+    pub status: Option<ExitStatus>,
+    /// What it last wrote to standard error, masked.
+    pub stderr: String,
+}
+
+/// Why a connection ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EndCause {
+    /// The server ended it.
+    #[default]
+    Server,
+    /// We closed it.
+    Closed,
+    /// What was sent could not be written.
+    Write(String),
+    /// What was sent could not be read.
+    Read(String),
+    /// A line without end.
+    EndlessLine,
+    /// The server asked without end for what it may not ask.
+    Flood,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cause {
+            EndCause::Server => {}
+            EndCause::Closed => f.write_str("; it was closed")?,
+            EndCause::Write(error) => write!(f, "; writing to it failed: {error}")?,
+            EndCause::Read(error) => write!(f, "; reading from it failed: {error}")?,
+            EndCause::EndlessLine => f.write_str("; it sent a line without end")?,
+            EndCause::Flood => f.write_str("; it kept asking for what it may not ask")?,
+        }
+        if let Some(status) = self.status {
+            write!(f, "; it ended with {status}")?;
+        }
+        if !self.stderr.is_empty() {
+            write!(f, "; its last words were:\n{}", self.stderr)?;
+        }
+        Ok(())
+    }
+}
+
+impl Error {
+    /// Whose fault it is.
+    #[must_use]
+    pub fn blame(&self) -> Blame {
+        match self {
+            #[cfg(feature = "stdio")]
+            Self::Start(_) => Blame::Caller,
+            Self::Cancelled { .. }
+            | Self::Busy(_)
+            | Self::NotOffered { .. }
+            | Self::Input { .. }
+            | Self::Unsendable { .. }
+            | Self::FeatureDisabled { .. } => Blame::Caller,
+            Self::Connect { .. } | Self::Refused { .. } | Self::Unreadable { .. } | Self::Endless { .. } => {
+                Blame::Server
+            }
+            Self::Lost { .. } | Self::TimedOut { .. } => Blame::Link,
+        }
+    }
+
+    /// True if the same can be asked again without acting twice: nothing was done the first time.
+    #[must_use]
+    pub fn is_retry_safe(&self) -> bool {
+        matches!(self, Self::Busy(_) | Self::Lost { sent: Sent::No, .. } | Self::Connect { .. })
+    }
+
+    /// True if the server may have done what it was asked, although there is no answer that says so.
+    #[must_use]
+    pub fn may_have_happened(&self) -> bool {
+        matches!(
+            self,
+            Self::Lost { sent: Sent::Maybe, .. }
+                | Self::TimedOut { .. }
+                | Self::Cancelled { .. }
+                | Self::Unreadable { .. }
+                | Self::Input { .. }
+        )
+    }
+
+    /// True if a login is needed first.
+    #[must_use]
+    pub fn needs_login(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn unreadable(method: &Method, error: &BodyError) -> Self {
+        Self::Unreadable { method: method.clone(), problem: error.to_string() }
+    }
+}

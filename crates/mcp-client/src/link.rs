@@ -1,0 +1,93 @@
+//! One live pair of byte streams, and what has to be ended with it.
+
+use std::process::ExitStatus;
+#[cfg(feature = "stdio")]
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+#[cfg(feature = "stdio")]
+use crate::process::{Patience, Process};
+use crate::shutdown::Shutdown;
+
+pub(crate) struct Link {
+    pub(crate) reader: Box<dyn AsyncRead + Send + Unpin>,
+    pub(crate) writer: Box<dyn AsyncWrite + Send + Unpin>,
+    pub(crate) owner: Owner,
+}
+
+/// What is behind a link.
+#[derive(Clone, Debug)]
+pub(crate) enum Owner {
+    /// Nothing of ours: streams that were handed in.
+    Nobody,
+    /// A process that we started.
+    #[cfg(feature = "stdio")]
+    Process(Arc<Process>),
+}
+
+impl Owner {
+    /// Waits for the process to end; for ever if there is none.
+    ///
+    /// # Cancellation
+    /// Safe.
+    pub(crate) async fn exited(&self) -> Option<ExitStatus> {
+        match self {
+            Self::Nobody => std::future::pending().await,
+            #[cfg(feature = "stdio")]
+            Self::Process(process) => process.exited().await,
+        }
+    }
+
+    /// What it last wrote to standard error.
+    pub(crate) async fn stderr(&self) -> String {
+        match self {
+            Self::Nobody => String::new(),
+            #[cfg(feature = "stdio")]
+            Self::Process(process) => {
+                process.stderr().settled().await;
+                process.stderr().tail()
+            }
+        }
+    }
+
+    /// Ends what is behind the link, whose input is closed; patiently if it was usable.
+    pub(crate) async fn end(&self, patiently: bool) -> Shutdown {
+        match self {
+            Self::Nobody => {
+                let _ = patiently;
+                Shutdown::default()
+            }
+            #[cfg(feature = "stdio")]
+            Self::Process(process) => {
+                process.end(if patiently { Patience::ORDERLY } else { Patience::FAILED_START }).await
+            }
+        }
+    }
+
+    /// The group of the process.
+    pub(crate) fn group(&self) -> Option<u32> {
+        match self {
+            Self::Nobody => None,
+            #[cfg(feature = "stdio")]
+            Self::Process(process) => process.group(),
+        }
+    }
+
+    #[cfg(feature = "stdio")]
+    pub(crate) fn stderr_lines(&self) -> Option<crate::StderrLines> {
+        match self {
+            Self::Nobody => None,
+            Self::Process(process) => Some(process.stderr().lines()),
+        }
+    }
+
+    /// Ends it at once, without a runtime.
+    pub(crate) fn kill(&self) {
+        match self {
+            Self::Nobody => {}
+            #[cfg(feature = "stdio")]
+            Self::Process(process) => process.kill(),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Finding the program to start, in the child's own `PATH`.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use super::StartError;
+use crate::recipe::Recipe;
+
+/// The absolute path of what is started. Links are not followed: shims look at the name they were called by.
+pub(crate) fn find(
+    recipe: &Recipe,
+    environment: &BTreeMap<OsString, OsString>,
+) -> Result<PathBuf, StartError> {
+    let here = match &recipe.directory {
+        Some(directory) if directory.is_dir() => directory.clone(),
+        Some(directory) => return Err(StartError::NoSuchFolder { folder: directory.clone() }),
+        None => PathBuf::new(),
+    };
+    let here = std::path::absolute(&here).or_else(|_| std::env::current_dir()).unwrap_or(here);
+    let variable = |wanted: &str| {
+        let named =
+            |name: &OsString| if cfg!(windows) { name.eq_ignore_ascii_case(wanted) } else { name == wanted };
+        environment.iter().find(|(name, _)| named(name)).map(|(_, value)| value.as_os_str())
+    };
+    let extensions = extensions(variable("PATHEXT"));
+    let program = Path::new(&recipe.program);
+    let is_name = program.components().count() == 1 && !has_separator(&recipe.program);
+    if recipe.program.is_empty() || !is_name {
+        let path = here.join(program);
+        return match look(&path, &extensions) {
+            Found::Program(path) => Ok(path),
+            Found::NotExecutable(path) => Err(StartError::NotExecutable { path }),
+            Found::Nothing => {
+                Err(StartError::NotFound { program: recipe.program.clone(), searched: vec![path] })
+            }
+        };
+    }
+    let mut not_executable = None;
+    let mut searched = Vec::new();
+    for folder in std::env::split_paths(variable("PATH").unwrap_or_default()) {
+        // An empty entry means the current folder to a shell, and an accident to us.
+        if folder.as_os_str().is_empty() {
+            continue;
+        }
+        match look(&here.join(&folder).join(program), &extensions) {
+            Found::Program(path) => return Ok(path),
+            Found::NotExecutable(path) => not_executable = not_executable.or(Some(path)),
+            Found::Nothing => {}
+        }
+        searched.push(folder);
+    }
+    Err(match not_executable {
+        Some(path) => StartError::NotExecutable { path },
+        None => StartError::NotFound { program: recipe.program.clone(), searched },
+    })
+}
+
+fn has_separator(program: &OsStr) -> bool {
+    program.to_string_lossy().contains(std::path::is_separator)
+}
+
+enum Found {
+    Program(PathBuf),
+    NotExecutable(PathBuf),
+    Nothing,
+}
+
+/// What Windows appends to a name; nothing elsewhere.
+fn extensions(pathext: Option<&OsStr>) -> Vec<String> {
+    if !cfg!(windows) {
+        return vec![String::new()];
+    }
+    let listed = pathext.and_then(OsStr::to_str).unwrap_or(".COM;.EXE;.BAT;.CMD").to_owned();
+    std::iter::once(String::new()).chain(listed.split(';').map(str::to_owned)).collect()
+}
+
+fn look(path: &Path, extensions: &[String]) -> Found {
+    let mut found = Found::Nothing;
+    for extension in extensions {
+        let mut name = path.as_os_str().to_owned();
+        name.push(extension);
+        let candidate = PathBuf::from(name);
+        match candidate.metadata() {
+            Ok(metadata) if metadata.is_file() && is_executable(&candidate, &metadata) => {
+                return Found::Program(candidate);
+            }
+            Ok(_) => found = Found::NotExecutable(candidate),
+            Err(_) => {}
+        }
+    }
+    found
+}
+
+#[cfg(unix)]
+fn is_executable(_: &Path, metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    metadata.permissions().mode() & 0o111 != 0
+}
+
+#[cfg(not(unix))]
+fn is_executable(path: &Path, _: &std::fs::Metadata) -> bool {
+    path.extension().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn place(folder: &Path, name: &str, mode: u32) -> PathBuf {
+        let path = folder.join(name);
+        fs::write(&path, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    fn find_in(path: &str, recipe: Recipe) -> Result<PathBuf, StartError> {
+        find(&recipe, &BTreeMap::from([("PATH".into(), path.into())]))
+    }
+
+    #[test]
+    fn a_program_is_found_in_the_childs_own_path_and_links_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = folder.path();
+        let real = place(here, "real", 0o755);
+        std::os::unix::fs::symlink(&real, here.join("shim")).unwrap();
+        let path = format!("/nowhere:{}", here.display());
+        assert_eq!(find_in(&path, Recipe::command("shim")).unwrap(), here.join("shim"));
+        assert_eq!(find_in("", Recipe::command("./real").current_dir(here)).unwrap(), here.join("./real"));
+    }
+
+    #[test]
+    fn n_17_f_8_what_cannot_be_started_is_told_apart_with_what_was_tried() {
+        let folder = tempfile::tempdir().unwrap();
+        let plain = place(folder.path(), "plain", 0o644);
+        let path = folder.path().display().to_string();
+        match find_in(&format!("{path}:/also"), Recipe::command("missing")).unwrap_err() {
+            StartError::NotFound { program, searched } => {
+                assert_eq!(program, "missing");
+                assert_eq!(searched, [folder.path(), Path::new("/also")]);
+            }
+            other => panic!("{other:?}"),
+        }
+        let not_executable = find_in(&path, Recipe::command("plain")).unwrap_err();
+        assert!(matches!(not_executable, StartError::NotExecutable { path } if path == plain));
+        let no_folder = find_in(&path, Recipe::command("plain").current_dir("/not/there")).unwrap_err();
+        assert!(
+            matches!(no_folder, StartError::NoSuchFolder { folder } if folder == Path::new("/not/there"))
+        );
+        // A folder is no program, and an empty entry of PATH is not the current folder.
+        fs::create_dir(folder.path().join("folder")).unwrap();
+        assert!(matches!(find_in(&path, Recipe::command("folder")), Err(StartError::NotExecutable { .. })));
+        assert!(matches!(
+            find_in("", Recipe::command("plain").current_dir(folder.path())),
+            Err(StartError::NotFound { .. })
+        ));
+    }
+}

@@ -1,0 +1,173 @@
+//! What to start, as plain data.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mcp_protocol::Limits;
+use mcp_protocol::negotiation::Mode;
+use mcp_protocol::visible::Visible;
+
+/// Programs that may have to download what they run, and get twice the time to start.
+const LAUNCHERS: &[&str] = &[
+    "bunx", "cargo", "deno", "docker", "dotnet", "go", "npm", "npx", "pipx", "pnpm", "podman", "uv", "uvx",
+    "yarn",
+];
+
+/// Everything needed to reach a server, as plain data.
+///
+/// Use it as often as you like: reconnecting is using it again. Values of environment variables are never shown,
+/// neither by `Debug` nor in errors.
+///
+/// ```
+/// let recipe = mcp_client::Recipe::command("weather").arg("--metric").env("WEATHER_KEY", "k-123");
+/// assert_eq!(recipe.to_string(), "weather --metric");
+/// assert!(!format!("{recipe:?}").contains("k-123"));
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct Recipe {
+    pub(crate) program: OsString,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) environment: BTreeMap<OsString, OsString>,
+    pub(crate) inherits: bool,
+    pub(crate) directory: Option<PathBuf>,
+    pub(crate) start_timeout: Option<Duration>,
+    pub(crate) era: Mode,
+    pub(crate) limits: Limits,
+}
+
+impl Recipe {
+    /// A program to start; it speaks on its standard input and output.
+    ///
+    /// A name without a slash is looked for in the `PATH` that the program itself will see. No shell is involved.
+    #[must_use]
+    pub fn command(program: impl Into<OsString>) -> Self {
+        Self {
+            program: program.into(),
+            arguments: Vec::new(),
+            environment: BTreeMap::new(),
+            inherits: false,
+            directory: None,
+            start_timeout: None,
+            era: Mode::Auto,
+            limits: Limits::default(),
+        }
+    }
+
+    /// Adds an argument. It arrives as it is: nothing is split, quoted or expanded.
+    #[must_use]
+    pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<T: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = T>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets a variable in the program's environment, beside the few that are passed on (see
+    /// the guide on processes).
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.environment.insert(name.into(), value.into());
+        self
+    }
+
+    /// Passes this program's whole environment on. It may hold secrets that are none of the server's business.
+    #[must_use]
+    pub fn inherit_environment(mut self) -> Self {
+        self.inherits = true;
+        self
+    }
+
+    /// Sets the folder to start in. Default: this program's.
+    #[must_use]
+    pub fn current_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// Sets how long it may take from the start until the server is usable. Default: 30 s, or 60 s for launchers that
+    /// may have to download, such as `npx` and `uvx`. It does not bound later calls.
+    #[must_use]
+    pub fn start_timeout(mut self, timeout: Duration) -> Self {
+        self.start_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets which eras to try. Default: [`Mode::Auto`], whatever the server speaks.
+    #[must_use]
+    pub fn era(mut self, era: Mode) -> Self {
+        self.era = era;
+        self
+    }
+
+    /// Sets the bounds of the connection.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    pub(crate) fn start_budget(&self) -> Duration {
+        let name = Path::new(&self.program).file_stem().and_then(OsStr::to_str).unwrap_or_default();
+        let default = if LAUNCHERS.contains(&name) { 60 } else { 30 };
+        self.start_timeout.unwrap_or(Duration::from_secs(default))
+    }
+}
+
+/// The command line, fit to be shown; not fit for a shell.
+impl fmt::Display for Recipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Visible::new(&self.program.to_string_lossy()))?;
+        for argument in &self.arguments {
+            let text = argument.to_string_lossy();
+            if text.is_empty() || text.contains(char::is_whitespace) {
+                write!(f, " \"{}\"", Visible::new(&text))?;
+            } else {
+                write!(f, " {}", Visible::new(&text))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Recipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recipe")
+            .field("program", &self.program)
+            .field("arguments", &self.arguments)
+            .field("environment", &self.environment.keys().collect::<Vec<_>>())
+            .field("inherits", &self.inherits)
+            .field("directory", &self.directory)
+            .field("start_timeout", &self.start_timeout)
+            .field("era", &self.era)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x_28_launchers_that_may_download_get_a_minute_and_others_half_of_it() {
+        for (program, seconds) in [("npx", 60), ("/usr/bin/uvx", 60), ("node", 30), ("./server", 30)] {
+            assert_eq!(Recipe::command(program).start_budget().as_secs(), seconds, "{program}");
+        }
+        let short = Recipe::command("npx").start_timeout(Duration::from_secs(5));
+        assert_eq!(short.start_budget().as_secs(), 5);
+    }
+
+    #[test]
+    fn what_is_shown_of_a_recipe_is_whole_and_has_no_secret() {
+        let recipe = Recipe::command("run").args(["a b", "", "\u{1b}[2J"]).env("KEY", "hush-hush");
+        assert_eq!(recipe.to_string(), "run \"a b\" \"\" \\u{1b}[2J");
+        assert!(format!("{recipe:?}").contains("KEY") && !format!("{recipe:?}").contains("hush"));
+    }
+}

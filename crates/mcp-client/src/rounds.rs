@@ -1,0 +1,119 @@
+//! A request that may take several rounds: the server asks for input, and is asked again with the answers.
+
+use std::time::Duration;
+
+use mcp_protocol::dialect::Lower;
+use mcp_protocol::errors::{ErrorCode, ErrorObject};
+use mcp_protocol::input::{InputRequiredResult, InputResponses};
+use mcp_protocol::messages::{Body, Method, ResultType};
+use mcp_protocol::peer::Clocks;
+use mcp_protocol::prompts::GetPromptParams;
+use mcp_protocol::resources::ReadResourceParams;
+use mcp_protocol::tools::CallToolParams;
+
+use crate::client::McpClient;
+use crate::connection::{Manner, Progress, Step, now};
+use crate::error::{Error, Result};
+
+/// How often a server may ask.
+const ROUNDS: u32 = 10;
+/// How long to wait before asking again when the server only says "later", first and at most.
+const LATER: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+
+/// Params that can be sent again with answers.
+pub(crate) trait Repeat: Lower + Send + Sync {
+    fn repeat(&mut self, responses: Option<InputResponses>, state: Option<String>);
+}
+
+macro_rules! repeat {
+    ($($params:ty),*) => { $(
+        impl Repeat for $params {
+            fn repeat(&mut self, responses: Option<InputResponses>, state: Option<String>) {
+                self.input_responses = responses;
+                self.request_state = state;
+            }
+        }
+    )* };
+}
+
+repeat!(CallToolParams, GetPromptParams, ReadResourceParams);
+
+/// Told of progress.
+pub(crate) type OnProgress = Box<dyn FnMut(Progress) + Send>;
+
+/// Makes the request until it is complete, and gives the body of its last result.
+pub(crate) async fn run(
+    client: &McpClient,
+    method: &Method,
+    params: &mut dyn Repeat,
+    clocks: Clocks,
+    mut on_progress: Option<OnProgress>,
+) -> Result<Box<str>> {
+    let inner = client.inner();
+    let began = now();
+    // How long the host was asked, which is not the server's time.
+    let mut asked = Duration::ZERO;
+    let mut later = LATER.0;
+    let mut clocks_left = clocks;
+    for _ in 0..=ROUNDS {
+        let manner = Manner { clocks: clocks_left, progress: on_progress.is_some(), asks: true };
+        let mut request = inner.connection.request(method, &*params, manner)?;
+        let body = loop {
+            match std::future::poll_fn(|cx| request.poll_step(cx)).await {
+                Step::Done(outcome) => break outcome?,
+                Step::Progress(step) => {
+                    if let Some(on_progress) = &mut on_progress {
+                        on_progress(step);
+                    }
+                }
+            }
+        };
+        let Some(required) = input_required(client, method, &body)? else { return Ok(body) };
+        let before = now();
+        let responses = match &required.input_requests {
+            Some(requests) if !requests.is_empty() => Some(answer(client, method, &required).await?),
+            _ => {
+                tokio::time::sleep(later).await;
+                later = (later * 2).min(LATER.1);
+                None
+            }
+        };
+        if responses.is_some() {
+            asked += now().saturating_duration_since(before);
+        }
+        params.repeat(responses, required.request_state);
+        let used = now().saturating_duration_since(began).saturating_sub(asked);
+        clocks_left.total = clocks.total.map(|total| total.saturating_sub(used));
+    }
+    let problem = format!("the server asked more than {ROUNDS} times");
+    Err(Error::Input { method: method.clone(), source: ErrorObject::new(ErrorCode::InternalError, problem) })
+}
+
+/// What the server needs before it can answer; `None` if it has answered.
+fn input_required(client: &McpClient, method: &Method, body: &str) -> Result<Option<InputRequiredResult>> {
+    let dialect = client.dialect();
+    if !dialect.is_modern() {
+        return Ok(None);
+    }
+    let unreadable = |error| Error::unreadable(method, &error);
+    let whole = Body::of(body).map_err(unreadable)?;
+    match whole.raise_member::<ResultType>("resultType").map_err(unreadable)? {
+        Some(ResultType::InputRequired) => dialect.raise(&whole).map(Some).map_err(unreadable),
+        _ => Ok(None),
+    }
+}
+
+async fn answer(
+    client: &McpClient,
+    method: &Method,
+    required: &InputRequiredResult,
+) -> Result<InputResponses> {
+    let inner = client.inner();
+    let mut responses = InputResponses::new();
+    for (key, request) in required.input_requests.iter().flat_map(|requests| requests.iter()) {
+        let answer = inner.handlers.answer_in_time(inner.server_name(), request.ask.clone()).await;
+        let response = answer.map_err(|source| Error::Input { method: method.clone(), source })?;
+        responses.insert(key.clone(), response);
+    }
+    Ok(responses)
+}

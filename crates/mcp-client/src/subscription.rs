@@ -1,0 +1,321 @@
+//! Changes on the server, as one stream in both eras.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use mcp_protocol::messages::{EmptyResult, Id, Method};
+use mcp_protocol::peer::{Call, Clocks};
+use mcp_protocol::resources::SubscribeParams;
+use mcp_protocol::subscriptions::{ListenParams, SubscriptionFilter};
+
+use crate::client::McpClient;
+use crate::connection::{Manner, Request};
+use crate::error::{Error, Result};
+
+/// How long a server may take to say what it will tell.
+const ACKNOWLEDGED: Duration = Duration::from_secs(10);
+
+/// Changes that may wait for their reader; the same change waits only once.
+const WAITING: usize = 256;
+
+/// Something on the server changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change {
+    /// The list of tools.
+    Tools,
+    /// The list of prompts.
+    Prompts,
+    /// The list of resources.
+    Resources,
+    /// A resource, by URI.
+    Resource(String),
+    /// Changes were lost, because they were not read in time or the connection was lost for a while: look at
+    /// everything again.
+    Gap,
+}
+
+/// Changes on the server, one after the other, until it ends the stream or is gone.
+///
+/// In the modern era this is a stream of its own; in the legacy era the server tells of its lists unasked, and
+/// resources are followed one by one. When it is dropped, the server is told to stop.
+#[derive(Debug)]
+pub struct Changes {
+    client: McpClient,
+    key: u64,
+    told: SubscriptionFilter,
+    followed: Vec<String>,
+    /// The stream of the modern era. Dropped, it is cancelled.
+    request: Option<Request>,
+}
+
+impl McpClient {
+    /// Follows changes: of lists, and of single resources.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {
+    /// use mcp_client::Change;
+    /// use mcp_client::protocol::subscriptions::SubscriptionFilter;
+    ///
+    /// let mut changes = client.changes(SubscriptionFilter::new().tools_list_changed(true)).await?;
+    /// while let Some(Change::Tools | Change::Gap) = changes.next().await {
+    ///     println!("{} tools", client.list_tools().await?.len());
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// When the server refuses, the time is over, or the connection is lost.
+    pub async fn changes(&self, filter: SubscriptionFilter) -> Result<Changes> {
+        if self.dialect().is_modern() { self.listen(filter).await } else { self.follow(filter).await }
+    }
+
+    async fn listen(&self, filter: SubscriptionFilter) -> Result<Changes> {
+        let connection = &self.inner().connection;
+        let mut clocks = Clocks::none();
+        clocks.idle = Some(ACKNOWLEDGED);
+        let manner = Manner { clocks, ..Manner::default() };
+        let params = ListenParams::new(filter.clone());
+        let mut key = 0;
+        let opened = |state: &mut crate::connection::State, call| key = state.hub.add(filter, Some(call));
+        let request = connection.request_with(&Method::Listen, &params, manner, opened)?;
+        let mut changes = Changes {
+            client: self.clone(),
+            key,
+            told: SubscriptionFilter::new(),
+            followed: Vec::new(),
+            request: Some(request),
+        };
+        changes.told = poll_fn(|cx| changes.poll_acknowledged(cx)).await?;
+        Ok(changes)
+    }
+
+    async fn follow(&self, filter: SubscriptionFilter) -> Result<Changes> {
+        let can_follow =
+            self.capabilities().resources.as_ref().is_some_and(|resources| resources.subscribe == Some(true));
+        let mut told = filter.clone();
+        if !can_follow {
+            told.resource_subscriptions = None;
+        }
+        let key = self.inner().connection.lock().hub.add(told.clone(), None);
+        let mut changes =
+            Changes { client: self.clone(), key, told: told.clone(), followed: Vec::new(), request: None };
+        for uri in told.resource_subscriptions.into_iter().flatten() {
+            let _: EmptyResult =
+                self.request(&Method::ResourcesSubscribe, &SubscribeParams::new(uri.clone())).await?;
+            changes.followed.push(uri);
+        }
+        Ok(changes)
+    }
+}
+
+impl Changes {
+    /// The next change; `None` once the server has ended the stream or is gone.
+    ///
+    /// The same change waits only once. A reader that is far behind gets a [`Change::Gap`].
+    ///
+    /// # Cancellation
+    /// Safe: nothing is lost.
+    pub async fn next(&mut self) -> Option<Change> {
+        let connection = &self.client.inner().connection;
+        poll_fn(|cx| connection.lock().hub.poll_change(self.key, cx)).await
+    }
+
+    /// What the server will tell, which may be less than was asked for.
+    #[must_use]
+    pub fn told(&self) -> &SubscriptionFilter {
+        &self.told
+    }
+
+    fn poll_acknowledged(&mut self, cx: &mut Context<'_>) -> Poll<Result<SubscriptionFilter>> {
+        let acknowledged = self.client.inner().connection.lock().hub.poll_acknowledged(self.key, cx);
+        if let Poll::Ready(Some(told)) = acknowledged {
+            return Poll::Ready(Ok(told));
+        }
+        let Some(request) = &mut self.request else { return Poll::Pending };
+        match Pin::new(request).poll(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Ready(Ok(_)) => Poll::Ready(Err(Error::Unreadable {
+                method: Method::Listen,
+                problem: "the stream ended before it began".to_owned(),
+            })),
+        }
+    }
+}
+
+impl Drop for Changes {
+    fn drop(&mut self) {
+        let connection = &self.client.inner().connection;
+        let unfollowed: Vec<String> = {
+            let mut state = connection.lock();
+            state.hub.remove(self.key);
+            self.followed.drain(..).filter(|uri| !state.hub.follows(uri)).collect()
+        };
+        for uri in unfollowed {
+            // A connection that is lost has nothing to end.
+            let _ = connection.request_and_forget(&Method::ResourcesUnsubscribe, &SubscribeParams::new(uri));
+        }
+    }
+}
+
+/// Who follows which changes. Pure: the driver hands in what came.
+#[derive(Debug, Default)]
+pub(crate) struct Hub {
+    followers: Vec<Follower>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Follower {
+    key: u64,
+    filter: SubscriptionFilter,
+    /// The request of a modern subscription.
+    listen: Option<Call>,
+    acknowledged: Option<SubscriptionFilter>,
+    waiting: VecDeque<Change>,
+    is_over: bool,
+    waker: Option<Waker>,
+}
+
+impl Follower {
+    fn push(&mut self, change: Change) {
+        if self.waiting.contains(&change) {
+            return;
+        }
+        if self.waiting.len() >= WAITING {
+            self.waiting.clear();
+            self.waiting.push_back(Change::Gap);
+        } else {
+            self.waiting.push_back(change);
+        }
+        self.wake();
+    }
+
+    fn wants(&self, change: &Change) -> bool {
+        let filter = &self.filter;
+        match change {
+            Change::Tools => filter.tools_list_changed == Some(true),
+            Change::Prompts => filter.prompts_list_changed == Some(true),
+            Change::Resources => filter.resources_list_changed == Some(true),
+            // The server may name a part of what is followed.
+            Change::Resource(uri) => filter
+                .resource_subscriptions
+                .iter()
+                .flatten()
+                .any(|followed| uri.starts_with(followed.as_str())),
+            Change::Gap => true,
+        }
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Hub {
+    pub(crate) fn add(&mut self, filter: SubscriptionFilter, listen: Option<Call>) -> u64 {
+        self.next += 1;
+        // A legacy connection promises nothing, and keeps what its capabilities say.
+        let acknowledged = if listen.is_none() { Some(filter.clone()) } else { None };
+        self.followers.push(Follower {
+            key: self.next,
+            filter,
+            listen,
+            acknowledged,
+            waiting: VecDeque::new(),
+            is_over: false,
+            waker: None,
+        });
+        self.next
+    }
+
+    pub(crate) fn remove(&mut self, key: u64) {
+        self.followers.retain(|follower| follower.key != key);
+    }
+
+    /// True if a resource is followed by somebody.
+    pub(crate) fn follows(&self, uri: &str) -> bool {
+        let mut uris = self
+            .followers
+            .iter()
+            .flat_map(|follower| follower.filter.resource_subscriptions.iter().flatten());
+        uris.any(|followed| followed == uri)
+    }
+
+    /// A change came: in the modern era for one subscription, in the legacy era for everybody.
+    pub(crate) fn changed(&mut self, subscription: Option<&Id>, change: &Change) {
+        for follower in &mut self.followers {
+            let is_meant = match (follower.listen, subscription) {
+                (Some(call), Some(id)) => call.id() == *id,
+                (None, _) => true,
+                (Some(_), None) => false,
+            };
+            if is_meant && follower.wants(change) {
+                follower.push(change.clone());
+            }
+        }
+    }
+
+    /// The server said what it will tell. Gives the request whose clocks are over.
+    pub(crate) fn acknowledged(&mut self, subscription: &Id, filter: SubscriptionFilter) -> Option<Call> {
+        let mut followers = self.followers.iter_mut();
+        let follower =
+            followers.find(|follower| follower.listen.is_some_and(|call| call.id() == *subscription))?;
+        follower.acknowledged = Some(filter);
+        follower.wake();
+        follower.listen
+    }
+
+    /// The request of a subscription is settled: it is over.
+    pub(crate) fn settled(&mut self, call: Call) {
+        for follower in self.followers.iter_mut().filter(|follower| follower.listen == Some(call)) {
+            follower.is_over = true;
+            follower.wake();
+        }
+    }
+
+    /// Everything is over.
+    pub(crate) fn end(&mut self) {
+        for follower in &mut self.followers {
+            follower.is_over = true;
+            follower.wake();
+        }
+    }
+
+    pub(crate) fn poll_acknowledged(
+        &mut self,
+        key: u64,
+        cx: &Context<'_>,
+    ) -> Poll<Option<SubscriptionFilter>> {
+        self.poll(key, cx, |follower| follower.acknowledged.clone())
+    }
+
+    pub(crate) fn poll_change(&mut self, key: u64, cx: &Context<'_>) -> Poll<Option<Change>> {
+        self.poll(key, cx, |follower| follower.waiting.pop_front())
+    }
+
+    fn poll<T>(
+        &mut self,
+        key: u64,
+        cx: &Context<'_>,
+        take: impl FnOnce(&mut Follower) -> Option<T>,
+    ) -> Poll<Option<T>> {
+        let Some(follower) = self.followers.iter_mut().find(|follower| follower.key == key) else {
+            return Poll::Ready(None);
+        };
+        if let Some(item) = take(follower) {
+            return Poll::Ready(Some(item));
+        }
+        if follower.is_over {
+            return Poll::Ready(None);
+        }
+        follower.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}

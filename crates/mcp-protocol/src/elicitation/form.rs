@@ -1,0 +1,236 @@
+//! What a person filled in, against the form that was asked.
+
+use super::{EnumOption, FieldSchema, FieldValue, FormSchema, NumberKind, StringSchema};
+use crate::map::Map;
+
+/// What is wrong with the answer to a form.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("field `{field}` {problem}")]
+#[non_exhaustive]
+pub struct FormError {
+    /// The field.
+    pub field: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl FormSchema {
+    /// Fills in the defaults of fields that were left out.
+    ///
+    /// ```
+    /// use mcp_protocol::Map;
+    /// use mcp_protocol::elicitation::{BooleanSchema, FormSchema};
+    ///
+    /// let form = FormSchema::new().field("again", BooleanSchema::new().default(true));
+    /// let mut answer = Map::new();
+    /// form.fill_defaults(&mut answer);
+    /// assert_eq!(answer.get("again"), Some(&true.into()));
+    /// ```
+    pub fn fill_defaults(&self, answer: &mut Map<String, FieldValue>) {
+        for (name, field) in self.fields.iter() {
+            if !answer.contains_key(name)
+                && let Some(value) = field.default_value()
+            {
+                answer.insert(name.clone(), value);
+            }
+        }
+    }
+
+    /// Checks an answer: what is required is there, nothing else is, and each value fits its field. Formats of strings
+    /// are for people to see to.
+    ///
+    /// # Errors
+    /// Names the first field that is wrong.
+    pub fn check(&self, answer: &Map<String, FieldValue>) -> Result<(), FormError> {
+        let wrong = |field: &str, problem: String| FormError { field: field.to_owned(), problem };
+        for name in self.required.iter().flatten() {
+            if !answer.contains_key(name) {
+                return Err(wrong(name, "must be filled in".to_owned()));
+            }
+        }
+        for (name, value) in answer.iter() {
+            let Some(field) = self.fields.get(name) else {
+                return Err(wrong(name, "is not in the form".to_owned()));
+            };
+            field.check(value).map_err(|problem| wrong(name, problem))?;
+        }
+        Ok(())
+    }
+}
+
+impl FieldSchema {
+    /// What the field holds if nobody changes it.
+    #[must_use]
+    pub fn default_value(&self) -> Option<FieldValue> {
+        match self {
+            Self::String(schema) => schema.default.clone().map(FieldValue::String),
+            Self::Number(schema) => {
+                schema.default.and_then(|value| number(schema.kind == NumberKind::Integer, value))
+            }
+            Self::Boolean(schema) => schema.default.map(FieldValue::Boolean),
+            Self::SingleSelect(schema) => schema.default.clone().map(FieldValue::String),
+            Self::TitledSingleSelect(schema) => schema.default.clone().map(FieldValue::String),
+            Self::MultiSelect(schema) => schema.default.clone().map(FieldValue::Strings),
+            Self::TitledMultiSelect(schema) => schema.default.clone().map(FieldValue::Strings),
+            Self::Unknown(_) => None,
+        }
+    }
+
+    /// What can be chosen, each with what it is called; empty if it is not a choice.
+    #[must_use]
+    pub fn choices(&self) -> Vec<(&str, &str)> {
+        match self {
+            Self::SingleSelect(schema) => {
+                let names = schema.enum_names.as_deref().unwrap_or_default();
+                let named = |(at, value)| (value, names.get(at).map_or(value, String::as_str));
+                schema.values.iter().map(String::as_str).enumerate().map(named).collect()
+            }
+            Self::TitledSingleSelect(schema) => options(&schema.options),
+            Self::MultiSelect(schema) => {
+                schema.items.values.iter().map(|value| (value.as_str(), value.as_str())).collect()
+            }
+            Self::TitledMultiSelect(schema) => options(&schema.items.options),
+            _ => Vec::new(),
+        }
+    }
+
+    fn check(&self, value: &FieldValue) -> Result<(), String> {
+        match (self, value) {
+            (Self::Unknown(_), _) | (Self::Boolean(_), FieldValue::Boolean(_)) => Ok(()),
+            (Self::String(schema), FieldValue::String(text)) => check_text(schema, text),
+            (Self::Number(schema), FieldValue::Number(number)) => {
+                let value = number.as_f64().unwrap_or(f64::NAN);
+                if schema.kind == NumberKind::Integer && value.fract() != 0.0 {
+                    return Err("must be a whole number".to_owned());
+                }
+                match (schema.minimum, schema.maximum) {
+                    (Some(least), _) if value < least => Err(format!("must be at least {least}")),
+                    (_, Some(most)) if value > most => Err(format!("must be at most {most}")),
+                    _ => Ok(()),
+                }
+            }
+            (Self::SingleSelect(_) | Self::TitledSingleSelect(_), FieldValue::String(choice)) => {
+                self.has(choice)
+            }
+            (Self::MultiSelect(schema), FieldValue::Strings(choices)) => {
+                self.has_all(choices, schema.min_items, schema.max_items)
+            }
+            (Self::TitledMultiSelect(schema), FieldValue::Strings(choices)) => {
+                self.has_all(choices, schema.min_items, schema.max_items)
+            }
+            _ => Err("is of another kind".to_owned()),
+        }
+    }
+
+    fn has(&self, choice: &str) -> Result<(), String> {
+        if self.choices().iter().any(|(value, _)| *value == choice) {
+            return Ok(());
+        }
+        Err(format!("has no choice {choice:?}"))
+    }
+
+    fn has_all(&self, choices: &[String], least: Option<u64>, most: Option<u64>) -> Result<(), String> {
+        let count = choices.len() as u64;
+        match (least, most) {
+            (Some(least), _) if count < least => return Err(format!("needs at least {least} choices")),
+            (_, Some(most)) if count > most => return Err(format!("takes at most {most} choices")),
+            _ => {}
+        }
+        choices.iter().try_for_each(|choice| self.has(choice))
+    }
+}
+
+/// Whole numbers are written without a fraction.
+fn number(is_integer: bool, value: f64) -> Option<FieldValue> {
+    if is_integer && value.fract() == 0.0 && value.abs() < 1e15 {
+        return Some(FieldValue::Number((value as i64).into()));
+    }
+    serde_json::Number::from_f64(value).map(FieldValue::Number)
+}
+
+fn options(options: &[EnumOption]) -> Vec<(&str, &str)> {
+    options.iter().map(|option| (option.value.as_str(), option.title.as_str())).collect()
+}
+
+fn check_text(schema: &StringSchema, text: &str) -> Result<(), String> {
+    let length = text.chars().count() as u64;
+    match (schema.min_length, schema.max_length) {
+        (Some(least), _) if length < least => Err(format!("needs at least {least} characters")),
+        (_, Some(most)) if length > most => Err(format!("takes at most {most} characters")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(properties: &str) -> FormSchema {
+        let text = format!(r#"{{"type":"object","properties":{{{properties}}}}}"#);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn answer(json: &str) -> Map<String, FieldValue> {
+        let text = format!(r#"{{"action":"accept","content":{json}}}"#);
+        serde_json::from_str::<crate::elicitation::ElicitResult>(&text).unwrap().content.unwrap()
+    }
+
+    const ALL: &str = r#"
+        "text":{"type":"string","minLength":2,"maxLength":3,"default":"ab"},
+        "number":{"type":"number","minimum":0,"maximum":1,"default":0.5},
+        "integer":{"type":"integer","default":4},
+        "boolean":{"type":"boolean","default":false},
+        "single":{"type":"string","enum":["a","b"],"enumNames":["A","B"],"default":"b"},
+        "titled":{"type":"string","oneOf":[{"const":"a","title":"A"}],"default":"a"},
+        "many":{"type":"array","items":{"type":"string","enum":["a","b"]},"maxItems":1,"default":["a"]},
+        "titled_many":{"type":"array","items":{"anyOf":[{"const":"a","title":"A"}]},"minItems":1,"default":["a"]}"#;
+
+    #[test]
+    fn every_kind_of_field_has_its_default_and_the_defaults_fit() {
+        let mut filled = Map::new();
+        form(ALL).fill_defaults(&mut filled);
+        let expected = r#"{"text":"ab","number":0.5,"integer":4,"boolean":false,"single":"b","titled":"a","many":["a"],"titled_many":["a"]}"#;
+        assert_eq!(filled, answer(expected));
+        form(ALL).check(&filled).unwrap();
+        let mut own = answer(r#"{"text":"xyz"}"#);
+        form(ALL).fill_defaults(&mut own);
+        assert_eq!(own.get("text"), Some(&"xyz".into()));
+    }
+
+    #[test]
+    fn an_answer_that_does_not_fit_names_its_field() {
+        let required = form(ALL).require("text");
+        assert_eq!(required.check(&Map::new()).unwrap_err().field, "text");
+        for wrong in [
+            r#"{"text":"a"}"#,
+            r#"{"text":"abcd"}"#,
+            r#"{"text":1}"#,
+            r#"{"number":2}"#,
+            r#"{"number":-1}"#,
+            r#"{"integer":1.5}"#,
+            r#"{"boolean":"yes"}"#,
+            r#"{"single":"A"}"#,
+            r#"{"titled":"b"}"#,
+            r#"{"many":["a","b"]}"#,
+            r#"{"many":["c"]}"#,
+            r#"{"titled_many":[]}"#,
+            r#"{"titled_many":"a"}"#,
+            r#"{"stranger":1}"#,
+        ] {
+            let wrong = answer(wrong);
+            let field = wrong.keys().next().unwrap();
+            assert_eq!(form(ALL).check(&wrong).unwrap_err().field, *field);
+        }
+    }
+
+    #[test]
+    fn choices_are_shown_by_their_titles_in_every_spelling() {
+        let form = form(ALL);
+        let choices = |name: &str| form.fields.get(name).unwrap().choices();
+        assert_eq!(choices("single"), [("a", "A"), ("b", "B")]);
+        assert_eq!(choices("titled"), [("a", "A")]);
+        assert_eq!(choices("many"), [("a", "a"), ("b", "b")]);
+        assert_eq!(choices("titled_many"), [("a", "A")]);
+        assert!(choices("text").is_empty());
+    }
+}

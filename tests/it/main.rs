@@ -1,0 +1,8 @@
+//! Our client against our server, in memory, in every revision.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod calls;
+mod inputs;
+mod lifecycle;
+mod offers;
+mod support;

@@ -1,0 +1,41 @@
+//! A client and a server joined in memory.
+
+use mcp_client::protocol::ProtocolVersion;
+use mcp_client::protocol::version::SUPPORTED;
+use mcp_client::{Handlers, McpClient};
+use mcp_server::McpServer;
+use tokio::task::JoinHandle;
+
+/// Every revision, newest first.
+pub(crate) fn revisions() -> &'static [ProtocolVersion] {
+    SUPPORTED
+}
+
+/// One revision of each era.
+pub(crate) const BOTH_ERAS: [ProtocolVersion; 2] =
+    [ProtocolVersion::V2026_07_28, ProtocolVersion::V2025_11_25];
+
+pub(crate) struct Pair {
+    pub(crate) client: McpClient,
+    pub(crate) server: JoinHandle<Result<(), mcp_server::Error>>,
+}
+
+/// A client that speaks only this revision, and its server.
+pub(crate) async fn pair(server: McpServer, version: &ProtocolVersion, handlers: Handlers) -> Pair {
+    let (ours, theirs) = tokio::io::duplex(64 << 10);
+    let (reader, writer) = tokio::io::split(theirs);
+    let server = tokio::spawn(server.serve(reader, writer));
+    let (reader, writer) = tokio::io::split(ours);
+    let client = McpClient::over(reader, writer)
+        .versions([version.clone()])
+        .handlers(handlers)
+        .connect()
+        .await
+        .unwrap();
+    assert_eq!(client.version(), version);
+    Pair { client, server }
+}
+
+pub(crate) async fn connect(server: McpServer, version: &ProtocolVersion) -> McpClient {
+    pair(server, version, Handlers::new()).await.client
+}
