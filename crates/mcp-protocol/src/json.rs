@@ -1,8 +1,8 @@
 //! JSON that is carried, not understood: schemas, arguments, unknown members.
 //!
 //! [`Json`] keeps the text of a value as it came. It is valid, and holds no line break outside of strings, so
-//! whatever is written from it stays one line. Its depth is bounded by where it came from: a message, or
-//! [`str::parse`], lets through [`MAX_DEPTH`](crate::limits::MAX_DEPTH) levels.
+//! whatever is written from it stays one line. Its depth is bounded: a message, or [`str::parse`], lets through
+//! [`MAX_DEPTH`](crate::limits::MAX_DEPTH) levels, [`Json::of`] a few less.
 
 pub(crate) mod read;
 pub(crate) mod scan;
@@ -22,6 +22,9 @@ use crate::dialect::{Raise, Raising};
 
 pub(crate) use transcode::Transcode;
 
+/// Levels that stand around a value in a message, and one more: what we make must fit into one.
+const AROUND: usize = 8;
+
 /// A JSON value as text, kept as it came.
 ///
 /// ```
@@ -39,9 +42,14 @@ impl Json {
     /// The JSON text of any serializable value.
     ///
     /// # Errors
-    /// When the value cannot be JSON, for example a map whose keys are not strings.
+    /// When the value cannot be JSON, for example a map whose keys are not strings, or nests so deeply that no message
+    /// could hold it.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        Ok(Self::from_text(serde_json::to_string(value)?))
+        let text = serde_json::to_string(value)?;
+        if Scanner::new(&text).value(AROUND).is_err() {
+            return Err(serde::ser::Error::custom("nested too deeply for a message"));
+        }
+        Ok(Self::from_text(text))
     }
 
     /// Text that is known to be JSON.
@@ -174,24 +182,6 @@ impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self::from_text(Box::<str>::from(Box::<RawValue>::deserialize(deserializer)?).into()))
     }
-}
-
-/// The path of the value in `text` that an error of `serde_json` is about; empty for the whole.
-///
-/// ```
-/// use mcp_protocol::json::path_of;
-///
-/// let text = r#"[[1],[2,"three"]]"#;
-/// let error = serde_json::from_str::<Vec<Vec<u8>>>(text).unwrap_err();
-/// assert_eq!(path_of(&error, text), "[1][1]");
-/// ```
-#[must_use]
-pub fn path_of(error: &serde_json::Error, text: &str) -> String {
-    let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
-    let at = lines.map(str::len).sum::<usize>() + error.column();
-    // Some errors stand behind the value they are about, and some where it begins.
-    let (here, before) = (read::path(text, at), read::path(text, at.saturating_sub(1)));
-    if here.len() > before.len() { here } else { before }
 }
 
 /// Text without line breaks: as it is if it holds none, otherwise without white space outside of strings.

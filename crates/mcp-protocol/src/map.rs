@@ -162,8 +162,13 @@ impl<K: Ord, V> FromIterator<(K, V)> for Map<K, V> {
 
 impl<K: Ord, V> Extend<(K, V)> for Map<K, V> {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
-        for (key, value) in entries {
-            self.insert(key, value);
+        // Sorted once, however they come; of those with the same key, the last stays.
+        self.0.extend(entries);
+        if !self.0.is_sorted_by(|(one, _), (next, _)| one < next) {
+            self.0.sort_by(|(one, _), (other, _)| one.cmp(other));
+            self.0.reverse();
+            self.0.dedup_by(|(one, _), (kept, _)| one == kept);
+            self.0.reverse();
         }
     }
 }

@@ -278,10 +278,10 @@ impl Peer {
         self.calls.len()
     }
 
-    /// True if the other side took this request back; it is in flight until it is responded to.
+    /// True if the other side took this request back, or is gone; it is in flight until it is responded to.
     #[must_use]
     pub fn is_cancelled(&self, id: &Id) -> bool {
-        self.requests.get(id) == Some(&Incoming::Cancelled)
+        self.closed || self.requests.get(id) == Some(&Incoming::Cancelled)
     }
 
     /// Requests of the other side that are not answered yet.

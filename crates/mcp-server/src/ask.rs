@@ -158,7 +158,7 @@ impl Rounds {
         binding: Binding,
     ) -> Option<Self> {
         let memory = match state {
-            Some(text) => sealer.open(text, &binding.canonical()?)?,
+            Some(text) => sealer.open(text, || binding.canonical())?,
             None => Memory::default(),
         };
         let state = State { memory, given: given.unwrap_or_default(), asked: InputRequests::new() };

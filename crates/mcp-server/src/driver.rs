@@ -10,7 +10,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll, Waker};
+use std::task::{Context as TaskContext, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use mcp_protocol::Dialect;
@@ -65,6 +65,8 @@ async fn serve(
     // Nothing more comes: what was read is still to be taken in.
     let mut is_end = false;
     let mut room = *READ.start();
+    // A writer of the user's own may hold back what it was given.
+    let mut is_flushed = true;
     loop {
         if ending.is_none() {
             match driver.lines(&mut lines) {
@@ -79,16 +81,18 @@ async fn serve(
             }
         }
         writing.refill(&driver.outlet);
-        if ending.is_some() && driver.runs.is_empty() && writing.is_empty() {
+        if ending.is_some() && driver.runs.is_empty() && writing.is_empty() && is_flushed {
             break;
         }
         let reads = ending.is_none() && !is_end && driver.has_room();
         tokio::select! {
             biased;
             // Everything here is cancel-safe: what was not taken is still there in the next round.
-            written = write(writer, writing.rest()), if !writing.is_empty() => match written {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => writing.advance(count, &driver.outlet),
+            written = write(writer, writing.rest()), if !writing.is_empty() || !is_flushed => match written {
+                Ok(written) => {
+                    is_flushed = written.is_flushed;
+                    writing.advance(written.count, &driver.outlet);
+                }
                 // Nobody listens any more. There is nobody to tell.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
                 Err(error) => return Err(error),
@@ -147,12 +151,36 @@ pub(crate) async fn read(
     .await
 }
 
-/// Writes some of the bytes.
+/// What came of writing.
+pub(crate) struct Written {
+    pub(crate) count: usize,
+    /// The writer holds nothing back.
+    is_flushed: bool,
+}
+
+/// Writes some of the bytes, and when it was all of them, has the writer pass on what it holds back.
 ///
 /// # Cancellation
 /// Safe: nothing was written.
-pub(crate) async fn write(writer: &mut (dyn AsyncWrite + Send + Unpin), bytes: &[u8]) -> io::Result<usize> {
-    poll_fn(|cx| Pin::new(&mut *writer).poll_write(cx, bytes)).await
+pub(crate) async fn write(writer: &mut (dyn AsyncWrite + Send + Unpin), bytes: &[u8]) -> io::Result<Written> {
+    poll_fn(|cx| {
+        let mut count = 0;
+        if !bytes.is_empty() {
+            count = ready!(Pin::new(&mut *writer).poll_write(cx, bytes))?;
+            if count == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+        }
+        if count < bytes.len() {
+            return Poll::Ready(Ok(Written { count, is_flushed: false }));
+        }
+        match Pin::new(&mut *writer).poll_flush(cx) {
+            Poll::Ready(flushed) => Poll::Ready(flushed.map(|()| Written { count, is_flushed: true })),
+            Poll::Pending if count > 0 => Poll::Ready(Ok(Written { count, is_flushed: false })),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
 }
 
 /// What is being written.

@@ -126,16 +126,28 @@ impl<T: DeserializeOwned + schemars::JsonSchema + Send + 'static> ToolArgs for T
 }
 
 /// Reads a value; an error names the path of the offending field.
+#[cfg(feature = "schemars")]
 pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_str(text).map_err(|error| explain(text, &error))
+    serde_json::from_str(text).map_err(|error| {
+        // Only now, because it costs time: where was that?
+        let mut again = serde_json::Deserializer::from_str(text);
+        match serde_path_to_error::deserialize::<_, T>(&mut again) {
+            Err(error) if error.path().iter().next().is_some() => {
+                format!("`{}`: {}", error.path(), without_position(error.inner()))
+            }
+            _ => without_position(&error),
+        }
+    })
 }
 
-/// What is wrong, with its path instead of a position that counts from the start of the arguments.
-fn explain(text: &str, error: &serde_json::Error) -> String {
-    let message = error.to_string();
-    let message = message.rsplit_once(" at line ").map_or(&*message, |(message, _)| message);
-    match mcp_protocol::json::path_of(error, text) {
-        path if path.is_empty() => message.to_owned(),
-        path => format!("`{path}`: {message}"),
-    }
+/// Reads a value. Without types there are no fields to name.
+#[cfg(not(feature = "schemars"))]
+pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| without_position(&error))
+}
+
+/// The position counts from the start of the arguments, which nobody sees.
+fn without_position(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())
 }

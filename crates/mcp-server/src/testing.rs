@@ -241,7 +241,7 @@ impl TestClient {
     pub async fn send_line(&mut self, line: &[u8]) -> Result<(), TestError> {
         for mut bytes in [line, b"\n"] {
             while !bytes.is_empty() {
-                let count = driver::write(&mut self.sending, bytes).await?;
+                let count = driver::write(&mut self.sending, bytes).await?.count;
                 bytes = &bytes[count..];
             }
         }

@@ -4,6 +4,7 @@
 //! value, which is found by a second pass over the text when, and only when, something is wrong.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use serde::de::Error as _;
 
@@ -144,21 +145,23 @@ impl<'a> Reader<'a> {
     /// The members of such an object in the order of their keys, however many there are and however they came; the
     /// last one of those with the same key.
     pub(crate) fn sorted_map(&mut self, member: &mut dyn FnMut(&mut Self, String) -> Read<()>) -> Read<()> {
-        let mut members = Vec::new();
+        let mut members: Vec<(String, u32)> = Vec::new();
         self.map(&mut |reader, key| {
-            members.push((key.into_owned(), reader.clone()));
+            members.push((key.into_owned(), reader.scanner.position()));
             reader.any().map(|_| ())
         })?;
-        let after = self.clone();
+        let (after, depth) = (self.scanner.position(), self.depth);
         members.sort_by(|(one, _), (other, _)| one.cmp(other));
         let mut members = members.into_iter().peekable();
         while let Some((key, at)) = members.next() {
             if members.peek().is_none_or(|(next, _)| *next != key) {
-                *self = at;
+                self.scanner.go_to(at);
+                self.depth = depth + 1;
                 member(self, key)?;
             }
         }
-        *self = after;
+        self.scanner.go_to(after);
+        self.depth = depth;
         Ok(())
     }
 
@@ -236,10 +239,12 @@ impl<'a> Reader<'a> {
     }
 
     fn key(&mut self) -> Read<Cow<'a, str>> {
-        self.scanner.peek();
-        let key = self.scanner.string().map_err(|fault| self.fault(fault))?;
+        if self.scanner.peek() != Some(b'"') {
+            return Err(self.fault(self.scanner.fault()));
+        }
+        let key = self.string()?;
         self.scanner.expect(b':').map_err(|fault| self.fault(fault))?;
-        Ok(key.name(self.text))
+        Ok(key)
     }
 
     #[cold]
@@ -278,12 +283,21 @@ pub(super) fn canonical(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Read<()> {
     match from.peek() {
         Some(b'{') => {
             out.push(b'{');
-            from.sorted_map(&mut |from, key| {
+            let start = out.len();
+            // Each member is written where it stands, and put in order afterwards if it is not.
+            let mut members: Vec<(String, Range<usize>)> = Vec::new();
+            from.map(&mut |from, key| {
                 separate(out, b'{');
+                let begin = out.len();
                 serde_json::to_writer(&mut *out, &key)?;
                 out.push(b':');
-                canonical(from, out)
+                canonical(from, out)?;
+                members.push((key.into_owned(), begin - start..out.len() - start));
+                Ok(())
             })?;
+            if !members.is_sorted_by(|(one, _), (next, _)| one < next) {
+                in_order(members, start, out);
+            }
             out.push(b'}');
         }
         Some(b'[') => {
@@ -311,6 +325,19 @@ pub(super) fn canonical(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Read<()> {
     Ok(())
 }
 
+/// Writes the members behind `start` again, by key; of those with the same key, the last.
+fn in_order(mut members: Vec<(String, Range<usize>)>, start: usize, out: &mut Vec<u8>) {
+    members.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let written = out.split_off(start);
+    let mut members = members.into_iter().peekable();
+    while let Some((key, range)) = members.next() {
+        if members.peek().is_none_or(|(next, _)| *next != key) {
+            separate(out, b'{');
+            out.extend_from_slice(&written[range]);
+        }
+    }
+}
+
 /// A comma, except after the opening bracket.
 fn separate(out: &mut Vec<u8>, open: u8) {
     if out.last() != Some(&open) {
@@ -323,46 +350,98 @@ pub(crate) fn not_one_of(expected: &[&str]) -> serde_json::Error {
     serde_json::Error::custom(format_args!("expected \"{}\"", expected.join("\" or \"")))
 }
 
-/// The path of the innermost value that the byte at `at` belongs to.
-pub(super) fn path(text: &str, at: usize) -> String {
-    let mut path = String::new();
+/// One level of a path.
+enum Step<'a> {
+    Member(Cow<'a, str>),
+    Element(usize),
+}
+
+/// The path of the innermost value that the byte at `at` belongs to, found in one pass.
+fn path(text: &str, at: usize) -> String {
+    let mut steps: Vec<Step<'_>> = Vec::new();
     let mut scanner = Scanner::new(text);
-    'value: loop {
-        let is_object = match scanner.peek() {
-            Some(b'{') => true,
-            Some(b'[') => false,
-            _ => return path,
-        };
-        scanner.advance();
-        for index in 0.. {
-            match scanner.peek() {
-                None | Some(b'}' | b']') => return path,
-                Some(b',') => scanner.advance(),
-                Some(_) => {}
+    let mut is_before_value = true;
+    loop {
+        let (byte, position) = (scanner.peek(), scanner.position() as usize);
+        match byte {
+            // Between two parts, or behind the last one: what holds them is meant.
+            _ if at < position => {
+                steps.truncate(steps.len().saturating_sub(1));
+                break;
             }
-            let step = if is_object {
-                scanner.peek();
-                let Ok(key) = scanner.string() else { return path };
-                let (Ok(()), dot) = (scanner.expect(b':'), if path.is_empty() { "" } else { "." }) else {
-                    return path;
-                };
-                format!("{dot}{}", key.name(text).escape_debug())
-            } else {
-                format!("[{index}]")
-            };
-            scanner.peek();
-            let before = scanner.clone();
-            let is_whole = scanner.value(1).is_ok();
-            if at < before.position() as usize {
-                return path;
+            Some(open @ (b'{' | b'[')) if is_before_value => {
+                scanner.advance();
+                let is_empty = matches!(scanner.peek(), Some(b'}' | b']'));
+                steps.push(if open == b'[' { Step::Element(0) } else { Step::Member(Cow::Borrowed("")) });
+                is_before_value = !is_empty;
+                if open == b'{' && !is_empty && !member(&mut scanner, text, at, &mut steps) {
+                    break;
+                }
             }
-            if !is_whole || at < scanner.position() as usize {
-                path.push_str(&step);
-                scanner = before;
-                continue 'value;
+            Some(_) if is_before_value => {
+                if scanner.value(1).is_err() || at < scanner.position() as usize {
+                    break;
+                }
+                is_before_value = false;
+            }
+            Some(b',') => {
+                scanner.advance();
+                is_before_value = true;
+                if let Some(Step::Element(index)) = steps.last_mut() {
+                    *index += 1;
+                } else if !member(&mut scanner, text, at, &mut steps) {
+                    break;
+                }
+            }
+            Some(b'}' | b']') if at > position => {
+                scanner.advance();
+                steps.pop();
+            }
+            _ => {
+                steps.pop();
+                break;
             }
         }
     }
+    written(&steps)
+}
+
+/// Reads the key of the next member into the last step. False if what is looked for stands before its value.
+fn member<'a>(scanner: &mut Scanner<'a>, text: &'a str, at: usize, steps: &mut Vec<Step<'a>>) -> bool {
+    scanner.peek();
+    let key = scanner.string();
+    let is_whole = key.is_ok() && scanner.expect(b':').is_ok();
+    scanner.peek();
+    steps.pop();
+    match key {
+        Ok(key) if is_whole && at >= scanner.position() as usize => {
+            steps.push(Step::Member(key.name(text)));
+            true
+        }
+        _ => false,
+    }
+}
+
+/// At most so much is shown of one key.
+const SHOWN: usize = 64;
+
+fn written(steps: &[Step<'_>]) -> String {
+    let mut path = String::new();
+    for step in steps {
+        match step {
+            Step::Element(index) => path.push_str(&format!("[{index}]")),
+            Step::Member(key) => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.extend(key.chars().take(SHOWN).flat_map(char::escape_debug));
+                if key.chars().nth(SHOWN).is_some() {
+                    path.push('…');
+                }
+            }
+        }
+    }
+    path
 }
 
 #[cfg(test)]
@@ -397,6 +476,42 @@ mod tests {
             wrong(r#"{"tools":[],"nextCursor":"\ud800"}"#),
             "`nextCursor`: half of a surrogate pair is no text"
         );
+    }
+
+    #[test]
+    fn a_path_names_the_innermost_value_at_every_byte() {
+        let text = r#"{"a":[1,{"b":"x"}] , "c":{},"d":[[]]}"#;
+        let at = |mark: &str| super::path(text, text.find(mark).unwrap());
+        assert_eq!(
+            (at("{\"a"), at("a\""), at("[1"), at("1")),
+            ("".into(), "".into(), "a".into(), "a[0]".into())
+        );
+        assert_eq!(
+            (at("{\"b"), at("\"x"), at("}]"), at("] ,")),
+            ("a[1]".into(), "a[1].b".into(), "a[1]".into(), "a".into())
+        );
+        assert_eq!(
+            (at(" ,"), at("{},"), at("[]]"), at("]}")),
+            ("".into(), "c".into(), "d[0]".into(), "d".into())
+        );
+        assert_eq!(super::path(text, text.len() - 1), "");
+    }
+
+    #[test]
+    fn v_25_work_is_not_done_again_on_every_level() {
+        // Linear, this takes a second; done again on each of 120 levels, it would not end before the test is killed.
+        let wide = "1,".repeat(4 << 20);
+        let text = format!("{}[{wide}1e999]{}", r#"{"b":0,"a":"#.repeat(120), "}".repeat(120));
+        let json: crate::Json = text.parse().unwrap();
+        let error = json.canonical().unwrap_err().to_string();
+        assert!(error.contains(".a[4194304]`: expected a number within bounds"), "{error}");
+    }
+
+    #[test]
+    fn x_13_a_key_with_half_a_surrogate_pair_is_refused() {
+        let json: crate::Json = r#"{"\ud800":1}"#.parse().unwrap();
+        assert!(json.canonical().is_err());
+        assert!(json.raise::<crate::Map<String, crate::Json>>().is_err());
     }
 
     #[test]

@@ -95,6 +95,11 @@ impl<'a> Scanner<'a> {
         self.at += 1;
     }
 
+    /// To a place that was told by [`position`](Self::position).
+    pub(crate) fn go_to(&mut self, at: u32) {
+        self.at = at as usize;
+    }
+
     /// Back to the byte that was read last.
     pub(crate) fn retreat(&mut self) {
         self.at = self.at.saturating_sub(1);
@@ -108,6 +113,26 @@ impl<'a> Scanner<'a> {
         } else {
             Err(self.fault())
         }
+    }
+
+    /// Steps to the next part of an object or array: over the opening bracket or a comma. False at its end.
+    pub(crate) fn step(&mut self, open: u8, close: u8) -> Scan<bool> {
+        match self.peek() {
+            Some(byte) if byte == open && self.is_at_start() => {
+                self.at += 1;
+                Ok(self.peek() != Some(close))
+            }
+            Some(b',') => {
+                self.at += 1;
+                Ok(true)
+            }
+            Some(byte) if byte == close => Ok(false),
+            _ => Err(self.fault()),
+        }
+    }
+
+    fn is_at_start(&self) -> bool {
+        self.bytes[..self.at].trim_ascii().is_empty()
     }
 
     #[inline]

@@ -65,7 +65,9 @@ impl Lower for Id {
 raise! {
     Id, Self::Number(0), |from| match from.peek() {
         Some(b'"') => Ok(Self::String(from.string()?.into())),
-        Some(b'-' | b'0'..=b'9') => from.integer().map(Self::Number),
+        Some(b'-' | b'0'..=b'9') => from
+            .number("a whole number", |text| text.parse().ok().filter(|_| text != "-0"))
+            .map(Self::Number),
         _ => Err(from.unexpected("a string or a whole number")),
     };
 }

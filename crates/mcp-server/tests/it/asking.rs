@@ -225,3 +225,27 @@ async fn x_17_what_was_answered_once_cannot_be_answered_differently() {
     let CallToolResponse::Complete(result) = round(&mut client, &params).await else { panic!() };
     assert_eq!(result.content[0].as_text(), Some("Ada paid red"));
 }
+
+#[tokio::test]
+async fn x_17_a_step_whose_result_cannot_be_kept_is_an_error_and_no_other_step_is_lost() {
+    let charged = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&charged);
+    let server = McpServer::new(vec![]).tool(tool("wizard", move |_: NoArgs, cx: Context| {
+        let count = Arc::clone(&count);
+        async move {
+            let charge = async |_| -> Result<i32, ToolError> {
+                *count.lock().unwrap() += 1;
+                Ok(7)
+            };
+            cx.step("charge", charge).await?;
+            let deep = |_| async { Ok::<_, ToolError>((0..126).fold(json!(1), |inner, _| json!([inner]))) };
+            let tree: serde_json::Value = cx.step("a_tree", deep).await?;
+            cx.ask("name", form("Who are you?")).await?;
+            Ok::<_, ToolError>(tree.to_string())
+        }
+    }));
+    let mut client = server.test_client().await.unwrap();
+    let outcome = client.call("wizard", json!({})).await.unwrap();
+    assert!(outcome.is_error() && outcome.text().contains("nested too deeply"), "{}", outcome.text());
+    assert_eq!(*charged.lock().unwrap(), 1);
+}

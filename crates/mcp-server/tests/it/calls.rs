@@ -156,6 +156,67 @@ async fn a_wrong_argument_is_a_tool_error_that_names_its_path() {
     }
 }
 
+/// Types whose errors stand behind the value they are about.
+mod odd {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[serde(try_from = "String")]
+    #[schemars(with = "String")]
+    pub(crate) struct Mail;
+
+    impl TryFrom<String> for Mail {
+        type Error = &'static str;
+
+        fn try_from(text: String) -> Result<Self, Self::Error> {
+            if text.contains('@') { Ok(Self) } else { Err("no mail address") }
+        }
+    }
+
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[serde(untagged)]
+    #[allow(dead_code, reason = "only read")]
+    pub(crate) enum Either {
+        Number(u8),
+        Flag(bool),
+    }
+
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[allow(dead_code, reason = "only read")]
+    pub(crate) struct Odd {
+        #[serde(default)]
+        pub(crate) mails: Vec<Mail>,
+        #[serde(default)]
+        pub(crate) either: Option<Either>,
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_argument_names_its_path_and_no_other_whatever_its_type() {
+    let server = McpServer::new(vec![]).tool(tool("odd", |_: odd::Odd| async {}));
+    let mut client = server.test_client().await.unwrap();
+    for (arguments, path) in [
+        (json!({"mails": ["nope", "a@b"]}), "`mails[0]`"),
+        (json!({"mails": ["a@b", "nope"]}), "`mails[1]`"),
+        (json!({"either": "neither"}), "`either`"),
+    ] {
+        let text = client.call("odd", arguments).await.unwrap().text();
+        assert!(text.contains(path), "{path}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn answers_are_not_held_back_by_a_writer_that_buffers() {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, BufWriter};
+    let (ours, theirs) = tokio::io::duplex(1 << 16);
+    let (reader, writer) = tokio::io::split(theirs);
+    let serving = tokio::spawn(McpServer::named("x", "1").serve(reader, BufWriter::new(writer)));
+    let (reader, mut writer) = tokio::io::split(ours);
+    let mut lines = BufReader::new(reader).lines();
+    writer.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").await.unwrap();
+    assert!(lines.next_line().await.unwrap().unwrap().contains("\"id\":1"));
+    writer.shutdown().await.unwrap();
+    serving.await.unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn failures_reach_the_model_or_the_client_as_the_tool_says() {
     for mut client in both().await {

@@ -585,3 +585,51 @@ async fn a_session_keeps_a_bounded_part_of_its_streams() {
     fixture.registry.add_tool(tool("one", || async {})).unwrap();
     assert_eq!(oldest.event().await.unwrap().1["method"], "notifications/tools/list_changed");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_call_whose_session_ends_during_its_first_step_is_ended_too() {
+    for streams in [false, true] {
+        let running = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&running);
+        let (entered, mut has_entered) = tokio::sync::mpsc::unbounded_channel();
+        let (leave, may_leave) = std::sync::mpsc::channel::<()>();
+        let may_leave = Arc::new(std::sync::Mutex::new(may_leave));
+        let server = McpServer::named("http", "1").tool(tool("busy", move |_: NoArgs, cx: Context| {
+            let guard = Guard::new(&counted);
+            let (entered, may_leave) = (entered.clone(), Arc::clone(&may_leave));
+            async move {
+                if streams {
+                    cx.progress(1.0, None);
+                }
+                entered.send(()).unwrap();
+                // Its thread is blocked, as by a function that should have said so.
+                may_leave.lock().unwrap().recv().unwrap();
+                std::future::pending::<()>().await;
+                drop(guard);
+            }
+        }));
+        let registry = server.registry();
+        let service = server.into_http_service(HttpOptions::default()).unwrap();
+        let fixture = Arc::new(Fixture { service, registry, running: Arc::clone(&running) });
+        let id = fixture.session("2025-11-25").await.id.clone();
+        let (calling, session) = (Arc::clone(&fixture), id.clone());
+        let call = tokio::spawn(async move {
+            let params = json!({"name": "busy", "_meta": {"progressToken": 1}});
+            let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+            let headers = [JSON, ("mcp-session-id", &*session)];
+            let mut answer = calling.send("POST", &headers, &body.to_string()).await;
+            while answer.more().await {}
+        });
+        has_entered.recv().await.unwrap();
+        fixture.send("DELETE", &[("mcp-session-id", &*id)], "").await;
+        leave.send(()).unwrap();
+        call.await.unwrap();
+        for _ in 0..1000 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            if running.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+        }
+        assert_eq!(running.load(Ordering::SeqCst), 0, "streams: {streams}");
+    }
+}
