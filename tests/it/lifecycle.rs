@@ -87,3 +87,14 @@ async fn a_lost_server_settles_what_is_in_flight() {
         );
     }
 }
+
+#[tokio::test]
+async fn requests_are_not_held_back_by_a_writer_that_buffers() {
+    let (ours, theirs) = tokio::io::duplex(64 << 10);
+    let (reader, writer) = tokio::io::split(theirs);
+    tokio::spawn(server().serve(reader, writer));
+    let (reader, writer) = tokio::io::split(ours);
+    let client = McpClient::over(reader, tokio::io::BufWriter::new(writer)).connect().await.unwrap();
+    assert_eq!(client.call("hello", json!({})).await.unwrap().text(), "hello");
+    client.close().await;
+}

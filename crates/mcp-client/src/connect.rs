@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::client::{Inner, McpClient};
 use crate::connection::{Connection, now};
-use crate::driver::{Driver, read};
+use crate::driver::{Driver, read, write as write_some};
 use crate::error::{EndCause, Ended, Error, Result};
 use crate::handlers::Handlers;
 use crate::link::{Link, Owner};
@@ -276,6 +276,7 @@ impl Negotiating {
     async fn run(&mut self) -> Result<Verdict, mcp_protocol::negotiation::NegotiationError> {
         let mut written = 0;
         let mut is_open = true;
+        let mut is_flushed = true;
         let mut last: Option<tokio::time::Instant> = None;
         loop {
             while let Some(action) = self.machine.poll_action() {
@@ -287,7 +288,7 @@ impl Negotiating {
                     StdioAction::Failed(error) => return Err(error),
                     StdioAction::Respawn => {
                         self.respawn().await;
-                        (written, is_open, last) = (0, true, None);
+                        (written, is_open, is_flushed, last) = (0, true, true, None);
                     }
                     action => self.act(&action),
                 }
@@ -296,11 +297,16 @@ impl Negotiating {
             tokio::select! {
                 biased;
                 () = until(due) => self.machine.handle_timeout(now()),
-                result = self.link.writer.write(&self.outbox[written..]), if is_open && written < self.outbox.len() => {
+                result = write_some(&mut *self.link.writer, &self.outbox[written..]),
+                    if is_open && (written < self.outbox.len() || !is_flushed) =>
+                {
                     match result {
-                        Ok(count @ 1..) => written += count,
+                        Ok((count, flushed)) => {
+                            written += count;
+                            is_flushed = flushed;
+                        }
                         // It may have said why before it ended, which is read first.
-                        Ok(0) | Err(_) => {
+                        Err(_) => {
                             is_open = false;
                             last = last.or(Some(tokio::time::Instant::now() + LAST_WORDS));
                         }
@@ -388,7 +394,11 @@ impl Negotiating {
     /// Sends what is left, `notifications/initialized` most of all.
     async fn flush(&mut self, written: usize) {
         // A link that fails here fails again in the driver, which tells whoever uses it.
-        let _ = tokio::time::timeout(EXIT, self.link.writer.write_all(&self.outbox[written..])).await;
+        let rest = async {
+            self.link.writer.write_all(&self.outbox[written..]).await?;
+            self.link.writer.flush().await
+        };
+        let _ = tokio::time::timeout(EXIT, rest).await;
     }
 }
 

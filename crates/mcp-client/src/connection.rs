@@ -45,6 +45,8 @@ pub(crate) struct State {
     waiting: Map<Call, Waiting>,
     pub(crate) hub: Hub,
     driver: Option<Waker>,
+    /// Something is there that the driver has not looked at: lines, an earlier deadline, the wish to close.
+    is_changed: bool,
     /// Set once: the driver is to close the link.
     closing: bool,
     ended: Option<Arc<Ended>>,
@@ -130,6 +132,7 @@ impl Connection {
                 waiting: Map::new(),
                 hub: Hub::default(),
                 driver: None,
+                is_changed: false,
                 closing: false,
                 ended: None,
             }),
@@ -317,6 +320,7 @@ impl State {
     }
 
     pub(crate) fn wake_driver(&mut self) {
+        self.is_changed = true;
         if let Some(waker) = self.driver.take() {
             waker.wake();
         }
@@ -351,9 +355,9 @@ impl State {
         }
     }
 
-    /// True if the driver has something to do; otherwise it is woken when it has.
-    pub(crate) fn poll_work(&mut self, cx: &Context<'_>) -> bool {
-        if !self.outbox.is_empty() || self.closing {
+    /// True if something changed since the driver last looked; otherwise it is woken when something does.
+    pub(crate) fn poll_changed(&mut self, cx: &Context<'_>) -> bool {
+        if self.is_changed {
             return true;
         }
         match &mut self.driver {
@@ -361,6 +365,11 @@ impl State {
             None => self.driver = Some(cx.waker().clone()),
         }
         false
+    }
+
+    /// The driver looks at everything.
+    pub(crate) fn look(&mut self) {
+        self.is_changed = false;
     }
 
     pub(crate) fn is_closing(&self) -> bool {

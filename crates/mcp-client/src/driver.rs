@@ -4,12 +4,13 @@ mod arrivals;
 
 use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, ready};
 use std::time::{Duration, Instant};
 
 use mcp_protocol::codec::line::Lines;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::watch;
 
 use crate::connection::{Connection, now};
@@ -93,6 +94,8 @@ async fn serve(
 ) -> EndCause {
     let mut writing: Vec<u8> = Vec::new();
     let mut written = 0;
+    // A writer of the user's own may hold back what it was given.
+    let mut is_flushed = true;
     let mut room = *READ.start();
     let mut alarm = Alarm::new();
     // Once the process has ended: how long its pipe is still read.
@@ -105,6 +108,7 @@ async fn serve(
     loop {
         let due = {
             let mut state = connection.lock();
+            state.look();
             if writing.is_empty() {
                 state.take_outbox(connection.dialect, &mut writing);
             }
@@ -113,7 +117,9 @@ async fn serve(
             }
             state.peer.poll_timeout().map(|(instant, _)| instant)
         };
-        if closes.is_some_and(|until| writing.is_empty() || tokio::time::Instant::now() >= until) {
+        if closes
+            .is_some_and(|until| (writing.is_empty() && is_flushed) || tokio::time::Instant::now() >= until)
+        {
             return EndCause::Closed;
         }
         alarm.set(due);
@@ -125,9 +131,9 @@ async fn serve(
                 state.peer.handle_timeout(now());
                 state.settle_events();
             }
-            result = writer.write(&writing[written..]), if !writing.is_empty() => match result {
-                Ok(0) => return EndCause::Write(io::Error::from(io::ErrorKind::WriteZero).to_string()),
-                Ok(count) => {
+            result = write(writer, &writing[written..]), if !writing.is_empty() || !is_flushed => match result {
+                Ok((count, flushed)) => {
+                    is_flushed = flushed;
                     connection.lock().wrote(count);
                     written += count;
                     if written == writing.len() {
@@ -147,8 +153,7 @@ async fn serve(
                 Err(error) => return EndCause::Write(error.to_string()),
             },
             () = arrivals.answered(), if arrivals.is_asked() => {}
-            () = poll_fn(|cx| if connection.lock().poll_work(cx) { Poll::Ready(()) } else { Poll::Pending }),
-                if writing.is_empty() && closes.is_none() => {}
+            () = poll_fn(|cx| if connection.lock().poll_changed(cx) { Poll::Ready(()) } else { Poll::Pending }) => {}
             read = read(reader, lines.space(), room) => match read {
                 Ok(0) => {
                     arrivals.rest(lines, now());
@@ -189,6 +194,35 @@ pub(crate) async fn read(
 ) -> io::Result<usize> {
     buffer.reserve(room);
     reader.read_buf(buffer).await
+}
+
+/// Writes some of the bytes, and when it was all of them, has the writer pass on what it holds back. Gives how many
+/// were written, and whether nothing is held back.
+///
+/// # Cancellation
+/// Safe: nothing was written.
+pub(crate) async fn write(
+    writer: &mut (dyn AsyncWrite + Send + Unpin),
+    bytes: &[u8],
+) -> io::Result<(usize, bool)> {
+    poll_fn(|cx| {
+        let mut count = 0;
+        if !bytes.is_empty() {
+            count = ready!(Pin::new(&mut *writer).poll_write(cx, bytes))?;
+            if count == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+        }
+        if count < bytes.len() {
+            return Poll::Ready(Ok((count, false)));
+        }
+        match Pin::new(&mut *writer).poll_flush(cx) {
+            Poll::Ready(flushed) => Poll::Ready(flushed.map(|()| (count, true))),
+            Poll::Pending if count > 0 => Poll::Ready(Ok((count, false))),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
 }
 
 /// The next deadline. A timer is only set anew when it would ring too late.

@@ -10,8 +10,7 @@ use mcp_protocol::messages::Method;
 use mcp_protocol::negotiation::NegotiationError;
 use mcp_protocol::peer::Reason;
 
-#[cfg(feature = "stdio")]
-use crate::process::StartError;
+use crate::start_error::StartError;
 
 /// What the calls of this crate return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -25,7 +24,6 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The program could not be started.
-    #[cfg(feature = "stdio")]
     #[error(transparent)]
     Start(#[from] StartError),
     /// The server was reached, but never became usable.
@@ -207,9 +205,8 @@ impl Error {
     #[must_use]
     pub fn blame(&self) -> Blame {
         match self {
-            #[cfg(feature = "stdio")]
-            Self::Start(_) => Blame::Caller,
-            Self::Cancelled { .. }
+            Self::Start(_)
+            | Self::Cancelled { .. }
             | Self::Busy(_)
             | Self::NotOffered { .. }
             | Self::Input { .. }

@@ -35,7 +35,8 @@
 //! # Features
 //!
 //! `stdio` (default): starting servers as child processes. Without it there is [`McpClient::over`], for streams that
-//! somebody else has opened.
+//! somebody else has opened. `test-peer`: the program `mcp-test-peer`, which misbehaves on purpose.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
 
 mod call;
@@ -52,7 +53,11 @@ mod process;
 mod recipe;
 mod rounds;
 mod shutdown;
+mod start_error;
 mod subscription;
+#[cfg(feature = "test-peer")]
+#[cfg_attr(docsrs, doc(cfg(feature = "test-peer")))]
+pub mod test_peer;
 
 pub use call::{Call, Outcome};
 pub use client::McpClient;
@@ -63,9 +68,8 @@ pub use handlers::{Asked, Handlers};
 pub use lists::List;
 pub use mcp_protocol as protocol;
 #[cfg(feature = "stdio")]
-pub use process::StartError;
-#[cfg(feature = "stdio")]
 pub use process::stderr::{StderrLine, StderrLines};
 pub use recipe::Recipe;
 pub use shutdown::{Force, Shutdown};
+pub use start_error::StartError;
 pub use subscription::{Change, Changes};

@@ -11,7 +11,6 @@ mod group;
 mod program;
 pub(crate) mod stderr;
 
-use std::ffi::OsString;
 use std::future::poll_fn;
 use std::io;
 use std::path::PathBuf;
@@ -25,6 +24,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::recipe::Recipe;
 use crate::shutdown::{Force, Shutdown};
+use crate::start_error::StartError;
 use group::{Group, Signal};
 use stderr::Stderr;
 
@@ -32,53 +32,6 @@ use stderr::Stderr;
 const LOOK: Duration = Duration::from_millis(5);
 /// How long a killed child may take to be reaped. Only a process stuck in the kernel needs it.
 const REAP: Duration = Duration::from_millis(500);
-
-/// Why a program could not be started.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// There is no such program.
-    #[error("there is no program {program:?} in {}; install it, or give its full path", folders(searched))]
-    NotFound {
-        /// What was looked for.
-        program: OsString,
-        /// Where.
-        searched: Vec<PathBuf>,
-    },
-    /// There is a file, but it may not be executed.
-    #[error("{} is not executable; set its permissions, or name another program", path.display())]
-    NotExecutable {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The folder to start in is missing.
-    #[error("the folder to start in does not exist: {}", folder.display())]
-    NoSuchFolder {
-        /// The folder.
-        folder: PathBuf,
-    },
-    /// The file is no program for this machine.
-    #[error("{} is no program for this machine, or its interpreter is missing", path.display())]
-    WrongFormat {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The operating system refused.
-    #[error("{} could not be started", path.display())]
-    Refused {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system says.
-        source: io::Error,
-    },
-}
-
-fn folders(searched: &[PathBuf]) -> String {
-    if searched.is_empty() {
-        return "an empty PATH".to_owned();
-    }
-    searched.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ")
-}
 
 /// How long a process gets at each step of its end.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use super::StartError;
 use crate::recipe::Recipe;
+use crate::start_error::StartError;
 
 /// The absolute path of what is started. Links are not followed: shims look at the name they were called by.
 pub(crate) fn find(

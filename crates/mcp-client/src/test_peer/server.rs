@@ -1,0 +1,387 @@
+//! The misbehaving server. Blocking, and without the codecs it is to test.
+
+use std::io::{self, BufRead, Write};
+use std::process::{Command, ExitCode, Stdio};
+
+use serde_json::{Value, json};
+
+use super::options::{Era, Options};
+
+pub(super) fn run(words: &[&str]) -> Result<ExitCode, String> {
+    let options = Options::parse(words)?;
+    if options.is_stubborn && std::env::var_os("MCP_TEST_PEER_IGNORES").is_none() {
+        return stubborn(words);
+    }
+    if let Some(text) = &options.says {
+        eprintln!("{text}");
+    }
+    if let Some(code) = options.exit {
+        std::process::exit(code);
+    }
+    let mut server = Server { options, out: io::stdout(), cancelled: 0, waiting: Vec::new(), asking: None };
+    match server.serve() {
+        Ok(()) => {}
+        // The client may go in the middle of a fault.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        Err(error) => return Err(error.to_string()),
+    }
+    if server.options.is_stubborn {
+        loop {
+            std::thread::park();
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts itself again in a shell that ignores SIGTERM, which is passed on to whatever it becomes, with a child beside it.
+fn stubborn(words: &[&str]) -> Result<ExitCode, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let script = "trap '' TERM; sh -c 'while :; do sleep 0.1; done' </dev/null & exec \"$0\" server \"$@\"";
+    let mut child = Command::new("sh")
+        .args(["-c", script])
+        .arg(program)
+        .args(words)
+        .env("MCP_TEST_PEER_IGNORES", "1")
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    let status = child.wait().map_err(|error| error.to_string())?;
+    Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)))
+}
+
+struct Server {
+    options: Options,
+    out: io::Stdout,
+    cancelled: usize,
+    /// Calls of `late`, to be answered when they are cancelled.
+    waiting: Vec<Value>,
+    /// A call of `ask`, and the codes of the refusals so far.
+    asking: Option<(Value, usize, Vec<Value>)>,
+}
+
+impl Server {
+    fn serve(&mut self) -> io::Result<()> {
+        if self.options.has_mark {
+            self.out.write_all(b"\xef\xbb\xbf")?;
+        }
+        for number in 0..self.options.noise {
+            self.line(&format!("starting up, step {number}"))?;
+        }
+        if self.options.asks_first {
+            self.line(r#"{"jsonrpc":"2.0","id":"first","method":"roots/list"}"#)?;
+        }
+        let mut line = String::new();
+        loop {
+            line.clear();
+            if io::stdin().lock().read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
+            self.message(&message)?;
+        }
+    }
+
+    fn message(&mut self, message: &Value) -> io::Result<()> {
+        let id = &message["id"];
+        let method = message["method"].as_str().unwrap_or_default();
+        if self.options.dies_of.as_deref() == Some(method) {
+            eprintln!("cannot handle {method}");
+            std::process::exit(3);
+        }
+        match method {
+            "" => return self.answered(message),
+            "notifications/cancelled" => {
+                self.cancelled += 1;
+                let wanted = &message["params"]["requestId"];
+                if let Some(at) = self.waiting.iter().position(|id| id == wanted) {
+                    let id = self.waiting.remove(at);
+                    self.text(&id, "too late")?;
+                }
+                return Ok(());
+            }
+            _ if id.is_null() => return Ok(()),
+            _ => {}
+        }
+        if self.options.silent > 0 {
+            self.options.silent -= 1;
+            return Ok(());
+        }
+        match method {
+            "server/discover" => self.discover(id),
+            "initialize" => self.initialize(id, &message["params"]["protocolVersion"]),
+            "ping" => self.result(id, &json!({})),
+            "tools/list" => self.list(id, message["params"]["cursor"].as_str()),
+            "tools/call" => {
+                let params = &message["params"];
+                self.call(id, params["name"].as_str().unwrap_or_default(), &params["arguments"], params)
+            }
+            _ => self.error(id, -32601, "no such method"),
+        }
+    }
+
+    fn discover(&mut self, id: &Value) -> io::Result<()> {
+        let outcome = match (&self.options.discover, self.options.era) {
+            (Some(outcome), _) => outcome.clone(),
+            (None, Era::Legacy) => r#""error":{"code":-32601,"message":"no such method"}"#.to_owned(),
+            (None, era) => {
+                let versions = if era == Era::Both {
+                    json!(["2026-07-28", "2025-11-25"])
+                } else {
+                    json!(["2026-07-28"])
+                };
+                let result = json!({"resultType": "complete", "supportedVersions": versions,
+                    "capabilities": {"tools": {"listChanged": true}}, "ttlMs": 0, "cacheScope": "private",
+                    "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "test-peer", "version": "1"}}});
+                format!(r#""result":{result}"#)
+            }
+        };
+        let answer = |id: &Value| format!(r#"{{"jsonrpc":"2.0","id":{id},{outcome}}}"#);
+        match self.options.discover_as.as_deref() {
+            Some("null") => self.line(&answer(&Value::Null)),
+            Some("array") => self.line(&format!("[{}]", answer(id))),
+            Some("other") => {
+                self.line(&answer(&json!("somebody else")))?;
+                self.line(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"hi"}}"#)?;
+                self.line(&answer(id))
+            }
+            _ => self.line(&answer(id)),
+        }
+    }
+
+    fn initialize(&mut self, id: &Value, version: &Value) -> io::Result<()> {
+        if let Some(outcome) = &self.options.initialize {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":{id},{outcome}}}"#);
+            return self.line(&line);
+        }
+        if self.options.era == Era::Modern {
+            return self.error(id, -32601, "no such method");
+        }
+        self.result(
+            id,
+            &json!({"protocolVersion": version, "capabilities": {"tools": {"listChanged": true}},
+                "serverInfo": {"name": "test-peer", "version": "1"}}),
+        )
+    }
+
+    fn list(&mut self, id: &Value, cursor: Option<&str>) -> io::Result<()> {
+        let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
+        let mut result = match self.options.list.as_deref() {
+            Some("repeated") => json!({"tools": [tool("a")], "nextCursor": "again"}),
+            Some("endless") => {
+                let page: u64 = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
+                json!({"tools": [tool(&format!("tool-{page}"))], "nextCursor": (page + 1).to_string()})
+            }
+            Some("many") => {
+                let tools: Vec<Value> = (0..50_000).map(|number| tool(&format!("tool-{number}"))).collect();
+                json!({"tools": tools, "nextCursor": "more"})
+            }
+            Some("duplicates") => json!({"tools": [tool("a"), tool("a"), tool("b")]}),
+            Some("bad") => {
+                json!({"tools": [tool("a"), {"name": "odd"}, {"name": 7, "inputSchema": {"type": "object"}}, 9, tool("b")]})
+            }
+            _ => json!({"tools": [tool("echo")]}),
+        };
+        if self.options.era != Era::Legacy {
+            result["resultType"] = json!("complete");
+            result["ttlMs"] = json!(0);
+            result["cacheScope"] = json!("private");
+        }
+        self.result(id, &result)
+    }
+
+    fn call(&mut self, id: &Value, tool: &str, arguments: &Value, params: &Value) -> io::Result<()> {
+        let count = |name: &str| usize::try_from(arguments[name].as_u64().unwrap_or(0)).unwrap_or(0);
+        match tool {
+            "echo" => self.text(id, arguments["text"].as_str().unwrap_or_default()),
+            "wait" => Ok(()),
+            "cancelled" => self.text(id, &self.cancelled.to_string()),
+            "banner" => {
+                for number in 0..count("lines") {
+                    self.line(&format!("INFO step {number} of something"))?;
+                }
+                self.text(id, "after the banner")
+            }
+            "long" => self.text(id, &"x".repeat(count("bytes"))),
+            "long-nameless" => {
+                let padding = "x".repeat(count("bytes"));
+                self.line(&format!(r#"{{"jsonrpc":"2.0","padding":"{padding}","id":{id},"result":{{}}}}"#))?;
+                self.text(id, "after the long line")
+            }
+            "endless" => {
+                let piece = vec![b'x'; 1 << 16];
+                for _ in 0..count("bytes") >> 16 {
+                    self.out.write_all(&piece)?;
+                }
+                self.out.flush()
+            }
+            "last-words" => {
+                write!(self.out, "{}", self.text_of(id, "last words"))?;
+                self.out.flush()?;
+                std::process::exit(0)
+            }
+            "crlf" => {
+                write!(self.out, "\r\n\n  \n{}\r\n", self.text_of(id, "with a carriage return"))?;
+                self.out.flush()
+            }
+            "pretty" => {
+                let value: Value = serde_json::from_str(&self.text_of(id, "pretty")).unwrap_or_default();
+                let pretty = serde_json::to_string_pretty(&value).unwrap_or_default();
+                self.line(&pretty)?;
+                self.text(id, "after the pretty one")
+            }
+            "bad-utf8" => {
+                write!(self.out, r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[],"x":""#)?;
+                self.out.write_all(b"\xff\xfe\"}}\n")?;
+                self.out.flush()
+            }
+            "lone-surrogate" => self.broken(id, r#""result":{"content":[{"type":"text","text":"\ud800"}]}"#),
+            "nul" => self.broken(id, "\"result\":{\"content\":[],\"x\":\"\0\"}"),
+            "duplicate-keys" => self.broken(id, r#""result":{"content":[],"content":[]}"#),
+            "deep" => {
+                let deep = format!(r#""result":{{"content":{}{}}}"#, "[".repeat(10_000), "]".repeat(10_000));
+                self.broken(id, &deep)
+            }
+            "stderr" => {
+                let line = [vec![b'y'; 1023], vec![b'\n']].concat();
+                let mut stderr = io::stderr().lock();
+                for _ in 0..count("bytes") >> 10 {
+                    stderr.write_all(&line)?;
+                }
+                drop(stderr);
+                self.text(id, "after the flood")
+            }
+            "exit" => {
+                eprintln!("Traceback (most recent call last): it broke");
+                std::process::exit(i32::try_from(count("code")).unwrap_or(1))
+            }
+            "die" => {
+                let _ = Command::new("kill").args(["-KILL", &std::process::id().to_string()]).status();
+                Ok(())
+            }
+            "leave-grandchild" => {
+                Command::new("sleep").arg("60").stdin(Stdio::null()).spawn()?;
+                std::process::exit(0)
+            }
+            "close-stdin" => {
+                self.text(id, "closing")?;
+                close_stdin()?;
+                loop {
+                    std::thread::park();
+                }
+            }
+            "stop-reading" => {
+                self.text(id, "not reading")?;
+                loop {
+                    std::thread::park();
+                }
+            }
+            "twice" => {
+                self.text(id, "first")?;
+                self.text(id, "second")
+            }
+            "id-string" => self.misaddressed(id, &json!(id.to_string())),
+            "id-float" => self.misaddressed(id, &json!(id.as_f64())),
+            "id-null" => self.misaddressed(id, &Value::Null),
+            "id-unknown" => self.misaddressed(id, &json!(987_654_321)),
+            "both" => self.broken(id, r#""result":{"content":[]},"error":{"code":1,"message":"both"}"#),
+            "neither" => self.broken(id, r#""nothing":1"#),
+            "no-jsonrpc" => self.line(&format!(r#"{{"id":{id},"result":{{"content":[]}}}}"#)),
+            "late" => {
+                self.waiting.push(id.clone());
+                Ok(())
+            }
+            "ask" => {
+                let times = count("times");
+                for number in 0..times {
+                    self.line(&format!(
+                        r#"{{"jsonrpc":"2.0","id":"ask-{number}","method":"sampling/createMessage","params":{{"messages":[],"maxTokens":1}}}}"#
+                    ))?;
+                }
+                self.asking = Some((id.clone(), times, Vec::new()));
+                Ok(())
+            }
+            "flood" => {
+                let token = &params["_meta"]["progressToken"];
+                for number in 1..=count("count") {
+                    self.line(&format!(
+                        r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{number}}}}}"#
+                    ))?;
+                    self.line(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#)?;
+                }
+                self.text(id, "after the flood")
+            }
+            "contradicts" => {
+                self.result(id, &json!({"content": [], "structuredContent": "not what was promised", "isError": "yes"}))
+            }
+            "odd-content" => {
+                self.result(id, &json!({"content": [{"type": "hologram", "of": "a cat"}, {"type": "text", "text": "a cat"}]}))
+            }
+            "input-forever" => self.result(
+                id,
+                &json!({"resultType": "input_required", "requestState": "again",
+                    "inputRequests": {"q": {"method": "elicitation/create", "params": {"mode": "form", "message": "Again?",
+                        "requestedSchema": {"type": "object", "properties": {}}}}}}),
+            ),
+            "input-undeclared" => self.result(
+                id,
+                &json!({"resultType": "input_required",
+                    "inputRequests": {"q": {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}}}),
+            ),
+            _ => self.error(id, -32602, "no such tool"),
+        }
+    }
+
+    /// An answer of the client to what it was asked.
+    fn answered(&mut self, message: &Value) -> io::Result<()> {
+        let Some((_, times, codes)) = &mut self.asking else { return Ok(()) };
+        codes.push(message["error"]["code"].clone());
+        if codes.len() < *times {
+            return Ok(());
+        }
+        let Some((id, _, codes)) = self.asking.take() else { return Ok(()) };
+        self.text(&id, &Value::from(codes).to_string())
+    }
+
+    fn text(&mut self, id: &Value, text: &str) -> io::Result<()> {
+        self.line(&self.text_of(id, text))
+    }
+
+    fn text_of(&self, id: &Value, text: &str) -> String {
+        let result = json!({"content": [{"type": "text", "text": text}]});
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+    }
+
+    fn result(&mut self, id: &Value, result: &Value) -> io::Result<()> {
+        self.broken(id, &format!(r#""result":{result}"#))
+    }
+
+    fn error(&mut self, id: &Value, code: i64, message: &str) -> io::Result<()> {
+        self.broken(id, &format!(r#""error":{{"code":{code},"message":"{message}"}}"#))
+    }
+
+    /// A response with these members, whatever they are.
+    fn broken(&mut self, id: &Value, members: &str) -> io::Result<()> {
+        self.line(&format!(r#"{{"jsonrpc":"2.0","id":{id},{members}}}"#))
+    }
+
+    fn misaddressed(&mut self, id: &Value, other: &Value) -> io::Result<()> {
+        self.text(other, "for somebody else")?;
+        self.text(id, "for you")
+    }
+
+    fn line(&mut self, line: &str) -> io::Result<()> {
+        self.out.write_all(format!("{line}\n").as_bytes())?;
+        self.out.flush()
+    }
+}
+
+/// Closes the pipe that is standard input, by putting something else in its place.
+#[cfg(unix)]
+fn close_stdin() -> io::Result<()> {
+    let null = std::fs::File::open("/dev/null")?;
+    Ok(rustix::stdio::dup2_stdin(null)?)
+}
+
+#[cfg(not(unix))]
+fn close_stdin() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}

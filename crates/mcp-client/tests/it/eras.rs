@@ -1,0 +1,224 @@
+//! Every row of the table by which a client finds out the era of a process (spec §2.3), against a real one.
+
+use std::time::Duration;
+
+use mcp_client::protocol::negotiation::{HandshakeFailure, Mode, NegotiationError};
+use mcp_client::protocol::roots::Root;
+use mcp_client::protocol::{Era, ProtocolVersion};
+use mcp_client::{Error, Handlers, McpClient, Recipe, StartError};
+
+use crate::support::{harmless, peer, unharmed};
+
+fn error(code: i64) -> String {
+    format!(r#""error":{{"code":{code},"message":"no"}}"#)
+}
+
+fn unsupported(versions: &str) -> String {
+    format!(
+        r#""error":{{"code":-32022,"message":"no","data":{{"supported":[{versions}],"requested":"2026-07-28"}}}}"#
+    )
+}
+
+fn discovered(versions: &str) -> String {
+    format!(
+        r#""result":{{"resultType":"complete","supportedVersions":[{versions}],"capabilities":{{"tools":{{}}}},"ttlMs":0,"cacheScope":"private"}}"#
+    )
+}
+
+/// Connects, and demands an era and that it works.
+async fn speaks(options: &[&str], era: Era) {
+    let client =
+        McpClient::connect(peer(options)).await.unwrap_or_else(|error| panic!("{options:?}: {error}"));
+    assert_eq!(client.era(), era, "{options:?}");
+    unharmed(&client).await;
+    client.close().await;
+}
+
+/// Connects, and demands that it fails.
+async fn fails(recipe: Recipe) -> NegotiationError {
+    match McpClient::connect(recipe).await {
+        Err(Error::Connect { source, .. }) => *source,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn rows_01_to_04_a_result() {
+    harmless(async {
+        speaks(&["--era", "modern"], Era::Modern).await;
+        speaks(&["--discover", &discovered(r#""2025-06-18","1999-01-01""#)], Era::Legacy).await;
+        let nothing = fails(peer(&["--discover", &discovered(r#""1999-01-01""#)])).await;
+        assert!(
+            nothing.to_string().contains("2026-07-28") && nothing.to_string().contains("1999-01-01"),
+            "{nothing}"
+        );
+        speaks(&["--discover", r#""result":{"hello":"world"}"#], Era::Legacy).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn rows_05_to_13_an_error() {
+    harmless(async {
+        let same = fails(peer(&["--discover", &unsupported(r#""2026-07-28""#)])).await;
+        assert!(matches!(same, NegotiationError::Refused(_)), "{same}");
+        speaks(&["--discover", &unsupported(r#""2025-06-18""#)], Era::Legacy).await;
+        let nothing = fails(peer(&["--discover", &unsupported(r#""1999-01-01""#)])).await;
+        assert!(matches!(nothing, NegotiationError::NothingInCommon { .. }), "{nothing}");
+        let capability =
+            r#""error":{"code":-32021,"message":"no","data":{"requiredCapabilities":{"sampling":{}}}}"#;
+        for modern_but_refused in [capability.to_owned(), error(-32020)] {
+            let refused = fails(peer(&["--discover", &modern_but_refused])).await;
+            assert!(matches!(refused, NegotiationError::Refused(_)), "{refused}");
+        }
+        for code in [-32022, -32601, -32602, -32600, -32603, -32700, -32000, -32042, -1, 0] {
+            speaks(&["--discover", &error(code)], Era::Legacy).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn row_05_another_modern_version_is_probed_once() {
+    // The client pretends to prefer a version that does not exist yet.
+    let recipe = peer(&["--era", "modern"]);
+    let versions = [ProtocolVersion::V2026_07_28, ProtocolVersion::V2025_11_25];
+    let client = McpClient::builder(recipe).versions(versions).connect().await.unwrap();
+    assert_eq!(client.version(), &ProtocolVersion::V2026_07_28);
+    client.close().await;
+}
+
+#[tokio::test]
+async fn rows_14_to_16_an_answer_in_an_odd_form() {
+    harmless(async {
+        let refused = error(-32601);
+        for form in ["null", "array", "other"] {
+            speaks(&["--era", "legacy", "--discover-as", form, "--discover", &refused], Era::Legacy).await;
+        }
+        speaks(&["--discover-as", "array"], Era::Modern).await;
+        speaks(&["--discover-as", "other"], Era::Modern).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn row_17_a_request_before_the_decision_is_answered_only_in_the_legacy_era() {
+    harmless(async {
+        for (era, is_answered) in [("legacy", true), ("modern", false)] {
+            let (tell, told) = std::sync::mpsc::channel();
+            let handlers = Handlers::new().on_roots(move || {
+                tell.send(()).unwrap();
+                async { vec![Root::new("file:///x")] }
+            });
+            let recipe = peer(&["--era", era, "--request-first"]);
+            let client = McpClient::builder(recipe).handlers(handlers).connect().await.unwrap();
+            unharmed(&client).await;
+            assert_eq!(told.try_recv().is_ok(), is_answered, "{era}");
+            client.close().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn f_1_row_18_noise_is_skipped_until_it_is_too_much() {
+    harmless(async {
+        speaks(&["--noise", "999"], Era::Modern).await;
+        let noise = fails(peer(&["--noise", "2000"])).await;
+        assert!(
+            matches!(&noise, NegotiationError::Noise { sample } if sample == "starting up, step 0"),
+            "{noise}"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn row_19_silence_leads_to_initialize() {
+    harmless(async {
+        let recipe = peer(&["--silent", "1"]).start_timeout(Duration::from_millis(1500));
+        let client = McpClient::connect(recipe).await.unwrap();
+        assert_eq!((client.era(), client.verdict().may_be_kept), (Era::Legacy, false));
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn row_20_a_server_that_dies_of_the_probe_is_started_once_more() {
+    harmless(async {
+        speaks(&["--dies-of", "server/discover"], Era::Legacy).await;
+        let recipe = peer(&["--exit", "7", "--says", "no licence"]);
+        match McpClient::connect(recipe).await {
+            Err(Error::Connect { source, ended, .. }) => {
+                assert_eq!(*source, NegotiationError::Ended);
+                assert_eq!(ended.status.unwrap().code(), Some(7));
+                assert_eq!(ended.stderr, "no licence");
+            }
+            other => panic!("{other:?}"),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn row_21_a_process_that_cannot_be_started_is_no_evidence() {
+    harmless(async {
+        let error = McpClient::connect(Recipe::command("no-such-program")).await.unwrap_err();
+        assert!(matches!(error, Error::Start(StartError::NotFound { .. })), "{error:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn f_18_an_odd_answer_to_initialize_ends_it_and_names_both() {
+    harmless(async {
+        let answer = r#""result":{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"x","version":"1"}}"#;
+        let odd = fails(peer(&["--era", "legacy", "--initialize", answer])).await;
+        assert!(odd.to_string().contains("1999-01-01") && odd.to_string().contains("2025-11-25"), "{odd}");
+        let both = fails(peer(&["--era", "legacy", "--initialize", &error(-32000)])).await;
+        match both {
+            NegotiationError::Handshake { probe: Some(probe), handshake: HandshakeFailure::Refused(refused) } => {
+                assert_eq!((i64::from(probe.code), i64::from(refused.code)), (-32601, -32000));
+            }
+            other => panic!("{other}"),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn f_7_a_server_that_never_speaks_fails_in_time_with_its_last_words() {
+    harmless(async {
+        let recipe = peer(&["--silent", "9", "--says", "waiting for the database"]);
+        let began = std::time::Instant::now();
+        let error = McpClient::connect(recipe.start_timeout(Duration::from_millis(600))).await.unwrap_err();
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        assert!(error.to_string().contains("waiting for the database"), "{error}");
+        let silent = matches!(&error, Error::Connect { source, .. }
+            if matches!(**source, NegotiationError::Handshake { handshake: HandshakeFailure::Silence, .. }));
+        assert!(silent, "{error:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn modes_are_kept() {
+    harmless(async {
+        let not_modern = fails(peer(&["--era", "legacy"]).era(Mode::Modern)).await;
+        assert_eq!(not_modern, NegotiationError::NotModern);
+        let client = McpClient::connect(peer(&[]).era(Mode::Legacy)).await.unwrap();
+        assert_eq!(client.era(), Era::Legacy);
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn s0_36_a_start_that_is_cancelled_leaves_nothing() {
+    harmless(async {
+        let connecting = McpClient::connect(peer(&["--silent", "9", "--stubborn"]));
+        assert!(tokio::time::timeout(Duration::from_millis(200), connecting).await.is_err());
+    })
+    .await;
+}

@@ -1,0 +1,6 @@
+//! The client against real processes that misbehave.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod eras;
+mod faults;
+mod support;
