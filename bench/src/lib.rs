@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+pub mod client;
 pub mod rmcp_echo;
 
 /// The schema of every tool in the lists.

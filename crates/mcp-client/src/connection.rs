@@ -166,8 +166,9 @@ impl Connection {
         manner: Manner,
         opened: impl FnOnce(&mut State, Call),
     ) -> Result<Request> {
+        let opened_at = now();
         let mut state = self.lock();
-        let (call, offset) = self.open(&mut state, method, params, manner.clocks)?;
+        let (call, offset) = self.open(&mut state, method, params, manner.clocks, opened_at)?;
         let progress = manner.progress.then(ProgressQueue::default);
         let waiting = Waiting { offset, waker: None, settled: None, progress, asks: manner.asks };
         state.waiting.insert(call, waiting);
@@ -176,14 +177,14 @@ impl Connection {
             connection: Arc::clone(self),
             call,
             method: method.clone(),
-            opened: now(),
+            opened: opened_at,
             is_settled: false,
         })
     }
 
     /// Queues a request whose response nobody waits for.
     pub(crate) fn request_and_forget(&self, method: &Method, params: &dyn Lower) -> Result<()> {
-        self.open(&mut self.lock(), method, params, Clocks::default()).map(drop)
+        self.open(&mut self.lock(), method, params, Clocks::default(), now()).map(drop)
     }
 
     /// Reserves an id, starts the clocks and writes the request. Gives what was queued before it, too.
@@ -193,11 +194,12 @@ impl Connection {
         method: &Method,
         params: &dyn Lower,
         clocks: Clocks,
+        now: Instant,
     ) -> Result<(Call, u64)> {
         if state.outbox.len() > self.limits.message {
             return Err(Error::Busy(state.peer.calls_in_flight()));
         }
-        let call = match state.peer.open(method, clocks, now()) {
+        let call = match state.peer.open(method, clocks, now) {
             Ok(call) => call,
             Err(Refused::Closed) => return Err(state.lost(method, Sent::No)),
             Err(_) => return Err(Error::Busy(state.peer.calls_in_flight())),
@@ -435,6 +437,11 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// When it was made.
+    pub(crate) fn opened(&self) -> Instant {
+        self.opened
+    }
+
     /// The next step of progress, or how it ended: the body of the result.
     pub(crate) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
         let mut state = self.connection.lock();

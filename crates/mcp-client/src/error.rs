@@ -63,7 +63,7 @@ pub enum Error {
         ended: Arc<Ended>,
     },
     /// The time was over. The server was told.
-    #[error("`{method}` took longer than {after:?}: {}", reason.as_str())]
+    #[error("`{method}` took longer than {after:.1?}: {}", reason.as_str())]
     TimedOut {
         /// What was asked.
         method: Method,

@@ -41,11 +41,14 @@
 
 mod call;
 mod client;
+mod config;
 mod connect;
 mod connection;
 mod driver;
 mod error;
 mod handlers;
+#[cfg(feature = "stdio")]
+mod interrupt;
 mod link;
 mod lists;
 #[cfg(feature = "stdio")]
@@ -61,6 +64,7 @@ pub mod test_peer;
 
 pub use call::{Call, Outcome};
 pub use client::McpClient;
+pub use config::{McpClientConfig, OAuthConfig, OAuthProvider, TokenStorage};
 pub use connect::Connect;
 pub use connection::Progress;
 pub use error::{Blame, EndCause, Ended, Error, Result, Sent};

@@ -50,7 +50,7 @@ pub(crate) async fn run(
     mut on_progress: Option<OnProgress>,
 ) -> Result<Box<str>> {
     let inner = client.inner();
-    let began = now();
+    let mut began = None;
     // How long the host was asked, which is not the server's time.
     let mut asked = Duration::ZERO;
     let mut later = LATER.0;
@@ -58,6 +58,7 @@ pub(crate) async fn run(
     for _ in 0..=ROUNDS {
         let manner = Manner { clocks: clocks_left, progress: on_progress.is_some(), asks: true };
         let mut request = inner.connection.request(method, &*params, manner)?;
+        let began = *began.get_or_insert(request.opened());
         let body = loop {
             match std::future::poll_fn(|cx| request.poll_step(cx)).await {
                 Step::Done(outcome) => break outcome?,
@@ -92,7 +93,8 @@ pub(crate) async fn run(
 /// What the server needs before it can answer; `None` if it has answered.
 fn input_required(client: &McpClient, method: &Method, body: &str) -> Result<Option<InputRequiredResult>> {
     let dialect = client.dialect();
-    if !dialect.is_modern() {
+    // Looked for as it is always written: most results are read once, by whoever wants them.
+    if !dialect.is_modern() || !body.contains("input_required") {
         return Ok(None);
     }
     let unreadable = |error| Error::unreadable(method, &error);

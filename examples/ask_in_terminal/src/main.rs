@@ -1,0 +1,122 @@
+//! Calls a tool that may ask, and lets the person answer in the terminal: `cargo run -p example-ask-in-terminal -- TOOL COMMAND ARGS…`
+
+use std::error::Error;
+use std::io::{IsTerminal, Write};
+
+use mcp_client::protocol::Map;
+use mcp_client::protocol::elicitation::{
+    ElicitFormParams, ElicitResult, ElicitUrlParams, FieldSchema, FieldValue,
+};
+use mcp_client::protocol::visible::Visible;
+use mcp_client::{Asked, Handlers, McpClient, Recipe};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut words = std::env::args().skip(1);
+    let (Some(tool), Some(program)) = (words.next(), words.next()) else {
+        return Err("usage: ask-in-terminal TOOL COMMAND ARGS…".into());
+    };
+    let handlers = Handlers::new().on_form(form).on_url(url);
+    let recipe = Recipe::command(program).args(words);
+    let client = McpClient::builder(recipe).handlers(handlers).connect().await?;
+    let outcome = client.call(tool, serde_json::json!({})).await?;
+    println!("{}", Visible::new(&outcome.text()));
+    client.close().await;
+    Ok(())
+}
+
+async fn form(asked: Asked<ElicitFormParams>) -> ElicitResult {
+    // Nobody is there to be asked.
+    if !std::io::stdin().is_terminal() {
+        return ElicitResult::cancel();
+    }
+    println!("{} asks: {}", Visible::new(&asked.server), Visible::new(&asked.params.message));
+    println!("Leave a field empty for its default; say `no` to answer nothing. Never type a password here.");
+    let mut answers = Map::new();
+    for (name, field) in &asked.params.requested_schema.fields {
+        let Some(line) = read(&prompt(name, field)).await else { return ElicitResult::cancel() };
+        match line.as_str() {
+            "no" => return ElicitResult::decline(),
+            "" => {}
+            text => match value(field, text) {
+                Some(value) => drop(answers.insert(name.clone(), value)),
+                None => println!("That does not fit, and is left out."),
+            },
+        }
+    }
+    ElicitResult::accept(answers)
+}
+
+fn prompt(name: &str, field: &FieldSchema) -> String {
+    let choices: Vec<String> = field
+        .choices()
+        .iter()
+        .map(|(value, title)| format!("{} ({})", Visible::new(value), Visible::new(title)))
+        .collect();
+    if choices.is_empty() {
+        return format!("{}: ", Visible::new(name));
+    }
+    format!("{}, one of {}: ", Visible::new(name), choices.join(", "))
+}
+
+fn value(field: &FieldSchema, text: &str) -> Option<FieldValue> {
+    Some(match field {
+        FieldSchema::Number(_) => FieldValue::Number(text.parse().ok()?),
+        FieldSchema::Boolean(_) => FieldValue::Boolean(matches!(text, "yes" | "y" | "true")),
+        FieldSchema::MultiSelect(_) | FieldSchema::TitledMultiSelect(_) => {
+            FieldValue::Strings(text.split(',').map(|choice| choice.trim().to_owned()).collect())
+        }
+        _ => FieldValue::String(text.to_owned()),
+    })
+}
+
+async fn url(asked: Asked<ElicitUrlParams>) -> ElicitResult {
+    if !std::io::stdin().is_terminal() {
+        return ElicitResult::cancel();
+    }
+    println!("{} asks: {}", Visible::new(&asked.server), Visible::new(&asked.params.message));
+    println!("It wants you to open this page: {}", Visible::new(&asked.params.url));
+    println!("Its host is: {}", host(&asked.params.url));
+    match read("Type `yes` to agree and open it yourself: ").await.as_deref() {
+        Some("yes") => ElicitResult::new(mcp_client::protocol::elicitation::ElicitAction::Accept),
+        Some(_) => ElicitResult::decline(),
+        None => ElicitResult::cancel(),
+    }
+}
+
+/// The host of a page, with letters that look like others spelt out.
+fn host(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let mut shown: String = host
+        .chars()
+        .map(|c| if c.is_ascii() { c.to_string() } else { c.escape_unicode().to_string() })
+        .collect();
+    if !host.is_ascii() || host.split('.').any(|label| label.starts_with("xn--")) {
+        shown.push_str(" (beware: this name has letters that may look like others)");
+    }
+    Visible::new(&shown).to_string()
+}
+
+/// Reads a line from the person, without holding up anything else.
+async fn read(prompt: &str) -> Option<String> {
+    print!("{prompt}");
+    std::io::stdout().flush().ok()?;
+    let line = tokio::task::spawn_blocking(|| std::io::stdin().lines().next()).await.ok()??;
+    line.ok().map(|line| line.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn v_24_a_host_that_pretends_is_shown_for_what_it_is() {
+        assert_eq!(host("https://example.com/login?x"), "example.com");
+        assert_eq!(host("https://bank.com@evil.example/"), "evil.example");
+        assert!(host("https://\u{430}pple.com/").starts_with("\\u{430}pple.com (beware"));
+        assert!(host("https://xn--pple-43d.com/").contains("beware"));
+        assert!(!host("https://a\u{1b}[2J.com").contains('\u{1b}'));
+    }
+}

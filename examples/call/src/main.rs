@@ -1,0 +1,85 @@
+//! Lists or calls the tools of any server: `cargo run -p example-call -- list -- COMMAND ARGS…`
+
+mod options;
+
+use std::process::ExitCode;
+
+use mcp_client::protocol::visible::Visible;
+use mcp_client::{Error, McpClient, Recipe};
+use options::{Action, Options, Target};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let options = match Options::parse(std::env::args().skip(1)) {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            println!("{}", options::HELP);
+            return ExitCode::SUCCESS;
+        }
+        Err(problem) => {
+            eprintln!("{problem}\n{}", options::HELP);
+            return ExitCode::from(2);
+        }
+    };
+    ExitCode::from(match run(options).await {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("{error}");
+            code(&error)
+        }
+    })
+}
+
+async fn run(options: Options) -> Result<u8, Error> {
+    let Target::Command(program, arguments) = options.target else {
+        eprintln!(
+            "`--url` needs HTTP, which this client does not speak yet; start the server with `-- COMMAND`"
+        );
+        return Ok(2);
+    };
+    let mut recipe = Recipe::command(program).args(arguments).era(options.era);
+    if let Some(timeout) = options.timeout {
+        recipe = recipe.start_timeout(timeout);
+    }
+    let client = McpClient::connect(recipe).await?;
+    let work = act(&client, options.action, options.timeout);
+    let Some(done) = client.unless_interrupted(work).await else { return Ok(130) };
+    client.close().await;
+    done
+}
+
+async fn act(client: &McpClient, action: Action, timeout: Option<std::time::Duration>) -> Result<u8, Error> {
+    let (tool, arguments) = match action {
+        Action::List => {
+            for tool in client.list_tools().await? {
+                let about = tool.description.unwrap_or_default();
+                println!("{}\t{}", Visible::new(&tool.name), Visible::new(&about).at_most(200));
+            }
+            return Ok(0);
+        }
+        Action::Call(tool, arguments) => (tool, arguments),
+    };
+    let mut call = client.call(tool, arguments);
+    if let Some(timeout) = timeout {
+        call = call.timeout(timeout).total_timeout(timeout);
+    }
+    let outcome = call.await?;
+    if outcome.is_error() {
+        eprintln!("{}", outcome.text());
+        return Ok(1);
+    }
+    println!("{}", outcome.text());
+    Ok(0)
+}
+
+/// What a script can tell the failures apart by.
+fn code(error: &Error) -> u8 {
+    match error {
+        Error::TimedOut { .. } => 124,
+        Error::Cancelled { .. } => 130,
+        _ if error.needs_login() => 6,
+        Error::Start(_) | Error::Connect { .. } | Error::Lost { .. } => 3,
+        Error::Unsendable { .. } | Error::FeatureDisabled { .. } => 2,
+        _ => 4,
+    }
+}

@@ -1,0 +1,84 @@
+//! The command line.
+
+use std::time::Duration;
+
+use mcp_client::protocol::Json;
+use mcp_client::protocol::negotiation::Mode;
+
+pub(crate) const HELP: &str = "usage: call (list | call TOOL JSON) [--timeout SECONDS] [--era auto|legacy|modern]
+            (--url URL | -- COMMAND ARGS…)
+
+  list                 print the tools, one a line
+  call TOOL JSON       call a tool with these arguments and print the text of its result
+  --timeout SECONDS    how long connecting and calling may take, each
+  --era ERA            which era to speak; whatever the server speaks unless told
+  -- COMMAND ARGS…     the server to start
+
+Exit codes: 0 done, 1 the tool reported an error, 2 usage, 3 cannot connect or connection lost, 4 protocol error,
+5 refused by policy, 6 login needed, 124 deadline, 130 interrupted.";
+
+pub(crate) struct Options {
+    pub(crate) action: Action,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) era: Mode,
+    pub(crate) target: Target,
+}
+
+pub(crate) enum Action {
+    List,
+    Call(String, Json),
+}
+
+pub(crate) enum Target {
+    Url,
+    Command(String, Vec<String>),
+}
+
+impl Options {
+    /// `None` if help is wanted.
+    pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
+        let (mut action, mut timeout, mut era, mut target) = (None, None, Mode::Auto, None);
+        while let Some(word) = words.next() {
+            let mut value = |what: &str| words.next().ok_or(format!("`{word}` needs {what}"));
+            match word.as_str() {
+                "--help" | "-h" => return Ok(None),
+                "list" if action.is_none() => action = Some(Action::List),
+                "call" if action.is_none() => {
+                    let tool = value("the name of a tool")?;
+                    let text = value("arguments as JSON, such as '{}'")?;
+                    let arguments: Json =
+                        text.parse().map_err(|error| format!("the arguments are not JSON: {error}"))?;
+                    if !arguments.is_object() {
+                        return Err("the arguments must be a JSON object".to_owned());
+                    }
+                    action = Some(Action::Call(tool, arguments));
+                }
+                "--timeout" => {
+                    let seconds = value("a number of seconds")?.parse().ok();
+                    let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+                    timeout = Some(duration.ok_or("`--timeout` needs a number of seconds")?);
+                }
+                "--era" => {
+                    era = match value("auto, legacy or modern")?.as_str() {
+                        "auto" => Mode::Auto,
+                        "legacy" => Mode::Legacy,
+                        "modern" => Mode::Modern,
+                        _ => return Err("`--era` is auto, legacy or modern".to_owned()),
+                    }
+                }
+                "--url" => {
+                    value("a URL")?;
+                    target = Some(Target::Url);
+                }
+                "--" => {
+                    let program = value("a command")?;
+                    target = Some(Target::Command(program, words.by_ref().collect()));
+                }
+                other => return Err(format!("`{other}` is not understood here")),
+            }
+        }
+        let action = action.ok_or("say `list` or `call`")?;
+        let target = target.ok_or("say which server to start: `-- COMMAND`")?;
+        Ok(Some(Self { action, timeout, era, target }))
+    }
+}

@@ -1,0 +1,94 @@
+//! What a script sees of the program: its output and exit codes.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+use std::io::BufRead;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+/// The server, built if it is not there yet.
+fn everything() -> &'static PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let built =
+            Command::new(env!("CARGO")).args(["build", "--quiet", "-p", "example-everything"]).status();
+        assert!(built.unwrap().success());
+        PathBuf::from(env!("CARGO_BIN_EXE_example-call")).with_file_name("example-everything")
+    })
+}
+
+fn call(words: &[&str]) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } =
+        Command::new(env!("CARGO_BIN_EXE_example-call")).args(words).output().unwrap();
+    (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+fn on_everything(words: &[&str]) -> (Option<i32>, String, String) {
+    let server = everything().to_str().unwrap();
+    call(&[words, &["--", server]].concat())
+}
+
+#[test]
+fn results_go_to_standard_output_and_errors_in_plain_words_to_standard_error() {
+    for era in ["auto", "legacy", "modern"] {
+        let done = on_everything(&["call", "echo", r#"{"text":"hi"}"#, "--era", era]);
+        assert_eq!(done, (Some(0), "hi\n".into(), String::new()));
+    }
+    let (code, list, _) = on_everything(&["list"]);
+    assert!(code == Some(0) && list.contains("echo\tSays what it hears.\n"), "{list}");
+    assert_eq!(
+        on_everything(&["call", "fail", r#"{"message":"no"}"#]),
+        (Some(1), String::new(), "no\n".into())
+    );
+}
+
+#[test]
+fn failures_are_told_apart_by_exit_codes() {
+    for (words, expected) in [
+        (&["call", "nobody", "{}"][..], 4),
+        (&["call", "sleep", r#"{"ms":60000}"#, "--timeout", "0.2"], 124),
+        (&["call", "echo", "[]"], 2),
+        (&["call", "echo", "{"], 2),
+        (&["list", "--era", "future"], 2),
+        (&["list", "--timeout", "-1"], 2),
+        (&["sing"], 2),
+    ] {
+        let (code, out, error) = on_everything(words);
+        assert_eq!((code, out.as_str()), (Some(expected), ""), "{words:?}: {error}");
+        assert!(!error.is_empty(), "{words:?}");
+    }
+    assert_eq!(call(&["list", "--", "no-such-program"]).0, Some(3));
+    assert_eq!(call(&["list", "--", "false"]).0, Some(3));
+    let (code, _, error) = call(&["list", "--url", "http://127.0.0.1:1/mcp"]);
+    assert!(code == Some(2) && error.contains("HTTP"), "{error}");
+    assert_eq!(call(&["--help"]).0, Some(0));
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_cancels_on_the_server_first() {
+    // The server is a script that tells what it reads.
+    let script = r#"
+        while read -r line; do
+            case $line in
+                *server/discover*) echo '{"jsonrpc":"2.0","id":"probe-1","result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}}' ;;
+                *tools/call*) echo called >"$0" ;;
+                *notifications/cancelled*) echo cancelled >"$0" ;;
+            esac
+        done"#;
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("told");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_example-call"))
+        .args(["call", "x", "{}", "--", "sh", "-c", script])
+        .arg(&pipe)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let told =
+        || std::io::BufReader::new(std::fs::File::open(&pipe).unwrap()).lines().next().unwrap().unwrap();
+    assert_eq!(told(), "called");
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(told(), "cancelled");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}

@@ -1,0 +1,59 @@
+//! A command-line program that uses a server for one of its commands: `cargo run -p example-embed-in-cli -- add 1 2`
+//!
+//! The pattern to copy: connect when it is needed, tell the person what went wrong and what to do, close on every path.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use mcp_client::{Error, McpClient, Recipe};
+use serde_json::json;
+
+#[derive(Debug)]
+enum Command {
+    Add(i64, i64),
+}
+
+fn parse(words: &[String]) -> Option<Command> {
+    match words {
+        [command, a, b] if command == "add" => Some(Command::Add(a.parse().ok()?, b.parse().ok()?)),
+        _ => None,
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let Some(Command::Add(a, b)) = parse(&words) else {
+        eprintln!("usage: embed-in-cli add NUMBER NUMBER");
+        return ExitCode::from(2);
+    };
+    match add(a, b).await {
+        Ok(sum) => {
+            println!("{sum}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            if error.is_retry_safe() {
+                eprintln!("Nothing was done; you can simply try again.");
+            } else if error.may_have_happened() {
+                eprintln!("It may have been done all the same; look before you try again.");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Adds two numbers on the example server.
+async fn add(a: i64, b: i64) -> Result<i64, Error> {
+    let server = Recipe::command("cargo").args(["run", "--quiet", "-p", "example-everything"]);
+    let client = McpClient::builder(server).name("embed-in-cli", env!("CARGO_PKG_VERSION")).connect().await?;
+    let call = client.call("add", json!({"a": a, "b": b})).timeout(Duration::from_secs(10));
+    let outcome = call.await;
+    client.close().await;
+    let sum: serde_json::Value = outcome?.json()?;
+    sum["sum"].as_i64().ok_or(Error::Unreadable {
+        method: mcp_client::protocol::messages::Method::ToolsCall,
+        problem: "there is no sum".to_owned(),
+    })
+}

@@ -1,0 +1,21 @@
+//! Prints the tools of a server, and again whenever they change: `cargo run -p example-watch-changes -- COMMAND ARGS…`
+use std::error::Error;
+
+use mcp_client::protocol::subscriptions::SubscriptionFilter;
+use mcp_client::{McpClient, Recipe};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut words = std::env::args_os().skip(1);
+    let program = words.next().ok_or("usage: watch-changes COMMAND ARGS…")?;
+    let client = McpClient::connect(Recipe::command(program).args(words)).await?;
+    let mut changes = client.changes(SubscriptionFilter::new().tools_list_changed(true)).await?;
+    loop {
+        let names: Vec<String> = client.list_tools().await?.into_iter().map(|tool| tool.name).collect();
+        println!("{} tools: {}", names.len(), names.join(", "));
+        // Every change, a gap included, means the same: look again.
+        if changes.next().await.is_none() {
+            return Ok(());
+        }
+    }
+}
