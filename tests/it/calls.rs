@@ -201,3 +201,10 @@ async fn progress_is_told_in_order_with_its_words() {
         assert_eq!(has_words, version != revisions().last().unwrap());
     }
 }
+
+#[tokio::test]
+async fn the_future_of_a_call_stays_on_the_quick_path_of_the_allocator() {
+    let client = connect(server(), &BOTH_ERAS[0]).await;
+    let call = client.call("echo", json!({"text": "hi"})).into_future();
+    assert!(size_of_val(&*call) <= 1024, "{}", size_of_val(&*call));
+}

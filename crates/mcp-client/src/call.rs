@@ -74,27 +74,35 @@ impl Call {
     }
 
     /// The body of the result as it came.
-    pub(crate) async fn raw(self) -> Result<Box<str>> {
-        let Self { client, mut params, clocks, on_progress, cancel } = self;
+    pub(crate) async fn raw(&mut self) -> Result<Box<str>> {
+        let Self { client, params, clocks, on_progress, cancel } = self;
         if params.arguments.as_ref().is_some_and(|arguments| !arguments.is_object()) {
             let problem = "arguments must be an object".to_owned();
             return Err(Error::Unsendable { method: Method::ToolsCall, problem });
         }
-        let run = rounds::run(&client, &Method::ToolsCall, &mut params, clocks, on_progress);
-        match cancel {
-            None => run.await,
-            Some(cancel) => tokio::select! {
-                biased;
-                outcome = run => outcome,
-                () = cancel => Err(Error::Cancelled { method: Method::ToolsCall }),
-            },
-        }
+        // Constructed where it is awaited: a future that is moved there would need its space twice.
+        let Some(cancel) = cancel.take() else {
+            return rounds::run(client, &Method::ToolsCall, params, *clocks, on_progress.as_mut()).await;
+        };
+        let run = rounds::run(client, &Method::ToolsCall, params, *clocks, on_progress.as_mut());
+        Box::pin(unless(run, cancel)).await
     }
 
-    async fn outcome(self) -> Result<Outcome> {
+    async fn outcome(mut self) -> Result<Outcome> {
         let dialect = self.client.dialect();
         let body = self.raw().await?;
         Outcome::read(dialect, &body).map_err(|error| Error::unreadable(&Method::ToolsCall, &error))
+    }
+}
+
+async fn unless<T>(
+    run: impl Future<Output = Result<T>>,
+    cancel: Pin<Box<dyn Future<Output = ()> + Send>>,
+) -> Result<T> {
+    tokio::select! {
+        biased;
+        outcome = run => outcome,
+        () = cancel => Err(Error::Cancelled { method: Method::ToolsCall }),
     }
 }
 

@@ -11,7 +11,7 @@ use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::messages::{CancelledParams, Id, Method, ProgressParams, write};
 use mcp_protocol::meta::Meta;
 use mcp_protocol::peer::{Call, Clocks, Event, Peer, Reason, Refused, Transmit};
-use mcp_protocol::{Dialect, Limits, Map};
+use mcp_protocol::{Dialect, Limits};
 
 use crate::error::{Ended, Error, Result, Sent};
 use crate::subscription::Hub;
@@ -42,7 +42,8 @@ pub(crate) struct State {
     /// How many bytes were put into the outbox, and how many the link took, since the beginning.
     queued: u64,
     written: u64,
-    waiting: Map<Call, Waiting>,
+    /// Sorted, because calls only grow. Most are settled in the order they were made.
+    waiting: VecDeque<(Call, Waiting)>,
     pub(crate) hub: Hub,
     driver: Option<Waker>,
     /// Something is there that the driver has not looked at: lines, an earlier deadline, the wish to close.
@@ -59,14 +60,14 @@ struct Waiting {
     offset: u64,
     waker: Option<Waker>,
     settled: Option<Settled>,
-    progress: Option<ProgressQueue>,
+    progress: Option<Box<ProgressQueue>>,
     /// Whether its clocks stand still while a person is asked.
     asks: bool,
 }
 
 #[derive(Debug)]
 enum Settled {
-    Response(std::result::Result<Box<str>, ErrorObject>),
+    Response(std::result::Result<Box<str>, Box<ErrorObject>>),
     Broken,
     TimedOut(Reason),
     Lost,
@@ -129,7 +130,7 @@ impl Connection {
                 outbox: Vec::new(),
                 queued: 0,
                 written: 0,
-                waiting: Map::new(),
+                waiting: VecDeque::new(),
                 hub: Hub::default(),
                 driver: None,
                 is_changed: false,
@@ -169,9 +170,9 @@ impl Connection {
         let opened_at = now();
         let mut state = self.lock();
         let (call, offset) = self.open(&mut state, method, params, manner.clocks, opened_at)?;
-        let progress = manner.progress.then(ProgressQueue::default);
+        let progress = manner.progress.then(Box::default);
         let waiting = Waiting { offset, waker: None, settled: None, progress, asks: manner.asks };
-        state.waiting.insert(call, waiting);
+        state.waiting.push_back((call, waiting));
         opened(&mut state, call);
         Ok(Request {
             connection: Arc::clone(self),
@@ -384,7 +385,7 @@ impl State {
 
     /// A response came.
     pub(crate) fn settle(&mut self, call: Call, response: std::result::Result<Box<str>, ErrorObject>) {
-        self.settle_with(call, Settled::Response(response));
+        self.settle_with(call, Settled::Response(response.map_err(Box::new)));
     }
 
     /// A response came that cannot be read.
@@ -405,7 +406,7 @@ impl State {
 
     /// Keeps progress for the one who waits.
     pub(crate) fn progressed(&mut self, call: Call, params: ProgressParams) {
-        if let Some(waiting) = self.waiting.get_mut(&call)
+        if let Some(waiting) = self.waiting(call)
             && let Some(progress) = &mut waiting.progress
         {
             progress.push(params);
@@ -415,10 +416,21 @@ impl State {
         }
     }
 
+    fn waiting(&mut self, call: Call) -> Option<&mut Waiting> {
+        let at = self.waiting.binary_search_by_key(&call, |(call, _)| *call).ok()?;
+        self.waiting.get_mut(at).map(|(_, waiting)| waiting)
+    }
+
+    fn stop_waiting(&mut self, call: Call) {
+        if let Ok(at) = self.waiting.binary_search_by_key(&call, |(call, _)| *call) {
+            self.waiting.remove(at);
+        }
+    }
+
     fn settle_with(&mut self, call: Call, settled: Settled) {
         self.hub.settled(call);
         // Nobody may wait for it any more.
-        let Some(waiting) = self.waiting.get_mut(&call) else { return };
+        let Some(waiting) = self.waiting(call) else { return };
         waiting.settled = Some(settled);
         if let Some(waker) = waiting.waker.take() {
             waker.wake();
@@ -445,7 +457,7 @@ impl Request {
     /// The next step of progress, or how it ended: the body of the result.
     pub(crate) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
         let mut state = self.connection.lock();
-        let Some(waiting) = state.waiting.get_mut(&self.call) else {
+        let Some(waiting) = state.waiting(self.call) else {
             // Settled before; a future must not be polled again.
             return Poll::Pending;
         };
@@ -460,12 +472,12 @@ impl Request {
             return Poll::Pending;
         };
         let offset = waiting.offset;
-        state.waiting.remove(&self.call);
+        state.stop_waiting(self.call);
         self.is_settled = true;
         let method = self.method.clone();
         Poll::Ready(Step::Done(match settled {
             Settled::Response(Ok(body)) => Ok(body),
-            Settled::Response(Err(source)) => Err(Error::Refused { method, source }),
+            Settled::Response(Err(source)) => Err(Error::Refused { method, source: *source }),
             Settled::Broken => {
                 Err(Error::Unreadable { method, problem: "it is no valid message".to_owned() })
             }
@@ -507,7 +519,7 @@ impl Drop for Request {
             return;
         }
         let mut state = self.connection.lock();
-        state.waiting.remove(&self.call);
+        state.stop_waiting(self.call);
         if state.peer.cancel(self.call, "no longer wanted") {
             state.transmit(self.connection.dialect);
             state.wake_driver();

@@ -47,7 +47,7 @@ pub(crate) async fn run(
     method: &Method,
     params: &mut dyn Repeat,
     clocks: Clocks,
-    mut on_progress: Option<OnProgress>,
+    mut on_progress: Option<&mut OnProgress>,
 ) -> Result<Box<str>> {
     let inner = client.inner();
     let mut began = None;
@@ -70,24 +70,33 @@ pub(crate) async fn run(
             }
         };
         let Some(required) = input_required(client, method, &body)? else { return Ok(body) };
-        let before = now();
-        let responses = match &required.input_requests {
-            Some(requests) if !requests.is_empty() => Some(answer(client, method, &required).await?),
-            _ => {
-                tokio::time::sleep(later).await;
-                later = (later * 2).min(LATER.1);
-                None
-            }
-        };
-        if responses.is_some() {
-            asked += now().saturating_duration_since(before);
-        }
+        // Apart, because most calls never come here and need no room for it.
+        let responses = Box::pin(respond(client, method, &required, &mut asked, &mut later)).await?;
         params.repeat(responses, required.request_state);
         let used = now().saturating_duration_since(began).saturating_sub(asked);
         clocks_left.total = clocks.total.map(|total| total.saturating_sub(used));
     }
     let problem = format!("the server asked more than {ROUNDS} times");
     Err(Error::Input { method: method.clone(), source: ErrorObject::new(ErrorCode::InternalError, problem) })
+}
+
+/// Answers what the server asks; without a question, waits for a while. Adds up how long the host was asked.
+async fn respond(
+    client: &McpClient,
+    method: &Method,
+    required: &InputRequiredResult,
+    asked: &mut Duration,
+    later: &mut Duration,
+) -> Result<Option<InputResponses>> {
+    if required.input_requests.as_ref().is_none_or(|requests| requests.is_empty()) {
+        tokio::time::sleep(*later).await;
+        *later = (*later * 2).min(LATER.1);
+        return Ok(None);
+    }
+    let before = now();
+    let responses = answer(client, method, required).await?;
+    *asked += now().saturating_duration_since(before);
+    Ok(Some(responses))
 }
 
 /// What the server needs before it can answer; `None` if it has answered.

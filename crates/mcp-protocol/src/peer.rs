@@ -56,8 +56,8 @@ use deadline::{Timers, Wake};
 pub struct Peer {
     side: Side,
     limits: Limits,
-    /// Sorted by id, because ids only grow.
-    calls: Vec<Slot>,
+    /// Sorted by id, because ids only grow. Most are settled in the order they were made.
+    calls: VecDeque<Slot>,
     next_id: i64,
     requests: Map<Id, Incoming>,
     events: VecDeque<Event>,
@@ -254,7 +254,7 @@ impl Peer {
         Self {
             side,
             limits,
-            calls: Vec::new(),
+            calls: VecDeque::new(),
             next_id: 1,
             requests: Map::new(),
             events: VecDeque::new(),
@@ -319,7 +319,7 @@ impl Peer {
         self.wake.include(slot.timers.due());
         self.stats.opened += 1;
         let call = Call(slot.id);
-        self.calls.push(slot);
+        self.calls.push_back(slot);
         Ok(call)
     }
 
@@ -436,10 +436,11 @@ impl Peer {
         while let Some(slot) = self.calls.get(at) {
             match slot.timers.due() {
                 Some((instant, reason)) if instant <= now => {
-                    let slot = self.calls.remove(at);
                     self.stats.timed_out += 1;
-                    self.events.push_back(Event::TimedOut(Call(slot.id), reason));
-                    self.tell_cancelled(&slot, reason.as_str());
+                    if let Some(slot) = self.calls.remove(at) {
+                        self.events.push_back(Event::TimedOut(Call(slot.id), reason));
+                        self.tell_cancelled(&slot, reason.as_str());
+                    }
                 }
                 due => {
                     self.wake.include(due);
@@ -576,7 +577,7 @@ impl Peer {
 
     fn take(&mut self, call: Call) -> Option<Slot> {
         let at = self.calls.binary_search_by_key(&call.0, |slot| slot.id).ok()?;
-        Some(self.calls.remove(at))
+        self.calls.remove(at)
     }
 }
 
