@@ -5,9 +5,12 @@
 //! - `disconnect`: three waves of 500 slow calls whose clients leave; none runs two seconds later
 //! - `sessions`: 100,000 legacy sessions are opened and abandoned: the idlest make room for others, all become idle in
 //!   the end, and memory stays flat
+//! - `children`: our client with 300 children at once, all usable, no thread for any of them, none left
+//! - `cycles`: our client through 900 lives; descriptors, threads, futures and memory stay as they were
 //!
 //! Build the example before: `cargo build --release -p example-everything`. Memory is the server's own, from the kernel.
 
+mod clients;
 mod http;
 mod server;
 mod sessions;
@@ -24,12 +27,14 @@ const PARTS: &[Part] = &[
     ("http", http::both_eras),
     ("disconnect", http::disconnect),
     ("sessions", sessions::abandoned),
+    ("children", clients::children),
+    ("cycles", clients::cycles),
 ];
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     if let Some(unknown) = wanted.iter().find(|name| PARTS.iter().all(|(part, _)| part != name)) {
-        eprintln!("`{unknown}` is not known: stdio, http, disconnect, sessions");
+        eprintln!("`{unknown}` is not known: stdio, http, disconnect, sessions, children, cycles");
         return ExitCode::from(2);
     }
     let mut failed = false;
