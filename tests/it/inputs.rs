@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mcp_client::protocol::ProtocolVersion;
+use mcp_client::protocol::capabilities::ClientCapabilities;
 use mcp_client::protocol::elicitation::{
     BooleanSchema, ElicitFormParams, ElicitResult, FieldValue, FormSchema, StringSchema,
 };
@@ -65,6 +66,7 @@ async fn an_answer_that_does_not_fit_the_form_is_not_sent() {
 
 #[tokio::test]
 async fn s4_18_what_has_no_handler_is_not_declared_and_refused() {
+    assert_eq!(Handlers::new().capabilities(), ClientCapabilities::new());
     for version in &BOTH_ERAS {
         let pair = pair(asking(), version, Handlers::new()).await;
         // The server sees that nothing was declared, and says so itself.

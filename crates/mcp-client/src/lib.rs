@@ -35,10 +35,14 @@
 //! # Features
 //!
 //! `stdio` (default): starting servers as child processes. Without it there is [`McpClient::over`], for streams that
-//! somebody else has opened. `test-peer`: the program `mcp-test-peer`, which misbehaves on purpose.
+//! somebody else has opened. `blocking`: the client for programs without a
+//! runtime. `test-peer`: the program `mcp-test-peer`, which misbehaves on purpose.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
 
+#[cfg(feature = "blocking")]
+#[cfg_attr(docsrs, doc(cfg(feature = "blocking")))]
+pub mod blocking;
 mod call;
 mod client;
 mod config;

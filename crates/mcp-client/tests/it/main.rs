@@ -1,6 +1,7 @@
 //! The client against real processes that misbehave.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod blocking;
 mod eras;
 mod faults;
 mod support;

@@ -1,0 +1,180 @@
+//! The client for programs without a runtime: the same, but calls return when they are done.
+//!
+//! ```no_run
+//! # fn main() -> mcp_client::Result<()> {
+//! use mcp_client::Recipe;
+//! use mcp_client::blocking::McpClient;
+//!
+//! let client = McpClient::connect(Recipe::command("weather"))?;
+//! let outcome = client.call("forecast", serde_json::json!({"city": "Oslo"}))?;
+//! println!("{}", outcome.text());
+//! client.close();
+//! # Ok(()) }
+//! ```
+//!
+//! A thread of its own keeps the connection alive between calls, answers what the server asks, and ends with the last
+//! clone. It also works inside of a runtime, whose thread it then holds up.
+
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use mcp_protocol::Json;
+use mcp_protocol::resources::ReadResourceResult;
+use mcp_protocol::tools::Tool;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+use crate::call::Outcome;
+use crate::client::McpClient as AsyncClient;
+use crate::connect::Connect;
+use crate::error::{Error, Result};
+use crate::recipe::Recipe;
+use crate::shutdown::Shutdown;
+
+/// A connection to one server, whose methods wait.
+#[derive(Clone, Debug)]
+pub struct McpClient {
+    client: AsyncClient,
+    thread: Arc<Thread>,
+}
+
+/// The thread that keeps connections alive. Dropped, it ends.
+#[derive(Debug)]
+struct Thread {
+    handle: Handle,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Thread {
+    fn start() -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(refused)?;
+        let handle = runtime.handle().clone();
+        let (end, ended) = oneshot::channel::<()>();
+        let thread = std::thread::Builder::new()
+            .name("mcp-client".to_owned())
+            .spawn(move || {
+                let _ = runtime.block_on(ended);
+            })
+            .map_err(refused)?;
+        Ok(Self { handle, end: Some(end), thread: Some(thread) })
+    }
+
+    /// Runs a future there, and waits for what it gives.
+    fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+        let (tell, told) = mpsc::sync_channel(1);
+        self.handle.spawn(async move {
+            let _ = tell.send(work.await);
+        });
+        told.recv().ok()
+    }
+}
+
+fn refused(source: std::io::Error) -> Error {
+    let path = std::path::PathBuf::from("the thread of the client");
+    Error::Start(crate::start_error::StartError::Refused { path, source })
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        // The receiver hears of the sender's end as well.
+        drop(self.end.take());
+        // A clone may be dropped by the thread itself, which cannot wait for its own end.
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl McpClient {
+    /// Connects to the server of a recipe. See [`crate::McpClient::connect`].
+    ///
+    /// # Errors
+    /// When the server could not be started, or did not become usable.
+    pub fn connect<R>(recipe: R) -> Result<Self>
+    where
+        R: TryInto<Recipe>,
+        Error: From<R::Error>,
+    {
+        Self::connect_with(AsyncClient::builder(recipe.try_into()?))
+    }
+
+    /// Connects, with more to say about it.
+    ///
+    /// # Errors
+    /// When the server could not be started, or did not become usable.
+    pub fn connect_with(connect: Connect) -> Result<Self> {
+        let thread = Thread::start()?;
+        let client = thread.run(connect.connect()).unwrap_or_else(|| Err(gone()))?;
+        Ok(Self { client, thread: Arc::new(thread) })
+    }
+
+    /// Does anything that the asynchronous client can, and waits for it.
+    ///
+    /// ```no_run
+    /// # fn example(client: mcp_client::blocking::McpClient) -> mcp_client::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let outcome = client.with(|client| async move {
+    ///     client.call("dig", serde_json::json!({})).timeout(Duration::from_secs(5)).await
+    /// })?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub fn with<T, Fut>(&self, work: impl FnOnce(AsyncClient) -> Fut) -> Result<T>
+    where
+        T: Send + 'static,
+        Fut: Future<Output = Result<T>> + Send + 'static,
+    {
+        self.thread.run(work(self.client.clone())).unwrap_or_else(|| Err(gone()))
+    }
+
+    /// Calls a tool.
+    ///
+    /// # Errors
+    /// When the server refuses, the time is over, or the connection is lost.
+    pub fn call(&self, tool: impl Into<String>, arguments: impl Into<Json>) -> Result<Outcome> {
+        let call = self.client.call(tool, arguments);
+        self.with(|_| call.into_future())
+    }
+
+    /// All tools, sorted by name.
+    ///
+    /// # Errors
+    /// As [`crate::McpClient::list_tools`].
+    pub fn list_tools(&self) -> Result<Vec<Tool>> {
+        self.with(|client| async move { client.list_tools().await })
+    }
+
+    /// Reads a resource.
+    ///
+    /// # Errors
+    /// When the server refuses, the time is over, or the connection is lost.
+    pub fn read_resource(&self, uri: impl Into<String>) -> Result<ReadResourceResult> {
+        let uri = uri.into();
+        self.with(|client| async move { client.read_resource(uri).await })
+    }
+
+    /// Ends the connection in good order. See [`crate::McpClient::close`].
+    pub fn close(self) -> Shutdown {
+        let Self { client, thread } = self;
+        thread.run(client.close()).unwrap_or_default()
+    }
+
+    /// The asynchronous client, for what has no method here.
+    #[must_use]
+    pub fn client(&self) -> &AsyncClient {
+        &self.client
+    }
+}
+
+/// The thread ended in the middle of the work, which only a panic in it can do.
+fn gone() -> Error {
+    Error::Cancelled {
+        method: mcp_protocol::messages::Method::Other("the work of the client's thread".into()),
+    }
+}
