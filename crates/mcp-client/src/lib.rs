@@ -81,3 +81,27 @@ pub use recipe::Recipe;
 pub use shutdown::{Force, Shutdown};
 pub use start_error::StartError;
 pub use subscription::{Change, Changes};
+
+/// The guides, so that their programs are compiled.
+#[cfg(doctest)]
+mod guides {
+    macro_rules! guides {
+        ($($name:ident $file:literal)*) => { $(
+            #[doc = include_str!(concat!("../../../docs/guides/", $file))]
+            mod $name {}
+        )* };
+    }
+
+    guides! {
+        being_asked "being-asked.md"
+        eras "eras.md"
+        errors "errors.md"
+        first_client "first-client.md"
+        misbehaving_peer "misbehaving-peer.md"
+        processes "processes.md"
+        progress "progress.md"
+    }
+
+    #[doc = include_str!("../README.md")]
+    mod readme {}
+}
