@@ -97,6 +97,7 @@ mod guides {
         eras "eras.md"
         errors "errors.md"
         first_client "first-client.md"
+        migrating "migrating.md"
         misbehaving_peer "misbehaving-peer.md"
         processes "processes.md"
         progress "progress.md"

@@ -1,0 +1,84 @@
+//! The plain data of the old single crate, with the same shape in files.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A server as it stood in configuration files.
+#[deprecated(since = "0.1.0", note = "use `mcp_client::Recipe`; this name goes in 0.2")]
+#[derive(Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct McpServerConfig {
+    /// What it is called.
+    pub name: String,
+    /// The program.
+    pub command: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Variables for its environment.
+    #[serde(default)]
+    pub env: HashMap<String, String>,
+    /// Whether it is to be started.
+    #[serde(default)]
+    pub enabled: bool,
+}
+
+/// Values of variables are never shown.
+impl std::fmt::Debug for McpServerConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut names: Vec<&String> = self.env.keys().collect();
+        names.sort();
+        f.debug_struct("McpServerConfig")
+            .field("name", &self.name)
+            .field("command", &self.command)
+            .field("args", &self.args)
+            .field("env", &names)
+            .field("enabled", &self.enabled)
+            .finish()
+    }
+}
+
+/// Which tools of a server may be used.
+#[deprecated(since = "0.1.0", note = "filters come with the host of `mcp_client`; this name goes in 0.2")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct ToolFilter {
+    /// These; all if it is empty.
+    #[serde(default)]
+    pub allow: Vec<String>,
+    /// Not these.
+    #[serde(default)]
+    pub deny: Vec<String>,
+}
+
+/// A server with its filter.
+#[deprecated(since = "0.1.0", note = "definitions come with the host of `mcp_client`; this name goes in 0.2")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct McpServerDefinition {
+    /// The server.
+    pub config: McpServerConfig,
+    /// Its filter.
+    #[serde(default)]
+    pub filter: ToolFilter,
+}
+
+/// A tool of a server, with the name it is called by.
+#[deprecated(since = "0.1.0", note = "descriptors come with the host of `mcp_client`; this name goes in 0.2")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct McpToolDescriptor {
+    /// The server.
+    pub server_name: String,
+    /// The tool as the server calls it.
+    pub tool_name: String,
+    /// The name that a model calls.
+    pub qualified_name: String,
+    /// What it does.
+    #[serde(default)]
+    pub description: Option<String>,
+}
+
+impl From<McpServerConfig> for mcp_client::Recipe {
+    fn from(config: McpServerConfig) -> Self {
+        let recipe = Self::command(config.command).args(config.args);
+        config.env.into_iter().fold(recipe, |recipe, (name, value)| recipe.env(name, value))
+    }
+}

@@ -1,0 +1,4 @@
+#![deny(deprecated)]
+use mcp_compat::McpClient as _;
+
+fn main() {}

@@ -1,0 +1,4 @@
+#![deny(deprecated)]
+use mcp_compat::McpClientConfig as _;
+
+fn main() {}

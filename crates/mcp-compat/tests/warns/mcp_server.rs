@@ -1,0 +1,4 @@
+#![deny(deprecated)]
+use mcp_compat::McpServer as _;
+
+fn main() {}

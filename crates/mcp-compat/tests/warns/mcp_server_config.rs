@@ -1,0 +1,4 @@
+#![deny(deprecated)]
+use mcp_compat::McpServerConfig as _;
+
+fn main() {}

@@ -1,0 +1,4 @@
+#![deny(deprecated)]
+use mcp_compat::McpServerDefinition as _;
+
+fn main() {}

@@ -1,0 +1,4 @@
+#![deny(deprecated)]
+use mcp_compat::McpToolDescriptor as _;
+
+fn main() {}

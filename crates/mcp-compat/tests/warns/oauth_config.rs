@@ -1,0 +1,4 @@
+#![deny(deprecated)]
+use mcp_compat::OAuthConfig as _;
+
+fn main() {}

@@ -1,0 +1,4 @@
+#![deny(deprecated)]
+use mcp_compat::OAuthProvider as _;
+
+fn main() {}

@@ -1,0 +1,4 @@
+#![deny(deprecated)]
+use mcp_compat::TokenStorage as _;
+
+fn main() {}

@@ -1,0 +1,4 @@
+#![deny(deprecated)]
+use mcp_compat::ToolFilter as _;
+
+fn main() {}

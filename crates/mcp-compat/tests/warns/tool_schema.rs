@@ -1,0 +1,4 @@
+#![deny(deprecated)]
+use mcp_compat::ToolSchema as _;
+
+fn main() {}

@@ -1,0 +1,4 @@
+#![deny(deprecated)]
+use mcp_compat::ToolSpec as _;
+
+fn main() {}
