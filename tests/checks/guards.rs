@@ -163,12 +163,22 @@ mod tests {
     }
 
     #[test]
-    fn a_minimal_server_stays_small() {
-        for (features, most) in [("stdio", 32), ("stdio,serve", 45)] {
+    fn x_6_the_features_of_the_client_are_among_those_that_were_decided() {
+        let (features, default) = features("mcp-client");
+        // `http`, `oauth`, `keyring`, `encrypted-file`, `host` and `mount` come with what they switch on.
+        assert_eq!(features, ["blocking", "default", "stdio", "test-peer"]);
+        assert_eq!(default, ["stdio"]);
+    }
+
+    #[test]
+    fn a_minimal_server_and_a_minimal_client_stay_small() {
+        for (name, features, most) in
+            [("mcp-server", "stdio", 32), ("mcp-server", "stdio,serve", 45), ("mcp-client", "stdio", 36)]
+        {
             let tree = cargo(&[
                 "tree",
                 "-p",
-                "mcp-server",
+                name,
                 "--no-default-features",
                 "--features",
                 features,
@@ -180,7 +190,7 @@ mod tests {
             let mut crates: Vec<&str> = tree.lines().map(|line| line.trim_end_matches(" (*)")).collect();
             crates.sort_unstable();
             crates.dedup();
-            assert!(crates.len() - 1 <= most, "{features}: {} {crates:?}", crates.len() - 1);
+            assert!(crates.len() - 1 <= most, "{name} {features}: {} {crates:?}", crates.len() - 1);
         }
     }
 

@@ -1,14 +1,14 @@
 //! From a recipe to a client that is usable, or to an error that tells why not.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use mcp_protocol::capabilities::{ClientCapabilities, Implementation};
 use mcp_protocol::codec::line::{Line, Lines};
 use mcp_protocol::messages::{EmptyParams, Incoming, InitializeParams, Method, parse_bytes, write};
 use mcp_protocol::meta::Meta;
-use mcp_protocol::negotiation::{Handling, Mode, StdioAction, StdioClient, Terms, Verdict};
-use mcp_protocol::{Limits, ProtocolVersion};
+use mcp_protocol::negotiation::{Handling, Mode, NegotiationError, StdioAction, StdioClient, Terms, Verdict};
+use mcp_protocol::{Era, Limits, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 
@@ -19,6 +19,7 @@ use crate::error::{EndCause, Ended, Error, Result};
 use crate::handlers::Handlers;
 use crate::link::{Link, Owner};
 use crate::recipe::Recipe;
+use crate::verdicts::Verdicts;
 
 /// How long a process that ended is still read, if something else holds its pipe.
 const LAST_WORDS: Duration = Duration::from_millis(200);
@@ -45,6 +46,7 @@ pub struct Connect {
     handlers: Handlers,
     info: Implementation,
     versions: Vec<ProtocolVersion>,
+    verdicts: Option<Verdicts>,
 }
 
 enum Target {
@@ -122,6 +124,7 @@ impl Connect {
             handlers: Handlers::new(),
             info: Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
             versions: mcp_protocol::version::SUPPORTED.to_vec(),
+            verdicts: None,
         }
     }
 
@@ -145,6 +148,12 @@ impl Connect {
     /// Sets the revisions to offer, most preferred first. Default: all of them, newest first.
     pub fn versions(mut self, versions: impl Into<Vec<ProtocolVersion>>) -> Self {
         self.versions = versions.into();
+        self
+    }
+
+    /// Sets what is known about servers, and what is found out goes to.
+    pub fn verdicts(mut self, verdicts: &Verdicts) -> Self {
+        self.verdicts = Some(verdicts.clone());
         self
     }
 
@@ -183,48 +192,25 @@ impl Connect {
     /// # Cancellation
     /// When dropped, everything that was started is killed.
     pub async fn connect(self) -> Result<McpClient> {
-        let Self { target, handlers, info, versions } = self;
-        let (link, again, name, limits, mode, budget) = match target {
+        let Self { target, handlers, info, versions, verdicts } = self;
+        let offer = Offer { info, capabilities: handlers.capabilities(), versions };
+        let (negotiated, limits, name) = match target {
             Target::Recipe(recipe) => {
-                let (limits, mode) = (recipe.limits.clone(), recipe.era);
-                let (name, budget) = (recipe.to_string(), recipe.start_budget());
-                (start(&recipe)?, Some(recipe), name, limits, mode, budget)
+                let limits = recipe.limits.clone();
+                (offer.negotiate(&recipe, verdicts.as_ref()).await?, limits, recipe.to_string())
             }
             Target::Streams(streams) => {
                 let Streams { reader, writer, limits, mode, budget } = *streams;
                 let link = Link { reader, writer, owner: Owner::Nobody };
-                (link, None, "the server".to_owned(), limits, mode, budget)
+                let name = "the server".to_owned();
+                let negotiated = offer.over(link, None, &limits, mode, budget).await;
+                (negotiated.map_err(|failed| failed.named(name.clone()))?, limits, name)
             }
         };
-        let terms = Terms::default().versions(versions).mode(mode).budget(budget);
-        let capabilities = handlers.capabilities();
-        let mut negotiating = Negotiating {
-            machine: StdioClient::new(terms, limits.clone(), now()),
-            lines: Lines::new(&limits),
-            limits: limits.clone(),
-            link,
-            again,
-            info: info.clone(),
-            capabilities: capabilities.clone(),
-            outbox: Vec::new(),
-            held: Vec::new(),
-        };
-        let verdict = match negotiating.run().await {
-            Ok(verdict) => verdict,
-            Err(source) => {
-                let Link { reader: _, writer, owner } = negotiating.link;
-                drop(writer);
-                let status = tokio::time::timeout(EXIT, owner.exited()).await.ok().flatten();
-                let stderr = owner.stderr().await;
-                owner.end(false).await;
-                let ended = Ended { cause: EndCause::Server, status, stderr };
-                return Err(Error::Connect { server: name, source: Box::new(source), ended });
-            }
-        };
-        let Negotiating { link, lines, held, .. } = negotiating;
+        let Negotiated { link, lines, held, verdict } = negotiated;
         // A machine that settles on a version knows its dialect.
         let dialect = verdict.version.dialect().unwrap_or(mcp_protocol::Dialect::V2025_11_25);
-        let envelope = Meta::envelope(verdict.version.clone(), capabilities).client_info(info);
+        let envelope = Meta::envelope(verdict.version.clone(), offer.capabilities).client_info(offer.info);
         let connection = Arc::new(Connection::new(dialect, envelope, limits));
         let handlers = Arc::new(handlers);
         let (report, shutdown) = watch::channel(None);
@@ -240,6 +226,101 @@ impl Connect {
         };
         let driver = tokio::spawn(driver.run());
         Ok(McpClient::new(Inner::new(connection, verdict, handlers, owner, driver, shutdown)))
+    }
+}
+
+/// What we say of ourselves while an era is found out.
+struct Offer {
+    info: Implementation,
+    capabilities: ClientCapabilities,
+    versions: Vec<ProtocolVersion>,
+}
+
+/// A link whose other side is known.
+struct Negotiated {
+    link: Link,
+    lines: Lines,
+    held: Vec<Vec<u8>>,
+    verdict: Verdict,
+}
+
+/// A negotiation that failed, and what the server left behind.
+struct Failed {
+    source: NegotiationError,
+    ended: Ended,
+}
+
+impl Failed {
+    fn named(self, server: String) -> Error {
+        Error::Connect { server, source: Box::new(self.source), ended: self.ended }
+    }
+}
+
+impl Offer {
+    /// Starts a server and finds out its era. One that is known to be a legacy one is greeted as such; if that proves
+    /// wrong, it is started again and asked.
+    async fn negotiate(&self, recipe: &Recipe, verdicts: Option<&Verdicts>) -> Result<Negotiated> {
+        let until = now().checked_add(recipe.start_budget());
+        let known = verdicts.and_then(|verdicts| verdicts.era(recipe, SystemTime::now()));
+        let is_guess = recipe.era == Mode::Auto && known == Some(Era::Legacy);
+        let mut mode = if is_guess { Mode::Legacy } else { recipe.era };
+        loop {
+            let budget = until.map_or(recipe.start_budget(), |until| until.saturating_duration_since(now()));
+            let link = start(recipe)?;
+            let negotiated = match self.over(link, Some(recipe), &recipe.limits, mode, budget).await {
+                Ok(negotiated) => negotiated,
+                Err(failed) => {
+                    if let Some(verdicts) = verdicts {
+                        verdicts.forget(recipe);
+                    }
+                    if mode == recipe.era {
+                        return Err(failed.named(recipe.to_string()));
+                    }
+                    mode = recipe.era;
+                    continue;
+                }
+            };
+            if let Some(verdicts) = verdicts {
+                verdicts.keep(recipe, &negotiated.verdict, SystemTime::now());
+            }
+            return Ok(negotiated);
+        }
+    }
+
+    /// Finds out the era of what is behind a link, and ends it if that fails.
+    async fn over(
+        &self,
+        link: Link,
+        again: Option<&Recipe>,
+        limits: &Limits,
+        mode: Mode,
+        budget: Duration,
+    ) -> Result<Negotiated, Failed> {
+        let terms = Terms::default().versions(self.versions.clone()).mode(mode).budget(budget);
+        let mut negotiating = Negotiating {
+            machine: StdioClient::new(terms, limits.clone(), now()),
+            lines: Lines::new(limits),
+            limits: limits.clone(),
+            link,
+            again: again.cloned(),
+            info: self.info.clone(),
+            capabilities: self.capabilities.clone(),
+            outbox: Vec::new(),
+            held: Vec::new(),
+        };
+        let settled = negotiating.run().await;
+        let Negotiating { link, lines, held, .. } = negotiating;
+        match settled {
+            Ok(verdict) => Ok(Negotiated { link, lines, held, verdict }),
+            Err(source) => {
+                let Link { reader: _, writer, owner } = link;
+                drop(writer);
+                let status = tokio::time::timeout(EXIT, owner.exited()).await.ok().flatten();
+                let stderr = owner.stderr().await;
+                owner.end(false).await;
+                Err(Failed { source, ended: Ended { cause: EndCause::Server, status, stderr } })
+            }
+        }
     }
 }
 
@@ -273,7 +354,7 @@ struct Negotiating {
 }
 
 impl Negotiating {
-    async fn run(&mut self) -> Result<Verdict, mcp_protocol::negotiation::NegotiationError> {
+    async fn run(&mut self) -> Result<Verdict, NegotiationError> {
         let mut written = 0;
         let mut is_open = true;
         let mut is_flushed = true;

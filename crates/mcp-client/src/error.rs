@@ -111,6 +111,12 @@ pub enum Error {
         /// What gave it away.
         problem: &'static str,
     },
+    /// What was written down about servers cannot be read; begin anew.
+    #[error("line {line} of the verdicts that were kept cannot be read; start without them")]
+    Kept {
+        /// The line.
+        line: usize,
+    },
     /// The configuration needs a feature of this crate that is not switched on.
     #[error("this needs the feature `{feature}` of mcp-client")]
     FeatureDisabled {
@@ -211,6 +217,7 @@ impl Error {
             | Self::NotOffered { .. }
             | Self::Input { .. }
             | Self::Unsendable { .. }
+            | Self::Kept { .. }
             | Self::FeatureDisabled { .. } => Blame::Caller,
             Self::Connect { .. } | Self::Refused { .. } | Self::Unreadable { .. } | Self::Endless { .. } => {
                 Blame::Server

@@ -30,6 +30,7 @@
 //! | call tools | [`McpClient::call`], [`Call`], [`Outcome`] |
 //! | answer what a server asks | [`Handlers`] |
 //! | follow changes | [`McpClient::changes`] |
+//! | not ask a legacy server twice | [`Verdicts`] |
 //! | know what went wrong | [`Error`], [`Ended`] |
 //!
 //! # Features
@@ -65,6 +66,7 @@ mod subscription;
 #[cfg(feature = "test-peer")]
 #[cfg_attr(docsrs, doc(cfg(feature = "test-peer")))]
 pub mod test_peer;
+mod verdicts;
 
 pub use call::{Call, Outcome};
 pub use client::McpClient;
@@ -81,6 +83,7 @@ pub use recipe::Recipe;
 pub use shutdown::{Force, Shutdown};
 pub use start_error::StartError;
 pub use subscription::{Change, Changes};
+pub use verdicts::Verdicts;
 
 /// The guides, so that their programs are compiled.
 #[cfg(doctest)]

@@ -13,7 +13,7 @@
 //! |---|---|
 //! | `echo {text}` | answers as it should |
 //! | `wait` | never answers |
-//! | `cancelled` | tells how many requests were cancelled |
+//! | `cancelled`, `requests` | tells how many requests were cancelled, and what was requested |
 //! | `banner {lines}` | writes text that is no message, then answers |
 //! | `long {bytes}` | answers with so many bytes |
 //! | `long-nameless {bytes}` | writes a long line whose id stands at its end, then answers |

@@ -48,7 +48,7 @@
 //! | cut bytes into messages | [`codec`] |
 //! | keep track of requests in flight | [`peer`] |
 //! | find out what the other side speaks | [`negotiation`] |
-//! | name servers and tools | [`names`] |
+//! | name servers and tools, notice that something changed | [`names`], [`fingerprint`] |
 //! | bound everything | [`limits`] |
 //! | carry JSON without understanding it | [`json`], [`members`], [`map`] |
 //! | test all this without a network | [`wire`] |
@@ -85,6 +85,7 @@ pub mod content;
 pub mod dialect;
 pub mod elicitation;
 pub mod errors;
+pub mod fingerprint;
 pub mod input;
 pub mod json;
 pub mod limits;

@@ -18,7 +18,14 @@ pub(super) fn run(words: &[&str]) -> Result<ExitCode, String> {
     if let Some(code) = options.exit {
         std::process::exit(code);
     }
-    let mut server = Server { options, out: io::stdout(), cancelled: 0, waiting: Vec::new(), asking: None };
+    let mut server = Server {
+        options,
+        out: io::stdout(),
+        cancelled: 0,
+        waiting: Vec::new(),
+        asking: None,
+        requests: Vec::new(),
+    };
     match server.serve() {
         Ok(()) => {}
         // The client may go in the middle of a fault.
@@ -56,6 +63,8 @@ struct Server {
     waiting: Vec<Value>,
     /// A call of `ask`, and the codes of the refusals so far.
     asking: Option<(Value, usize, Vec<Value>)>,
+    /// The methods of all requests.
+    requests: Vec<String>,
 }
 
 impl Server {
@@ -101,6 +110,7 @@ impl Server {
             _ if id.is_null() => return Ok(()),
             _ => {}
         }
+        self.requests.push(method.to_owned());
         if self.options.silent > 0 {
             self.options.silent -= 1;
             return Ok(());
@@ -194,6 +204,7 @@ impl Server {
             "echo" => self.text(id, arguments["text"].as_str().unwrap_or_default()),
             "wait" => Ok(()),
             "cancelled" => self.text(id, &self.cancelled.to_string()),
+            "requests" => self.text(id, &self.requests.join(" ")),
             "banner" => {
                 for number in 0..count("lines") {
                     self.line(&format!("INFO step {number} of something"))?;

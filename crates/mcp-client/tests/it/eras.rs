@@ -222,3 +222,37 @@ async fn s0_36_a_start_that_is_cancelled_leaves_nothing() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn x_28_a_kept_verdict_saves_the_probe_and_one_that_proves_wrong_is_found_out_anew() {
+    use mcp_client::Verdicts;
+    harmless(async {
+        let verdicts = Verdicts::new();
+        let recipe = peer(&["--era", "legacy"]);
+        let connect = async |recipe: &Recipe| {
+            McpClient::builder(recipe.clone()).verdicts(&verdicts).connect().await.unwrap()
+        };
+        let client = connect(&recipe).await;
+        client.close().await;
+        assert!(verdicts.to_text().starts_with("legacy "), "{}", verdicts.to_text());
+        let client = connect(&recipe).await;
+        unharmed(&client).await;
+        let asked = client.call("requests", serde_json::json!({})).await.unwrap().text();
+        assert_eq!(asked, "initialize tools/call tools/call", "no probe");
+        client.close().await;
+        // A server that became a modern one: the verdict is wrong, and the probe tells.
+        let modern = peer(&["--era", "modern"]);
+        let text = verdicts.to_text();
+        let wrong = Verdicts::new();
+        let client = McpClient::builder(modern.clone()).verdicts(&wrong).connect().await.unwrap();
+        client.close().await;
+        let digest = wrong.to_text().split(' ').next_back().unwrap().trim().to_owned();
+        let until = text.split(' ').nth(1).unwrap();
+        let wrong = Verdicts::from_text(&format!("legacy {until} {digest}")).unwrap();
+        let client = McpClient::builder(modern).verdicts(&wrong).connect().await.unwrap();
+        assert_eq!(client.era(), Era::Modern);
+        assert!(wrong.to_text().starts_with("modern "), "{}", wrong.to_text());
+        client.close().await;
+    })
+    .await;
+}

@@ -1,0 +1,24 @@
+//! Digests of what matters about a thing, to notice that it changed.
+
+use hmac_sha256::Hash;
+
+/// The digest of some parts, in hexadecimal digits. Parts are told apart by their lengths: `["ab", "c"]` and `["a", "bc"]`
+/// differ.
+///
+/// ```
+/// use mcp_protocol::fingerprint::fingerprint;
+///
+/// let one = fingerprint(["npx", "-y", "server"]);
+/// assert_eq!(one.len(), 64);
+/// assert_ne!(one, fingerprint(["npx", "-yserver"]));
+/// ```
+#[must_use]
+pub fn fingerprint<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> String {
+    let mut hash = Hash::new();
+    for part in parts {
+        let part = part.as_ref();
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
