@@ -47,6 +47,8 @@ pub struct Connect {
     info: Implementation,
     versions: Vec<ProtocolVersion>,
     verdicts: Option<Verdicts>,
+    #[cfg(feature = "stdio")]
+    ledger: Option<crate::Ledger>,
 }
 
 enum Target {
@@ -125,6 +127,8 @@ impl Connect {
             info: Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
             versions: mcp_protocol::version::SUPPORTED.to_vec(),
             verdicts: None,
+            #[cfg(feature = "stdio")]
+            ledger: None,
         }
     }
 
@@ -154,6 +158,13 @@ impl Connect {
     /// Sets what is known about servers, and what is found out goes to.
     pub fn verdicts(mut self, verdicts: &Verdicts) -> Self {
         self.verdicts = Some(verdicts.clone());
+        self
+    }
+
+    /// Sets where the process is written down, so that it is found if this host crashes.
+    #[cfg(feature = "stdio")]
+    pub fn ledger(mut self, ledger: &crate::Ledger) -> Self {
+        self.ledger = Some(ledger.clone());
         self
     }
 
@@ -192,12 +203,16 @@ impl Connect {
     /// # Cancellation
     /// When dropped, everything that was started is killed.
     pub async fn connect(self) -> Result<McpClient> {
-        let Self { target, handlers, info, versions, verdicts } = self;
+        let Self { target, handlers, info, versions, verdicts, .. } = self;
         let offer = Offer { info, capabilities: handlers.capabilities(), versions };
         let (negotiated, limits, name) = match target {
             Target::Recipe(recipe) => {
-                let limits = recipe.limits.clone();
-                (offer.negotiate(&recipe, verdicts.as_ref()).await?, limits, recipe.to_string())
+                let (limits, name) = (recipe.limits.clone(), recipe.to_string());
+                #[cfg(feature = "stdio")]
+                let launch = Launch { recipe, ledger: self.ledger };
+                #[cfg(not(feature = "stdio"))]
+                let launch = Launch { recipe };
+                (offer.negotiate(&launch, verdicts.as_ref()).await?, limits, name)
             }
             Target::Streams(streams) => {
                 let Streams { reader, writer, limits, mode, budget } = *streams;
@@ -259,15 +274,16 @@ impl Failed {
 impl Offer {
     /// Starts a server and finds out its era. One that is known to be a legacy one is greeted as such; if that proves
     /// wrong, it is started again and asked.
-    async fn negotiate(&self, recipe: &Recipe, verdicts: Option<&Verdicts>) -> Result<Negotiated> {
+    async fn negotiate(&self, launch: &Launch, verdicts: Option<&Verdicts>) -> Result<Negotiated> {
+        let recipe = &launch.recipe;
         let until = now().checked_add(recipe.start_budget());
         let known = verdicts.and_then(|verdicts| verdicts.era(recipe, SystemTime::now()));
         let is_guess = recipe.era == Mode::Auto && known == Some(Era::Legacy);
         let mut mode = if is_guess { Mode::Legacy } else { recipe.era };
         loop {
             let budget = until.map_or(recipe.start_budget(), |until| until.saturating_duration_since(now()));
-            let link = start(recipe)?;
-            let negotiated = match self.over(link, Some(recipe), &recipe.limits, mode, budget).await {
+            let link = launch.start()?;
+            let negotiated = match self.over(link, Some(launch), &recipe.limits, mode, budget).await {
                 Ok(negotiated) => negotiated,
                 Err(failed) => {
                     if let Some(verdicts) = verdicts {
@@ -291,7 +307,7 @@ impl Offer {
     async fn over(
         &self,
         link: Link,
-        again: Option<&Recipe>,
+        again: Option<&Launch>,
         limits: &Limits,
         mode: Mode,
         budget: Duration,
@@ -324,19 +340,29 @@ impl Offer {
     }
 }
 
-#[cfg(feature = "stdio")]
-fn start(recipe: &Recipe) -> Result<Link> {
-    let (process, pipes) = crate::process::Process::start(recipe)?;
-    Ok(Link {
-        reader: Box::new(pipes.stdout),
-        writer: Box::new(pipes.stdin),
-        owner: Owner::Process(Arc::new(process)),
-    })
+/// What is started, and where that is written down.
+#[derive(Clone)]
+struct Launch {
+    recipe: Recipe,
+    #[cfg(feature = "stdio")]
+    ledger: Option<crate::Ledger>,
 }
 
-#[cfg(not(feature = "stdio"))]
-fn start(_: &Recipe) -> Result<Link> {
-    Err(Error::FeatureDisabled { feature: "stdio" })
+impl Launch {
+    #[cfg(feature = "stdio")]
+    fn start(&self) -> Result<Link> {
+        let (process, pipes) = crate::process::Process::start_in(&self.recipe, self.ledger.as_ref())?;
+        Ok(Link {
+            reader: Box::new(pipes.stdout),
+            writer: Box::new(pipes.stdin),
+            owner: Owner::Process(Arc::new(process)),
+        })
+    }
+
+    #[cfg(not(feature = "stdio"))]
+    fn start(&self) -> Result<Link> {
+        Err(Error::FeatureDisabled { feature: "stdio" })
+    }
 }
 
 /// A link whose other side is being found out.
@@ -346,7 +372,7 @@ struct Negotiating {
     lines: Lines,
     limits: Limits,
     /// What to start if the server has to be started again.
-    again: Option<Recipe>,
+    again: Option<Launch>,
     info: Implementation,
     capabilities: ClientCapabilities,
     outbox: Vec<u8>,
@@ -461,9 +487,9 @@ impl Negotiating {
         self.outbox.clear();
         self.held.clear();
         self.lines = Lines::new(&self.limits);
-        let Some(recipe) = &self.again else { return self.machine.handle_not_started() };
+        let Some(launch) = &self.again else { return self.machine.handle_not_started() };
         self.link.owner.end(false).await;
-        match start(recipe) {
+        match launch.start() {
             Ok(link) => {
                 self.link = link;
                 self.machine.handle_started(now());

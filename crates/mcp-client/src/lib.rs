@@ -31,6 +31,7 @@
 //! | answer what a server asks | [`Handlers`] |
 //! | follow changes | [`McpClient::changes`] |
 //! | not ask a legacy server twice | [`Verdicts`] |
+//! | find what a crashed host has left | [`Ledger`] |
 //! | know what went wrong | [`Error`], [`Ended`] |
 //!
 //! # Features
@@ -77,6 +78,8 @@ pub use error::{Blame, EndCause, Ended, Error, Result, Sent};
 pub use handlers::{Asked, Handlers};
 pub use lists::List;
 pub use mcp_protocol as protocol;
+#[cfg(feature = "stdio")]
+pub use process::ledger::{Ledger, Leftover};
 #[cfg(feature = "stdio")]
 pub use process::stderr::{StderrLine, StderrLines};
 pub use recipe::Recipe;

@@ -8,6 +8,7 @@
 
 mod environment;
 mod group;
+pub(crate) mod ledger;
 mod program;
 pub(crate) mod stderr;
 
@@ -26,6 +27,7 @@ use crate::recipe::Recipe;
 use crate::shutdown::{Force, Shutdown};
 use crate::start_error::StartError;
 use group::{Group, Signal};
+use ledger::{Ledger, Recorded};
 use stderr::Stderr;
 
 /// How soon an ending group is looked at again, first. Nothing tells when its last member is gone.
@@ -57,6 +59,8 @@ pub(crate) struct Process {
     child: Mutex<Child>,
     group: Group,
     stderr: Stderr,
+    /// Struck out when everything is dead.
+    _recorded: Option<Recorded>,
 }
 
 /// The ends of a child's pipes that we hold.
@@ -68,7 +72,13 @@ pub(crate) struct Pipes {
 
 impl Process {
     /// Starts what the recipe says.
+    #[cfg(test)]
     pub(crate) fn start(recipe: &Recipe) -> Result<(Self, Pipes), StartError> {
+        Self::start_in(recipe, None)
+    }
+
+    /// Starts what the recipe says, and writes it down.
+    pub(crate) fn start_in(recipe: &Recipe, ledger: Option<&Ledger>) -> Result<(Self, Pipes), StartError> {
         let environment = environment::environment(recipe, std::env::vars_os());
         let path = program::find(recipe, &environment)?;
         let mut command = Command::new(&path);
@@ -87,7 +97,9 @@ impl Process {
         };
         let secrets = recipe.environment.values().map(|value| value.to_string_lossy().into_owned());
         let stderr = Stderr::drain(stderr, secrets.collect());
-        Ok((Self { child: Mutex::new(child), group, stderr }, Pipes { stdin, stdout }))
+        let recorded = ledger.zip(group.id()).map(|(ledger, group)| ledger.record(group, recipe.to_string()));
+        let process = Self { child: Mutex::new(child), group, stderr, _recorded: recorded };
+        Ok((process, Pipes { stdin, stdout }))
     }
 
     /// What it writes to standard error.

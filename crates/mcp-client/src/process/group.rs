@@ -58,7 +58,7 @@ impl Group {
 }
 
 #[cfg(unix)]
-pub(super) use unix::{Living, is_format_error, prepare};
+pub(super) use unix::{Living, is_format_error, kill, prepare};
 
 #[cfg(unix)]
 mod unix {
@@ -76,6 +76,12 @@ mod unix {
 
     pub(in super::super) fn is_format_error(error: &io::Error) -> bool {
         error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error())
+    }
+
+    /// Kills everything in a group that is not ours. False if nobody was there.
+    pub(in super::super) fn kill(group: u32) -> bool {
+        let group = i32::try_from(group).ok().and_then(Pid::from_raw);
+        group.is_some_and(|group| Living(group).signal(Signal::Kill))
     }
 
     impl Living {

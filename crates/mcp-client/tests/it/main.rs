@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod blocking;
+mod crashes;
 mod eras;
 mod faults;
 mod support;

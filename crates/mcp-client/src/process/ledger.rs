@@ -1,0 +1,249 @@
+//! What was started is written down, so that the next start finds what a crashed host has left.
+//!
+//! A file for each host that lives, named after its number and the time it was started; a line for each group. Whoever
+//! opens the folder looks at the files of hosts that are gone. A number alone says nothing, because numbers are given
+//! out again: a process is the one that was written down only if it was started at the same time.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mcp_protocol::visible::Visible;
+
+use super::group;
+
+/// The ending of the files.
+const ENDING: &str = "mcp-ledger";
+/// The most that is read of one file.
+const MOST: u64 = 1 << 20;
+
+/// A folder in which this host writes down what it has started.
+///
+/// It reports what a crashed host has left, and ends it only when told. On Linux; elsewhere nothing is found.
+///
+/// ```
+/// # fn main() -> std::io::Result<()> {
+/// # let folder = std::env::temp_dir().join(format!("ledger-example-{}", std::process::id()));
+/// use mcp_client::{Ledger, McpClient, Recipe};
+///
+/// let (ledger, left) = Ledger::open(&folder)?;
+/// for process in left {
+///     eprintln!("left by a host that crashed: {process}");
+///     process.kill();
+/// }
+/// let connect = McpClient::builder(Recipe::command("weather")).ledger(&ledger);
+/// # drop((connect, ledger)); std::fs::remove_dir_all(&folder) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Ledger(Arc<Book>);
+
+#[derive(Debug)]
+struct Book {
+    path: PathBuf,
+    entries: Mutex<BTreeMap<u32, Entry>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    started: u64,
+    program: String,
+}
+
+/// A process that a crashed host has left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    group: u32,
+    entry: Entry,
+}
+
+impl Leftover {
+    /// Its group, and the number of the process that leads it.
+    #[must_use]
+    pub fn group(&self) -> u32 {
+        self.group
+    }
+
+    /// What was started.
+    #[must_use]
+    pub fn program(&self) -> &str {
+        &self.entry.program
+    }
+
+    /// Kills it and everything in its group, if it is still the one that was written down. True if it was.
+    #[expect(clippy::must_use_candidate, reason = "what counts is that it is gone")]
+    pub fn kill(&self) -> bool {
+        start_time(self.group) == Some(self.entry.started) && group::kill(self.group)
+    }
+}
+
+impl std::fmt::Display for Leftover {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (process {})", Visible::new(self.program()), self.group)
+    }
+}
+
+impl Ledger {
+    /// Opens a folder, makes it if it is not there, and tells what hosts that are gone have left in it.
+    ///
+    /// # Errors
+    /// When the folder cannot be made or read.
+    pub fn open(folder: impl AsRef<Path>) -> io::Result<(Self, Vec<Leftover>)> {
+        let folder = folder.as_ref();
+        fs::create_dir_all(folder)?;
+        let mut left = Vec::new();
+        for file in fs::read_dir(folder)? {
+            let path = file?.path();
+            if path.extension().is_some_and(|ending| ending == ENDING) && !is_of_a_living_host(&path) {
+                left.extend(leftovers(&path)?);
+                // What is still there is told now; who does not end it was told.
+                let _ = fs::remove_file(&path);
+            }
+        }
+        let own = std::process::id();
+        let name = format!("{own}-{}.{ENDING}", start_time(own).unwrap_or(0));
+        let book = Book { path: folder.join(name), entries: Mutex::default() };
+        Ok((Self(Arc::new(book)), left))
+    }
+
+    /// Writes down a group for as long as the value lives.
+    pub(crate) fn record(&self, group: u32, program: String) -> Recorded {
+        let entry = Entry { started: start_time(group).unwrap_or(0), program };
+        self.0.change(|entries| drop(entries.insert(group, entry)));
+        Recorded { book: Arc::clone(&self.0), group }
+    }
+}
+
+impl Book {
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<u32, Entry>)) {
+        let mut entries = self.lock();
+        change(&mut entries);
+        let text: String = entries
+            .iter()
+            .map(|(group, entry)| format!("{group} {} {}\n", entry.started, entry.program.replace('\n', " ")))
+            .collect();
+        // A ledger that cannot be written must not keep a server from being started or ended.
+        let written = if text.is_empty() { fs::remove_file(&self.path) } else { replace(&self.path, &text) };
+        if let Err(error) = written
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "the ledger of processes could not be written");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A group that is written down. Dropped, it is struck out.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    book: Arc<Book>,
+    group: u32,
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        self.book.change(|entries| drop(entries.remove(&self.group)));
+    }
+}
+
+/// Puts a whole file in the place of another, so that a crash leaves one or the other.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension("new");
+    fs::write(&new, text)?;
+    fs::rename(new, path)
+}
+
+fn is_of_a_living_host(path: &Path) -> bool {
+    let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+    let Some((id, started)) = name.split_once('-') else { return false };
+    match (id.parse(), started.parse::<u64>()) {
+        (Ok(id), Ok(started)) => start_time(id) == Some(started),
+        _ => false,
+    }
+}
+
+fn leftovers(path: &Path) -> io::Result<Vec<Leftover>> {
+    if fs::metadata(path)?.len() > MOST {
+        return Ok(Vec::new());
+    }
+    let text = String::from_utf8_lossy(&fs::read(path)?).into_owned();
+    let parse = |line: &str| {
+        let mut words = line.splitn(3, ' ');
+        let (group, started) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        Some(Leftover { group, entry: Entry { started, program: words.next()?.to_owned() } })
+    };
+    let is_there = |left: &Leftover| start_time(left.group) == Some(left.entry.started);
+    Ok(text.lines().filter_map(parse).filter(is_there).collect())
+}
+
+/// When a process was started, in ticks since the machine was; `None` if it does not run.
+fn start_time(id: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut words = rest.split(' ');
+    let is_dead = matches!(words.next(), Some("Z" | "X"));
+    // The state is the third field, the start the 22nd.
+    words.nth(18).and_then(|ticks| ticks.parse().ok()).filter(|_| !is_dead)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::Process;
+    use crate::recipe::Recipe;
+
+    #[tokio::test]
+    async fn x_37_what_is_started_is_written_down_and_struck_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ledger, left) = Ledger::open(folder.path()).unwrap();
+        assert_eq!(left, []);
+        let recipe = Recipe::command("sleep").arg("60");
+        let (process, _pipes) = Process::start_in(&recipe, Some(&ledger)).unwrap();
+        let group = process.group().unwrap();
+        let text = fs::read_to_string(&ledger.0.path).unwrap();
+        assert!(text.starts_with(&format!("{group} ")) && text.ends_with(" sleep 60\n"), "{text}");
+        // Another host sees that this one lives, and leaves its file alone.
+        assert_eq!(Ledger::open(folder.path()).unwrap().1, []);
+        drop(process);
+        assert!(!ledger.0.path.exists());
+    }
+
+    #[test]
+    fn n_3_x_37_what_a_crashed_host_has_left_is_told_and_ended_only_when_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut left = std::process::Command::new("sleep");
+        std::os::unix::process::CommandExt::process_group(&mut left, 0);
+        let mut child = left.arg("60").spawn().unwrap();
+        let started = start_time(child.id()).unwrap();
+        // A host that cannot live, one of its processes, and two whose numbers were given to others.
+        let text = format!(
+            "{0} {started} sleep 60\n{0} {1} other\n{2} 1 us\nnonsense\n",
+            child.id(),
+            started + 1,
+            std::process::id()
+        );
+        let file = folder.path().join(format!("4194304-1.{ENDING}"));
+        fs::write(&file, &text).unwrap();
+        let (_ledger, found) = Ledger::open(folder.path()).unwrap();
+        assert_eq!(
+            found.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            [format!("sleep 60 (process {})", child.id())]
+        );
+        assert_eq!(child.try_wait().unwrap(), None, "it is only told");
+        assert!(!file.exists());
+        assert!(found[0].kill());
+        child.wait().unwrap();
+        assert!(!found[0].kill(), "it is no longer the one");
+    }
+
+    #[test]
+    fn a_process_whose_number_was_given_out_again_is_not_killed() {
+        let own = std::process::id();
+        let entry = Entry { started: start_time(own).unwrap() + 1, program: "us".to_owned() };
+        assert!(!Leftover { group: own, entry }.kill());
+    }
+}
