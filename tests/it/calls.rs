@@ -208,3 +208,31 @@ async fn the_future_of_a_call_stays_on_the_quick_path_of_the_allocator() {
     let call = client.call("echo", json!({"text": "hi"})).into_future();
     assert!(size_of_val(&*call) <= 1024, "{}", size_of_val(&*call));
 }
+
+#[tokio::test(start_paused = true)]
+async fn s4_40_progress_is_read_as_a_stream_and_dropping_it_cancels_the_call() {
+    for version in &BOTH_ERAS {
+        let server = server().tool(tool("three", |_: NoArgs, cx: Context| async move {
+            for step in 1_u32..=3 {
+                cx.progress(f64::from(step), 3.0);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            "done"
+        }));
+        let client = connect(server, version).await;
+        let mut running = client.call("three", json!({})).running();
+        let mut steps = Vec::new();
+        while let Some(step) = running.progress().await {
+            steps.push(step.progress);
+        }
+        assert_eq!(steps, [1.0, 2.0, 3.0], "{version}");
+        assert_eq!(running.outcome().await.unwrap().text(), "done");
+        let (endless, count) = endless();
+        let client = connect(endless, version).await;
+        let mut running = client.call("endless", json!({})).running();
+        assert!(tokio::time::timeout(Duration::from_secs(1), running.progress()).await.is_err());
+        until_running(&count, 1).await;
+        drop(running);
+        until_running(&count, 0).await;
+    }
+}

@@ -16,6 +16,7 @@ use crate::client::McpClient;
 use crate::connection::Progress;
 use crate::error::{Error, Result};
 use crate::rounds::{self, OnProgress};
+use crate::running::Running;
 
 /// A call of a tool, to be awaited.
 ///
@@ -65,6 +66,11 @@ impl Call {
     pub fn cancel_when(mut self, cancel: impl Future<Output = ()> + Send + 'static) -> Self {
         self.cancel = Some(Box::pin(cancel));
         self
+    }
+
+    /// The call as something that is read step by step, instead of awaited.
+    pub fn running(self) -> Running {
+        Running::new(self)
     }
 
     /// Adds members to the call's `_meta`.

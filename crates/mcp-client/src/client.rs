@@ -8,7 +8,7 @@ use mcp_protocol::completion::{CompleteParams, CompleteResult, Completion};
 use mcp_protocol::dialect::{Lower, Raise};
 use mcp_protocol::errors::BodyError;
 use mcp_protocol::input::Round;
-use mcp_protocol::logging::{LogLevel, SetLevelParams};
+use mcp_protocol::logging::{LogLevel, LogMessageParams, SetLevelParams};
 use mcp_protocol::messages::{Body, EmptyParams, EmptyResult, Method};
 use mcp_protocol::negotiation::{ServerAnswer, Verdict};
 use mcp_protocol::peer::{Clocks, Stats};
@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 use crate::call::Call;
 use crate::connection::{Connection, Manner};
 use crate::error::{Ended, Error, Result};
+use crate::feed::Feed;
 use crate::handlers::Handlers;
 use crate::link::Owner;
 use crate::rounds;
@@ -226,6 +227,12 @@ impl McpClient {
         Ok(result.completion)
     }
 
+    /// What the server logs, from now on. Servers are asked for it by [`Connect::log_level`](crate::Connect::log_level).
+    #[must_use]
+    pub fn log_messages(&self) -> Feed<Arc<LogMessageParams>> {
+        Feed::new(self.inner.connection.lock().log_messages())
+    }
+
     /// Sets the mildest level of log messages; legacy era.
     ///
     /// # Errors
@@ -317,10 +324,11 @@ impl McpClient {
         self.inner.owner.group()
     }
 
-    /// What the server writes to standard error, line by line, from now on; `None` if there is no process.
+    /// What the server writes to standard error, line by line, from now on; `None` if there is no process. Values of
+    /// variables that were given to the server are masked.
     #[cfg(feature = "stdio")]
     #[must_use]
-    pub fn stderr(&self) -> Option<crate::StderrLines> {
+    pub fn stderr(&self) -> Option<crate::Feed<Arc<str>>> {
         self.inner.owner.stderr_lines()
     }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use mcp_protocol::capabilities::{ClientCapabilities, Implementation};
 use mcp_protocol::codec::line::{Line, Lines};
+use mcp_protocol::logging::{LogLevel, SetLevelParams};
 use mcp_protocol::messages::{EmptyParams, Incoming, InitializeParams, Method, parse_bytes, write};
 use mcp_protocol::meta::Meta;
 use mcp_protocol::negotiation::{Handling, Mode, NegotiationError, StdioAction, StdioClient, Terms, Verdict};
@@ -47,6 +48,7 @@ pub struct Connect {
     info: Implementation,
     versions: Vec<ProtocolVersion>,
     verdicts: Option<Verdicts>,
+    log_level: Option<LogLevel>,
     #[cfg(feature = "stdio")]
     ledger: Option<crate::Ledger>,
 }
@@ -127,6 +129,7 @@ impl Connect {
             info: Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
             versions: mcp_protocol::version::SUPPORTED.to_vec(),
             verdicts: None,
+            log_level: None,
             #[cfg(feature = "stdio")]
             ledger: None,
         }
@@ -158,6 +161,13 @@ impl Connect {
     /// Sets what is known about servers, and what is found out goes to.
     pub fn verdicts(mut self, verdicts: &Verdicts) -> Self {
         self.verdicts = Some(verdicts.clone());
+        self
+    }
+
+    /// Asks the server for log messages, from this level on: [`McpClient::log_messages`]. Otherwise a modern server logs
+    /// nothing, and a legacy one what it likes.
+    pub fn log_level(mut self, level: LogLevel) -> Self {
+        self.log_level = Some(level);
         self
     }
 
@@ -203,7 +213,7 @@ impl Connect {
     /// # Cancellation
     /// When dropped, everything that was started is killed.
     pub async fn connect(self) -> Result<McpClient> {
-        let Self { target, handlers, info, versions, verdicts, .. } = self;
+        let Self { target, handlers, info, versions, verdicts, log_level, .. } = self;
         let offer = Offer { info, capabilities: handlers.capabilities(), versions };
         let (negotiated, limits, name) = match target {
             Target::Recipe(recipe) => {
@@ -225,7 +235,9 @@ impl Connect {
         let Negotiated { link, lines, held, verdict } = negotiated;
         // A machine that settles on a version knows its dialect.
         let dialect = verdict.version.dialect().unwrap_or(mcp_protocol::Dialect::V2025_11_25);
-        let envelope = Meta::envelope(verdict.version.clone(), offer.capabilities).client_info(offer.info);
+        let mut envelope =
+            Meta::envelope(verdict.version.clone(), offer.capabilities).client_info(offer.info);
+        envelope.log_level = log_level.clone();
         let connection = Arc::new(Connection::new(dialect, envelope, limits));
         let handlers = Arc::new(handlers);
         let (report, shutdown) = watch::channel(None);
@@ -240,7 +252,15 @@ impl Connect {
             report,
         };
         let driver = tokio::spawn(driver.run());
-        Ok(McpClient::new(Inner::new(connection, verdict, handlers, owner, driver, shutdown)))
+        let client = McpClient::new(Inner::new(connection, verdict, handlers, owner, driver, shutdown));
+        if let Some(level) =
+            log_level.filter(|_| !dialect.is_modern() && client.capabilities().logging.is_some())
+        {
+            // A server that has a log and does not take a level logs what it likes.
+            let params = SetLevelParams::new(level);
+            let _ = client.inner().connection.request_and_forget(&Method::SetLevel, &params);
+        }
+        Ok(client)
     }
 }
 

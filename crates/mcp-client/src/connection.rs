@@ -8,16 +8,21 @@ use std::time::{Duration, Instant};
 
 use mcp_protocol::dialect::{Lower, Lowering};
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
+use mcp_protocol::logging::LogMessageParams;
 use mcp_protocol::messages::{CancelledParams, Id, Method, ProgressParams, write};
 use mcp_protocol::meta::Meta;
 use mcp_protocol::peer::{Call, Clocks, Event, Peer, Reason, Refused, Transmit};
 use mcp_protocol::{Dialect, Limits};
+use tokio::sync::broadcast;
 
 use crate::error::{Ended, Error, Result, Sent};
 use crate::subscription::Hub;
 
 /// Progress that may wait for its reader.
 const PROGRESS: usize = 16;
+
+/// Log messages that a reader may be behind.
+const LOGS: usize = 256;
 
 /// The time, as the drivers of this crate see it.
 pub(crate) fn now() -> Instant {
@@ -45,6 +50,8 @@ pub(crate) struct State {
     /// Sorted, because calls only grow. Most are settled in the order they were made.
     waiting: VecDeque<(Call, Waiting)>,
     pub(crate) hub: Hub,
+    /// What the server logs; gone with the link.
+    logs: Option<broadcast::Sender<Arc<LogMessageParams>>>,
     driver: Option<Waker>,
     /// Something is there that the driver has not looked at: lines, an earlier deadline, the wish to close.
     is_changed: bool,
@@ -87,15 +94,25 @@ pub struct Progress {
     pub gap: u64,
 }
 
+/// Progress that waits for its reader: the newest steps, and how many were left out.
 #[derive(Debug, Default)]
-struct ProgressQueue {
+pub(crate) struct ProgressQueue {
     steps: VecDeque<Progress>,
 }
 
-impl ProgressQueue {
-    fn push(&mut self, params: ProgressParams) {
+impl From<ProgressParams> for Progress {
+    fn from(params: ProgressParams) -> Self {
         let ProgressParams { progress, total, message, .. } = params;
-        let mut step = Progress { progress, total, message, gap: 0 };
+        Self { progress, total, message, gap: 0 }
+    }
+}
+
+impl ProgressQueue {
+    pub(crate) fn pop(&mut self) -> Option<Progress> {
+        self.steps.pop_front()
+    }
+
+    pub(crate) fn push(&mut self, mut step: Progress) {
         // The newest are kept.
         if self.steps.len() == PROGRESS
             && let Some(oldest) = self.steps.pop_front()
@@ -103,7 +120,7 @@ impl ProgressQueue {
             let gap = oldest.gap + 1;
             match self.steps.front_mut() {
                 Some(next) => next.gap += gap,
-                None => step.gap = gap,
+                None => step.gap += gap,
             }
         }
         self.steps.push_back(step);
@@ -132,6 +149,7 @@ impl Connection {
                 written: 0,
                 waiting: VecDeque::new(),
                 hub: Hub::default(),
+                logs: Some(broadcast::channel(LOGS).0),
                 driver: None,
                 is_changed: false,
                 closing: false,
@@ -276,6 +294,7 @@ impl Connection {
         state.outbox = Vec::new();
         state.settle_events();
         state.hub.end();
+        state.logs = None;
     }
 }
 
@@ -404,12 +423,29 @@ impl State {
         }
     }
 
+    /// What the server logs from now on; nothing if it is gone.
+    pub(crate) fn log_messages(&self) -> broadcast::Receiver<Arc<LogMessageParams>> {
+        match &self.logs {
+            Some(logs) => logs.subscribe(),
+            None => broadcast::channel(1).1,
+        }
+    }
+
+    /// The server logs something.
+    pub(crate) fn logged(&self, message: impl FnOnce() -> Option<LogMessageParams>) {
+        if let Some(logs) = self.logs.as_ref().filter(|logs| logs.receiver_count() > 0)
+            && let Some(message) = message()
+        {
+            let _ = logs.send(Arc::new(message));
+        }
+    }
+
     /// Keeps progress for the one who waits.
     pub(crate) fn progressed(&mut self, call: Call, params: ProgressParams) {
         if let Some(waiting) = self.waiting(call)
             && let Some(progress) = &mut waiting.progress
         {
-            progress.push(params);
+            progress.push(params.into());
             if let Some(waker) = waiting.waker.take() {
                 waker.wake();
             }
@@ -461,7 +497,7 @@ impl Request {
             // Settled before; a future must not be polled again.
             return Poll::Pending;
         };
-        if let Some(step) = waiting.progress.as_mut().and_then(|progress| progress.steps.pop_front()) {
+        if let Some(step) = waiting.progress.as_mut().and_then(|progress| progress.pop()) {
             return Poll::Ready(Step::Progress(step));
         }
         let Some(settled) = waiting.settled.take() else {

@@ -52,6 +52,7 @@ mod connect;
 mod connection;
 mod driver;
 mod error;
+mod feed;
 mod handlers;
 #[cfg(feature = "stdio")]
 mod interrupt;
@@ -61,6 +62,7 @@ mod lists;
 mod process;
 mod recipe;
 mod rounds;
+mod running;
 mod shutdown;
 mod start_error;
 mod subscription;
@@ -75,14 +77,14 @@ pub use config::{McpClientConfig, OAuthConfig, OAuthProvider, TokenStorage};
 pub use connect::Connect;
 pub use connection::Progress;
 pub use error::{Blame, EndCause, Ended, Error, Result, Sent};
+pub use feed::{Fed, Feed};
 pub use handlers::{Asked, Handlers};
 pub use lists::List;
 pub use mcp_protocol as protocol;
 #[cfg(feature = "stdio")]
 pub use process::ledger::{Ledger, Leftover};
-#[cfg(feature = "stdio")]
-pub use process::stderr::{StderrLine, StderrLines};
 pub use recipe::Recipe;
+pub use running::Running;
 pub use shutdown::{Force, Shutdown};
 pub use start_error::StartError;
 pub use subscription::{Change, Changes};

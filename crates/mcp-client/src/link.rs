@@ -75,7 +75,7 @@ impl Owner {
     }
 
     #[cfg(feature = "stdio")]
-    pub(crate) fn stderr_lines(&self) -> Option<crate::StderrLines> {
+    pub(crate) fn stderr_lines(&self) -> Option<crate::Feed<Arc<str>>> {
         match self {
             Self::Nobody => None,
             Self::Process(process) => Some(process.stderr().lines()),

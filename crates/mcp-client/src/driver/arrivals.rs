@@ -273,6 +273,7 @@ fn notified(state: &mut State, dialect: Dialect, notification: &Notification<'_>
             Ok(params) => Change::Resource(params.uri),
             Err(_) => return,
         },
+        Method::LogMessage => return state.logged(|| dialect.raise(&notification.params).ok()),
         Method::SubscriptionAcknowledged => {
             if let (Some(id), Ok(params)) =
                 (subscription(), dialect.raise::<AcknowledgedParams>(&notification.params))

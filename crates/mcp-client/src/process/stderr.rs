@@ -10,6 +10,8 @@ use tokio::process::ChildStderr;
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 
+use crate::feed::Feed;
+
 /// What is kept.
 const TAIL: usize = 64 << 10;
 /// What an error shows of it.
@@ -46,34 +48,6 @@ struct Kept {
     is_cut: bool,
 }
 
-/// One item of [`StderrLines`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StderrLine {
-    /// A line, without its end. Values of variables that were given to the server are masked.
-    Line(Arc<str>),
-    /// So many lines were lost because they were not read in time.
-    Gap(u64),
-}
-
-/// What a server writes to standard error, line by line, from now on.
-#[derive(Debug)]
-pub struct StderrLines(broadcast::Receiver<Arc<str>>);
-
-impl StderrLines {
-    /// The next line; `None` once the server is gone.
-    ///
-    /// # Cancellation
-    /// Safe: nothing is lost.
-    pub async fn next(&mut self) -> Option<StderrLine> {
-        match self.0.recv().await {
-            Ok(line) => Some(StderrLine::Line(line)),
-            Err(broadcast::error::RecvError::Lagged(count)) => Some(StderrLine::Gap(count)),
-            Err(broadcast::error::RecvError::Closed) => None,
-        }
-    }
-}
-
 impl Stderr {
     pub(super) fn drain(pipe: ChildStderr, mut secrets: Vec<String>) -> Self {
         secrets.retain(|secret| secret.len() >= SECRET);
@@ -86,8 +60,8 @@ impl Stderr {
         Self { tail, lines, is_over, reader }
     }
 
-    pub(crate) fn lines(&self) -> StderrLines {
-        StderrLines(self.lines.subscribe())
+    pub(crate) fn lines(&self) -> Feed<Arc<str>> {
+        Feed::new(self.lines.subscribe())
     }
 
     /// What it said last, masked and fit to be shown: a few lines.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, test_kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
-use super::stderr::StderrLine;
 use super::*;
+use crate::feed::Fed;
 
 fn shell(script: &str) -> Recipe {
     Recipe::command("sh").args(["-c", script])
@@ -202,7 +202,7 @@ async fn x_38_values_that_were_given_are_masked_in_the_tail_and_in_lines() {
     let (process, mut pipes) = Process::start(&recipe).unwrap();
     let mut lines = process.stderr().lines();
     pipes.stdin.write_all(b"\n").await.unwrap();
-    assert_eq!(lines.next().await, Some(StderrLine::Line("key *** and ***".into())));
+    assert_eq!(lines.next().await, Some(Fed::Next("key *** and ***".into())));
     drop(pipes);
     process.exited().await;
     process.stderr().settled().await;
