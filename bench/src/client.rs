@@ -8,6 +8,10 @@ pub struct Work {
     pub is_sequential: bool,
     pub is_modern: bool,
     pub is_multi_thread: bool,
+    /// Connects again and again instead of calling.
+    pub is_spawn: bool,
+    /// Knows the era before.
+    pub is_given: bool,
     pub calls: u64,
 }
 
@@ -15,7 +19,7 @@ pub struct Work {
 pub const IN_FLIGHT: u64 = 64;
 
 impl Work {
-    /// `PROGRAM CALLS [sequential] [modern] [multi]`
+    /// `PROGRAM CALLS [sequential] [modern] [multi] [spawn] [given]`
     pub fn from_arguments() -> Self {
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         let has = |word: &str| arguments.iter().any(|argument| argument == word);
@@ -23,6 +27,8 @@ impl Work {
             is_sequential: has("sequential"),
             is_modern: has("modern"),
             is_multi_thread: has("multi"),
+            is_spawn: has("spawn"),
+            is_given: has("given"),
             calls: arguments[0].parse().unwrap(),
         }
     }
@@ -58,4 +64,11 @@ impl Meter {
         let each = |time: std::time::Duration| time.as_secs_f64() * 1e6 / calls as f64;
         println!("{} {}", each(cpu), each(time));
     }
+}
+
+/// The median of times, in µs.
+pub fn tell_median(mut times: Vec<std::time::Duration>) {
+    times.sort();
+    let median = times[times.len() / 2].as_secs_f64() * 1e6;
+    println!("{median} {median}");
 }

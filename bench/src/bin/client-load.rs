@@ -35,6 +35,22 @@ fn run(program: &str, arguments: &[&str], calls: u64, sequential: bool) -> (f64,
     }
 }
 
+/// From the start of a process until it is usable, in µs, medians of 200.
+fn spawns() -> serde_json::Value {
+    let time = |program, arguments: &[&str]| run(program, arguments, 200, false).0;
+    let rows = [
+        ("rmcp", time("client-rmcp", &["spawn"])),
+        ("ours, era known", time("client-ours", &["spawn", "given"])),
+        ("ours, era found out", time("client-ours", &["spawn"])),
+        ("ours, modern", time("client-ours", &["spawn", "modern"])),
+    ];
+    println!("\nstart to usable, µs (times rmcp)");
+    for (name, median) in rows {
+        println!("{name:<24}{:>22}", format!("{median:.0} ({:.2})", median / rows[0].1));
+    }
+    json!({"measure": "start to usable, µs", "medians": rows.map(|(_, median)| median)})
+}
+
 fn main() {
     let rounds: usize = std::env::args().nth(1).and_then(|arg| arg.parse().ok()).unwrap_or(5);
     let mut results = vec![vec![Vec::new(); MEASURES.len()]; CONTENDERS.len()];
@@ -68,6 +84,7 @@ fn main() {
         println!();
         table.push(json!({"measure": measure, "medians": medians}));
     }
+    table.push(spawns());
     std::fs::create_dir_all("target").ok();
     std::fs::write("target/client.json", serde_json::to_string_pretty(&table).unwrap()).unwrap();
 }

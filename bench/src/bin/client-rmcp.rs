@@ -1,6 +1,8 @@
 //! rmcp's client, as its README shows.
 
-use mcp_bench::client::{IN_FLIGHT, Meter, Work, responder};
+use std::time::Instant;
+
+use mcp_bench::client::{IN_FLIGHT, Meter, Work, responder, tell_median};
 use rmcp::model::CallToolRequestParams;
 use rmcp::service::{RoleClient, RunningService, ServiceExt};
 use rmcp::transport::TokioChildProcess;
@@ -39,6 +41,17 @@ async fn run(client: &Client, work: &Work, calls: u64) {
 fn main() {
     let work = Work::from_arguments();
     work.runtime().block_on(async {
+        if work.is_spawn {
+            let mut times = Vec::new();
+            for _ in 0..work.calls {
+                let start = Instant::now();
+                let process = TokioChildProcess::new(tokio::process::Command::new(responder())).unwrap();
+                let client: Client = ().serve(process).await.unwrap();
+                times.push(start.elapsed());
+                client.cancel().await.unwrap();
+            }
+            return tell_median(times);
+        }
         let process = TokioChildProcess::new(tokio::process::Command::new(responder())).unwrap();
         let client: Client = ().serve(process).await.unwrap();
         run(&client, &work, work.calls / 10).await;
