@@ -74,7 +74,14 @@ impl Leftover {
     /// Kills it and everything in its group, if it is still the one that was written down. True if it was.
     #[expect(clippy::must_use_candidate, reason = "what counts is that it is gone")]
     pub fn kill(&self) -> bool {
-        start_time(self.group) == Some(self.entry.started) && group::kill(self.group)
+        self.is_there() && group::kill(self.group)
+    }
+
+    /// True if it is still the one that was written down. A ledger is a file that anybody may have changed: what is
+    /// no server of ours for sure, the first process and ourselves, is never there.
+    fn is_there(&self) -> bool {
+        let is_possible = self.group > 1 && self.group != std::process::id();
+        is_possible && start_time(self.group) == Some(self.entry.started)
     }
 }
 
@@ -176,8 +183,7 @@ fn leftovers(path: &Path) -> io::Result<Vec<Leftover>> {
         let (group, started) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         Some(Leftover { group, entry: Entry { started, program: words.next()?.to_owned() } })
     };
-    let is_there = |left: &Leftover| start_time(left.group) == Some(left.entry.started);
-    Ok(text.lines().filter_map(parse).filter(is_there).collect())
+    Ok(text.lines().filter_map(parse).filter(Leftover::is_there).collect())
 }
 
 /// When a process was started, in ticks since the machine was; `None` if it does not run.
@@ -242,8 +248,21 @@ mod tests {
 
     #[test]
     fn a_process_whose_number_was_given_out_again_is_not_killed() {
-        let own = std::process::id();
-        let entry = Entry { started: start_time(own).unwrap() + 1, program: "us".to_owned() };
-        assert!(!Leftover { group: own, entry }.kill());
+        let mut child = std::process::Command::new("sleep");
+        std::os::unix::process::CommandExt::process_group(&mut child, 0);
+        let mut child = child.arg("60").spawn().unwrap();
+        let entry = Entry { started: start_time(child.id()).unwrap() + 1, program: "other".to_owned() };
+        assert!(!Leftover { group: child.id(), entry }.kill());
+        assert_eq!(child.try_wait().unwrap(), None);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn neither_the_first_process_nor_ourselves_are_ever_taken_for_a_server() {
+        for group in [1, std::process::id()] {
+            let entry = Entry { started: start_time(group).unwrap(), program: "x".to_owned() };
+            assert!(!Leftover { group, entry }.is_there(), "{group}");
+        }
     }
 }
