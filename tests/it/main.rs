@@ -5,4 +5,5 @@ mod calls;
 mod inputs;
 mod lifecycle;
 mod offers;
+mod raw;
 mod support;

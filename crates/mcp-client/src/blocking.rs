@@ -55,6 +55,8 @@ impl Thread {
             .name("mcp-client".to_owned())
             .spawn(move || {
                 let _ = runtime.block_on(ended);
+                // A handler that blocks, waiting for a person perhaps, is not waited for.
+                runtime.shutdown_background();
             })
             .map_err(refused)?;
         Ok(Self { handle, end: Some(end), thread: Some(thread) })

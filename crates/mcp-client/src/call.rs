@@ -107,8 +107,8 @@ async fn unless<T>(
 ) -> Result<T> {
     tokio::select! {
         biased;
-        outcome = run => outcome,
         () = cancel => Err(Error::Cancelled { method: Method::ToolsCall }),
+        outcome = run => outcome,
     }
 }
 

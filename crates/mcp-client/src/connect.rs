@@ -10,7 +10,7 @@ use mcp_protocol::messages::{EmptyParams, Incoming, InitializeParams, Method, pa
 use mcp_protocol::meta::Meta;
 use mcp_protocol::negotiation::{Handling, Mode, NegotiationError, StdioAction, StdioClient, Terms, Verdict};
 use mcp_protocol::{Era, Limits, ProtocolVersion};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
 use crate::client::{Inner, McpClient};
@@ -232,13 +232,13 @@ impl Connect {
                 (negotiated.map_err(|failed| failed.named(name.clone()))?, limits, name)
             }
         };
-        let Negotiated { link, lines, held, verdict } = negotiated;
+        let Negotiated { link, lines, held, unsent, verdict } = negotiated;
         // A machine that settles on a version knows its dialect.
         let dialect = verdict.version.dialect().unwrap_or(mcp_protocol::Dialect::V2025_11_25);
         let mut envelope =
             Meta::envelope(verdict.version.clone(), offer.capabilities).client_info(offer.info);
         envelope.log_level = log_level.clone();
-        let connection = Arc::new(Connection::new(dialect, envelope, limits));
+        let connection = Arc::new(Connection::new(dialect, envelope, limits, unsent));
         let handlers = Arc::new(handlers);
         let (report, shutdown) = watch::channel(None);
         let owner = link.owner.clone();
@@ -276,6 +276,8 @@ struct Negotiated {
     link: Link,
     lines: Lines,
     held: Vec<Vec<u8>>,
+    /// What is left to be written, `notifications/initialized` most of all.
+    unsent: Vec<u8>,
     verdict: Verdict,
 }
 
@@ -345,11 +347,14 @@ impl Offer {
             held: Vec::new(),
         };
         let settled = negotiating.run().await;
-        let Negotiating { link, lines, held, .. } = negotiating;
+        let Negotiating { link, lines, held, outbox, .. } = negotiating;
         match settled {
-            Ok(verdict) => Ok(Negotiated { link, lines, held, verdict }),
-            Err(source) => {
+            Ok(verdict) => Ok(Negotiated { link, lines, held, unsent: outbox, verdict }),
+            Err(mut source) => {
                 let Link { reader: _, writer, owner } = link;
+                if let NegotiationError::Noise { sample } = &mut source {
+                    *sample = owner.mask(sample);
+                }
                 drop(writer);
                 let status = tokio::time::timeout(EXIT, owner.exited()).await.ok().flatten();
                 let stderr = owner.stderr().await;
@@ -409,7 +414,7 @@ impl Negotiating {
             while let Some(action) = self.machine.poll_action() {
                 match action {
                     StdioAction::Settled(verdict) => {
-                        self.flush(written).await;
+                        self.outbox.drain(..written);
                         return Ok(*verdict);
                     }
                     StdioAction::Failed(error) => return Err(error),
@@ -485,7 +490,10 @@ impl Negotiating {
     }
 
     fn take_lines(&mut self) {
-        while let Some(line) = self.lines.poll_line() {
+        // What stands behind the last answer belongs to the connection.
+        while !self.machine.is_over()
+            && let Some(line) = self.lines.poll_line()
+        {
             match line {
                 Line::Whole(line) => take_line(&mut self.machine, &mut self.held, line, &self.limits),
                 Line::TooLong(error) => {
@@ -516,16 +524,6 @@ impl Negotiating {
             }
             Err(_) => self.machine.handle_not_started(),
         }
-    }
-
-    /// Sends what is left, `notifications/initialized` most of all.
-    async fn flush(&mut self, written: usize) {
-        // A link that fails here fails again in the driver, which tells whoever uses it.
-        let rest = async {
-            self.link.writer.write_all(&self.outbox[written..]).await?;
-            self.link.writer.flush().await
-        };
-        let _ = tokio::time::timeout(EXIT, rest).await;
     }
 }
 

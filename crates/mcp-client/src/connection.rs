@@ -12,6 +12,7 @@ use mcp_protocol::logging::LogMessageParams;
 use mcp_protocol::messages::{CancelledParams, Id, Method, ProgressParams, write};
 use mcp_protocol::meta::Meta;
 use mcp_protocol::peer::{Call, Clocks, Event, Peer, Reason, Refused, Transmit};
+use mcp_protocol::subscriptions::SubscriptionFilter;
 use mcp_protocol::{Dialect, Limits};
 use tokio::sync::broadcast;
 
@@ -55,6 +56,7 @@ pub(crate) struct State {
     driver: Option<Waker>,
     /// Something is there that the driver has not looked at: lines, an earlier deadline, the wish to close.
     is_changed: bool,
+    is_flooded: bool,
     /// Set once: the driver is to close the link.
     closing: bool,
     ended: Option<Arc<Ended>>,
@@ -138,20 +140,22 @@ pub(crate) struct Manner {
 }
 
 impl Connection {
-    pub(crate) fn new(dialect: Dialect, envelope: Meta, limits: Limits) -> Self {
+    /// A connection; what is left to be written of its negotiation comes first.
+    pub(crate) fn new(dialect: Dialect, envelope: Meta, limits: Limits, unsent: Vec<u8>) -> Self {
         Self {
             dialect,
             envelope: dialect.is_modern().then_some(envelope),
             state: Mutex::new(State {
                 peer: Peer::client(limits.clone()),
-                outbox: Vec::new(),
-                queued: 0,
+                queued: unsent.len() as u64,
+                outbox: unsent,
                 written: 0,
                 waiting: VecDeque::new(),
                 hub: Hub::default(),
                 logs: Some(broadcast::channel(LOGS).0),
                 driver: None,
                 is_changed: false,
+                is_flooded: false,
                 closing: false,
                 ended: None,
             }),
@@ -262,11 +266,10 @@ impl Connection {
     }
 
     /// Lets the clocks go on that stood still while a person was asked.
-    pub(crate) fn resume(&self) {
+    pub(crate) fn resume(&self, paused: &[Call]) {
         let mut state = self.lock();
-        let State { peer, waiting, .. } = &mut *state;
-        for (call, _) in waiting.iter().filter(|(_, waiting)| waiting.asks) {
-            peer.resume(*call, now());
+        for call in paused {
+            state.peer.resume(*call, now());
         }
         state.wake_driver();
     }
@@ -320,6 +323,12 @@ impl State {
         if !self.peer.respond(id) {
             return;
         }
+        // Calls stop at one message that waits; more than that are answers to a server that does not read.
+        let most = self.peer.limits().message as u64 * 3;
+        if self.queued - self.written > most {
+            self.is_flooded = true;
+            return;
+        }
         let problem = match answer {
             Ok(result) => self.line(|out| write::response(out, id, &dialect.lower(result))).err(),
             Err(error) => {
@@ -333,11 +342,27 @@ impl State {
         }
     }
 
-    /// Stops the clocks of everything that may wait for a person.
-    pub(crate) fn pause(&mut self, cap: Duration) {
+    /// Stops the clocks of everything that may wait for a person, and tells of what.
+    pub(crate) fn pause(&mut self, cap: Duration) -> Vec<Call> {
         let Self { peer, waiting, .. } = self;
-        for (call, _) in waiting.iter().filter(|(_, waiting)| waiting.asks) {
+        let paused: Vec<Call> =
+            waiting.iter().filter(|(_, waiting)| waiting.asks).map(|(call, _)| *call).collect();
+        for call in &paused {
             peer.pause(*call, cap, now());
+        }
+        paused
+    }
+
+    /// True if the server made us say more than it reads.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.is_flooded
+    }
+
+    /// Follows changes of a legacy connection, if it has not ended.
+    pub(crate) fn follow(&mut self, filter: SubscriptionFilter, method: &Method) -> Result<u64> {
+        match &self.ended {
+            Some(_) => Err(self.lost(method, Sent::No)),
+            None => Ok(self.hub.add(filter, None)),
         }
     }
 

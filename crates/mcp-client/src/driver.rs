@@ -53,14 +53,17 @@ impl Driver {
         for line in held {
             arrivals.line(&line, now());
         }
+        // Whoever waits is told even if this future is dropped or panics.
+        let _end = End(Arc::clone(&connection));
         let cause = serve(&connection, &mut *reader, &mut *writer, &mut lines, &owner, &mut arrivals).await;
-        arrivals.end().await;
         let is_closed = cause == EndCause::Closed;
         if is_closed {
             connection.end(Ended { cause, ..Ended::default() });
         } else {
             connection.end(last_words(cause, &owner).await);
         }
+        // Handlers that still run are dropped; one that blocks its thread is not waited for.
+        drop(arrivals);
         // The end of input is how a server learns that it is over; what it still says is read, so that it can.
         drop(writer);
         let drain = async {
@@ -75,6 +78,15 @@ impl Driver {
             () = drain => Shutdown::default(),
         };
         let _ = report.send(Some(shutdown));
+    }
+}
+
+/// Ends a connection when it is dropped, if nothing else has.
+struct End(Arc<Connection>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.end(Ended { cause: EndCause::Closed, ..Ended::default() });
     }
 }
 

@@ -65,6 +65,15 @@ impl Owner {
         }
     }
 
+    /// Text without the values that were given to the process.
+    pub(crate) fn mask(&self, text: &str) -> String {
+        match self {
+            Self::Nobody => text.to_owned(),
+            #[cfg(feature = "stdio")]
+            Self::Process(process) => process.stderr().mask(text),
+        }
+    }
+
     /// The group of the process.
     pub(crate) fn group(&self) -> Option<u32> {
         match self {

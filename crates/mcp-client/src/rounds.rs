@@ -13,10 +13,12 @@ use mcp_protocol::tools::CallToolParams;
 
 use crate::client::McpClient;
 use crate::connection::{Manner, Progress, Step, now};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Sent};
 
 /// How often a server may ask.
 const ROUNDS: u32 = 10;
+/// How many questions a server may ask at once.
+const QUESTIONS: usize = 16;
 /// How long to wait before asking again when the server only says "later", first and at most.
 const LATER: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
@@ -55,29 +57,49 @@ pub(crate) async fn run(
     let mut asked = Duration::ZERO;
     let mut later = LATER.0;
     let mut clocks_left = clocks;
-    for _ in 0..=ROUNDS {
+    for round in 0..=ROUNDS {
         let manner = Manner { clocks: clocks_left, progress: on_progress.is_some(), asks: true };
-        let mut request = inner.connection.request(method, &*params, manner)?;
+        let again = |error| if round == 0 { error } else { in_a_later_round(method, error) };
+        let mut request = inner.connection.request(method, &*params, manner).map_err(again)?;
         let began = *began.get_or_insert(request.opened());
         let body = loop {
             match std::future::poll_fn(|cx| request.poll_step(cx)).await {
-                Step::Done(outcome) => break outcome?,
+                Step::Done(outcome) => break outcome.map_err(again)?,
                 Step::Progress(step) => {
                     if let Some(on_progress) = &mut on_progress {
                         on_progress(step);
                     }
+                    // Others have their turn, however fast steps come.
+                    tokio::task::consume_budget().await;
                 }
             }
         };
         let Some(required) = input_required(client, method, &body)? else { return Ok(body) };
+        let count = required.input_requests.as_ref().map_or(0, mcp_protocol::Map::len);
+        if round == ROUNDS || count > QUESTIONS {
+            break;
+        }
         // Apart, because most calls never come here and need no room for it.
         let responses = Box::pin(respond(client, method, &required, &mut asked, &mut later)).await?;
         params.repeat(responses, required.request_state);
         let used = now().saturating_duration_since(began).saturating_sub(asked);
         clocks_left.total = clocks.total.map(|total| total.saturating_sub(used));
     }
-    let problem = format!("the server asked more than {ROUNDS} times");
+    let problem = format!("the server asked more than {ROUNDS} times, or {QUESTIONS} questions at once");
     Err(Error::Input { method: method.clone(), source: ErrorObject::new(ErrorCode::InternalError, problem) })
+}
+
+/// What was not sent in a later round: the server has seen the request before, and may have acted.
+fn in_a_later_round(method: &Method, error: Error) -> Error {
+    match error {
+        Error::Lost { method, ended, .. } => Error::Lost { method, sent: Sent::Maybe, ended },
+        Error::Busy(_) => {
+            let source =
+                ErrorObject::new(ErrorCode::InternalError, "too much is in flight to send the answers");
+            Error::Input { method: method.clone(), source }
+        }
+        other => other,
+    }
 }
 
 /// Answers what the server asks; without a question, waits for a while. Adds up how long the host was asked.

@@ -100,7 +100,7 @@ impl McpClient {
         if !can_follow {
             told.resource_subscriptions = None;
         }
-        let key = self.inner().connection.lock().hub.add(told.clone(), None);
+        let key = self.inner().connection.lock().follow(told.clone(), &Method::ResourcesSubscribe)?;
         let mut changes =
             Changes { client: self.clone(), key, told: told.clone(), followed: Vec::new(), request: None };
         for uri in told.resource_subscriptions.into_iter().flatten() {
@@ -202,11 +202,9 @@ impl Follower {
             Change::Prompts => filter.prompts_list_changed == Some(true),
             Change::Resources => filter.resources_list_changed == Some(true),
             // The server may name a part of what is followed.
-            Change::Resource(uri) => filter
-                .resource_subscriptions
-                .iter()
-                .flatten()
-                .any(|followed| uri.starts_with(followed.as_str())),
+            Change::Resource(uri) => {
+                filter.resource_subscriptions.iter().flatten().any(|followed| is_part(uri, followed))
+            }
             Change::Gap => true,
         }
     }
@@ -215,6 +213,14 @@ impl Follower {
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
+    }
+}
+
+/// True for what is followed itself, and what lies below it.
+fn is_part(uri: &str, followed: &str) -> bool {
+    match uri.strip_prefix(followed) {
+        Some(rest) => rest.is_empty() || followed.ends_with('/') || rest.starts_with(['/', '?', '#']),
+        None => false,
     }
 }
 

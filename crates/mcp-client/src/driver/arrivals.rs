@@ -1,18 +1,20 @@
 //! What comes from the server: whose it is, and who is told.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mcp_protocol::Dialect;
 use mcp_protocol::codec::line::{Line, Lines};
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::input::{Ask, InputRequest, InputResponse};
 use mcp_protocol::messages::{
     EmptyResult, Id, Incoming, Message, Method, Notification, Request, Response, parse_bytes,
 };
-use mcp_protocol::peer::{Arrival, Ignored};
+use mcp_protocol::peer::{Arrival, Call, Ignored};
 use mcp_protocol::resources::ResourceUpdatedParams;
 use mcp_protocol::subscriptions::AcknowledgedParams;
-use mcp_protocol::{Dialect, Map};
+use mcp_protocol::visible::Visible;
 use tokio::io::AsyncRead;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -29,15 +31,22 @@ const REFUSED_A_SECOND: u32 = 100;
 /// How many may be dropped before the server is left.
 const DROPPED: u32 = 1000;
 
-type Answer = (Id, Result<InputResponse, ErrorObject>);
+/// A handler that runs.
+struct Asked {
+    /// The request of the server.
+    id: Id,
+    handle: AbortHandle,
+    /// Calls whose clocks stand still for it.
+    paused: Vec<Call>,
+}
 
 /// Takes in what comes, and keeps the host's handlers that run.
 pub(super) struct Arrivals {
     connection: Arc<Connection>,
     handlers: Arc<Handlers>,
     server: String,
-    running: JoinSet<Answer>,
-    asked: Map<Id, AbortHandle>,
+    running: JoinSet<Result<InputResponse, ErrorObject>>,
+    asked: HashMap<tokio::task::Id, Asked>,
     refusals: Refusals,
 }
 
@@ -69,7 +78,7 @@ impl Refusals {
 impl Arrivals {
     pub(super) fn new(connection: Arc<Connection>, handlers: Arc<Handlers>, server: String) -> Self {
         let refusals = Refusals { since: now(), count: 0, dropped: 0 };
-        Self { connection, handlers, server, running: JoinSet::new(), asked: Map::new(), refusals }
+        Self { connection, handlers, server, running: JoinSet::new(), asked: HashMap::new(), refusals }
     }
 
     /// Takes in the lines that are complete. Says when the connection cannot go on.
@@ -84,7 +93,7 @@ impl Arrivals {
                 Line::Endless => return Some(EndCause::EndlessLine),
             }
         }
-        self.refusals.is_flood().then_some(EndCause::Flood)
+        (self.refusals.is_flood() || state.is_flooded()).then_some(EndCause::Flood)
     }
 
     pub(super) fn line(&mut self, line: &[u8], now: Instant) {
@@ -123,38 +132,22 @@ impl Arrivals {
     /// # Cancellation
     /// Safe.
     pub(super) async fn answered(&mut self) {
-        let Some(ended) = self.running.join_next().await else { return };
-        self.connection.resume();
-        match ended {
-            Ok((id, answer)) => {
-                self.asked.remove(&id);
-                match &answer {
-                    Ok(response) => self.connection.respond(&id, Ok(response)),
-                    Err(error) => self.connection.respond(&id, Err(error)),
-                }
-            }
-            Err(error) if error.is_cancelled() => {}
-            // A handler that panicked: its own request has to end, and which one it was is known by what is over.
-            Err(_) => {
-                let over: Vec<Id> = self
-                    .asked
-                    .iter()
-                    .filter(|(_, handle)| handle.is_finished())
-                    .map(|(id, _)| id.clone())
-                    .collect();
-                for id in over {
-                    self.asked.remove(&id);
-                    let error = ErrorObject::new(ErrorCode::InternalError, "the client failed to answer");
-                    self.connection.respond(&id, Err(&error));
-                }
+        let Some(ended) = self.running.join_next_with_id().await else { return };
+        let (task, answer) = match ended {
+            Ok((task, answer)) => (task, Some(answer)),
+            Err(error) => (error.id(), None),
+        };
+        let Some(Asked { id, paused, .. }) = self.asked.remove(&task) else { return };
+        self.connection.resume(&paused);
+        match answer {
+            Some(Ok(response)) => self.connection.respond(&id, Ok(&response)),
+            Some(Err(error)) => self.connection.respond(&id, Err(&error)),
+            // It panicked, or the server took its request back, which then is not answered.
+            None => {
+                let error = ErrorObject::new(ErrorCode::InternalError, "the client failed to answer");
+                self.connection.respond(&id, Err(&error));
             }
         }
-    }
-
-    /// Ends the handlers that run.
-    pub(super) async fn end(&mut self) {
-        self.running.abort_all();
-        while self.running.join_next().await.is_some() {}
     }
 
     fn whole_line(&mut self, state: &mut State, line: &[u8], now: Instant) {
@@ -180,9 +173,9 @@ impl Arrivals {
             }
             (Arrival::Request, Message::Request(request)) => self.request(state, request, now),
             (Arrival::Cancelled(id), _) => {
-                state.peer.respond(&id);
-                if let Some(handle) = self.asked.remove(&id) {
-                    handle.abort();
+                // Its id is taken until it has ended.
+                if let Some(asked) = self.asked.values().find(|asked| asked.id == id) {
+                    asked.handle.abort();
                 }
             }
             (Arrival::Progress(call), Message::Notification(notification)) => {
@@ -190,7 +183,8 @@ impl Arrivals {
                     state.progressed(call, params);
                 }
             }
-            (Arrival::Ended(call), _) => state.hub.settled(call),
+            // It may not even have been acknowledged.
+            (Arrival::Ended(call), _) => state.settle(call, Ok("{}".into())),
             (Arrival::Notification, Message::Notification(notification)) => {
                 notified(state, self.connection.dialect, notification);
             }
@@ -207,11 +201,14 @@ impl Arrivals {
             return state.respond(dialect, &request.id, Ok(&EmptyResult::new()));
         }
         let refusal = if !has {
-            ErrorObject::new(ErrorCode::MethodNotFound, format!("`{}` is not for clients", request.method))
+            ErrorObject::new(
+                ErrorCode::MethodNotFound,
+                format!("`{}` is not for clients", shown(&request.method)),
+            )
         } else if !self.handlers.offers(&request.method) {
             ErrorObject::new(
                 ErrorCode::MethodNotFound,
-                format!("this client does not offer `{}`", request.method),
+                format!("this client does not offer `{}`", shown(&request.method)),
             )
         } else if self.running.len() >= ASKED {
             ErrorObject::new(ErrorCode::InternalError, "too much is asked at once")
@@ -231,18 +228,17 @@ impl Arrivals {
     fn ask(&mut self, state: &mut State, id: Id, ask: Ask) {
         let handlers = Arc::clone(&self.handlers);
         let server = self.server.clone();
-        // The clocks stand still until there is an answer, which has a time of its own.
-        state.pause(handlers.time());
-        let answering = {
-            let id = id.clone();
-            async move {
-                let answer = handlers.answer_in_time(server, ask).await;
-                (id, answer)
-            }
-        };
-        let handle = self.running.spawn(answering);
-        self.asked.insert(id, handle);
+        // The clocks stand still until there is an answer, which has a time of its own. Roots are nobody's to think about.
+        let asks_somebody = !matches!(ask, Ask::ListRoots(_));
+        let paused = if asks_somebody { state.pause(handlers.time()) } else { Vec::new() };
+        let handle = self.running.spawn(async move { handlers.answer_in_time(server, ask).await });
+        self.asked.insert(handle.id(), Asked { id, handle, paused });
     }
+}
+
+/// A method in a refusal: a server may name anything.
+fn shown(method: &Method) -> String {
+    Visible::new(method.as_str()).at_most(64).to_string()
 }
 
 fn unreadable(state: &mut State, error: &mcp_protocol::errors::DecodeError) {

@@ -160,7 +160,12 @@ impl Drop for Recorded {
 /// Puts a whole file in the place of another, so that a crash leaves one or the other.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
-    fs::write(&new, text)?;
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    // A command line may hold what is nobody else's business.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    io::Write::write_all(&mut options.open(&new)?, text.as_bytes())?;
     fs::rename(new, path)
 }
 

@@ -31,10 +31,13 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(crate) struct Stderr {
     tail: Arc<Tail>,
-    lines: broadcast::Sender<Arc<str>>,
+    lines: Lines,
     is_over: watch::Receiver<bool>,
     reader: JoinHandle<()>,
 }
+
+/// Gone once there is nothing more to say, so that whoever reads is told.
+type Lines = Arc<Mutex<Option<broadcast::Sender<Arc<str>>>>>;
 
 #[derive(Debug)]
 struct Tail {
@@ -50,18 +53,28 @@ struct Kept {
 
 impl Stderr {
     pub(super) fn drain(pipe: ChildStderr, mut secrets: Vec<String>) -> Self {
+        // What is shown is shown line by line.
+        let lines: Vec<String> =
+            secrets.iter().flat_map(|secret| secret.lines().map(str::to_owned)).collect();
+        secrets.extend(lines);
         secrets.retain(|secret| secret.len() >= SECRET);
         // A secret inside of another one must not keep the longer one from being found.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         let tail = Arc::new(Tail { kept: Mutex::default(), secrets });
-        let (lines, _) = broadcast::channel(BEHIND);
+        let lines = Arc::new(Mutex::new(Some(broadcast::channel(BEHIND).0)));
         let (over, is_over) = watch::channel(false);
-        let reader = tokio::spawn(read(pipe, Arc::clone(&tail), lines.clone(), over));
+        let reader = tokio::spawn(read(pipe, Arc::clone(&tail), Arc::clone(&lines), over));
         Self { tail, lines, is_over, reader }
     }
 
     pub(crate) fn lines(&self) -> Feed<Arc<str>> {
-        Feed::new(self.lines.subscribe())
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        Feed::new(lines.as_ref().map_or_else(|| broadcast::channel(1).1, broadcast::Sender::subscribe))
+    }
+
+    /// Text without the values that were given to the server.
+    pub(crate) fn mask(&self, text: &str) -> String {
+        self.tail.mask(text)
     }
 
     /// What it said last, masked and fit to be shown: a few lines.
@@ -115,12 +128,7 @@ impl Tail {
     }
 }
 
-async fn read(
-    mut pipe: ChildStderr,
-    tail: Arc<Tail>,
-    lines: broadcast::Sender<Arc<str>>,
-    over: watch::Sender<bool>,
-) {
+async fn read(mut pipe: ChildStderr, tail: Arc<Tail>, lines: Lines, over: watch::Sender<bool>) {
     let mut buffer = [0; 8 << 10];
     let mut line = Vec::new();
     loop {
@@ -130,19 +138,22 @@ async fn read(
             break;
         }
         tail.push(space.filled());
-        if lines.receiver_count() == 0 {
+        let listened = |lines: &broadcast::Sender<Arc<str>>| lines.receiver_count() > 0;
+        let listening = lines.lock().unwrap_or_else(PoisonError::into_inner).clone().filter(listened);
+        let Some(listening) = listening else {
             line.clear();
             continue;
-        }
+        };
         for piece in space.filled().split_inclusive(|byte| *byte == b'\n') {
             line.extend_from_slice(&piece[..piece.len().min(LINE.saturating_sub(line.len()))]);
             if piece.ends_with(b"\n") {
-                send(&tail, &lines, &mut line);
+                send(&tail, &listening, &mut line);
             }
         }
     }
-    if !line.is_empty() {
-        send(&tail, &lines, &mut line);
+    let last = lines.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(last) = last.filter(|_| !line.is_empty()) {
+        send(&tail, &last, &mut line);
     }
     let _ = over.send(true);
 }

@@ -326,7 +326,12 @@ async fn f_23_input_without_end_or_undeclared_is_refused() {
     use mcp_client::Asked;
     use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
     harmless(async {
-        let handlers = Handlers::new().on_form(async |_: Asked<ElicitFormParams>| ElicitResult::accept([]));
+        let asked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = std::sync::Arc::clone(&asked);
+        let handlers = Handlers::new().on_form(move |_: Asked<ElicitFormParams>| {
+            count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            async { ElicitResult::accept([]) }
+        });
         let client =
             McpClient::builder(peer(&["--era", "modern"])).handlers(handlers).connect().await.unwrap();
         for tool in ["input-forever", "input-undeclared"] {
@@ -334,6 +339,24 @@ async fn f_23_input_without_end_or_undeclared_is_refused() {
             assert!(matches!(error, Error::Input { .. }), "{tool}: {error:?}");
             unharmed(&client).await;
         }
+        assert_eq!(asked.load(std::sync::atomic::Ordering::SeqCst), 10, "nobody is asked in vain");
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_server_writes_to_standard_error_ends_with_it() {
+    harmless(async {
+        let client = connect("modern").await;
+        let mut lines = client.stderr().unwrap();
+        let error = client.call("exit", json!({"code": 1})).await.unwrap_err();
+        assert!(matches!(error, Error::Lost { .. }), "{error:?}");
+        let mut said = Vec::new();
+        while let Some(line) = lines.next().await {
+            said.push(line);
+        }
+        assert_eq!(said, [mcp_client::Fed::Next("Traceback (most recent call last): it broke".into())]);
         client.close().await;
     })
     .await;

@@ -256,6 +256,12 @@ impl StdioClient {
         }
     }
 
+    /// True if it is settled or has failed: what comes now is none of its business.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.state == State::Done
+    }
+
     /// What to do next.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<StdioAction> {

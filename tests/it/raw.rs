@@ -1,0 +1,179 @@
+//! Servers that are written line by line: orders and moments that a good server does not show.
+
+use std::time::Duration;
+
+use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
+use mcp_client::protocol::subscriptions::SubscriptionFilter;
+use mcp_client::protocol::{Era, ProtocolVersion};
+use mcp_client::{Asked, EndCause, Error, Handlers, McpClient, Sent};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
+
+struct Raw {
+    lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    out: WriteHalf<DuplexStream>,
+}
+
+impl Raw {
+    async fn read(&mut self) -> Value {
+        serde_json::from_str(&self.lines.next_line().await.unwrap().unwrap()).unwrap()
+    }
+
+    async fn write(&mut self, lines: &[Value]) {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        self.out.write_all(text.as_bytes()).await.unwrap();
+    }
+}
+
+/// A client of one era, and the other end of its streams; `behind` stands behind the last answer of the negotiation.
+async fn connect(era: Era, handlers: Handlers, behind: &[Value]) -> (McpClient, Raw) {
+    let (ours, theirs) = tokio::io::duplex(1 << 20);
+    let (reader, out) = tokio::io::split(theirs);
+    let mut raw = Raw { lines: BufReader::new(reader).lines(), out };
+    let (reader, writer) = tokio::io::split(ours);
+    let version =
+        if era == Era::Modern { ProtocolVersion::V2026_07_28 } else { ProtocolVersion::V2025_11_25 };
+    let connect = McpClient::over(reader, writer).versions([version]).handlers(handlers).connect();
+    let connect = tokio::spawn(connect);
+    let asked = raw.read().await;
+    let result = if era == Era::Modern {
+        json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"})
+    } else {
+        json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "raw", "version": "1"}})
+    };
+    let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result});
+    raw.write(&[&[answer], behind].concat()).await;
+    let client = connect.await.unwrap().unwrap();
+    if era == Era::Legacy {
+        assert_eq!(raw.read().await["method"], "notifications/initialized");
+    }
+    (client, raw)
+}
+
+fn ask(id: i64) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create",
+        "params": {"message": id.to_string(), "requestedSchema": {"type": "object", "properties": {}}}})
+}
+
+#[tokio::test]
+async fn what_stands_behind_the_answer_to_initialize_is_not_lost() {
+    let ping = json!({"jsonrpc": "2.0", "id": 7, "method": "ping"});
+    let (_client, mut raw) = connect(Era::Legacy, Handlers::new(), &[ping]).await;
+    assert_eq!(raw.read().await, json!({"jsonrpc": "2.0", "id": 7, "result": {}}));
+}
+
+#[tokio::test]
+async fn a_stream_that_is_ended_before_it_began_is_an_error() {
+    let (client, mut raw) = connect(Era::Modern, Handlers::new(), &[]).await;
+    let changes = tokio::spawn(async move {
+        client.changes(SubscriptionFilter::new().tools_list_changed(true)).await.map(drop)
+    });
+    let id = raw.read().await["id"].clone();
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+    raw.write(&[cancelled]).await;
+    assert!(matches!(changes.await.unwrap(), Err(Error::Unreadable { .. })));
+}
+
+#[tokio::test]
+async fn changes_of_a_connection_that_has_ended_are_an_error() {
+    for era in [Era::Legacy, Era::Modern] {
+        let (client, raw) = connect(era, Handlers::new(), &[]).await;
+        drop(raw);
+        while client.ended().is_none() {
+            tokio::task::yield_now().await;
+        }
+        let changes = client.changes(SubscriptionFilter::new().tools_list_changed(true)).await;
+        assert!(matches!(changes, Err(Error::Lost { .. })), "{era:?}");
+    }
+}
+
+#[tokio::test]
+async fn f_19_a_server_that_asks_and_does_not_read_is_left_before_memory_grows() {
+    let (client, mut raw) = connect(Era::Legacy, Handlers::new(), &[]).await;
+    let id = "x".repeat(1000);
+    let pings: Vec<Value> =
+        (0..100).map(|n| json!({"jsonrpc": "2.0", "id": format!("{id}{n}"), "method": "ping"})).collect();
+    let mut text: String = pings.iter().map(|ping| format!("{ping}\n")).collect();
+    text = text.repeat(1000);
+    let _ = raw.out.write_all(text.as_bytes()).await;
+    let ended = client.ended().expect("it is left");
+    assert_eq!(ended.cause, EndCause::Flood);
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_takes_no_other_answer_along() {
+    let handlers =
+        Handlers::new().on_form(async |asked: Asked<ElicitFormParams>| match asked.params.message.as_str() {
+            "2" => panic!("on purpose"),
+            _ => ElicitResult::decline(),
+        });
+    let (_client, mut raw) = connect(Era::Legacy, handlers, &[]).await;
+    raw.write(&[ask(1), ask(2), ask(3)]).await;
+    let mut outcomes = Vec::new();
+    for _ in 0..3 {
+        let answer = raw.read().await;
+        outcomes.push((answer["id"].as_i64().unwrap(), answer["error"]["code"].as_i64()));
+    }
+    outcomes.sort_unstable();
+    assert_eq!(outcomes, [(1, None), (2, Some(-32603)), (3, None)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn x_29_the_clocks_go_on_when_the_last_who_was_asked_has_answered() {
+    let handlers = Handlers::new().on_form(async |asked: Asked<ElicitFormParams>| {
+        let seconds = if asked.params.message == "1" { 30 } else { 200 };
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        ElicitResult::decline()
+    });
+    let (client, mut raw) = connect(Era::Legacy, handlers, &[]).await;
+    // The call is made while the first is asked, and paused by the second alone.
+    raw.write(&[ask(1)]).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let call = tokio::spawn(client.call("x", json!({})).timeout(Duration::from_secs(50)).into_future());
+    let id = raw.read().await["id"].clone();
+    raw.write(&[ask(2)]).await;
+    assert_eq!(raw.read().await["id"], 1);
+    assert_eq!(raw.read().await["id"], 2);
+    raw.write(&[json!({"jsonrpc": "2.0", "id": id, "result": {"content": []}})]).await;
+    call.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn x_30_a_later_round_that_was_not_sent_may_have_happened_all_the_same() {
+    let (hold, held) = tokio::sync::oneshot::channel::<()>();
+    let held = std::sync::Arc::new(tokio::sync::Mutex::new(Some(held)));
+    let handlers = Handlers::new().on_form(move |_: Asked<ElicitFormParams>| {
+        let held = std::sync::Arc::clone(&held);
+        async move {
+            let held = held.lock().await.take().unwrap();
+            let _ = held.await;
+            ElicitResult::decline()
+        }
+    });
+    let (client, mut raw) = connect(Era::Modern, handlers, &[]).await;
+    let call = tokio::spawn(client.call("x", json!({})).into_future());
+    let id = raw.read().await["id"].clone();
+    let required = json!({"resultType": "input_required", "inputRequests": {"q": {"method": "elicitation/create",
+        "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}}}});
+    raw.write(&[json!({"jsonrpc": "2.0", "id": id, "result": required})]).await;
+    drop(raw);
+    while client.ended().is_none() {
+        tokio::task::yield_now().await;
+    }
+    hold.send(()).unwrap();
+    let error = call.await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Lost { sent: Sent::Maybe, .. }), "{error:?}");
+    assert!(error.may_have_happened() && !error.is_retry_safe());
+}
+
+#[test]
+fn a_call_whose_runtime_is_gone_ends() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (client, raw) = runtime.block_on(connect(Era::Modern, Handlers::new(), &[]));
+    drop(runtime);
+    let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let error = other.block_on(client.call("x", json!({})).into_future()).unwrap_err();
+    assert!(matches!(error, Error::Lost { .. }), "{error:?}");
+    drop(raw);
+}
