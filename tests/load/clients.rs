@@ -30,12 +30,22 @@ fn run<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
 }
 
 /// What this program holds.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 struct Held {
     descriptors: usize,
     threads: usize,
     futures: usize,
     children: usize,
+}
+
+impl Held {
+    /// True if there is no more of anything than before.
+    fn is_within(&self, before: &Self) -> bool {
+        self.descriptors <= before.descriptors
+            && self.threads <= before.threads
+            && self.futures <= before.futures
+            && self.children <= before.children
+    }
 }
 
 fn held() -> Held {
@@ -84,10 +94,11 @@ pub(crate) fn children() -> Result<String, String> {
         }
         while closing.join_next().await.is_some() {}
         let after = held();
-        if with_all.threads != before.threads || with_all.children != CHILDREN {
+        // Fewer may be there: a part that ran before may still have been ending a thread of its own.
+        if with_all.threads > before.threads || with_all.children != CHILDREN {
             return Err(format!("{before:?} became {with_all:?}"));
         }
-        if after.children != 0 || after.futures != before.futures {
+        if !after.is_within(&before) {
             return Err(format!("{before:?} became {after:?}"));
         }
         Ok(format!("{CHILDREN} children, {} threads, none left", with_all.threads))
@@ -111,7 +122,7 @@ pub(crate) fn cycles() -> Result<String, String> {
             life().await?;
         }
         let (after, grown) = (held(), resident().saturating_sub(memory));
-        if after != before || grown > MOST_GROWTH {
+        if !after.is_within(&before) || grown > MOST_GROWTH {
             return Err(format!("{before:?} became {after:?}, and memory grew by {grown} KiB"));
         }
         Ok(format!(

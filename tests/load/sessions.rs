@@ -14,6 +14,8 @@ const WARM: u64 = 20_000;
 const CONNECTIONS: u64 = 16;
 /// Long enough for the server to be full before the first ends, also on a slow machine.
 const IDLE: Duration = Duration::from_secs(3);
+/// How often the server looks for sessions that are idle.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Most make room for others; the last 10,000 end because nobody uses them.
 pub(crate) fn abandoned() -> Result<String, String> {
@@ -59,9 +61,10 @@ impl Crowd {
         })
     }
 
-    /// Waits until nobody has used any session for long enough. The next request of the server ends them all.
+    /// Waits until nobody has used any session for long enough, and the server has looked.
     fn wait_until_reaped(&mut self, session: &str) -> Result<(), String> {
-        std::thread::sleep(IDLE + Duration::from_millis(100));
+        // The server looks for idle ones once a second, and may have looked just before they were.
+        std::thread::sleep(IDLE + LOOK + Duration::from_millis(100));
         let connection = self.0.first_mut().ok_or("no connection")?;
         let body = call(1, "echo", &json!({ "text": "" }), false);
         let response = connection.exchange(&legacy_headers(session), &body)?;
