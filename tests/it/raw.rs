@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
+use mcp_client::protocol::peer::Reason;
 use mcp_client::protocol::subscriptions::SubscriptionFilter;
 use mcp_client::protocol::{Era, ProtocolVersion};
 use mcp_client::{Asked, EndCause, Error, Handlers, McpClient, Sent};
@@ -131,12 +132,14 @@ async fn x_29_the_clocks_go_on_when_the_last_who_was_asked_has_answered() {
     raw.write(&[ask(1)]).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let call = tokio::spawn(client.call("x", json!({})).timeout(Duration::from_secs(50)).into_future());
-    let id = raw.read().await["id"].clone();
+    raw.read().await;
     raw.write(&[ask(2)]).await;
     assert_eq!(raw.read().await["id"], 1);
-    assert_eq!(raw.read().await["id"], 2);
-    raw.write(&[json!({"jsonrpc": "2.0", "id": id, "result": {"content": []}})]).await;
-    call.await.unwrap().unwrap();
+    assert_eq!(raw.read().await["id"], 2, "the call is still there after 200 s");
+    let answered = tokio::time::Instant::now();
+    let error = call.await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::TimedOut { reason: Reason::Idle, .. }), "{error:?}");
+    assert_eq!(answered.elapsed().as_secs(), 50);
 }
 
 #[tokio::test]
