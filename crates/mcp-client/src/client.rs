@@ -1,7 +1,7 @@
 //! The handle of a connection, and every method of the protocol on it.
 
 use std::process::ExitStatus;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use mcp_protocol::capabilities::{Implementation, ServerCapabilities};
 use mcp_protocol::completion::{CompleteParams, CompleteResult, Completion};
@@ -11,19 +11,19 @@ use mcp_protocol::input::Round;
 use mcp_protocol::logging::{LogLevel, LogMessageParams, SetLevelParams};
 use mcp_protocol::messages::{Body, EmptyParams, EmptyResult, Method};
 use mcp_protocol::negotiation::{ServerAnswer, Verdict};
-use mcp_protocol::peer::{Clocks, Stats};
+use mcp_protocol::peer::{Clocks, Reason, Stats};
 use mcp_protocol::prompts::{GetPromptParams, GetPromptResult};
 use mcp_protocol::resources::{ReadResourceParams, ReadResourceResult};
 use mcp_protocol::{Dialect, Era, Json, Map, ProtocolVersion};
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 use crate::call::Call;
-use crate::connection::{Connection, Manner};
-use crate::error::{Ended, Error, Result};
+use crate::connection::{Connection, Manner, Request, now};
+use crate::error::{Ended, Error, Result, Sent};
 use crate::feed::Feed;
 use crate::handlers::Handlers;
 use crate::link::Owner;
+use crate::live::Live;
+use crate::restart::{Restarts, lock};
 use crate::rounds;
 use crate::shutdown::Shutdown;
 
@@ -57,33 +57,24 @@ pub(crate) struct Inner {
     pub(crate) connection: Arc<Connection>,
     pub(crate) verdict: Verdict,
     pub(crate) handlers: Arc<Handlers>,
-    owner: Owner,
-    driver: JoinHandle<()>,
-    shutdown: watch::Receiver<Option<Shutdown>>,
+    /// Shared with a start that is under way.
+    pub(crate) live: Arc<Mutex<Live>>,
+    pub(crate) restarts: Option<Restarts>,
 }
 
 impl Inner {
-    pub(crate) fn new(
-        connection: Arc<Connection>,
-        verdict: Verdict,
-        handlers: Arc<Handlers>,
-        owner: Owner,
-        driver: JoinHandle<()>,
-        shutdown: watch::Receiver<Option<Shutdown>>,
-    ) -> Self {
-        Self { connection, verdict, handlers, owner, driver, shutdown }
-    }
-
-    /// The name to tell a person who is asked something.
-    pub(crate) fn server_name(&self) -> String {
-        name_of(&self.verdict).unwrap_or_else(|| "the server".to_owned())
+    fn owner(&self) -> Owner {
+        lock(&self.live).owner.clone()
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.driver.abort();
-        self.owner.kill();
+        if let Some(restarts) = &self.restarts {
+            restarts.stop();
+        }
+        // A start that is under way still holds the life it is to replace.
+        lock(&self.live).end();
         self.connection.end(Ended { cause: crate::error::EndCause::Closed, ..Ended::default() });
     }
 }
@@ -95,6 +86,32 @@ pub(crate) fn name_of(verdict: &Verdict) -> Option<String> {
         ServerAnswer::Initialized(result) => Some(result.server_info.name.clone()),
         _ => None,
     }
+}
+
+/// What a server says it can.
+pub(crate) fn capabilities_of(verdict: &Verdict) -> &ServerCapabilities {
+    static NONE: std::sync::OnceLock<ServerCapabilities> = std::sync::OnceLock::new();
+    match &verdict.server {
+        ServerAnswer::Discovered(result) => &result.capabilities,
+        ServerAnswer::Initialized(result) => &result.capabilities,
+        _ => NONE.get_or_init(ServerCapabilities::new),
+    }
+}
+
+/// True for what changes nothing on the server.
+fn is_read_only(method: &Method) -> bool {
+    matches!(
+        method,
+        Method::Ping
+            | Method::Discover
+            | Method::ToolsList
+            | Method::ResourcesList
+            | Method::ResourceTemplatesList
+            | Method::ResourcesRead
+            | Method::PromptsList
+            | Method::PromptsGet
+            | Method::Complete
+    )
 }
 
 impl McpClient {
@@ -118,7 +135,7 @@ impl McpClient {
         self.inner.verdict.era()
     }
 
-    /// What was found out about the server.
+    /// What was found out about the server when it was first started.
     #[must_use]
     pub fn verdict(&self) -> &Verdict {
         &self.inner.verdict
@@ -137,12 +154,7 @@ impl McpClient {
     /// What the server can.
     #[must_use]
     pub fn capabilities(&self) -> &ServerCapabilities {
-        static NONE: std::sync::OnceLock<ServerCapabilities> = std::sync::OnceLock::new();
-        match &self.inner.verdict.server {
-            ServerAnswer::Discovered(result) => &result.capabilities,
-            ServerAnswer::Initialized(result) => &result.capabilities,
-            _ => NONE.get_or_init(ServerCapabilities::new),
-        }
+        capabilities_of(&self.inner.verdict)
     }
 
     /// How to use the server, for a language model. Untrusted.
@@ -251,8 +263,7 @@ impl McpClient {
     /// As every request.
     pub async fn ping(&self) -> Result<()> {
         let method = if self.dialect().is_modern() { Method::Discover } else { Method::Ping };
-        let request = self.inner.connection.request(&method, &EmptyParams::new(), Manner::default())?;
-        request.await.map(drop)
+        self.send(&method, &EmptyParams::new(), Manner::default()).await.map(drop)
     }
 
     /// Tells the server that the roots changed; legacy era. A modern server asks when it wants to know.
@@ -280,12 +291,73 @@ impl McpClient {
         if !matches!(method, Method::Other(_)) && !self.dialect().has(method, direction) {
             return Err(Error::NotOffered { method: method.clone() });
         }
-        let body = self.inner.connection.request(method, params, Manner::default())?.await?;
+        let body = self.send(method, params, Manner::default()).await?;
         self.dialect().raise_str(&body).map_err(|error| Error::unreadable(method, &error))
     }
 
+    /// Makes a request, and once more if the server was started again and that can do no harm.
+    pub(crate) async fn send(
+        &self,
+        method: &Method,
+        params: &(dyn Lower + Sync),
+        manner: Manner,
+    ) -> Result<Box<str>> {
+        let connection = &self.inner.connection;
+        match Self::answer(connection.request(method, params, manner)).await {
+            Err(error) => {
+                self.before_again(method, error, manner.clocks).await?;
+                connection.request(method, params, manner)?.await
+            }
+            body => body,
+        }
+    }
+
+    async fn answer(request: Result<Request>) -> Result<Box<str>> {
+        request?.await
+    }
+
+    /// After a request failed: returns when it may be made again on a server that was started again, or with the
+    /// failure.
+    pub(crate) async fn before_again(&self, method: &Method, error: Error, clocks: Clocks) -> Result<()> {
+        let may_be_sent_again = match &error {
+            Error::Lost { sent: Sent::No, .. } => true,
+            Error::Lost { sent: Sent::Maybe, .. } => is_read_only(method),
+            _ => false,
+        };
+        if !may_be_sent_again {
+            return Err(error);
+        }
+        let began = now();
+        let revived = self.revive(error);
+        let (reason, clock) = match (clocks.idle, clocks.total) {
+            (Some(idle), total) if total.is_none_or(|total| idle <= total) => (Reason::Idle, Some(idle)),
+            (_, total) => (Reason::Total, total),
+        };
+        let Some(clock) = clock else { return revived.await };
+        tokio::time::timeout(clock, revived).await.unwrap_or_else(|_| {
+            let after = now().saturating_duration_since(began);
+            Err(Error::TimedOut { method: method.clone(), reason, after })
+        })
+    }
+
+    /// Has the server started again; fails as before if that is not to be.
+    pub(crate) async fn revive(&self, lost: Error) -> Result<()> {
+        match &self.inner.restarts {
+            Some(restarts) if self.inner.connection.is_revivable() => restarts.start().await,
+            // Somebody else was faster.
+            Some(_) if self.inner.connection.ended().is_none() => Ok(()),
+            _ => Err(lost),
+        }
+    }
+
+    /// Has the server started again.
+    pub(crate) async fn start_again(&self) -> Result<()> {
+        let ended = self.ended().unwrap_or_default();
+        self.revive(Error::Lost { method: Method::Listen, sent: Sent::No, ended }).await
+    }
+
     pub(crate) fn dialect(&self) -> Dialect {
-        self.inner.connection.dialect
+        self.inner.connection.dialect()
     }
 
     /// What happened so far.
@@ -294,7 +366,7 @@ impl McpClient {
         self.inner.connection.lock().peer.stats()
     }
 
-    /// How the connection ended, once it has.
+    /// How the connection ended, once it has. A server that [restarts](crate::Recipe::restarts) can be used all the same.
     #[must_use]
     pub fn ended(&self) -> Option<Arc<Ended>> {
         self.inner.connection.ended()
@@ -305,7 +377,10 @@ impl McpClient {
     /// Takes at most five seconds, and can be called on every clone.
     pub async fn close(self) -> Shutdown {
         self.inner.connection.close();
-        let mut shutdown = self.inner.shutdown.clone();
+        if let Some(restarts) = &self.inner.restarts {
+            restarts.stop();
+        }
+        let mut shutdown = lock(&self.inner.live).shutdown.clone();
         match shutdown.wait_for(Option::is_some).await {
             Ok(shutdown) => (*shutdown).unwrap_or_default(),
             // The driver is gone with its runtime; dropping does the rest.
@@ -321,7 +396,7 @@ impl McpClient {
     /// The group of the server's process; `None` if there is none.
     #[must_use]
     pub fn process_group(&self) -> Option<u32> {
-        self.inner.owner.group()
+        self.inner.owner().group()
     }
 
     /// What the server writes to standard error, line by line, from now on; `None` if there is no process. Values of
@@ -329,7 +404,7 @@ impl McpClient {
     #[cfg(feature = "stdio")]
     #[must_use]
     pub fn stderr(&self) -> Option<crate::Feed<Arc<str>>> {
-        self.inner.owner.stderr_lines()
+        self.inner.owner().stderr_lines()
     }
 
     /// What the server's process ended with, once it has.

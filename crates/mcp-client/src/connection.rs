@@ -2,22 +2,27 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use mcp_protocol::dialect::{Lower, Lowering};
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
-use mcp_protocol::logging::LogMessageParams;
+use mcp_protocol::logging::{LogLevel, LogMessageParams, SetLevelParams};
 use mcp_protocol::messages::{CancelledParams, Id, Method, ProgressParams, write};
 use mcp_protocol::meta::Meta;
 use mcp_protocol::peer::{Call, Clocks, Event, Peer, Reason, Refused, Transmit};
+use mcp_protocol::resources::SubscribeParams;
 use mcp_protocol::subscriptions::SubscriptionFilter;
 use mcp_protocol::{Dialect, Limits};
 use tokio::sync::broadcast;
 
-use crate::error::{Ended, Error, Result, Sent};
-use crate::subscription::Hub;
+use crate::error::{EndCause, Ended, Error, Result, Sent};
+use crate::subscription::{Hub, LISTEN};
+
+/// What a server is told of a request that was dropped.
+const NOT_WANTED: &str = "no longer wanted";
 
 /// Progress that may wait for its reader.
 const PROGRESS: usize = 16;
@@ -30,14 +35,26 @@ pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// What a connection is, from the moment it is usable.
+/// What a connection is, from the moment it is usable. It outlives its link if the server is started again.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) dialect: Dialect,
-    /// What every modern request carries.
-    envelope: Option<Meta>,
-    limits: Limits,
+    pub(crate) agreed: Agreed,
     state: Mutex<State>,
+}
+
+/// What stays as it is for as long as there is a connection.
+#[derive(Debug)]
+pub(crate) struct Agreed {
+    /// What to call the server when somebody is asked something.
+    pub(crate) server: String,
+    pub(crate) dialect: Dialect,
+    /// What every request carries in the modern era.
+    pub(crate) envelope: Option<Meta>,
+    /// The level to ask a server for that keeps one for the whole connection.
+    pub(crate) log_level: Option<LogLevel>,
+    pub(crate) limits: Limits,
+    /// A server that ends is started again.
+    pub(crate) restarts: bool,
 }
 
 #[derive(Debug)]
@@ -59,6 +76,7 @@ pub(crate) struct State {
     is_flooded: bool,
     /// Set once: the driver is to close the link.
     closing: bool,
+    /// How the link ended, until there is a new one.
     ended: Option<Arc<Ended>>,
 }
 
@@ -79,7 +97,7 @@ enum Settled {
     Response(std::result::Result<Box<str>, Box<ErrorObject>>),
     Broken,
     TimedOut(Reason),
-    Lost,
+    Lost(Sent, Arc<Ended>),
 }
 
 /// One step of progress of a call.
@@ -140,15 +158,12 @@ pub(crate) struct Manner {
 }
 
 impl Connection {
-    /// A connection; what is left to be written of its negotiation comes first.
-    pub(crate) fn new(dialect: Dialect, envelope: Meta, limits: Limits, unsent: Vec<u8>) -> Self {
+    pub(crate) fn new(agreed: Agreed) -> Self {
         Self {
-            dialect,
-            envelope: dialect.is_modern().then_some(envelope),
             state: Mutex::new(State {
-                peer: Peer::client(limits.clone()),
-                queued: unsent.len() as u64,
-                outbox: unsent,
+                peer: Peer::client(agreed.limits.clone()),
+                queued: 0,
+                outbox: Vec::new(),
                 written: 0,
                 waiting: VecDeque::new(),
                 hub: Hub::default(),
@@ -159,16 +174,53 @@ impl Connection {
                 closing: false,
                 ended: None,
             }),
-            limits,
+            agreed,
         }
+    }
+
+    /// Takes in a link, the first one or a new one, and gives false if the connection was closed meanwhile. What is
+    /// left to be written of its negotiation comes first; then what the last link had been asked for.
+    pub(crate) fn begin(&self, unsent: Vec<u8>) -> bool {
+        let mut state = self.lock();
+        if state.closing {
+            return false;
+        }
+        if state.ended.take().is_some() {
+            state.peer.handle_reopened();
+        }
+        // Nothing of an earlier link is left to be written.
+        state.written = state.queued;
+        state.queued += unsent.len() as u64;
+        state.outbox = unsent;
+        // What cannot be asked for is missed: a server logs what it likes, and a stream ends.
+        if let Some(level) = &self.agreed.log_level {
+            let params = SetLevelParams::new(level.clone());
+            let _ = self.open(&mut state, &Method::SetLevel, &params, Clocks::default(), now());
+        }
+        let (listens, uris) = state.hub.reopened();
+        for (key, params) in listens {
+            if let Ok((call, _)) = self.open(&mut state, &Method::Listen, &params, LISTEN, now()) {
+                state.hub.listens(key, call);
+            }
+        }
+        for uri in uris {
+            let params = SubscribeParams::new(uri);
+            let _ = self.open(&mut state, &Method::ResourcesSubscribe, &params, Clocks::default(), now());
+        }
+        state.wake_driver();
+        true
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.agreed.dialect
+    }
+
     pub(crate) fn limits(&self) -> &Limits {
-        &self.limits
+        &self.agreed.limits
     }
 
     /// Queues a request. It leaves with whatever else is queued when the driver comes by.
@@ -219,7 +271,8 @@ impl Connection {
         clocks: Clocks,
         now: Instant,
     ) -> Result<(Call, u64)> {
-        if state.outbox.len() > self.limits.message {
+        let Agreed { dialect, envelope, limits, .. } = &self.agreed;
+        if state.outbox.len() > limits.message {
             return Err(Error::Busy(state.peer.calls_in_flight()));
         }
         let call = match state.peer.open(method, clocks, now) {
@@ -228,8 +281,8 @@ impl Connection {
             Err(_) => return Err(Error::Busy(state.peer.calls_in_flight())),
         };
         let token = call.progress_token();
-        let mut lowering = Lowering::to(self.dialect).with_progress_token(&token);
-        if let Some(envelope) = &self.envelope {
+        let mut lowering = Lowering::to(*dialect).with_progress_token(&token);
+        if let Some(envelope) = envelope {
             lowering = lowering.with_meta(envelope);
         }
         let offset = state.queued;
@@ -250,7 +303,7 @@ impl Connection {
         if state.ended.is_some() {
             return Err(state.lost(method, Sent::No));
         }
-        let view = self.dialect.lower(params);
+        let view = self.dialect().lower(params);
         state
             .line(|out| write::notification(out, method, Some(&view)))
             .map_err(|error| Error::Unsendable { method: method.clone(), problem: error.to_string() })?;
@@ -258,10 +311,18 @@ impl Connection {
         Ok(())
     }
 
+    /// Cancels a request that nobody waits for.
+    pub(crate) fn cancel(&self, state: &mut State, call: Option<Call>) {
+        if call.is_some_and(|call| state.peer.cancel(call, NOT_WANTED)) {
+            state.transmit(self.dialect());
+            state.wake_driver();
+        }
+    }
+
     /// Answers a request of the server, unless it took it back.
     pub(crate) fn respond(&self, id: &Id, answer: std::result::Result<&dyn Lower, &ErrorObject>) {
         let mut state = self.lock();
-        state.respond(self.dialect, id, answer);
+        state.respond(self.dialect(), id, answer);
         state.wake_driver();
     }
 
@@ -274,10 +335,13 @@ impl Connection {
         state.wake_driver();
     }
 
-    /// Asks the driver to close the link.
+    /// Asks the driver to close the link. There will be no other.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closing = true;
+        if state.ended.is_some() {
+            state.end_feeds();
+        }
         state.wake_driver();
     }
 
@@ -292,12 +356,32 @@ impl Connection {
         if state.ended.is_some() {
             return;
         }
+        let is_over = state.closing || ended.cause == EndCause::Closed || !self.agreed.restarts;
         state.ended = Some(Arc::new(ended));
         state.peer.handle_closed();
         state.outbox = Vec::new();
         state.settle_events();
-        state.hub.end();
-        state.logs = None;
+        if is_over {
+            state.end_feeds();
+        } else {
+            state.hub.cut();
+        }
+    }
+
+    /// What the process ended with, known after the link was gone.
+    pub(crate) fn exited(&self, status: Option<ExitStatus>) {
+        if let Some(ended) = &mut self.lock().ended
+            && ended.status.is_none()
+        {
+            Arc::make_mut(ended).status = status;
+        }
+    }
+
+    /// True if the server can be started again: it has ended, is to be, and was not closed.
+    pub(crate) fn is_revivable(&self) -> bool {
+        let state = self.lock();
+        let is_ended = state.ended.as_ref().is_some_and(|ended| ended.cause != EndCause::Closed);
+        self.agreed.restarts && is_ended && !state.closing
     }
 }
 
@@ -311,6 +395,12 @@ impl State {
         self.outbox.push(b'\n');
         self.queued += (self.outbox.len() - before) as u64;
         Ok(())
+    }
+
+    /// Whoever follows what the server tells unasked learns that there will be no more.
+    fn end_feeds(&mut self) {
+        self.hub.end();
+        self.logs = None;
     }
 
     /// Answers a request of the server, unless it took it back.
@@ -439,10 +529,15 @@ impl State {
 
     /// Tells of calls that ended without a message.
     pub(crate) fn settle_events(&mut self) {
+        let written = self.written;
         while let Some(event) = self.peer.poll_event() {
             match event {
                 Event::TimedOut(call, reason) => self.settle_with(call, Settled::TimedOut(reason)),
-                Event::Lost(call) => self.settle_with(call, Settled::Lost),
+                Event::Lost(call) => {
+                    let is_sent = self.waiting(call).is_some_and(|waiting| waiting.offset < written);
+                    let sent = if is_sent { Sent::Maybe } else { Sent::No };
+                    self.settle_with(call, Settled::Lost(sent, self.ended.clone().unwrap_or_default()));
+                }
                 _ => {}
             }
         }
@@ -489,7 +584,10 @@ impl State {
     }
 
     fn settle_with(&mut self, call: Call, settled: Settled) {
-        self.hub.settled(call);
+        // What followed a link that is gone may follow the next one.
+        if !matches!(settled, Settled::Lost(..)) {
+            self.hub.settled(call);
+        }
         // Nobody may wait for it any more.
         let Some(waiting) = self.waiting(call) else { return };
         waiting.settled = Some(settled);
@@ -532,7 +630,6 @@ impl Request {
             }
             return Poll::Pending;
         };
-        let offset = waiting.offset;
         state.stop_waiting(self.call);
         self.is_settled = true;
         let method = self.method.clone();
@@ -545,10 +642,7 @@ impl Request {
             Settled::TimedOut(reason) => {
                 Err(Error::TimedOut { method, reason, after: now().saturating_duration_since(self.opened) })
             }
-            Settled::Lost => {
-                let sent = if state.written > offset { Sent::Maybe } else { Sent::No };
-                Err(state.lost(&method, sent))
-            }
+            Settled::Lost(sent, ended) => Err(Error::Lost { method, sent, ended }),
         }))
     }
 }
@@ -581,9 +675,6 @@ impl Drop for Request {
         }
         let mut state = self.connection.lock();
         state.stop_waiting(self.call);
-        if state.peer.cancel(self.call, "no longer wanted") {
-            state.transmit(self.connection.dialect);
-            state.wake_driver();
-        }
+        self.connection.cancel(&mut state, Some(self.call));
     }
 }

@@ -37,8 +37,6 @@ pub(crate) struct Driver {
     pub(crate) link: Link,
     pub(crate) lines: Lines,
     pub(crate) handlers: Arc<Handlers>,
-    /// What the server calls itself.
-    pub(crate) server: String,
     /// Lines of the server that were held back until its era was known.
     pub(crate) held: Vec<Vec<u8>>,
     pub(crate) report: watch::Sender<Option<Shutdown>>,
@@ -47,14 +45,14 @@ pub(crate) struct Driver {
 impl Driver {
     /// Runs until the link ends, then ends what is behind it.
     pub(crate) async fn run(self) {
-        let Self { connection, link, mut lines, handlers, server, held, report } = self;
+        let Self { connection, link, mut lines, handlers, held, report } = self;
         let Link { mut reader, mut writer, owner } = link;
-        let mut arrivals = Arrivals::new(Arc::clone(&connection), handlers, server);
+        let mut arrivals = Arrivals::new(Arc::clone(&connection), handlers);
         for line in held {
             arrivals.line(&line, now());
         }
         // Whoever waits is told even if this future is dropped or panics.
-        let _end = End(Arc::clone(&connection));
+        let end = End(Arc::clone(&connection));
         let cause = serve(&connection, &mut *reader, &mut *writer, &mut lines, &owner, &mut arrivals).await;
         let is_closed = cause == EndCause::Closed;
         if is_closed {
@@ -62,6 +60,8 @@ impl Driver {
         } else {
             connection.end(last_words(cause, &owner).await);
         }
+        // From here on there may be another link.
+        drop(end);
         // Handlers that still run are dropped; one that blocks its thread is not waited for.
         drop(arrivals);
         // The end of input is how a server learns that it is over; what it still says is read, so that it can.
@@ -77,6 +77,7 @@ impl Driver {
             shutdown = owner.end(is_closed) => shutdown,
             () = drain => Shutdown::default(),
         };
+        connection.exited(shutdown.status);
         let _ = report.send(Some(shutdown));
     }
 }
@@ -92,7 +93,7 @@ impl Drop for End {
 
 /// What is known of a server whose link ended.
 async fn last_words(cause: EndCause, owner: &Owner) -> Ended {
-    let status = tokio::time::timeout(EXIT, owner.exited()).await.ok().flatten();
+    let status = owner.exits_within(EXIT).await;
     Ended { cause, status, stderr: owner.stderr().await }
 }
 
@@ -122,7 +123,7 @@ async fn serve(
             let mut state = connection.lock();
             state.look();
             if writing.is_empty() {
-                state.take_outbox(connection.dialect, &mut writing);
+                state.take_outbox(connection.dialect(), &mut writing);
             }
             if state.is_closing() && closes.is_none() {
                 closes = Some(tokio::time::Instant::now() + FLUSH);
@@ -188,7 +189,7 @@ async fn serve(
     }
 }
 
-async fn until(instant: Option<tokio::time::Instant>) {
+pub(crate) async fn until(instant: Option<tokio::time::Instant>) {
     match instant {
         Some(instant) => tokio::time::sleep_until(instant).await,
         None => std::future::pending().await,

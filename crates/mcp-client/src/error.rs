@@ -103,6 +103,18 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// The server was started again and again and kept ending. Nothing was sent.
+    #[error(
+        "`{server}` keeps ending: it was started five times in 30 s, and can be again in {wait:.0?}{ended}"
+    )]
+    KeepsEnding {
+        /// What was started.
+        server: String,
+        /// How long it is left alone.
+        wait: Duration,
+        /// How it last ended.
+        ended: Arc<Ended>,
+    },
     /// A list that does not end.
     #[error("the list of `{method}` does not end: {problem}")]
     Endless {
@@ -219,9 +231,11 @@ impl Error {
             | Self::Unsendable { .. }
             | Self::Kept { .. }
             | Self::FeatureDisabled { .. } => Blame::Caller,
-            Self::Connect { .. } | Self::Refused { .. } | Self::Unreadable { .. } | Self::Endless { .. } => {
-                Blame::Server
-            }
+            Self::Connect { .. }
+            | Self::Refused { .. }
+            | Self::Unreadable { .. }
+            | Self::KeepsEnding { .. }
+            | Self::Endless { .. } => Blame::Server,
             Self::Lost { .. } | Self::TimedOut { .. } => Blame::Link,
         }
     }
@@ -229,7 +243,13 @@ impl Error {
     /// True if the same can be asked again without acting twice: nothing was done the first time.
     #[must_use]
     pub fn is_retry_safe(&self) -> bool {
-        matches!(self, Self::Busy(_) | Self::Lost { sent: Sent::No, .. } | Self::Connect { .. })
+        matches!(
+            self,
+            Self::Busy(_)
+                | Self::Lost { sent: Sent::No, .. }
+                | Self::Connect { .. }
+                | Self::KeepsEnding { .. }
+        )
     }
 
     /// True if the server may have done what it was asked, although there is no answer that says so.

@@ -58,9 +58,12 @@ mod handlers;
 mod interrupt;
 mod link;
 mod lists;
+mod live;
+mod negotiate;
 #[cfg(feature = "stdio")]
 mod process;
 mod recipe;
+mod restart;
 mod rounds;
 mod running;
 mod shutdown;

@@ -39,6 +39,15 @@ impl Owner {
         }
     }
 
+    /// What the process ended with, if it does within this time.
+    pub(crate) async fn exits_within(&self, time: std::time::Duration) -> Option<ExitStatus> {
+        match self {
+            Self::Nobody => None,
+            #[cfg(feature = "stdio")]
+            Self::Process(_) => tokio::time::timeout(time, self.exited()).await.ok().flatten(),
+        }
+    }
+
     /// What it last wrote to standard error.
     pub(crate) async fn stderr(&self) -> String {
         match self {

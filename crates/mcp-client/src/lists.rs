@@ -144,7 +144,7 @@ impl McpClient {
         let mut bytes = 0;
         loop {
             let manner = Manner { clocks: Clocks::default().idle(PAGE), ..Manner::default() };
-            let body = self.inner().connection.request(method, &params, manner)?.await?;
+            let body = self.send(method, &params, manner).await?;
             bytes += body.len();
             let page = Body::of(&body)
                 .and_then(|body| read(self, &body))

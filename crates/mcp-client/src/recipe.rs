@@ -36,6 +36,7 @@ pub struct Recipe {
     pub(crate) start_timeout: Option<Duration>,
     pub(crate) era: Mode,
     pub(crate) limits: Limits,
+    pub(crate) restarts: bool,
 }
 
 impl Recipe {
@@ -53,6 +54,7 @@ impl Recipe {
             start_timeout: None,
             era: Mode::Auto,
             limits: Limits::default(),
+            restarts: false,
         }
     }
 
@@ -107,6 +109,19 @@ impl Recipe {
         self
     }
 
+    /// Has the program started again when it has ended and somebody needs it: the next call, or whoever waits for
+    /// changes. After five starts in half a minute it is left alone for a while ([`Error::KeepsEnding`]).
+    ///
+    /// What was lost with the old process is not done again, except for what provably never reached it and for what
+    /// only reads.
+    ///
+    /// [`Error::KeepsEnding`]: crate::Error::KeepsEnding
+    #[must_use]
+    pub fn restarts(mut self) -> Self {
+        self.restarts = true;
+        self
+    }
+
     /// Sets the bounds of the connection.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
@@ -147,6 +162,7 @@ impl fmt::Debug for Recipe {
             .field("directory", &self.directory)
             .field("start_timeout", &self.start_timeout)
             .field("era", &self.era)
+            .field("restarts", &self.restarts)
             .finish_non_exhaustive()
     }
 }

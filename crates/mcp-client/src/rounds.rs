@@ -1,5 +1,7 @@
 //! A request that may take several rounds: the server asks for input, and is asked again with the answers.
 
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use mcp_protocol::dialect::Lower;
@@ -12,13 +14,15 @@ use mcp_protocol::resources::ReadResourceParams;
 use mcp_protocol::tools::CallToolParams;
 
 use crate::client::McpClient;
-use crate::connection::{Manner, Progress, Step, now};
+use crate::connection::{Manner, Progress, Request, Step, now};
 use crate::error::{Error, Result, Sent};
 
 /// How often a server may ask.
 const ROUNDS: u32 = 10;
 /// How many questions a server may ask at once.
 const QUESTIONS: usize = 16;
+/// How many steps of progress are told of in one go.
+const STEPS: usize = 32;
 /// How long to wait before asking again when the server only says "later", first and at most.
 const LATER: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
@@ -51,7 +55,7 @@ pub(crate) async fn run(
     clocks: Clocks,
     mut on_progress: Option<&mut OnProgress>,
 ) -> Result<Box<str>> {
-    let inner = client.inner();
+    let connection = &client.inner().connection;
     let mut began = None;
     // How long the host was asked, which is not the server's time.
     let mut asked = Duration::ZERO;
@@ -59,34 +63,62 @@ pub(crate) async fn run(
     let mut clocks_left = clocks;
     for round in 0..=ROUNDS {
         let manner = Manner { clocks: clocks_left, progress: on_progress.is_some(), asks: true };
-        let again = |error| if round == 0 { error } else { in_a_later_round(method, error) };
-        let mut request = inner.connection.request(method, &*params, manner).map_err(again)?;
-        let began = *began.get_or_insert(request.opened());
-        let body = loop {
-            match std::future::poll_fn(|cx| request.poll_step(cx)).await {
-                Step::Done(outcome) => break outcome.map_err(again)?,
-                Step::Progress(step) => {
-                    if let Some(on_progress) = &mut on_progress {
-                        on_progress(step);
-                    }
-                    // Others have their turn, however fast steps come.
-                    tokio::task::consume_budget().await;
-                }
+        let outcome = match connection.request(method, &*params, manner) {
+            Ok(mut request) => {
+                began.get_or_insert(request.opened());
+                poll_fn(|cx| poll_answer(&mut request, &mut on_progress, cx)).await
             }
+            Err(error) => Err(error),
+        };
+        let body = match outcome {
+            Ok(body) => body,
+            Err(error) if round == 0 => {
+                // Apart, because most calls never come here and need no room for it.
+                Box::pin(async {
+                    client.before_again(method, error, clocks).await?;
+                    let mut request = connection.request(method, &*params, manner)?;
+                    began = Some(request.opened());
+                    poll_fn(|cx| poll_answer(&mut request, &mut on_progress, cx)).await
+                })
+                .await?
+            }
+            Err(error) => return Err(in_a_later_round(method, error)),
         };
         let Some(required) = input_required(client, method, &body)? else { return Ok(body) };
         let count = required.input_requests.as_ref().map_or(0, mcp_protocol::Map::len);
         if round == ROUNDS || count > QUESTIONS {
             break;
         }
-        // Apart, because most calls never come here and need no room for it.
+        // Apart, for the same reason.
         let responses = Box::pin(respond(client, method, &required, &mut asked, &mut later)).await?;
         params.repeat(responses, required.request_state);
-        let used = now().saturating_duration_since(began).saturating_sub(asked);
+        let used = began.map_or(Duration::ZERO, |began| now().saturating_duration_since(began));
+        let used = used.saturating_sub(asked);
         clocks_left.total = clocks.total.map(|total| total.saturating_sub(used));
     }
     let problem = format!("the server asked more than {ROUNDS} times, or {QUESTIONS} questions at once");
     Err(Error::Input { method: method.clone(), source: ErrorObject::new(ErrorCode::InternalError, problem) })
+}
+
+/// Looks for the answer, and tells of progress.
+fn poll_answer(
+    request: &mut Request,
+    on_progress: &mut Option<&mut OnProgress>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Box<str>>> {
+    for _ in 0..STEPS {
+        match ready!(request.poll_step(cx)) {
+            Step::Done(outcome) => return Poll::Ready(outcome),
+            Step::Progress(step) => {
+                if let Some(on_progress) = on_progress {
+                    on_progress(step);
+                }
+            }
+        }
+    }
+    // Others have their turn, however fast steps come.
+    cx.waker().wake_by_ref();
+    Poll::Pending
 }
 
 /// What was not sent in a later round: the server has seen the request before, and may have acted.
@@ -144,7 +176,8 @@ async fn answer(
     let inner = client.inner();
     let mut responses = InputResponses::new();
     for (key, request) in required.input_requests.iter().flat_map(|requests| requests.iter()) {
-        let answer = inner.handlers.answer_in_time(inner.server_name(), request.ask.clone()).await;
+        let answer =
+            inner.handlers.answer_in_time(inner.connection.agreed.server.clone(), request.ask.clone()).await;
         let response = answer.map_err(|source| Error::Input { method: method.clone(), source })?;
         responses.insert(key.clone(), response);
     }

@@ -1,6 +1,6 @@
 //! Changes on the server, as one stream in both eras.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -13,10 +13,10 @@ use mcp_protocol::subscriptions::{ListenParams, SubscriptionFilter};
 
 use crate::client::McpClient;
 use crate::connection::{Manner, Request};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Sent};
 
-/// How long a server may take to say what it will tell.
-const ACKNOWLEDGED: Duration = Duration::from_secs(10);
+/// How long a server may take to say what it will tell; then there is no clock.
+pub(crate) const LISTEN: Clocks = Clocks::none().idle(Duration::from_secs(10));
 
 /// Changes that may wait for their reader; the same change waits only once.
 const WAITING: usize = 256;
@@ -42,6 +42,9 @@ pub enum Change {
 ///
 /// In the modern era this is a stream of its own; in the legacy era the server tells of its lists unasked, and
 /// resources are followed one by one. When it is dropped, the server is told to stop.
+///
+/// A server that ends and whose recipe says [`restarts`](crate::Recipe::restarts) is started again by whoever waits for the next
+/// change; what was followed is followed again, and a [`Change::Gap`] comes first.
 #[derive(Debug)]
 pub struct Changes {
     client: McpClient,
@@ -70,14 +73,22 @@ impl McpClient {
     /// # Errors
     /// When the server refuses, the time is over, or the connection is lost.
     pub async fn changes(&self, filter: SubscriptionFilter) -> Result<Changes> {
+        match self.changes_once(filter.clone()).await {
+            Err(error @ Error::Lost { sent: Sent::No, .. }) => {
+                self.revive(error).await?;
+                self.changes_once(filter).await
+            }
+            changes => changes,
+        }
+    }
+
+    async fn changes_once(&self, filter: SubscriptionFilter) -> Result<Changes> {
         if self.dialect().is_modern() { self.listen(filter).await } else { self.follow(filter).await }
     }
 
     async fn listen(&self, filter: SubscriptionFilter) -> Result<Changes> {
         let connection = &self.inner().connection;
-        let mut clocks = Clocks::none();
-        clocks.idle = Some(ACKNOWLEDGED);
-        let manner = Manner { clocks, ..Manner::default() };
+        let manner = Manner { clocks: LISTEN, ..Manner::default() };
         let params = ListenParams::new(filter.clone());
         let mut key = 0;
         let opened = |state: &mut crate::connection::State, call| key = state.hub.add(filter, Some(call));
@@ -121,7 +132,13 @@ impl Changes {
     /// Safe: nothing is lost.
     pub async fn next(&mut self) -> Option<Change> {
         let connection = &self.client.inner().connection;
-        poll_fn(|cx| connection.lock().hub.poll_change(self.key, cx)).await
+        loop {
+            match poll_fn(|cx| connection.lock().hub.poll_change(self.key, cx)).await {
+                Next::Change(change) => return Some(change),
+                Next::Over => return None,
+                Next::Cut => self.client.start_again().await.ok()?,
+            }
+        }
     }
 
     /// What the server will tell, which may be less than was asked for.
@@ -132,7 +149,7 @@ impl Changes {
 
     fn poll_acknowledged(&mut self, cx: &mut Context<'_>) -> Poll<Result<SubscriptionFilter>> {
         let acknowledged = self.client.inner().connection.lock().hub.poll_acknowledged(self.key, cx);
-        if let Poll::Ready(Some(told)) = acknowledged {
+        if let Poll::Ready(told) = acknowledged {
             return Poll::Ready(Ok(told));
         }
         let Some(request) = &mut self.request else { return Poll::Pending };
@@ -152,7 +169,8 @@ impl Drop for Changes {
         let connection = &self.client.inner().connection;
         let unfollowed: Vec<String> = {
             let mut state = connection.lock();
-            state.hub.remove(self.key);
+            let listen = state.hub.remove(self.key);
+            connection.cancel(&mut state, listen);
             self.followed.drain(..).filter(|uri| !state.hub.follows(uri)).collect()
         };
         for uri in unfollowed {
@@ -177,8 +195,25 @@ struct Follower {
     listen: Option<Call>,
     acknowledged: Option<SubscriptionFilter>,
     waiting: VecDeque<Change>,
-    is_over: bool,
+    state: Following,
     waker: Option<Waker>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Following {
+    Live,
+    /// The link is gone, and there may be another.
+    Cut,
+    Over,
+}
+
+/// What comes next for a follower.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Change(Change),
+    /// The link is gone, and there may be another.
+    Cut,
+    Over,
 }
 
 impl Follower {
@@ -235,14 +270,16 @@ impl Hub {
             listen,
             acknowledged,
             waiting: VecDeque::new(),
-            is_over: false,
+            state: Following::Live,
             waker: None,
         });
         self.next
     }
 
-    pub(crate) fn remove(&mut self, key: u64) {
-        self.followers.retain(|follower| follower.key != key);
+    /// Gives the request that has to be cancelled.
+    pub(crate) fn remove(&mut self, key: u64) -> Option<Call> {
+        let at = self.followers.iter().position(|follower| follower.key == key)?;
+        self.followers.remove(at).listen
     }
 
     /// True if a resource is followed by somebody.
@@ -281,7 +318,15 @@ impl Hub {
     /// The request of a subscription is settled: it is over.
     pub(crate) fn settled(&mut self, call: Call) {
         for follower in self.followers.iter_mut().filter(|follower| follower.listen == Some(call)) {
-            follower.is_over = true;
+            follower.state = Following::Over;
+            follower.wake();
+        }
+    }
+
+    /// The link is gone, and there may be another.
+    pub(crate) fn cut(&mut self) {
+        for follower in self.followers.iter_mut().filter(|follower| follower.state == Following::Live) {
+            follower.state = Following::Cut;
             follower.wake();
         }
     }
@@ -289,39 +334,59 @@ impl Hub {
     /// Everything is over.
     pub(crate) fn end(&mut self) {
         for follower in &mut self.followers {
-            follower.is_over = true;
+            follower.state = Following::Over;
             follower.wake();
         }
     }
 
-    pub(crate) fn poll_acknowledged(
-        &mut self,
-        key: u64,
-        cx: &Context<'_>,
-    ) -> Poll<Option<SubscriptionFilter>> {
-        self.poll(key, cx, |follower| follower.acknowledged.clone())
-    }
-
-    pub(crate) fn poll_change(&mut self, key: u64, cx: &Context<'_>) -> Poll<Option<Change>> {
-        self.poll(key, cx, |follower| follower.waiting.pop_front())
-    }
-
-    fn poll<T>(
-        &mut self,
-        key: u64,
-        cx: &Context<'_>,
-        take: impl FnOnce(&mut Follower) -> Option<T>,
-    ) -> Poll<Option<T>> {
-        let Some(follower) = self.followers.iter_mut().find(|follower| follower.key == key) else {
-            return Poll::Ready(None);
-        };
-        if let Some(item) = take(follower) {
-            return Poll::Ready(Some(item));
+    /// There is a new link: gives what has to be asked for again, streams by their keys and resources.
+    pub(crate) fn reopened(&mut self) -> (Vec<(u64, ListenParams)>, BTreeSet<String>) {
+        let mut listens = Vec::new();
+        let mut uris = BTreeSet::new();
+        for follower in self.followers.iter_mut().filter(|follower| follower.state == Following::Cut) {
+            follower.state = Following::Live;
+            follower.push(Change::Gap);
+            if follower.listen.take().is_some() {
+                listens.push((follower.key, ListenParams::new(follower.filter.clone())));
+            } else {
+                uris.extend(follower.filter.resource_subscriptions.iter().flatten().cloned());
+            }
         }
-        if follower.is_over {
-            return Poll::Ready(None);
+        (listens, uris)
+    }
+
+    /// A stream was asked for again.
+    pub(crate) fn listens(&mut self, key: u64, call: Call) {
+        if let Some(follower) = self.followers.iter_mut().find(|follower| follower.key == key) {
+            follower.listen = Some(call);
+        }
+    }
+
+    pub(crate) fn poll_acknowledged(&mut self, key: u64, cx: &Context<'_>) -> Poll<SubscriptionFilter> {
+        let Some(follower) = self.followers.iter_mut().find(|follower| follower.key == key) else {
+            return Poll::Pending;
+        };
+        if let Some(told) = &follower.acknowledged {
+            return Poll::Ready(told.clone());
         }
         follower.waker = Some(cx.waker().clone());
         Poll::Pending
+    }
+
+    pub(crate) fn poll_change(&mut self, key: u64, cx: &Context<'_>) -> Poll<Next> {
+        let Some(follower) = self.followers.iter_mut().find(|follower| follower.key == key) else {
+            return Poll::Ready(Next::Over);
+        };
+        if let Some(change) = follower.waiting.pop_front() {
+            return Poll::Ready(Next::Change(change));
+        }
+        match follower.state {
+            Following::Live => {
+                follower.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            Following::Cut => Poll::Ready(Next::Cut),
+            Following::Over => Poll::Ready(Next::Over),
+        }
     }
 }

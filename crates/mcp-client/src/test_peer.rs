@@ -28,6 +28,7 @@
 //! | `both`, `neither`, `no-jsonrpc` | answers with a message that contradicts itself |
 //! | `late` | answers once it is cancelled |
 //! | `ask {times}` | asks for what the client did not declare, then tells the codes of the refusals |
+//! | `change` | tells whoever follows that its tools, and the resources that are followed, changed |
 //! | `flood {count}` | writes so much progress and so many list changes, then answers |
 //! | `contradicts`, `odd-content` | answers against its schema; with content of an unknown kind |
 //! | `input-forever`, `input-undeclared` | needs input again and again; needs what was not declared |
@@ -42,6 +43,7 @@
 //! | `--request-first` | asks `roots/list` before it answers anything |
 //! | `--silent N` | does not answer the first N requests |
 //! | `--dies-of METHOD`, `--exit CODE` | ends when it reads this method; ends at once |
+//! | `--lives FILE` | writes a line there at each start, and `--dies-of` is only for the first of its lives |
 //! | `--stubborn` | ignores the end of its input and SIGTERM, with a child that does the same |
 //! | `--list KIND` | `repeated`, `endless`, `many`, `duplicates`, `bad`: a list of tools that is not one |
 //! | `--says TEXT` | writes this to standard error first |

@@ -426,6 +426,11 @@ impl Peer {
         self.wake = Wake::default();
     }
 
+    /// Takes in a new link after the old one ended. Ids go on, so that no answer is taken for that to an older call.
+    pub fn handle_reopened(&mut self) {
+        self.closed = false;
+    }
+
     /// Takes in the time. Early and repeated calls do nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
         if !self.wake.is_due(now) {

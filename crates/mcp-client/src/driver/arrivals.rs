@@ -44,7 +44,6 @@ struct Asked {
 pub(super) struct Arrivals {
     connection: Arc<Connection>,
     handlers: Arc<Handlers>,
-    server: String,
     running: JoinSet<Result<InputResponse, ErrorObject>>,
     asked: HashMap<tokio::task::Id, Asked>,
     refusals: Refusals,
@@ -76,9 +75,9 @@ impl Refusals {
 }
 
 impl Arrivals {
-    pub(super) fn new(connection: Arc<Connection>, handlers: Arc<Handlers>, server: String) -> Self {
+    pub(super) fn new(connection: Arc<Connection>, handlers: Arc<Handlers>) -> Self {
         let refusals = Refusals { since: now(), count: 0, dropped: 0 };
-        Self { connection, handlers, server, running: JoinSet::new(), asked: HashMap::new(), refusals }
+        Self { connection, handlers, running: JoinSet::new(), asked: HashMap::new(), refusals }
     }
 
     /// Takes in the lines that are complete. Says when the connection cannot go on.
@@ -179,14 +178,14 @@ impl Arrivals {
                 }
             }
             (Arrival::Progress(call), Message::Notification(notification)) => {
-                if let Ok(params) = self.connection.dialect.raise(&notification.params) {
+                if let Ok(params) = self.connection.dialect().raise(&notification.params) {
                     state.progressed(call, params);
                 }
             }
             // It may not even have been acknowledged.
             (Arrival::Ended(call), _) => state.settle(call, Ok("{}".into())),
             (Arrival::Notification, Message::Notification(notification)) => {
-                notified(state, self.connection.dialect, notification);
+                notified(state, self.connection.dialect(), notification);
             }
             (Arrival::Ignored(Ignored::Refused), _) => {}
             (Arrival::Ignored(why), _) => tracing::debug!(?why, "a message that means nothing"),
@@ -195,7 +194,7 @@ impl Arrivals {
     }
 
     fn request(&mut self, state: &mut State, request: &Request<'_>, now: Instant) {
-        let dialect = self.connection.dialect;
+        let dialect = self.connection.dialect();
         let has = dialect.has(&request.method, mcp_protocol::dialect::Direction::ToClient);
         if has && request.method == Method::Ping {
             return state.respond(dialect, &request.id, Ok(&EmptyResult::new()));
@@ -227,7 +226,7 @@ impl Arrivals {
 
     fn ask(&mut self, state: &mut State, id: Id, ask: Ask) {
         let handlers = Arc::clone(&self.handlers);
-        let server = self.server.clone();
+        let server = self.connection.agreed.server.clone();
         // The clocks stand still until there is an answer, which has a time of its own. Roots are nobody's to think about.
         let asks_somebody = !matches!(ask, Ask::ListRoots(_));
         let paused = if asks_somebody { state.pause(handlers.time()) } else { Vec::new() };

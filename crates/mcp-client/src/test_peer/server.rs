@@ -7,10 +7,17 @@ use serde_json::{Value, json};
 
 use super::options::{Era, Options};
 
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
 pub(super) fn run(words: &[&str]) -> Result<ExitCode, String> {
-    let options = Options::parse(words)?;
+    let mut options = Options::parse(words)?;
     if options.is_stubborn && std::env::var_os("MCP_TEST_PEER_IGNORES").is_none() {
         return stubborn(words);
+    }
+    if let Some(file) = &options.lives
+        && !is_first_life(file).map_err(|error| error.to_string())?
+    {
+        options.dies_of = None;
     }
     if let Some(text) = &options.says {
         eprintln!("{text}");
@@ -25,6 +32,8 @@ pub(super) fn run(words: &[&str]) -> Result<ExitCode, String> {
         waiting: Vec::new(),
         asking: None,
         requests: Vec::new(),
+        listening: Vec::new(),
+        followed: Vec::new(),
     };
     match server.serve() {
         Ok(()) => {}
@@ -65,6 +74,16 @@ struct Server {
     asking: Option<(Value, usize, Vec<Value>)>,
     /// The methods of all requests.
     requests: Vec<String>,
+    /// The ids of subscriptions, and the resources that are followed.
+    listening: Vec<Value>,
+    followed: Vec<String>,
+}
+
+/// Writes a line at the end of a file, and tells whether it is the first.
+fn is_first_life(file: &str) -> io::Result<bool> {
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).open(file)?;
+    writeln!(file, "{}", std::process::id())?;
+    Ok(file.metadata()?.len() < 12)
 }
 
 impl Server {
@@ -119,6 +138,11 @@ impl Server {
             "server/discover" => self.discover(id),
             "initialize" => self.initialize(id, &message["params"]["protocolVersion"]),
             "ping" => self.result(id, &json!({})),
+            "resources/subscribe" => {
+                self.followed.extend(message["params"]["uri"].as_str().map(str::to_owned));
+                self.result(id, &json!({}))
+            }
+            "subscriptions/listen" => self.listen(id, &message["params"]["notifications"]),
             "tools/list" => self.list(id, message["params"]["cursor"].as_str()),
             "tools/call" => {
                 let params = &message["params"];
@@ -167,7 +191,8 @@ impl Server {
         }
         self.result(
             id,
-            &json!({"protocolVersion": version, "capabilities": {"tools": {"listChanged": true}},
+            &json!({"protocolVersion": version,
+                "capabilities": {"tools": {"listChanged": true}, "resources": {"subscribe": true}},
                 "serverInfo": {"name": "test-peer", "version": "1"}}),
         )
     }
@@ -196,6 +221,31 @@ impl Server {
             result["cacheScope"] = json!("private");
         }
         self.result(id, &result)
+    }
+
+    fn listen(&mut self, id: &Value, notifications: &Value) -> io::Result<()> {
+        self.listening.push(id.clone());
+        let params = json!({"_meta": {SUBSCRIPTION: id}, "notifications": notifications});
+        self.line(&format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{params}}}"#
+        ))
+    }
+
+    fn change(&mut self, id: &Value) -> io::Result<()> {
+        let mut changes = Vec::new();
+        for subscription in &self.listening {
+            changes.push(("tools/list_changed", json!({"_meta": {SUBSCRIPTION: subscription}})));
+        }
+        if self.listening.is_empty() {
+            changes.push(("tools/list_changed", json!({})));
+        }
+        changes.extend(self.followed.iter().map(|uri| ("resources/updated", json!({"uri": uri}))));
+        for (method, params) in changes {
+            self.line(&format!(
+                r#"{{"jsonrpc":"2.0","method":"notifications/{method}","params":{params}}}"#
+            ))?;
+        }
+        self.text(id, "changed")
     }
 
     fn call(&mut self, id: &Value, tool: &str, arguments: &Value, params: &Value) -> io::Result<()> {
@@ -310,6 +360,7 @@ impl Server {
                 self.asking = Some((id.clone(), times, Vec::new()));
                 Ok(())
             }
+            "change" => self.change(id),
             "flood" => {
                 let token = &params["_meta"]["progressToken"];
                 for number in 1..=count("count") {

@@ -5,4 +5,5 @@ mod blocking;
 mod crashes;
 mod eras;
 mod faults;
+mod restarts;
 mod support;

@@ -32,20 +32,20 @@ impl Default for Clocks {
 impl Clocks {
     /// No deadline at all.
     #[must_use]
-    pub fn none() -> Self {
+    pub const fn none() -> Self {
         Self { idle: None, total: None }
     }
 
     /// Sets how long a call may go without a sign of life.
     #[must_use]
-    pub fn idle(mut self, idle: Duration) -> Self {
+    pub const fn idle(mut self, idle: Duration) -> Self {
         self.idle = Some(idle);
         self
     }
 
     /// Sets how long a call may take in all.
     #[must_use]
-    pub fn total(mut self, total: Duration) -> Self {
+    pub const fn total(mut self, total: Duration) -> Self {
         self.total = Some(total);
         self
     }

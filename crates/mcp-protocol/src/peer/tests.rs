@@ -337,3 +337,21 @@ fn events_that_nobody_polls_count_as_calls() {
     while peer.poll_event().is_some() {}
     peer.open(&Method::Ping, clocks, later).unwrap();
 }
+
+#[test]
+fn x_36_after_a_new_link_calls_go_on_with_new_ids() {
+    let mut peer = Peer::client(Limits::default());
+    let now = Instant::now();
+    let old = peer.open(&Method::Ping, Clocks::default(), now).unwrap();
+    peer.handle_closed();
+    assert_eq!(peer.poll_event(), Some(Event::Lost(old)));
+    assert!(matches!(peer.open(&Method::Ping, Clocks::default(), now), Err(Refused::Closed)));
+    peer.handle_reopened();
+    let new = peer.open(&Method::Ping, Clocks::default(), now).unwrap();
+    assert!(new > old);
+    // What the old server still said is nobody's answer.
+    let late = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, old.0);
+    assert!(matches!(feed(&mut peer, &late), Arrival::Ignored(_)));
+    let answer = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, new.0);
+    assert_eq!(feed(&mut peer, &answer), Arrival::Response(new));
+}

@@ -1,0 +1,61 @@
+//! One life of a server: what runs from when it is usable until it is gone.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::connection::Connection;
+use crate::driver::Driver;
+use crate::handlers::Handlers;
+use crate::link::Owner;
+use crate::negotiate::Negotiated;
+use crate::shutdown::Shutdown;
+
+/// What has to be ended with a client. Dropped, the server and everything it has started are killed at once.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) owner: Owner,
+    driver: JoinHandle<()>,
+    pub(crate) shutdown: watch::Receiver<Option<Shutdown>>,
+}
+
+impl Live {
+    /// Lets a link serve a connection; `None` if that was closed meanwhile.
+    pub(crate) fn begin(
+        connection: &Arc<Connection>,
+        handlers: &Arc<Handlers>,
+        negotiated: Negotiated,
+    ) -> Option<Self> {
+        let Negotiated { link, lines, held, unsent, .. } = negotiated;
+        let owner = link.owner.clone();
+        if !connection.begin(unsent) {
+            owner.kill();
+            return None;
+        }
+        let (report, shutdown) = watch::channel(None);
+        let driver = Driver {
+            connection: Arc::clone(connection),
+            link,
+            lines,
+            handlers: Arc::clone(handlers),
+            held: if connection.dialect().is_modern() { Vec::new() } else { held },
+            report,
+        };
+        Some(Self { owner, driver: tokio::spawn(driver.run()), shutdown })
+    }
+}
+
+impl Live {
+    /// Kills the server and everything it has started.
+    pub(crate) fn end(&self) {
+        self.driver.abort();
+        self.owner.kill();
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,209 @@
+//! Servers that end and are started again.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use mcp_client::protocol::subscriptions::SubscriptionFilter;
+use mcp_client::{Change, Error, McpClient, Recipe, Sent};
+use serde_json::json;
+
+use crate::support::{group_gone_within, harmless, peer, unharmed};
+
+const BOTH: [&str; 2] = ["legacy", "modern"];
+
+/// Where a server writes down its lives; gone when dropped.
+struct Lives(PathBuf);
+
+impl Lives {
+    fn new(name: &str) -> Self {
+        let file =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lives-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_file(&file);
+        Self(file)
+    }
+
+    fn count(&self) -> usize {
+        std::fs::read_to_string(&self.0).unwrap().lines().count()
+    }
+
+    fn server(&self, options: &[&str]) -> Recipe {
+        peer(options).arg("--lives").arg(self.0.as_os_str()).restarts()
+    }
+}
+
+impl Drop for Lives {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[tokio::test]
+async fn x_36_a_server_that_ended_is_started_again_by_the_next_call_and_a_lost_call_is_not_repeated() {
+    harmless(async {
+        for era in BOTH {
+            let lives = Lives::new(&format!("next-{era}"));
+            let client = McpClient::connect(lives.server(&["--era", era])).await.unwrap();
+            let first = client.process_group().unwrap();
+            let error = client.call("exit", json!({"code": 7})).await.unwrap_err();
+            assert!(matches!(&error, Error::Lost { sent: Sent::Maybe, .. }), "{error:?}");
+            assert_eq!(client.exit_status().unwrap().code(), Some(7));
+            // Nobody needs it yet.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            assert_eq!(lives.count(), 1);
+            // All who come at once wait for one start.
+            let calls = (0..20).map(|number| client.call("echo", json!({"text": number.to_string()})));
+            let calls: Vec<_> = calls.map(|call| tokio::spawn(call.into_future())).collect();
+            for (number, call) in calls.into_iter().enumerate() {
+                assert_eq!(call.await.unwrap().unwrap().text(), number.to_string());
+            }
+            assert_eq!(lives.count(), 2);
+            assert!(client.ended().is_none());
+            let second = client.process_group().unwrap();
+            assert_ne!(first, second);
+            client.close().await;
+            group_gone_within(second, Duration::from_millis(100)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn x_30_x_36_what_only_reads_is_asked_once_more_and_a_tool_is_not() {
+    harmless(async {
+        for era in BOTH {
+            let lives = Lives::new(&format!("reads-{era}"));
+            let recipe = lives.server(&["--era", era, "--dies-of", "tools/list"]);
+            let client = McpClient::connect(recipe).await.unwrap();
+            assert_eq!(client.list_tools().await.unwrap().len(), 1);
+            assert_eq!(lives.count(), 2);
+            client.close().await;
+
+            let lives = Lives::new(&format!("acts-{era}"));
+            let recipe = lives.server(&["--era", era, "--dies-of", "tools/call"]);
+            let client = McpClient::connect(recipe).await.unwrap();
+            let error = client.call("echo", json!({"text": "twice?"})).await.unwrap_err();
+            assert!(error.may_have_happened() && !error.is_retry_safe(), "{error:?}");
+            assert_eq!(lives.count(), 1);
+            unharmed(&client).await;
+            client.close().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn x_36_f_9_a_server_that_keeps_ending_is_left_alone_after_five_starts() {
+    harmless(async {
+        let client = McpClient::connect(peer(&["--dies-of", "tools/list"]).restarts()).await.unwrap();
+        let mut lost = 0;
+        let error = loop {
+            match client.list_tools().await.unwrap_err() {
+                Error::Lost { .. } => lost += 1,
+                error => break error,
+            }
+        };
+        let Error::KeepsEnding { wait, ended, .. } = &error else { panic!("{error:?}") };
+        assert!(*wait > Duration::from_secs(20) && *wait <= Duration::from_secs(30), "{wait:?}");
+        assert_eq!(ended.status.unwrap().code(), Some(3));
+        assert!(error.to_string().contains("cannot handle tools/list"), "{error}");
+        assert!(error.is_retry_safe() && !error.may_have_happened());
+        // Each of them has it started once; the sixth start is refused.
+        assert_eq!(lost, 5);
+        let began = Instant::now();
+        assert!(matches!(client.list_tools().await, Err(Error::KeepsEnding { .. })));
+        assert!(began.elapsed() < Duration::from_secs(1));
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn x_35_x_36_what_was_followed_is_followed_again_after_a_gap() {
+    harmless(async {
+        for era in BOTH {
+            let lives = Lives::new(&format!("follows-{era}"));
+            let client = McpClient::connect(lives.server(&["--era", era])).await.unwrap();
+            let mut filter = SubscriptionFilter::new().tools_list_changed(true);
+            if era == "legacy" {
+                filter = filter.resource_subscriptions(["file:///a".to_owned()]);
+            }
+            let mut changes = client.changes(filter).await.unwrap();
+            client.call("change", json!({})).await.unwrap();
+            assert_eq!(changes.next().await, Some(Change::Tools));
+            if era == "legacy" {
+                assert_eq!(changes.next().await, Some(Change::Resource("file:///a".to_owned())));
+            }
+            client.call("exit", json!({"code": 0})).await.unwrap_err();
+            // Whoever waits for changes has it started again.
+            assert_eq!(changes.next().await, Some(Change::Gap));
+            assert_eq!(lives.count(), 2);
+            client.call("change", json!({})).await.unwrap();
+            assert_eq!(changes.next().await, Some(Change::Tools));
+            if era == "legacy" {
+                assert_eq!(changes.next().await, Some(Change::Resource("file:///a".to_owned())));
+            }
+            // Dropped, the stream of the new life is the one that is cancelled.
+            drop(changes);
+            let cancelled = client.call("cancelled", json!({})).await.unwrap().text();
+            assert_eq!(cancelled, if era == "legacy" { "0" } else { "1" });
+            client.close().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn x_36_closing_ends_a_start_that_is_under_way_and_streams_with_it() {
+    harmless(async {
+        let lives = Lives::new("closing");
+        let client = McpClient::connect(lives.server(&["--era", "legacy"])).await.unwrap();
+        let mut changes = client.changes(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+        let mut logs = client.log_messages();
+        client.call("exit", json!({"code": 0})).await.unwrap_err();
+        // The first start is immediate, the second has to wait: somebody waits for it when the client is closed.
+        client.call("exit", json!({"code": 0})).await.unwrap_err();
+        let other = client.clone();
+        let waits = tokio::spawn(async move { other.call("echo", json!({"text": "never"})).await });
+        let reader = tokio::spawn(async move { while changes.next().await.is_some() {} });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        client.close().await;
+        let error = waits.await.unwrap().unwrap_err();
+        assert!(matches!(error, Error::Lost { sent: Sent::No, .. }), "{error:?}");
+        reader.await.unwrap();
+        assert!(logs.next().await.is_none());
+        assert_eq!(lives.count(), 2);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn x_36_a_call_does_not_wait_longer_for_a_start_than_its_clock_says_and_the_start_goes_on() {
+    harmless(async {
+        let lives = Lives::new("slow");
+        let client = McpClient::connect(lives.server(&["--era", "legacy"])).await.unwrap();
+        client.call("exit", json!({"code": 0})).await.unwrap_err();
+        client.call("exit", json!({"code": 0})).await.unwrap_err();
+        let soon = Duration::from_millis(50);
+        let error = client.call("echo", json!({"text": "soon"})).timeout(soon).await.unwrap_err();
+        assert!(matches!(error, Error::TimedOut { .. }), "{error:?}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(lives.count(), 3);
+        unharmed(&client).await;
+        // Dropped while a start is under way, nothing is left either: that is looked for after this test.
+        client.call("exit", json!({"code": 0})).await.unwrap_err();
+        let _ = client.call("echo", json!({"text": "soon"})).timeout(soon).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn x_36_without_being_asked_nothing_is_started_again() {
+    harmless(async {
+        let client = McpClient::connect(peer(&[])).await.unwrap();
+        client.call("exit", json!({"code": 0})).await.unwrap_err();
+        let error = client.call("echo", json!({"text": "anybody?"})).await.unwrap_err();
+        assert!(matches!(error, Error::Lost { sent: Sent::No, .. }), "{error:?}");
+        client.close().await;
+    })
+    .await;
+}
