@@ -1,6 +1,7 @@
 //! One connection, shared by its driver and those who wait: what is in flight, what is to be written, who is woken.
 
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +17,7 @@ use mcp_protocol::peer::{Call, Clocks, Event, Peer, Reason, Refused, Transmit};
 use mcp_protocol::resources::SubscribeParams;
 use mcp_protocol::subscriptions::SubscriptionFilter;
 use mcp_protocol::{Dialect, Limits};
+use tokio::io::AsyncWrite;
 use tokio::sync::broadcast;
 
 use crate::error::{EndCause, Ended, Error, Result, Sent};
@@ -57,9 +59,12 @@ pub(crate) struct Agreed {
     pub(crate) restarts: bool,
 }
 
-#[derive(Debug)]
 pub(crate) struct State {
     pub(crate) peer: Peer,
+    /// Where lines go, unless the driver is busy with that.
+    writer: Option<Writer>,
+    /// False if it may hold something back.
+    is_flushed: bool,
     /// Lines that were not handed to the driver yet.
     outbox: Vec<u8>,
     /// How many bytes were put into the outbox, and how many the link took, since the beginning.
@@ -71,6 +76,10 @@ pub(crate) struct State {
     /// What the server logs; gone with the link.
     logs: Option<broadcast::Sender<Arc<LogMessageParams>>>,
     driver: Option<Waker>,
+    /// Who is woken when the lock is let go.
+    wakes: Option<Waker>,
+    /// When the driver looks at the time next.
+    rings: Option<Instant>,
     /// Something is there that the driver has not looked at: lines, an earlier deadline, the wish to close.
     is_changed: bool,
     is_flooded: bool,
@@ -79,6 +88,53 @@ pub(crate) struct State {
     /// How the link ended, until there is a new one.
     ended: Option<Arc<Ended>>,
 }
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("peer", &self.peer).field("ended", &self.ended).finish_non_exhaustive()
+    }
+}
+
+/// The state, which nobody else can see meanwhile. The last who is to be woken is when it is let go, and finds no lock in
+/// the way; of many at once, the others would have to wait for their thread anyway.
+pub(crate) struct Locked<'a> {
+    // Let go before anybody is woken: fields are dropped in this order.
+    state: MutexGuard<'a, State>,
+    wakes: Wake,
+}
+
+impl Deref for Locked<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.wakes.0 = self.state.wakes.take();
+    }
+}
+
+/// Somebody who is woken when this is dropped.
+struct Wake(Option<Waker>);
+
+impl Drop for Wake {
+    fn drop(&mut self) {
+        if let Some(waker) = self.0.take() {
+            waker.wake();
+        }
+    }
+}
+
+pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// Somebody who waits for a response.
 #[derive(Debug)]
@@ -162,6 +218,8 @@ impl Connection {
         Self {
             state: Mutex::new(State {
                 peer: Peer::client(agreed.limits.clone()),
+                writer: None,
+                is_flushed: true,
                 queued: 0,
                 outbox: Vec::new(),
                 written: 0,
@@ -169,6 +227,8 @@ impl Connection {
                 hub: Hub::default(),
                 logs: Some(broadcast::channel(LOGS).0),
                 driver: None,
+                wakes: None,
+                rings: None,
                 is_changed: false,
                 is_flooded: false,
                 closing: false,
@@ -188,6 +248,7 @@ impl Connection {
         if state.ended.take().is_some() {
             state.peer.handle_reopened();
         }
+        state.rings = None;
         // Nothing of an earlier link is left to be written.
         state.written = state.queued;
         state.queued += unsent.len() as u64;
@@ -211,8 +272,9 @@ impl Connection {
         true
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn lock(&self) -> Locked<'_> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        Locked { state, wakes: Wake(None) }
     }
 
     pub(crate) fn dialect(&self) -> Dialect {
@@ -293,7 +355,7 @@ impl Connection {
             while state.peer.poll_transmit().is_some() {}
             return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
         }
-        state.wake_driver();
+        state.leave();
         Ok((call, offset))
     }
 
@@ -359,6 +421,7 @@ impl Connection {
         let is_over = state.closing || ended.cause == EndCause::Closed || !self.agreed.restarts;
         state.ended = Some(Arc::new(ended));
         state.peer.handle_closed();
+        state.writer = None;
         state.outbox = Vec::new();
         state.settle_events();
         if is_over {
@@ -395,6 +458,36 @@ impl State {
         self.outbox.push(b'\n');
         self.queued += (self.outbox.len() - before) as u64;
         Ok(())
+    }
+
+    /// Has a request leave. If nobody else waits, it is written by whoever makes it, which spares a change of hands;
+    /// otherwise it is left to the driver, who writes all that was made meanwhile at once.
+    fn leave(&mut self) {
+        if !(self.waiting.is_empty() && self.write_at_once()) {
+            return self.wake_driver();
+        }
+        let due = self.peer.poll_timeout().map(|(instant, _)| instant);
+        if due.is_some_and(|due| self.rings.is_none_or(|rings| due < rings)) {
+            self.wake_driver();
+        }
+    }
+
+    /// Writes what is queued, as far as the link takes it without waiting. True if nothing is left to be done.
+    fn write_at_once(&mut self) -> bool {
+        let Some(writer) = &mut self.writer else { return false };
+        // Nobody is woken: what is left is the driver's, who asks again.
+        let mut cx = Context::from_waker(Waker::noop());
+        let Poll::Ready(Ok(count)) = Pin::new(&mut *writer).poll_write(&mut cx, &self.outbox) else {
+            return false;
+        };
+        self.written += count as u64;
+        if count < self.outbox.len() {
+            self.outbox.drain(..count);
+            return false;
+        }
+        self.outbox.clear();
+        self.is_flushed = matches!(Pin::new(writer).poll_flush(&mut cx), Poll::Ready(Ok(())));
+        self.is_flushed
     }
 
     /// Whoever follows what the server tells unasked learns that there will be no more.
@@ -456,15 +549,38 @@ impl State {
         }
     }
 
+    fn wake(&mut self, waker: Option<Waker>) {
+        if let Some(waker) = waker
+            && let Some(earlier) = self.wakes.replace(waker)
+        {
+            earlier.wake();
+        }
+    }
+
     pub(crate) fn wake_driver(&mut self) {
         self.is_changed = true;
-        if let Some(waker) = self.driver.take() {
-            waker.wake();
-        }
+        let driver = self.driver.take();
+        self.wake(driver);
     }
 
     fn lost(&self, method: &Method, sent: Sent) -> Error {
         Error::Lost { method: method.clone(), sent, ended: self.ended.clone().unwrap_or_default() }
+    }
+
+    /// Where lines go, for as long as the driver writes, and whether nothing is held back there.
+    pub(crate) fn take_writer(&mut self) -> (Option<Writer>, bool) {
+        (self.writer.take(), std::mem::replace(&mut self.is_flushed, true))
+    }
+
+    pub(crate) fn give_writer(&mut self, writer: Option<Writer>) {
+        if self.ended.is_none() && writer.is_some() {
+            self.writer = writer;
+        }
+    }
+
+    /// When the driver looks at the time next.
+    pub(crate) fn rings(&mut self, at: Option<Instant>) {
+        self.rings = at;
     }
 
     /// What the driver is to write next.
@@ -566,9 +682,8 @@ impl State {
             && let Some(progress) = &mut waiting.progress
         {
             progress.push(params.into());
-            if let Some(waker) = waiting.waker.take() {
-                waker.wake();
-            }
+            let waker = waiting.waker.take();
+            self.wake(waker);
         }
     }
 
@@ -591,9 +706,8 @@ impl State {
         // Nobody may wait for it any more.
         let Some(waiting) = self.waiting(call) else { return };
         waiting.settled = Some(settled);
-        if let Some(waker) = waiting.waker.take() {
-            waker.wake();
-        }
+        let waker = waiting.waker.take();
+        self.wake(waker);
     }
 }
 

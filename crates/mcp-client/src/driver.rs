@@ -13,7 +13,7 @@ use mcp_protocol::codec::line::Lines;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::watch;
 
-use crate::connection::{Connection, now};
+use crate::connection::{Connection, Writer, now};
 use crate::error::{EndCause, Ended};
 use crate::handlers::Handlers;
 use crate::link::{Link, Owner};
@@ -46,14 +46,14 @@ impl Driver {
     /// Runs until the link ends, then ends what is behind it.
     pub(crate) async fn run(self) {
         let Self { connection, link, mut lines, handlers, held, report } = self;
-        let Link { mut reader, mut writer, owner } = link;
+        let Link { mut reader, writer, owner } = link;
         let mut arrivals = Arrivals::new(Arc::clone(&connection), handlers);
         for line in held {
             arrivals.line(&line, now());
         }
         // Whoever waits is told even if this future is dropped or panics.
         let end = End(Arc::clone(&connection));
-        let cause = serve(&connection, &mut *reader, &mut *writer, &mut lines, &owner, &mut arrivals).await;
+        let cause = serve(&connection, &mut *reader, writer, &mut lines, &owner, &mut arrivals).await;
         let is_closed = cause == EndCause::Closed;
         if is_closed {
             connection.end(Ended { cause, ..Ended::default() });
@@ -64,8 +64,7 @@ impl Driver {
         drop(end);
         // Handlers that still run are dropped; one that blocks its thread is not waited for.
         drop(arrivals);
-        // The end of input is how a server learns that it is over; what it still says is read, so that it can.
-        drop(writer);
+        // Its input has ended, by which a server learns that it is over; what it still says is read, so that it can.
         let drain = async {
             let mut rest = Vec::with_capacity(KEPT);
             while matches!(reader.read_buf(&mut rest).await, Ok(1..)) {
@@ -100,7 +99,7 @@ async fn last_words(cause: EndCause, owner: &Owner) -> Ended {
 async fn serve(
     connection: &Arc<Connection>,
     reader: &mut (dyn AsyncRead + Send + Unpin),
-    writer: &mut (dyn AsyncWrite + Send + Unpin),
+    writer: Writer,
     lines: &mut Lines,
     owner: &Owner,
     arrivals: &mut Arrivals,
@@ -109,6 +108,8 @@ async fn serve(
     let mut written = 0;
     // A writer of the user's own may hold back what it was given.
     let mut is_flushed = true;
+    // Here while there is something to write, otherwise where a caller finds it.
+    let mut writer = Some(writer);
     let mut room = *READ.start();
     let mut alarm = Alarm::new();
     // Once the process has ended: how long its pipe is still read.
@@ -119,23 +120,29 @@ async fn serve(
         return cause;
     }
     loop {
-        let due = {
+        {
             let mut state = connection.lock();
             state.look();
             if writing.is_empty() {
                 state.take_outbox(connection.dialect(), &mut writing);
             }
+            if writer.is_none() {
+                (writer, is_flushed) = state.take_writer();
+            }
+            if writing.is_empty() && is_flushed {
+                state.give_writer(writer.take());
+            }
             if state.is_closing() && closes.is_none() {
                 closes = Some(tokio::time::Instant::now() + FLUSH);
             }
-            state.peer.poll_timeout().map(|(instant, _)| instant)
-        };
+            alarm.set(state.peer.poll_timeout().map(|(instant, _)| instant));
+            state.rings(alarm.at);
+        }
         if closes
             .is_some_and(|until| (writing.is_empty() && is_flushed) || tokio::time::Instant::now() >= until)
         {
             return EndCause::Closed;
         }
-        alarm.set(due);
         // Everything here is cancel-safe: what was not taken is still there in the next round.
         tokio::select! {
             biased;
@@ -144,7 +151,7 @@ async fn serve(
                 state.peer.handle_timeout(now());
                 state.settle_events();
             }
-            result = write(writer, &writing[written..]), if !writing.is_empty() || !is_flushed => match result {
+            result = write_some(&mut writer, &writing[written..]), if writer.is_some() => match result {
                 Ok((count, flushed)) => {
                     is_flushed = flushed;
                     connection.lock().wrote(count);
@@ -186,6 +193,13 @@ async fn serve(
             () = until(last), if last.is_some() => return EndCause::Server,
             () = until(closes), if closes.is_some() => return EndCause::Closed,
         }
+    }
+}
+
+async fn write_some(writer: &mut Option<Writer>, bytes: &[u8]) -> io::Result<(usize, bool)> {
+    match writer {
+        Some(writer) => write(&mut **writer, bytes).await,
+        None => std::future::pending().await,
     }
 }
 
