@@ -180,3 +180,88 @@ fn a_call_whose_runtime_is_gone_ends() {
     assert!(matches!(error, Error::Lost { .. }), "{error:?}");
     drop(raw);
 }
+
+#[tokio::test]
+async fn f_20_long_texts_of_a_server_do_not_wait_for_their_reader_whole() {
+    let (client, mut raw) = connect(Era::Legacy, Handlers::new(), &[]).await;
+    let mut logs = client.log_messages();
+    let call = client.call("x", json!({})).running();
+    let call = tokio::spawn(async move {
+        let mut call = call;
+        (call.progress().await, call.outcome().await)
+    });
+    let request = raw.read().await;
+    let token = &request["params"]["_meta"]["progressToken"];
+    let long = "\u{e9}".repeat(1 << 20);
+    raw.write(&[
+        json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": long}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "short"}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/progress",
+            "params": {"progressToken": token, "progress": 1, "message": long}}),
+        json!({"jsonrpc": "2.0", "id": request["id"], "result": {"content": []}}),
+    ])
+    .await;
+    let (step, outcome) = call.await.unwrap();
+    assert_eq!(step.unwrap().message.unwrap().len(), 16 << 10);
+    outcome.unwrap();
+    let Some(mcp_client::Fed::Next(message)) = logs.next().await else { panic!("no message") };
+    assert_eq!(message.data.to::<String>().unwrap(), "short");
+}
+
+#[tokio::test(start_paused = true)]
+async fn x_29_a_server_that_only_says_later_is_left_when_the_time_is_over() {
+    let (client, mut raw) = connect(Era::Modern, Handlers::new(), &[]).await;
+    let call = client.call("x", json!({})).total_timeout(Duration::from_millis(600));
+    let call = tokio::spawn(call.into_future());
+    for _ in 0..2 {
+        let id = raw.read().await["id"].clone();
+        let result = json!({"resultType": "input_required", "requestState": "later"});
+        raw.write(&[json!({"jsonrpc": "2.0", "id": id, "result": result})]).await;
+    }
+    let error = call.await.unwrap().unwrap_err();
+    let Error::TimedOut { reason: Reason::Total, after, .. } = error else { panic!("{error:?}") };
+    assert!(after >= Duration::from_millis(600), "{after:?}");
+}
+
+#[tokio::test]
+async fn s4_47_what_an_error_says_in_words_decides_nothing_and_nothing_is_sent_again() {
+    for era in [Era::Legacy, Era::Modern] {
+        let (client, mut raw) = connect(era, Handlers::new(), &[]).await;
+        let call = tokio::spawn(client.call("x", json!({})).into_future());
+        let id = raw.read().await["id"].clone();
+        let error = json!({"code": -32000, "message": "401 Unauthorized: session invalid, please retry"});
+        raw.write(&[json!({"jsonrpc": "2.0", "id": id, "error": error})]).await;
+        let error = call.await.unwrap().unwrap_err();
+        assert!(matches!(error, Error::Refused { .. }), "{error:?}");
+        assert!(!error.needs_login() && !error.is_retry_safe() && !error.may_have_happened());
+        // The next that arrives is the next that was asked.
+        let ping = tokio::spawn(async move { client.ping().await });
+        assert_ne!(raw.read().await["method"], "tools/call");
+        ping.abort();
+    }
+}
+
+#[tokio::test]
+async fn s4_48_the_name_of_a_tool_and_its_arguments_arrive_as_they_were_given() {
+    let (client, mut raw) = connect(Era::Legacy, Handlers::new(), &[]).await;
+    let name = "my-tool.v2/\u{e9}_A";
+    let call = tokio::spawn(client.call(name, json!({"a-b": [1, "x"]})).into_future());
+    let request = raw.read().await;
+    assert_eq!(request["params"]["name"], name);
+    assert_eq!(request["params"]["arguments"], json!({"a-b": [1, "x"]}));
+    call.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn n_25_a_list_that_is_answered_to_somebody_else_is_not_waited_for_as_long_as_a_call() {
+    let (client, mut raw) = connect(Era::Legacy, Handlers::new(), &[]).await;
+    let began = tokio::time::Instant::now();
+    let stats = client.clone();
+    let list = tokio::spawn(async move { client.list_tools().await });
+    raw.read().await;
+    raw.write(&[json!({"jsonrpc": "2.0", "id": 4711, "result": {"tools": []}})]).await;
+    let error = list.await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::TimedOut { reason: Reason::Idle, .. }), "{error:?}");
+    assert_eq!(began.elapsed().as_secs(), 30);
+    assert_eq!(stats.stats().unknown, 1);
+}

@@ -13,12 +13,14 @@
 //! ```
 //!
 //! A thread of its own keeps the connection alive between calls, answers what the server asks, and ends with the last
-//! clone. It also works inside of a runtime, whose thread it then holds up.
+//! clone. It also works inside of a runtime, whose thread it then holds up. Handlers run on that thread: one that calls the
+//! blocking client it answers for gets an error, because it would wait for itself.
 
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use mcp_protocol::Json;
+use mcp_protocol::messages::Method;
 use mcp_protocol::resources::ReadResourceResult;
 use mcp_protocol::tools::Tool;
 use tokio::runtime::{Builder, Handle};
@@ -63,12 +65,21 @@ impl Thread {
     }
 
     /// Runs a future there, and waits for what it gives.
-    fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+    fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Result<T> {
+        if self.is_current() {
+            let method = Method::Other("the work of the client's thread".into());
+            let problem = "a handler must not wait for the client that waits for it".to_owned();
+            return Err(Error::Unsendable { method, problem });
+        }
         let (tell, told) = mpsc::sync_channel(1);
         self.handle.spawn(async move {
             let _ = tell.send(work.await);
         });
-        told.recv().ok()
+        told.recv().map_err(|_| gone())
+    }
+
+    fn is_current(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| thread.thread().id() == std::thread::current().id())
     }
 }
 
@@ -82,8 +93,8 @@ impl Drop for Thread {
         // The receiver hears of the sender's end as well.
         drop(self.end.take());
         // A clone may be dropped by the thread itself, which cannot wait for its own end.
-        if let Some(thread) = self.thread.take()
-            && thread.thread().id() != std::thread::current().id()
+        if !self.is_current()
+            && let Some(thread) = self.thread.take()
         {
             let _ = thread.join();
         }
@@ -109,7 +120,7 @@ impl McpClient {
     /// When the server could not be started, or did not become usable.
     pub fn connect_with(connect: Connect) -> Result<Self> {
         let thread = Thread::start()?;
-        let client = thread.run(connect.connect()).unwrap_or_else(|| Err(gone()))?;
+        let client = thread.run(connect.connect())??;
         Ok(Self { client, thread: Arc::new(thread) })
     }
 
@@ -132,7 +143,7 @@ impl McpClient {
         T: Send + 'static,
         Fut: Future<Output = Result<T>> + Send + 'static,
     {
-        self.thread.run(work(self.client.clone())).unwrap_or_else(|| Err(gone()))
+        self.thread.run(work(self.client.clone()))?
     }
 
     /// Calls a tool.
@@ -176,7 +187,5 @@ impl McpClient {
 
 /// The thread ended in the middle of the work, which only a panic in it can do.
 fn gone() -> Error {
-    Error::Cancelled {
-        method: mcp_protocol::messages::Method::Other("the work of the client's thread".into()),
-    }
+    Error::Cancelled { method: Method::Other("the work of the client's thread".into()) }
 }

@@ -29,6 +29,9 @@ const NOT_WANTED: &str = "no longer wanted";
 /// Progress that may wait for its reader.
 const PROGRESS: usize = 16;
 
+/// The most bytes of what a step of progress says.
+const MESSAGE: usize = 16 << 10;
+
 /// Log messages that a reader may be behind.
 const LOGS: usize = 256;
 
@@ -178,7 +181,11 @@ pub(crate) struct ProgressQueue {
 
 impl From<ProgressParams> for Progress {
     fn from(params: ProgressParams) -> Self {
-        let ProgressParams { progress, total, message, .. } = params;
+        let ProgressParams { progress, total, mut message, .. } = params;
+        if let Some(message) = message.as_mut().filter(|message| message.len() > MESSAGE) {
+            let end = (0..=MESSAGE).rev().find(|at| message.is_char_boundary(*at));
+            message.truncate(end.unwrap_or(0));
+        }
         Self { progress, total, message, gap: 0 }
     }
 }
@@ -255,8 +262,7 @@ impl Connection {
         state.outbox = unsent;
         // What cannot be asked for is missed: a server logs what it likes, and a stream ends.
         if let Some(level) = &self.agreed.log_level {
-            let params = SetLevelParams::new(level.clone());
-            let _ = self.open(&mut state, &Method::SetLevel, &params, Clocks::default(), now());
+            self.forget(&mut state, &Method::SetLevel, &SetLevelParams::new(level.clone()));
         }
         let (listens, uris) = state.hub.reopened();
         for (key, params) in listens {
@@ -265,8 +271,7 @@ impl Connection {
             }
         }
         for uri in uris {
-            let params = SubscribeParams::new(uri);
-            let _ = self.open(&mut state, &Method::ResourcesSubscribe, &params, Clocks::default(), now());
+            self.forget(&mut state, &Method::ResourcesSubscribe, &SubscribeParams::new(uri));
         }
         state.wake_driver();
         true
@@ -319,9 +324,9 @@ impl Connection {
         })
     }
 
-    /// Queues a request whose response nobody waits for.
-    pub(crate) fn request_and_forget(&self, method: &Method, params: &dyn Lower) -> Result<()> {
-        self.open(&mut self.lock(), method, params, Clocks::default(), now()).map(drop)
+    /// Queues a request whose response nobody waits for. A connection that is lost or busy is not asked.
+    pub(crate) fn forget(&self, state: &mut State, method: &Method, params: &dyn Lower) {
+        let _ = self.open(state, method, params, Clocks::default(), now());
     }
 
     /// Reserves an id, starts the clocks and writes the request. Gives what was queued before it, too.
@@ -528,12 +533,8 @@ impl State {
     /// Stops the clocks of everything that may wait for a person, and tells of what.
     pub(crate) fn pause(&mut self, cap: Duration) -> Vec<Call> {
         let Self { peer, waiting, .. } = self;
-        let paused: Vec<Call> =
-            waiting.iter().filter(|(_, waiting)| waiting.asks).map(|(call, _)| *call).collect();
-        for call in &paused {
-            peer.pause(*call, cap, now());
-        }
-        paused
+        let asking = waiting.iter().filter(|(_, waiting)| waiting.asks).map(|(call, _)| *call);
+        asking.filter(|call| peer.pause(*call, cap, now())).collect()
     }
 
     /// True if the server made us say more than it reads.

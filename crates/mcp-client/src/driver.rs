@@ -47,7 +47,7 @@ impl Driver {
     pub(crate) async fn run(self) {
         let Self { connection, link, mut lines, handlers, held, report } = self;
         let Link { mut reader, writer, owner } = link;
-        let mut arrivals = Arrivals::new(Arc::clone(&connection), handlers);
+        let mut arrivals = Arrivals::new(Arc::clone(&connection), handlers, owner.clone());
         for line in held {
             arrivals.line(&line, now());
         }

@@ -144,7 +144,7 @@ impl Process {
         if tokio::time::timeout(patience.terminate, self.gone()).await.is_ok() {
             return Shutdown { status: self.status(), force: Force::Terminated };
         }
-        self.group.signal(Signal::Kill);
+        self.kill_now();
         let _ = tokio::time::timeout(REAP, self.exited()).await;
         Shutdown { status: self.status(), force: Force::Killed }
     }
@@ -165,13 +165,19 @@ impl Process {
 
     /// Kills the group and reaps the child, without a runtime.
     pub(crate) fn kill(&self) {
-        self.group.signal(Signal::Kill);
+        self.kill_now();
         let until = Instant::now() + REAP;
         while matches!(self.lock().try_wait(), Ok(None)) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
         // What is left of it is dead and not ours to reap.
         self.group.forget();
+    }
+
+    fn kill_now(&self) {
+        self.group.signal(Signal::Kill);
+        // In case that it could not be put into a group.
+        let _ = self.lock().start_kill();
     }
 
     fn lock(&self) -> MutexGuard<'_, Child> {

@@ -8,7 +8,7 @@ use mcp_protocol::dialect::Lower;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::input::{InputRequiredResult, InputResponses};
 use mcp_protocol::messages::{Body, Method, ResultType};
-use mcp_protocol::peer::Clocks;
+use mcp_protocol::peer::{Clocks, Reason};
 use mcp_protocol::prompts::GetPromptParams;
 use mcp_protocol::resources::ReadResourceParams;
 use mcp_protocol::tools::CallToolParams;
@@ -95,6 +95,9 @@ pub(crate) async fn run(
         let used = began.map_or(Duration::ZERO, |began| now().saturating_duration_since(began));
         let used = used.saturating_sub(asked);
         clocks_left.total = clocks.total.map(|total| total.saturating_sub(used));
+        if clocks_left.total == Some(Duration::ZERO) {
+            return Err(Error::TimedOut { method: method.clone(), reason: Reason::Total, after: used });
+        }
     }
     let problem = format!("the server asked more than {ROUNDS} times, or {QUESTIONS} questions at once");
     Err(Error::Input { method: method.clone(), source: ErrorObject::new(ErrorCode::InternalError, problem) })

@@ -21,6 +21,9 @@ pub(crate) const LISTEN: Clocks = Clocks::none().idle(Duration::from_secs(10));
 /// Changes that may wait for their reader; the same change waits only once.
 const WAITING: usize = 256;
 
+/// The most bytes of the name of a resource. The server makes names up for what lies below what is followed.
+const URI: usize = 16 << 10;
+
 /// Something on the server changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -167,15 +170,14 @@ impl Changes {
 impl Drop for Changes {
     fn drop(&mut self) {
         let connection = &self.client.inner().connection;
-        let unfollowed: Vec<String> = {
-            let mut state = connection.lock();
-            let listen = state.hub.remove(self.key);
-            connection.cancel(&mut state, listen);
-            self.followed.drain(..).filter(|uri| !state.hub.follows(uri)).collect()
-        };
-        for uri in unfollowed {
-            // A connection that is lost has nothing to end.
-            let _ = connection.request_and_forget(&Method::ResourcesUnsubscribe, &SubscribeParams::new(uri));
+        // One lock for all of it: whoever follows the same from now on asks for it after it was given up.
+        let mut state = connection.lock();
+        let listen = state.hub.remove(self.key);
+        connection.cancel(&mut state, listen);
+        for uri in self.followed.drain(..) {
+            if !state.hub.follows(&uri) {
+                connection.forget(&mut state, &Method::ResourcesUnsubscribe, &SubscribeParams::new(uri));
+            }
         }
     }
 }
@@ -218,6 +220,10 @@ pub(crate) enum Next {
 
 impl Follower {
     fn push(&mut self, change: Change) {
+        let change = match change {
+            Change::Resource(uri) if uri.len() > URI => Change::Gap,
+            change => change,
+        };
         if self.waiting.contains(&change) {
             return;
         }

@@ -332,13 +332,13 @@ impl Peer {
     }
 
     /// Stops the clocks of a call while a person is asked, for at most `cap`. Several may be asked at once: the
-    /// clocks go on when the last has answered.
-    pub fn pause(&mut self, call: Call, cap: Duration, now: Instant) {
-        if let Some(slot) = self.slot(call) {
-            slot.timers.pause(cap, now);
-            let due = slot.timers.due();
-            self.wake.include(due);
-        }
+    /// clocks go on when the last has answered. Gives false, and the clocks go on, if they were stopped ten times before.
+    pub fn pause(&mut self, call: Call, cap: Duration, now: Instant) -> bool {
+        let Some(slot) = self.slot(call) else { return false };
+        let is_paused = slot.timers.pause(cap, now);
+        let due = slot.timers.due();
+        self.wake.include(due);
+        is_paused
     }
 
     /// Lets the clocks of a call go on: the idle one from the start, the total one from where it stood.

@@ -22,6 +22,7 @@ use super::read;
 use crate::connection::{Connection, State, now};
 use crate::error::EndCause;
 use crate::handlers::Handlers;
+use crate::link::Owner;
 use crate::subscription::Change;
 
 /// Requests of the server that may wait for an answer of the host.
@@ -30,6 +31,9 @@ const ASKED: usize = 16;
 const REFUSED_A_SECOND: u32 = 100;
 /// How many may be dropped before the server is left.
 const DROPPED: u32 = 1000;
+
+/// The most bytes of a log message. Some of them wait for their reader.
+const LOGGED: usize = 256 << 10;
 
 /// A handler that runs.
 struct Asked {
@@ -47,6 +51,9 @@ pub(super) struct Arrivals {
     running: JoinSet<Result<InputResponse, ErrorObject>>,
     asked: HashMap<tokio::task::Id, Asked>,
     refusals: Refusals,
+    /// For the values that were given to the server and must not be shown.
+    owner: Owner,
+    has_warned: bool,
 }
 
 /// Bounds what a server can make us say no to.
@@ -75,9 +82,17 @@ impl Refusals {
 }
 
 impl Arrivals {
-    pub(super) fn new(connection: Arc<Connection>, handlers: Arc<Handlers>) -> Self {
+    pub(super) fn new(connection: Arc<Connection>, handlers: Arc<Handlers>, owner: Owner) -> Self {
         let refusals = Refusals { since: now(), count: 0, dropped: 0 };
-        Self { connection, handlers, running: JoinSet::new(), asked: HashMap::new(), refusals }
+        Self {
+            connection,
+            handlers,
+            running: JoinSet::new(),
+            asked: HashMap::new(),
+            refusals,
+            owner,
+            has_warned: false,
+        }
     }
 
     /// Takes in the lines that are complete. Says when the connection cannot go on.
@@ -160,7 +175,20 @@ impl Arrivals {
                     }
                 }
             }
-            Err(error) => unreadable(state, &error),
+            Err(error) => {
+                unreadable(state, &error);
+                self.warn(line);
+            }
+        }
+    }
+
+    /// Warns of the first line that is no message: a program that writes its log to standard output does it all the time.
+    fn warn(&mut self, line: &[u8]) {
+        if !std::mem::replace(&mut self.has_warned, true) {
+            let text = String::from_utf8_lossy(&line[..line.len().min(1 << 10)]);
+            let masked = self.owner.mask(&text);
+            let sample = Visible::new(&masked).at_most(80);
+            tracing::warn!(server = %self.connection.agreed.server, %sample, "the server writes what is no message");
         }
     }
 
@@ -268,6 +296,9 @@ fn notified(state: &mut State, dialect: Dialect, notification: &Notification<'_>
             Ok(params) => Change::Resource(params.uri),
             Err(_) => return,
         },
+        Method::LogMessage if notification.params.text().len() > LOGGED => {
+            return tracing::debug!("a log message that is too long");
+        }
         Method::LogMessage => return state.logged(|| dialect.raise(&notification.params).ok()),
         Method::SubscriptionAcknowledged => {
             if let (Some(id), Ok(params)) =

@@ -59,6 +59,8 @@ impl Group {
 
 #[cfg(unix)]
 pub(super) use unix::{Living, is_format_error, kill, prepare};
+#[cfg(windows)]
+pub(super) use windows::{Living, is_format_error, kill, prepare};
 
 #[cfg(unix)]
 mod unix {
@@ -119,5 +121,52 @@ mod unix {
             id == Some(group.as_raw_nonzero().get()) && !matches!(state, Some(b"Z" | b"X"))
         });
         lives || !knows
+    }
+}
+
+/// A job is what Windows has for a group: it is left by nobody, and what is in it dies when the last handle to it is
+/// closed, with a crashed host as well.
+#[cfg(windows)]
+mod windows {
+    use win32job::{ExtendedLimitInfo, Job};
+
+    use super::{Child, Command, Signal, io};
+
+    /// No window for a program that only speaks on its pipes.
+    const CREATE_NO_WINDOW: u32 = 0x0800_0000;
+    const ERROR_BAD_EXE_FORMAT: i32 = 193;
+
+    #[derive(Debug)]
+    pub(in super::super) struct Living(Job);
+
+    pub(in super::super) fn prepare(command: &mut Command) {
+        command.creation_flags(CREATE_NO_WINDOW);
+    }
+
+    pub(in super::super) fn is_format_error(error: &io::Error) -> bool {
+        error.raw_os_error() == Some(ERROR_BAD_EXE_FORMAT)
+    }
+
+    /// Nothing is left behind by a crashed host, so there is nothing to kill.
+    pub(in super::super) fn kill(_: u32) -> bool {
+        false
+    }
+
+    impl Living {
+        /// What the child starts before it is in the job is not in it.
+        pub(super) fn of(child: &Child) -> Option<Self> {
+            let job = Job::create_with_limit_info(ExtendedLimitInfo::new().limit_kill_on_job_close()).ok()?;
+            job.assign_process(child.raw_handle()? as isize).ok()?;
+            Some(Self(job))
+        }
+
+        /// Nobody can be asked to end. To be killed, the job is closed: false has it forgotten.
+        pub(super) fn signal(&self, signal: Signal) -> bool {
+            signal == Signal::Terminate
+        }
+
+        pub(super) fn is_there(&self) -> bool {
+            self.0.query_process_id_list().is_ok_and(|processes| !processes.is_empty())
+        }
     }
 }

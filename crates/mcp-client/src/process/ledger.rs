@@ -77,11 +77,17 @@ impl Leftover {
         self.is_there() && group::kill(self.group)
     }
 
-    /// True if it is still the one that was written down. A ledger is a file that anybody may have changed: what is
+    /// True if it is still the one that was written down, or if that is gone and has left others. A ledger is a file that anybody may have changed: what is
     /// no server of ours for sure, the first process and ourselves, is never there.
     fn is_there(&self) -> bool {
-        let is_possible = self.group > 1 && self.group != std::process::id();
-        is_possible && start_time(self.group) == Some(self.entry.started)
+        let ours = stat("/proc/self/stat").map(|(group, _)| group);
+        let is_possible = self.group > 1 && self.group != std::process::id() && Some(self.group) != ours;
+        is_possible
+            && match start_time(self.group) {
+                Some(started) => started == self.entry.started,
+                // Its number is not given out again for as long as somebody is in the group.
+                None => has_member_since(self.group, self.entry.started),
+            }
     }
 }
 
@@ -117,8 +123,9 @@ impl Ledger {
     /// Writes down a group for as long as the value lives.
     pub(crate) fn record(&self, group: u32, program: String) -> Recorded {
         let entry = Entry { started: start_time(group).unwrap_or(0), program };
+        let started = entry.started;
         self.0.change(|entries| drop(entries.insert(group, entry)));
-        Recorded { book: Arc::clone(&self.0), group }
+        Recorded { book: Arc::clone(&self.0), group, started }
     }
 }
 
@@ -126,12 +133,13 @@ impl Book {
     fn change(&self, change: impl FnOnce(&mut BTreeMap<u32, Entry>)) {
         let mut entries = self.lock();
         change(&mut entries);
-        let text: String = entries
-            .iter()
-            .map(|(group, entry)| format!("{group} {} {}\n", entry.started, entry.program.replace('\n', " ")))
-            .collect();
+        let lines = entries.iter().map(|(group, entry)| {
+            format!("{group} {} {}\n", entry.started, entry.program.replace('\n', " "))
+        });
+        let text: String = std::iter::once(format!("boot {}\n", boot())).chain(lines).collect();
         // A ledger that cannot be written must not keep a server from being started or ended.
-        let written = if text.is_empty() { fs::remove_file(&self.path) } else { replace(&self.path, &text) };
+        let written =
+            if entries.is_empty() { fs::remove_file(&self.path) } else { replace(&self.path, &text) };
         if let Err(error) = written
             && error.kind() != io::ErrorKind::NotFound
         {
@@ -149,11 +157,15 @@ impl Book {
 pub(crate) struct Recorded {
     book: Arc<Book>,
     group: u32,
+    started: u64,
 }
 
 impl Drop for Recorded {
     fn drop(&mut self) {
-        self.book.change(|entries| drop(entries.remove(&self.group)));
+        self.book.change(|entries| {
+            // The number of one that is gone may have been given to the next.
+            entries.retain(|group, entry| *group != self.group || entry.started != self.started);
+        });
     }
 }
 
@@ -188,21 +200,48 @@ fn leftovers(path: &Path) -> io::Result<Vec<Leftover>> {
         let (group, started) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         Some(Leftover { group, entry: Entry { started, program: words.next()?.to_owned() } })
     };
-    Ok(text.lines().filter_map(parse).filter(Leftover::is_there).collect())
+    // Times are counted from when the machine was started, and so are processes.
+    match text.split_once('\n') {
+        Some((first, rest)) if first == format!("boot {}", boot()) => {
+            Ok(rest.lines().filter_map(parse).filter(Leftover::is_there).collect())
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Names the time since the machine was started.
+fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 /// When a process was started, in ticks since the machine was; `None` if it does not run.
 fn start_time(id: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    stat(format!("/proc/{id}/stat")).map(|(_, started)| started)
+}
+
+/// True if somebody lives in a group who was started at this time or later.
+fn has_member_since(group: u32, time: u64) -> bool {
+    let Ok(processes) = fs::read_dir("/proc") else { return false };
+    let mut stats = processes.flatten().filter_map(|process| stat(process.path().join("stat")));
+    stats.any(|(its, started)| its == group && started >= time)
+}
+
+/// The group of a process that lives, and when it was started.
+fn stat(path: impl AsRef<Path>) -> Option<(u32, u64)> {
+    let stat = String::from_utf8_lossy(&fs::read(path).ok()?).into_owned();
+    // Behind the name, which may hold anything: the state is the third field, the group the fifth, the start the 22nd.
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut words = rest.split(' ');
     let is_dead = matches!(words.next(), Some("Z" | "X"));
-    // The state is the third field, the start the 22nd.
-    words.nth(18).and_then(|ticks| ticks.parse().ok()).filter(|_| !is_dead)
+    let group = words.nth(1)?.parse().ok()?;
+    let started = words.nth(16)?.parse().ok()?;
+    (!is_dead).then_some((group, started))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::Stdio;
+
     use super::*;
     use crate::process::Process;
     use crate::recipe::Recipe;
@@ -216,7 +255,9 @@ mod tests {
         let (process, _pipes) = Process::start_in(&recipe, Some(&ledger)).unwrap();
         let group = process.group().unwrap();
         let text = fs::read_to_string(&ledger.0.path).unwrap();
-        assert!(text.starts_with(&format!("{group} ")) && text.ends_with(" sleep 60\n"), "{text}");
+        let (first, rest) = text.split_once('\n').unwrap();
+        assert!(first.starts_with("boot ") && first.len() > 20, "{text}");
+        assert!(rest.starts_with(&format!("{group} ")) && rest.ends_with(" sleep 60\n"), "{text}");
         // Another host sees that this one lives, and leaves its file alone.
         assert_eq!(Ledger::open(folder.path()).unwrap().1, []);
         drop(process);
@@ -232,12 +273,16 @@ mod tests {
         let started = start_time(child.id()).unwrap();
         // A host that cannot live, one of its processes, and two whose numbers were given to others.
         let text = format!(
-            "{0} {started} sleep 60\n{0} {1} other\n{2} 1 us\nnonsense\n",
+            "boot {3}\n{0} {started} sleep 60\n{0} {1} other\n{2} 1 us\nnonsense\n",
             child.id(),
             started + 1,
-            std::process::id()
+            std::process::id(),
+            boot(),
         );
         let file = folder.path().join(format!("4194304-1.{ENDING}"));
+        // From before the machine was started again.
+        fs::write(&file, text.replace(&boot(), "another")).unwrap();
+        assert_eq!(Ledger::open(folder.path()).unwrap().1, []);
         fs::write(&file, &text).unwrap();
         let (_ledger, found) = Ledger::open(folder.path()).unwrap();
         assert_eq!(
@@ -249,6 +294,26 @@ mod tests {
         assert!(found[0].kill());
         child.wait().unwrap();
         assert!(!found[0].kill(), "it is no longer the one");
+    }
+
+    #[test]
+    fn n_3_x_37_what_a_server_that_is_gone_has_left_in_its_group_is_told_too() {
+        let mut shell = std::process::Command::new("sh");
+        std::os::unix::process::CommandExt::process_group(&mut shell, 0);
+        let mut shell = shell.args(["-c", "sleep 60 & read line"]).stdin(Stdio::piped()).spawn().unwrap();
+        let entry = Entry { started: start_time(shell.id()).unwrap(), program: "npx".to_owned() };
+        let left = Leftover { group: shell.id(), entry };
+        // It reads after it has started the other.
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        assert!(start_time(left.group).is_none() && left.is_there());
+        // Whoever was there before was never started by it.
+        let later = Entry { started: u64::MAX, program: "npx".to_owned() };
+        assert!(!Leftover { group: left.group, entry: later }.is_there());
+        assert!(left.kill());
+        while left.is_there() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
     }
 
     #[test]

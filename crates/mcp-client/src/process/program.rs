@@ -23,7 +23,7 @@ pub(crate) fn find(
             |name: &OsString| if cfg!(windows) { name.eq_ignore_ascii_case(wanted) } else { name == wanted };
         environment.iter().find(|(name, _)| named(name)).map(|(_, value)| value.as_os_str())
     };
-    let extensions = extensions(variable("PATHEXT"));
+    let extensions = extensions(cfg!(windows), variable("PATHEXT"));
     let program = Path::new(&recipe.program);
     let is_name = program.components().count() == 1 && !has_separator(&recipe.program);
     if recipe.program.is_empty() || !is_name {
@@ -67,12 +67,14 @@ enum Found {
 }
 
 /// What Windows appends to a name; nothing elsewhere.
-fn extensions(pathext: Option<&OsStr>) -> Vec<String> {
-    if !cfg!(windows) {
+fn extensions(is_windows: bool, pathext: Option<&OsStr>) -> Vec<String> {
+    if !is_windows {
         return vec![String::new()];
     }
     let listed = pathext.and_then(OsStr::to_str).unwrap_or(".COM;.EXE;.BAT;.CMD").to_owned();
-    std::iter::once(String::new()).chain(listed.split(';').map(str::to_owned)).collect()
+    std::iter::once(String::new())
+        .chain(listed.split(';').filter(|ending| !ending.is_empty()).map(str::to_owned))
+        .collect()
 }
 
 fn look(path: &Path, extensions: &[String]) -> Found {
@@ -157,5 +159,16 @@ mod tests {
             find_in("", Recipe::command("plain").current_dir(folder.path())),
             Err(StartError::NotFound { .. })
         ));
+    }
+
+    #[test]
+    fn n_18_a_name_is_also_looked_for_with_the_endings_that_windows_has_for_programs() {
+        let folder = tempfile::tempdir().unwrap();
+        let shim = place(folder.path(), "npx.CMD", 0o755);
+        let endings = extensions(true, Some(OsStr::new(".EXE;;.CMD")));
+        assert_eq!(endings, ["", ".EXE", ".CMD"]);
+        assert!(matches!(look(&folder.path().join("npx"), &endings), Found::Program(path) if path == shim));
+        assert!(extensions(true, None).contains(&".CMD".to_owned()));
+        assert_eq!(extensions(false, Some(OsStr::new(".EXE"))), [""]);
     }
 }

@@ -123,6 +123,21 @@ impl Tail {
         self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
     }
 
+    /// The same for the beginning of a value at the end of a text that was cut.
+    fn mask_end(&self, mut text: String) -> String {
+        // Half a character is no part of what is looked for.
+        let end = text.trim_end_matches('\u{fffd}').len();
+        let begins = |secret: &String| {
+            let starts = secret.char_indices().map(|(at, _)| at).filter(|at| *at >= SECRET);
+            starts.rev().find(|at| text[..end].ends_with(&secret[..*at]))
+        };
+        if let Some(cut) = self.secrets.iter().filter_map(begins).max() {
+            text.truncate(end - cut);
+            text.push_str("***");
+        }
+        text
+    }
+
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -159,7 +174,9 @@ async fn read(mut pipe: ChildStderr, tail: Arc<Tail>, lines: Lines, over: watch:
 }
 
 fn send(tail: &Tail, lines: &broadcast::Sender<Arc<str>>, line: &mut Vec<u8>) {
+    let is_cut = line.len() == LINE;
     let text = tail.mask(String::from_utf8_lossy(line).trim_end());
+    let text = if is_cut { tail.mask_end(text) } else { text };
     line.clear();
     // Nobody may listen any more.
     let _ = lines.send(text.into());

@@ -240,3 +240,15 @@ async fn s0_23_no_shell_is_involved_and_arguments_arrive_as_they_are() {
     pipes.stdout.read_to_string(&mut text).await.unwrap();
     assert_eq!(text, odd.map(|argument| format!("[{argument}]")).concat());
 }
+
+#[tokio::test]
+async fn x_38_the_beginning_of_a_value_at_the_end_of_a_line_that_was_cut_is_masked() {
+    let recipe = shell("read x; printf 'key: %s\\n' \"$KEY\" >&2; printf 'plain %09000d\\n' 1 >&2; cat")
+        .env("KEY", "abcdefghijklmnopqrstuvwxyz".repeat(500));
+    let (process, mut pipes) = Process::start(&recipe).unwrap();
+    let mut lines = process.stderr().lines();
+    pipes.stdin.write_all(b"\n").await.unwrap();
+    assert_eq!(lines.next().await, Some(Fed::Next("key: ***".into())));
+    let Some(Fed::Next(plain)) = lines.next().await else { panic!("no line") };
+    assert!(plain.starts_with("plain ") && !plain.contains('*'), "{plain}");
+}

@@ -73,3 +73,26 @@ fn s4_51_a_server_that_cannot_be_started_leaves_no_thread() {
     ));
     assert_eq!(threads(), before);
 }
+
+#[test]
+fn s4_51_a_handler_that_waits_for_its_own_client_gets_an_error() {
+    use std::sync::{Arc, OnceLock};
+
+    use mcp_client::Handlers;
+    use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
+
+    let slot: Arc<OnceLock<McpClient>> = Arc::default();
+    let told: Arc<OnceLock<String>> = Arc::default();
+    let (client_slot, telling) = (Arc::clone(&slot), Arc::clone(&told));
+    let handlers = Handlers::new().on_form(move |_: mcp_client::Asked<ElicitFormParams>| {
+        let outcome = client_slot.get().unwrap().call("echo", json!({"text": "deadlock?"}));
+        let _ = telling.set(outcome.unwrap_err().to_string());
+        async { ElicitResult::decline() }
+    });
+    let connect = mcp_client::McpClient::builder(peer(&["--era", "modern"])).handlers(handlers);
+    let client = McpClient::connect_with(connect).unwrap();
+    slot.set(client.clone()).unwrap();
+    client.call("input-forever", json!({})).unwrap_err();
+    assert!(told.get().unwrap().contains("must not wait"), "{told:?}");
+    client.close();
+}

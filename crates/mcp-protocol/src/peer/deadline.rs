@@ -82,7 +82,12 @@ pub(super) struct Timers {
     idle_at: Option<Instant>,
     total_at: Option<Instant>,
     paused: Option<Pause>,
+    /// How often they were stopped.
+    pauses: u32,
 }
+
+/// How often the clocks of one call are stopped: a server cannot live on questions.
+const PAUSES: u32 = 10;
 
 #[derive(Debug)]
 struct Pause {
@@ -100,18 +105,24 @@ impl Timers {
             idle_at: clocks.idle.and_then(|idle| now.checked_add(idle)),
             total_at: clocks.total.and_then(|total| now.checked_add(total)),
             paused: None,
+            pauses: 0,
         }
     }
 
     pub(super) fn none() -> Self {
-        Self { idle: None, idle_at: None, total_at: None, paused: None }
+        Self { idle: None, idle_at: None, total_at: None, paused: None, pauses: 0 }
     }
 
     pub(super) fn renew(&mut self, now: Instant) {
         self.idle_at = self.idle.and_then(|idle| now.checked_add(idle));
     }
 
-    pub(super) fn pause(&mut self, cap: Duration, now: Instant) {
+    /// False if they were stopped too often, and go on.
+    pub(super) fn pause(&mut self, cap: Duration, now: Instant) -> bool {
+        if self.pauses == PAUSES {
+            return false;
+        }
+        self.pauses += 1;
         let until = now.checked_add(cap);
         match &mut self.paused {
             None => self.paused = Some(Pause { since: now, until, asks: 1 }),
@@ -120,6 +131,7 @@ impl Timers {
                 pause.until = pause.until.and_then(|old| until.map(|new| old.max(new)));
             }
         }
+        true
     }
 
     pub(super) fn resume(&mut self, now: Instant) {

@@ -355,3 +355,21 @@ fn x_36_after_a_new_link_calls_go_on_with_new_ids() {
     let answer = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, new.0);
     assert_eq!(feed(&mut peer, &answer), Arrival::Response(new));
 }
+
+#[test]
+fn x_29_the_clocks_of_a_call_are_stopped_ten_times_and_no_more() {
+    let start = Instant::now();
+    let mut peer = Peer::client(Limits::default());
+    let call = peer.open(&Method::ToolsCall, Clocks::none().total(secs(5)), start).unwrap();
+    let mut now = start;
+    for _ in 0..10 {
+        assert!(peer.pause(call, secs(100), now));
+        now += secs(50);
+        peer.resume(call, now);
+    }
+    assert!(!peer.pause(call, secs(100), now));
+    peer.handle_timeout(now + secs(4));
+    assert_eq!(peer.poll_event(), None);
+    peer.handle_timeout(now + secs(5));
+    assert_eq!(peer.poll_event(), Some(Event::TimedOut(call, Reason::Total)));
+}

@@ -1,0 +1,269 @@
+//! What a tool promised about its results, and what it gave.
+
+use mcp_protocol::tools::Tool;
+use serde_json::Value;
+
+use crate::call::Outcome;
+
+/// How much of a schema is looked at, and how deep. A server may send one that never comes to an end.
+const STEPS: usize = 10_000;
+const DEPTH: usize = 64;
+
+/// Where a result is not what its tool had promised, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the result is not what its tool promised: {problem} at `{path}`")]
+#[non_exhaustive]
+pub struct Contradiction {
+    /// Where, as a JSON Pointer into the structured content; empty for the whole of it.
+    pub path: String,
+    /// What is wrong there.
+    pub problem: String,
+}
+
+impl Outcome {
+    /// Compares the structured content with the schema that the tool has in the list of tools.
+    ///
+    /// Only what is certain is told: of a schema, the types, fixed values, required and forbidden members, items, local
+    /// references and combinations are looked at, and whatever else it says is taken for kept. A tool without a schema
+    /// has promised nothing, and one that says that it failed need not keep its promise.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {
+    /// let tools = client.list_tools().await?;
+    /// let outcome = client.call("forecast", serde_json::json!({"city": "Oslo"})).await?;
+    /// if let Some(Err(warning)) = tools.iter().find(|tool| tool.name == "forecast").map(|tool| outcome.check(tool)) {
+    ///     eprintln!("{warning}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// The first contradiction.
+    pub fn check(&self, tool: &Tool) -> Result<(), Contradiction> {
+        let Some(schema) = tool.output_schema.as_ref().filter(|_| !self.is_error()) else { return Ok(()) };
+        let Some(content) = &self.result().structured_content else {
+            let problem = "there is no structured content".to_owned();
+            return Err(Contradiction { path: String::new(), problem });
+        };
+        // Both were read as JSON when they arrived.
+        let (Ok(schema), Ok(content)) = (schema.to::<Value>(), content.to::<Value>()) else { return Ok(()) };
+        Check { root: &schema, steps: 0, depth: 0 }.value(&schema, &content, &mut Vec::new())
+    }
+}
+
+struct Check<'a> {
+    root: &'a Value,
+    steps: usize,
+    depth: usize,
+}
+
+impl<'a> Check<'a> {
+    fn value(
+        &mut self,
+        schema: &'a Value,
+        value: &Value,
+        path: &mut Vec<String>,
+    ) -> Result<(), Contradiction> {
+        // Beyond the bounds nothing is certain.
+        if self.steps == STEPS || self.depth == DEPTH {
+            return Ok(());
+        }
+        self.steps += 1;
+        self.depth += 1;
+        let checked = self.alone(schema, value, path).and_then(|()| self.combined(schema, value, path));
+        self.depth -= 1;
+        checked
+    }
+
+    /// What the schema itself says.
+    fn alone(
+        &mut self,
+        schema: &'a Value,
+        value: &Value,
+        path: &mut Vec<String>,
+    ) -> Result<(), Contradiction> {
+        let wrong = |problem: String| {
+            let path = path.iter().map(|part| format!("/{}", part.replace('~', "~0").replace('/', "~1")));
+            Err(Contradiction { path: path.collect(), problem })
+        };
+        if *schema == Value::Bool(false) {
+            return wrong("nothing is allowed".to_owned());
+        }
+        if let Some(types) = schema.get("type")
+            && !is_of(types, value)
+        {
+            return wrong(format!("{} instead of {types}", kind(value)));
+        }
+        if let Some(fixed) = schema.get("const")
+            && !is_same(fixed, value)
+        {
+            return wrong("another value than the only one allowed".to_owned());
+        }
+        if let Some(allowed) = schema.get("enum").and_then(Value::as_array)
+            && !allowed.iter().any(|allowed| is_same(allowed, value))
+        {
+            return wrong("a value that is none of those allowed".to_owned());
+        }
+        if let Value::Object(members) = value {
+            let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+            if let Some(missing) =
+                required.filter_map(Value::as_str).find(|name| !members.contains_key(*name))
+            {
+                return wrong(format!("no member `{missing}`"));
+            }
+            let properties = schema.get("properties").and_then(Value::as_object);
+            let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false))
+                && schema.get("patternProperties").is_none();
+            let is_known = |name: &String| properties.is_some_and(|properties| properties.contains_key(name));
+            if is_closed && let Some(unknown) = members.keys().find(|name| !is_known(name)) {
+                return wrong(format!("a member `{unknown}` that is not allowed"));
+            }
+            for (name, schema) in properties.into_iter().flatten() {
+                if let Some(member) = members.get(name) {
+                    self.below(schema, member, path, name.clone())?;
+                }
+            }
+        }
+        if let Value::Array(items) = value
+            && let Some(schema) = schema.get("items")
+            && schema.get("prefixItems").is_none()
+        {
+            for (index, item) in items.iter().enumerate() {
+                self.below(schema, item, path, index.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn below(
+        &mut self,
+        schema: &'a Value,
+        value: &Value,
+        path: &mut Vec<String>,
+        part: String,
+    ) -> Result<(), Contradiction> {
+        path.push(part);
+        let checked = self.value(schema, value, path);
+        path.pop();
+        checked
+    }
+
+    /// What it says by naming others.
+    fn combined(
+        &mut self,
+        schema: &'a Value,
+        value: &Value,
+        path: &mut Vec<String>,
+    ) -> Result<(), Contradiction> {
+        let local =
+            schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
+        if let Some(schema) = local.and_then(|pointer| self.root.pointer(pointer)) {
+            self.value(schema, value, path)?;
+        }
+        for schema in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
+            self.value(schema, value, path)?;
+        }
+        for several in ["anyOf", "oneOf"] {
+            let Some(schemas) = schema.get(several).and_then(Value::as_array) else { continue };
+            let mut first = None;
+            for schema in schemas {
+                match self.value(schema, value, path) {
+                    Ok(()) => {
+                        first = None;
+                        break;
+                    }
+                    Err(problem) => first = first.or(Some(problem)),
+                }
+            }
+            if let Some(problem) = first {
+                return Err(problem);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// True if a value is of a type, or of one of several.
+fn is_of(types: &Value, value: &Value) -> bool {
+    match types {
+        Value::String(name) => match name.as_str() {
+            "object" => value.is_object(),
+            "array" => value.is_array(),
+            "string" => value.is_string(),
+            "boolean" => value.is_boolean(),
+            "null" => value.is_null(),
+            "number" => value.is_number(),
+            "integer" => value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|n| n.fract() == 0.0),
+            _ => true,
+        },
+        Value::Array(names) => names.iter().any(|name| is_of(name, value)),
+        _ => true,
+    }
+}
+
+/// True for equal values; 1 and 1.0 are.
+fn is_same(one: &Value, other: &Value) -> bool {
+    one == other || (one.is_number() && one.as_f64() == other.as_f64())
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn problem(schema: &Value, content: &Value) -> Option<(String, String)> {
+        let checked = Check { root: schema, steps: 0, depth: 0 }.value(schema, content, &mut Vec::new());
+        checked.err().map(|contradiction| (contradiction.path, contradiction.problem))
+    }
+
+    #[test]
+    fn f_22_a_contradiction_is_told_where_it_is_and_what_is_not_understood_is_taken_for_kept() {
+        let schema = json!({
+            "type": "object",
+            "required": ["city", "days"],
+            "additionalProperties": false,
+            "properties": {
+                "city": {"type": "string", "minLength": 100},
+                "days": {"type": "array", "items": {"$ref": "#/$defs/day"}},
+                "unit": {"enum": ["C", "F"]},
+                "n": {"anyOf": [{"type": "null"}, {"type": "integer"}]},
+                "a/b": {"const": 1},
+            },
+            "$defs": {"day": {"type": ["number", "null"]}},
+        });
+        let kept = json!({"city": "Oslo", "days": [1, 2.5, null], "unit": "C", "n": 3.0, "a/b": 1.0});
+        assert_eq!(problem(&schema, &kept), None);
+        for (broken, path, words) in [
+            (json!([]), "", "an array instead of \"object\""),
+            (json!({"city": "Oslo"}), "", "no member `days`"),
+            (json!({"city": 7, "days": []}), "/city", "a number instead of"),
+            (json!({"city": "", "days": [1, "2"]}), "/days/1", "a string instead of"),
+            (json!({"city": "", "days": [], "unit": "K"}), "/unit", "none of those allowed"),
+            (json!({"city": "", "days": [], "n": 0.5}), "/n", "a number instead of"),
+            (json!({"city": "", "days": [], "a/b": 2}), "/a~1b", "the only one allowed"),
+            (json!({"city": "", "days": [], "more": 2}), "", "`more` that is not allowed"),
+        ] {
+            let (at, problem) = problem(&schema, &broken).unwrap();
+            assert!(at == path && problem.contains(words), "{at}: {problem}");
+        }
+    }
+
+    #[test]
+    fn f_22_a_schema_without_end_is_left_after_a_while() {
+        let again = json!({"$ref": "#"});
+        let schema = json!({"allOf": [again, again], "anyOf": [again, {"type": "string"}]});
+        assert_eq!(problem(&schema, &json!(1)), None);
+    }
+}
