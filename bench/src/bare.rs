@@ -110,3 +110,21 @@ pub fn list(count: usize) -> impl FnMut(&[u8], &mut Vec<u8>) {
         serde_json::to_writer(out, &Response { jsonrpc: "2.0", id: request.id, result: &result }).unwrap();
     }
 }
+
+/// A client that takes the result of a call as it comes.
+pub fn outcome(message: &[u8], out: &mut Vec<u8>) {
+    let message: serde_json::Value = serde_json::from_slice(message).unwrap();
+    quoted(out, message["result"]["content"][0]["text"].as_str().unwrap());
+}
+
+/// The same with a list of tools.
+pub fn tools(message: &[u8], out: &mut Vec<u8>) {
+    let message: serde_json::Value = serde_json::from_slice(message).unwrap();
+    quoted(out, message["result"]["tools"][999]["name"].as_str().unwrap());
+}
+
+pub fn quoted(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    out.extend_from_slice(text.as_bytes());
+    out.push(b'"');
+}

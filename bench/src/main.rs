@@ -62,6 +62,12 @@ fn cases() -> Vec<Case> {
     let escaped = "say \"hi\"\n\tand\\or é ".repeat((1 << 20) / 20);
     let echo = |text: &str| call("echo", json!({"text": text})).to_string();
     let list = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": {}}).to_string();
+    let result = json!({"jsonrpc": "2.0", "id": 7, "result": {"content": [{"type": "text", "text": "hello there"}],
+        "structuredContent": {"sum": 42}, "isError": false}});
+    let mut tiny = Vec::new();
+    bare::list(1000)(list.as_bytes(), &mut tiny);
+    let tools: Vec<Value> = (0..1000).map(tool).collect();
+    let tools = json!({"jsonrpc": "2.0", "id": 7, "result": {"tools": tools}}).to_string();
     vec![
         Case {
             name: "small call, legacy",
@@ -103,7 +109,66 @@ fn cases() -> Vec<Case> {
             ours: Box::new(ours::list(1000)),
             rmcp: Some(Box::new(rmcp_side::list(1000))),
         },
+        // What a client does. Here bare is `Value`, which is no physical limit but what many a program takes.
+        Case {
+            name: "small result",
+            message: result.to_string(),
+            target: 1.0,
+            bare: Box::new(bare::outcome),
+            ours: Box::new(ours::outcome()),
+            rmcp: Some(Box::new(rmcp_side::outcome)),
+        },
+        Case {
+            name: "list of 1000 tools",
+            message: tools,
+            target: 0.5,
+            bare: Box::new(bare::tools),
+            ours: Box::new(ours::tools()),
+            rmcp: Some(Box::new(rmcp_side::tools)),
+        },
+        Case {
+            name: "list of 1000, tiny",
+            message: String::from_utf8(tiny).unwrap(),
+            target: 0.5,
+            bare: Box::new(bare::tools),
+            ours: Box::new(ours::tools()),
+            rmcp: Some(Box::new(rmcp_side::tools)),
+        },
     ]
+}
+
+/// A tool as servers of a large service have them: what it does in a paragraph, and a dozen parameters that are explained.
+fn tool(number: usize) -> Value {
+    let parameters = [
+        "owner",
+        "repository",
+        "title",
+        "body",
+        "head",
+        "base",
+        "labels",
+        "assignees",
+        "milestone",
+        "draft",
+        "page",
+        "perPage",
+    ];
+    let properties: serde_json::Map<String, Value> = parameters
+        .iter()
+        .map(|name| {
+            let kind = if name.ends_with("age") { "integer" } else { "string" };
+            let words = format!("The {name} of what is changed; leave it out to keep what is there.");
+            (name.to_string(), json!({"type": kind, "description": words}))
+        })
+        .collect();
+    json!({
+        "name": format!("tool_{number}"),
+        "title": format!("Change thing {number}"),
+        "description": format!("Changes the thing number {number} in a repository and tells what was changed. \
+            Use it when the user asks for a change, never to look something up: that is what the others are for."),
+        "inputSchema": {"type": "object", "properties": properties, "required": ["owner", "repository", "title"]},
+        "annotations": {"readOnlyHint": false, "destructiveHint": false, "idempotentHint": true},
+    })
 }
 
 /// All contenders say the same, or the numbers mean nothing.
@@ -116,6 +181,7 @@ fn check(case: &mut Case) {
             answer["id"].clone(),
             answer["result"]["content"][0]["text"].clone(),
             answer["result"]["tools"][999]["name"].clone(),
+            answer.as_str().map(str::to_owned),
         )
     };
     let expected = answer(&mut case.bare);

@@ -1,14 +1,14 @@
 //! The same work through mcp-protocol, as mcp-server does it: envelope, era, then the members that are needed.
 
 use mcp_protocol::dialect::Lowering;
-use mcp_protocol::messages::{Incoming, Message, Method, Request, parse_bytes, write};
+use mcp_protocol::messages::{Incoming, KeptBody, Message, Method, Request, parse_bytes, write};
 use mcp_protocol::negotiation::{ServerVerdict, StdioServer};
-use mcp_protocol::tools::{CallToolResult, ListToolsResult, Tool};
+use mcp_protocol::tools::{CallToolResponse, CallToolResult, ListToolsResult, Tool};
 use mcp_protocol::version::SUPPORTED;
 use mcp_protocol::{Dialect, Json, Limits};
 use serde::de::DeserializeOwned;
 
-use crate::bare::{Add, Echo, SCHEMA};
+use crate::bare::{Add, Echo, SCHEMA, quoted};
 
 fn call<'a, A: DeserializeOwned>(
     message: &'a [u8],
@@ -89,5 +89,31 @@ pub fn list(count: usize) -> impl FnMut(&[u8], &mut Vec<u8>) {
     move |message, out| {
         let request = request(message, &limits, Dialect::V2025_11_25, &mut server, Method::ToolsList);
         write::response(out, &request.id, &kept).unwrap();
+    }
+}
+
+/// The body of a response as mcp-client hands it to the one who waits: a copy, because the line is gone by then.
+fn body(message: &[u8], limits: &Limits) -> KeptBody {
+    let Ok(Incoming::Message(Message::Response(response))) = parse_bytes(message, limits) else { panic!() };
+    response.outcome.unwrap().keep()
+}
+
+pub fn outcome() -> impl FnMut(&[u8], &mut Vec<u8>) {
+    let limits = Limits::default();
+    move |message, out| {
+        let body = body(message, &limits);
+        let response = CallToolResponse::raise(Dialect::V2025_11_25, &body.body()).unwrap();
+        let CallToolResponse::Complete(result) = response else { panic!() };
+        quoted(out, result.content[0].as_text().unwrap());
+    }
+}
+
+pub fn tools() -> impl FnMut(&[u8], &mut Vec<u8>) {
+    let limits = Limits::default();
+    move |message, out| {
+        let body = body(message, &limits);
+        let (page, skipped) = ListToolsResult::raise_each(Dialect::V2025_11_25, &body.body()).unwrap();
+        assert!(skipped.is_empty());
+        quoted(out, &page.tools[999].name);
     }
 }

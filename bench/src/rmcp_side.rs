@@ -7,7 +7,7 @@ use rmcp::model::{
     RequestId, ServerJsonRpcMessage, ServerResult, Tool,
 };
 
-use crate::bare::{Add, Echo, SCHEMA};
+use crate::bare::{Add, Echo, SCHEMA, quoted};
 
 pub const VERSION: &str = "3.8.0";
 
@@ -60,4 +60,21 @@ pub fn list(count: usize) -> impl FnMut(&[u8], &mut Vec<u8>) {
         let (id, ClientRequest::ListToolsRequest(_)) = request(message) else { panic!() };
         answer(out, id, ServerResult::ListToolsResult(ListToolsResult::with_all_items(tools.clone())));
     }
+}
+
+fn result(message: &[u8]) -> ServerResult {
+    match serde_json::from_slice(message).unwrap() {
+        ServerJsonRpcMessage::Response(response) => response.result,
+        _ => panic!(),
+    }
+}
+
+pub fn outcome(message: &[u8], out: &mut Vec<u8>) {
+    let ServerResult::CallToolResult(result) = result(message) else { panic!() };
+    quoted(out, &result.content[0].as_text().unwrap().text);
+}
+
+pub fn tools(message: &[u8], out: &mut Vec<u8>) {
+    let ServerResult::ListToolsResult(result) = result(message) else { panic!() };
+    quoted(out, &result.tools[999].name);
 }

@@ -265,3 +265,23 @@ async fn n_25_a_list_that_is_answered_to_somebody_else_is_not_waited_for_as_long
     assert_eq!(began.elapsed().as_secs(), 30);
     assert_eq!(stats.stats().unknown, 1);
 }
+
+#[tokio::test]
+async fn f_12_a_request_of_which_not_a_byte_left_was_not_sent() {
+    for era in [Era::Legacy, Era::Modern] {
+        let (client, raw) = connect(era, Handlers::new(), &[]).await;
+        // The driver has not seen yet that the other side is gone.
+        drop(raw);
+        assert!(client.ended().is_none());
+        let error = client.call("x", json!({})).await.unwrap_err();
+        assert!(matches!(error, Error::Lost { sent: Sent::No, .. }) && error.is_retry_safe(), "{error:?}");
+
+        let (client, raw) = connect(era, Handlers::new(), &[]).await;
+        let call = tokio::spawn(client.call("x", json!({})).into_future());
+        tokio::task::yield_now().await;
+        drop(raw);
+        let error = call.await.unwrap().unwrap_err();
+        assert!(matches!(error, Error::Lost { sent: Sent::Maybe, .. }), "{error:?}");
+        assert!(error.may_have_happened() && !error.is_retry_safe());
+    }
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mcp_protocol::content::ContentBlock;
 use mcp_protocol::errors::BodyError;
-use mcp_protocol::messages::{Body, Method};
+use mcp_protocol::messages::{KeptBody, Method};
 use mcp_protocol::meta::Meta;
 use mcp_protocol::peer::Clocks;
 use mcp_protocol::tools::{CallToolParams, CallToolResponse, CallToolResult};
@@ -80,7 +80,7 @@ impl Call {
     }
 
     /// The body of the result as it came.
-    pub(crate) async fn raw(&mut self) -> Result<Box<str>> {
+    pub(crate) async fn raw(&mut self) -> Result<KeptBody> {
         let Self { client, params, clocks, on_progress, cancel } = self;
         if params.arguments.as_ref().is_some_and(|arguments| !arguments.is_object()) {
             let problem = "arguments must be an object".to_owned();
@@ -138,8 +138,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    fn read(dialect: Dialect, body: &str) -> Result<Self, BodyError> {
-        match CallToolResponse::raise(dialect, &Body::of(body)?)? {
+    fn read(dialect: Dialect, body: &KeptBody) -> Result<Self, BodyError> {
+        match CallToolResponse::raise(dialect, &body.body())? {
             CallToolResponse::Complete(result) => Ok(Self { result }),
             CallToolResponse::Task(_) | CallToolResponse::LegacyTask(_) => {
                 Err(BodyError::ResultType("task".to_owned()))

@@ -9,7 +9,7 @@ use mcp_protocol::dialect::{Lower, Raise};
 use mcp_protocol::errors::BodyError;
 use mcp_protocol::input::Round;
 use mcp_protocol::logging::{LogLevel, LogMessageParams, SetLevelParams};
-use mcp_protocol::messages::{Body, EmptyParams, EmptyResult, Method};
+use mcp_protocol::messages::{EmptyParams, EmptyResult, KeptBody, Method};
 use mcp_protocol::negotiation::{ServerAnswer, Verdict};
 use mcp_protocol::peer::{Clocks, Reason, Stats};
 use mcp_protocol::prompts::{GetPromptParams, GetPromptResult};
@@ -191,7 +191,8 @@ impl McpClient {
     /// When the server refuses, the time is over, or the connection is lost. A tool that fails is no error.
     pub async fn call_tool(&self, tool: &str, arguments: serde_json::Value) -> Result<serde_json::Value> {
         let body = self.call(tool, arguments).raw().await?;
-        serde_json::from_str(&body).map_err(|error| Error::unreadable(&Method::ToolsCall, &error.into()))
+        serde_json::from_str(body.text())
+            .map_err(|error| Error::unreadable(&Method::ToolsCall, &error.into()))
     }
 
     /// Reads a resource.
@@ -218,8 +219,8 @@ impl McpClient {
         self.complete_round(&Method::PromptsGet, &body)
     }
 
-    fn complete_round<T: Raise>(&self, method: &Method, body: &str) -> Result<T> {
-        let round = Body::of(body).and_then(|body| Round::raise(self.dialect(), &body));
+    fn complete_round<T: Raise>(&self, method: &Method, body: &KeptBody) -> Result<T> {
+        let round = Round::raise(self.dialect(), &body.body());
         match round.map_err(|error| Error::unreadable(method, &error))? {
             Round::Complete(result) => Ok(result),
             _ => Err(Error::unreadable(method, &BodyError::ResultType("input_required".to_owned()))),
@@ -292,7 +293,7 @@ impl McpClient {
             return Err(Error::NotOffered { method: method.clone() });
         }
         let body = self.send(method, params, Manner::default()).await?;
-        self.dialect().raise_str(&body).map_err(|error| Error::unreadable(method, &error))
+        self.dialect().raise(&body.body()).map_err(|error| Error::unreadable(method, &error))
     }
 
     /// Makes a request, and once more if the server was started again and that can do no harm.
@@ -301,7 +302,7 @@ impl McpClient {
         method: &Method,
         params: &(dyn Lower + Sync),
         manner: Manner,
-    ) -> Result<Box<str>> {
+    ) -> Result<KeptBody> {
         let connection = &self.inner.connection;
         match Self::answer(connection.request(method, params, manner)).await {
             Err(error) => {
@@ -312,7 +313,7 @@ impl McpClient {
         }
     }
 
-    async fn answer(request: Result<Request>) -> Result<Box<str>> {
+    async fn answer(request: Result<Request>) -> Result<KeptBody> {
         request?.await
     }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use mcp_protocol::dialect::{Lower, Lowering};
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::logging::{LogLevel, LogMessageParams, SetLevelParams};
-use mcp_protocol::messages::{CancelledParams, Id, Method, ProgressParams, write};
+use mcp_protocol::messages::{CancelledParams, Id, KeptBody, Method, ProgressParams, write};
 use mcp_protocol::meta::Meta;
 use mcp_protocol::peer::{Call, Clocks, Event, Peer, Reason, Refused, Transmit};
 use mcp_protocol::resources::SubscribeParams;
@@ -153,7 +153,7 @@ struct Waiting {
 
 #[derive(Debug)]
 enum Settled {
-    Response(std::result::Result<Box<str>, Box<ErrorObject>>),
+    Response(std::result::Result<KeptBody, Box<ErrorObject>>),
     Broken,
     TimedOut(Reason),
     Lost(Sent, Arc<Ended>),
@@ -635,7 +635,7 @@ impl State {
     }
 
     /// A response came.
-    pub(crate) fn settle(&mut self, call: Call, response: std::result::Result<Box<str>, ErrorObject>) {
+    pub(crate) fn settle(&mut self, call: Call, response: std::result::Result<KeptBody, ErrorObject>) {
         self.settle_with(call, Settled::Response(response.map_err(Box::new)));
     }
 
@@ -766,11 +766,11 @@ impl Request {
 #[derive(Debug)]
 pub(crate) enum Step {
     Progress(Progress),
-    Done(Result<Box<str>>),
+    Done(Result<KeptBody>),
 }
 
 impl Future for Request {
-    type Output = Result<Box<str>>;
+    type Output = Result<KeptBody>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {

@@ -145,10 +145,8 @@ impl McpClient {
         loop {
             let manner = Manner { clocks: Clocks::default().idle(PAGE), ..Manner::default() };
             let body = self.send(method, &params, manner).await?;
-            bytes += body.len();
-            let page = Body::of(&body)
-                .and_then(|body| read(self, &body))
-                .map_err(|error| Error::unreadable(method, &error))?;
+            bytes += body.text().len();
+            let page = read(self, &body.body()).map_err(|error| Error::unreadable(method, &error))?;
             list.items.extend(page.items);
             list.skipped.extend(page.skipped);
             let Some(cursor) = page.next else { return Ok(list) };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use mcp_protocol::dialect::Lower;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::input::{InputRequiredResult, InputResponses};
-use mcp_protocol::messages::{Body, Method, ResultType};
+use mcp_protocol::messages::{KeptBody, Method, ResultType};
 use mcp_protocol::peer::{Clocks, Reason};
 use mcp_protocol::prompts::GetPromptParams;
 use mcp_protocol::resources::ReadResourceParams;
@@ -52,18 +52,17 @@ pub(crate) async fn run(
     client: &McpClient,
     method: &Method,
     params: &mut dyn Repeat,
-    clocks: Clocks,
+    mut clocks: Clocks,
     mut on_progress: Option<&mut OnProgress>,
-) -> Result<Box<str>> {
+) -> Result<KeptBody> {
     let connection = &client.inner().connection;
     let mut began = None;
     // How long the host was asked, which is not the server's time.
     let mut asked = Duration::ZERO;
     let mut later = LATER.0;
-    let mut clocks_left = clocks;
+    let total = clocks.total;
     for round in 0..=ROUNDS {
-        let manner = Manner { clocks: clocks_left, progress: on_progress.is_some(), asks: true };
-        let outcome = match connection.request(method, &*params, manner) {
+        let outcome = match connection.request(method, &*params, manner(clocks, on_progress.is_some())) {
             Ok(mut request) => {
                 began.get_or_insert(request.opened());
                 poll_fn(|cx| poll_answer(&mut request, &mut on_progress, cx)).await
@@ -76,6 +75,7 @@ pub(crate) async fn run(
                 // Apart, because most calls never come here and need no room for it.
                 Box::pin(async {
                     client.before_again(method, error, clocks).await?;
+                    let manner = manner(clocks, on_progress.is_some());
                     let mut request = connection.request(method, &*params, manner)?;
                     began = Some(request.opened());
                     poll_fn(|cx| poll_answer(&mut request, &mut on_progress, cx)).await
@@ -85,6 +85,7 @@ pub(crate) async fn run(
             Err(error) => return Err(in_a_later_round(method, error)),
         };
         let Some(required) = input_required(client, method, &body)? else { return Ok(body) };
+        drop(body);
         let count = required.input_requests.as_ref().map_or(0, mcp_protocol::Map::len);
         if round == ROUNDS || count > QUESTIONS {
             break;
@@ -94,8 +95,8 @@ pub(crate) async fn run(
         params.repeat(responses, required.request_state);
         let used = began.map_or(Duration::ZERO, |began| now().saturating_duration_since(began));
         let used = used.saturating_sub(asked);
-        clocks_left.total = clocks.total.map(|total| total.saturating_sub(used));
-        if clocks_left.total == Some(Duration::ZERO) {
+        clocks.total = total.map(|total| total.saturating_sub(used));
+        if clocks.total == Some(Duration::ZERO) {
             return Err(Error::TimedOut { method: method.clone(), reason: Reason::Total, after: used });
         }
     }
@@ -103,12 +104,16 @@ pub(crate) async fn run(
     Err(Error::Input { method: method.clone(), source: ErrorObject::new(ErrorCode::InternalError, problem) })
 }
 
+fn manner(clocks: Clocks, progress: bool) -> Manner {
+    Manner { clocks, progress, asks: true }
+}
+
 /// Looks for the answer, and tells of progress.
 fn poll_answer(
     request: &mut Request,
     on_progress: &mut Option<&mut OnProgress>,
     cx: &mut Context<'_>,
-) -> Poll<Result<Box<str>>> {
+) -> Poll<Result<KeptBody>> {
     for _ in 0..STEPS {
         match ready!(request.poll_step(cx)) {
             Step::Done(outcome) => return Poll::Ready(outcome),
@@ -157,14 +162,18 @@ async fn respond(
 }
 
 /// What the server needs before it can answer; `None` if it has answered.
-fn input_required(client: &McpClient, method: &Method, body: &str) -> Result<Option<InputRequiredResult>> {
+fn input_required(
+    client: &McpClient,
+    method: &Method,
+    body: &KeptBody,
+) -> Result<Option<InputRequiredResult>> {
     let dialect = client.dialect();
     // Looked for as it is always written: most results are read once, by whoever wants them.
-    if !dialect.is_modern() || !body.contains("input_required") {
+    if !dialect.is_modern() || !body.text().contains("input_required") {
         return Ok(None);
     }
     let unreadable = |error| Error::unreadable(method, &error);
-    let whole = Body::of(body).map_err(unreadable)?;
+    let whole = body.body();
     match whole.raise_member::<ResultType>("resultType").map_err(unreadable)? {
         Some(ResultType::InputRequired) => dialect.raise(&whole).map(Some).map_err(unreadable),
         _ => Ok(None),

@@ -157,10 +157,11 @@ impl ListToolsResult {
     /// # Errors
     /// When the page itself cannot be read.
     pub fn raise_each(dialect: Dialect, page: &Body<'_>) -> Result<(Self, Vec<SkippedTool>), BodyError> {
-        let whole = dialect.raise::<Self>(page);
-        let (Err(_), Some(tools)) = (&whole, page.raise_member::<Vec<Json>>("tools")?) else {
-            return Ok((whole?, Vec::new()));
+        let error = match dialect.raise::<Self>(page) {
+            Ok(whole) => return Ok((whole, Vec::new())),
+            Err(error) => error,
         };
+        let Some(tools) = page.raise_member::<Vec<Json>>("tools")? else { return Err(error) };
         let mut kept = Vec::new();
         let mut skipped = Vec::new();
         for (position, json) in tools.iter().enumerate() {

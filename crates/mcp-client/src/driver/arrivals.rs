@@ -9,7 +9,7 @@ use mcp_protocol::codec::line::{Line, Lines};
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::input::{Ask, InputRequest, InputResponse};
 use mcp_protocol::messages::{
-    EmptyResult, Id, Incoming, Message, Method, Notification, Request, Response, parse_bytes,
+    Body, EmptyResult, Id, Incoming, KeptBody, Message, Method, Notification, Request, Response, parse_bytes,
 };
 use mcp_protocol::peer::{Arrival, Call, Ignored};
 use mcp_protocol::resources::ResourceUpdatedParams;
@@ -196,7 +196,7 @@ impl Arrivals {
         let arrival = state.peer.handle_message(message, now);
         match (arrival, message) {
             (Arrival::Response(call), Message::Response(Response { outcome, .. })) => {
-                state.settle(call, outcome.as_ref().map(|body| body.text().into()).map_err(Clone::clone));
+                state.settle(call, outcome.as_ref().map(Body::keep).map_err(Clone::clone));
             }
             (Arrival::Request, Message::Request(request)) => self.request(state, request, now),
             (Arrival::Cancelled(id), _) => {
@@ -211,7 +211,7 @@ impl Arrivals {
                 }
             }
             // It may not even have been acknowledged.
-            (Arrival::Ended(call), _) => state.settle(call, Ok("{}".into())),
+            (Arrival::Ended(call), _) => state.settle(call, Ok(KeptBody::default())),
             (Arrival::Notification, Message::Notification(notification)) => {
                 notified(state, self.connection.dialect(), notification);
             }

@@ -81,9 +81,8 @@ struct Server {
 
 /// Writes a line at the end of a file, and tells whether it is the first.
 fn is_first_life(file: &str) -> io::Result<bool> {
-    let mut file = std::fs::OpenOptions::new().append(true).create(true).open(file)?;
-    writeln!(file, "{}", std::process::id())?;
-    Ok(file.metadata()?.len() < 12)
+    writeln!(std::fs::OpenOptions::new().append(true).create(true).open(file)?, "{}", std::process::id())?;
+    Ok(std::fs::read_to_string(file)?.lines().count() == 1)
 }
 
 impl Server {

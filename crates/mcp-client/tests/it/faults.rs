@@ -53,6 +53,8 @@ async fn f_1_f_4_f_14_f_15_f_20_f_22_a_response_arrives_in_spite_of_what_is_arou
 async fn f_4_one_byte_order_mark_at_the_start_is_put_up_with() {
     harmless(async {
         let client = McpClient::connect(peer(&["--bom"])).await.unwrap();
+        // Its first answer was understood.
+        assert_eq!(client.era(), Era::Modern);
         unharmed(&client).await;
         client.close().await;
     })

@@ -7,7 +7,9 @@ use crate::tools::{CallToolResult, Tool};
 
 /// True if the schema's root says `"type":"object"`.
 pub(crate) fn has_object_type(schema: &Json) -> bool {
-    schema.member("type") == Some("\"object\"")
+    // The first, because there is hardly ever another and schemas are long.
+    let mut members = crate::json::scan::members(schema.get());
+    members.find(|(key, _)| key == "type").is_some_and(|(_, value)| value == "\"object\"")
 }
 
 pub(crate) fn lower_tool(tool: &Tool, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {

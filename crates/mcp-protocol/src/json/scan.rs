@@ -169,6 +169,20 @@ impl<'a> Scanner<'a> {
         if self.bytes.get(self.at) != Some(&b'"') {
             return Err(self.fault());
         }
+        // Most keys end within one word.
+        let at = self.at + 1;
+        if let Some(word) = self.bytes.get(at..at + WORD) {
+            let end = at + special_bytes(word).trailing_zeros() as usize / 8;
+            if end < at + WORD && self.bytes.get(end) == Some(&b'"') {
+                let start = self.at as u32;
+                self.at = end + 1;
+                return Ok(StringToken { span: Span { start, end: self.at as u32 }, escaped: false });
+            }
+        }
+        self.long_string()
+    }
+
+    fn long_string(&mut self) -> Scan<StringToken> {
         let start = self.at as u32;
         let mut at = self.at + 1;
         let mut escaped = false;
@@ -370,14 +384,15 @@ pub(crate) fn elements(text: &str) -> impl Iterator<Item = &str> {
 #[inline]
 fn plain_run(bytes: &[u8], mut at: usize) -> usize {
     const BLOCK: usize = 64;
-    let words = at + 4 * WORD;
+    let long = at + 2 * BLOCK;
     while let Some(word) = bytes.get(at..at + WORD) {
         let special = special_bytes(word);
         if special != 0 {
             return at + special.trailing_zeros() as usize / 8;
         }
         at += WORD;
-        if at >= words {
+        // Once: then the end is near.
+        if at == long {
             while let Some(block) = bytes.get(at..at + BLOCK)
                 && block.iter().fold(true, |plain, &byte| plain & is_plain(byte))
             {

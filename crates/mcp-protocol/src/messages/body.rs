@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::Json;
 use crate::dialect::{Raise, Raising};
 use crate::errors::BodyError;
 use crate::json::scan::{Fault, Scanner, Span, members};
@@ -43,6 +44,23 @@ impl<'a> Body<'a> {
         let span = index.read(&mut scanner)?;
         scanner.end()?;
         Ok(Self { message: text, span, index })
+    }
+
+    /// A copy that outlives the message. Nothing is looked through again.
+    ///
+    /// ```
+    /// use mcp_protocol::messages::Body;
+    ///
+    /// let kept = Body::of(r#"{"tools":[]}"#)?.keep();
+    /// assert_eq!(kept.body().member("tools")?, Some("[]"));
+    /// # Ok::<(), mcp_protocol::errors::BodyError>(())
+    /// ```
+    #[must_use]
+    pub fn keep(&self) -> KeptBody {
+        let text = Json::from_valid(self.text());
+        // A text that had line breaks has become shorter.
+        let is_same = text.get().len() == self.text().len();
+        KeptBody { text, index: if is_same { self.index.moved(self.span.start) } else { Index::UNREAD } }
     }
 
     pub(super) fn indexed(message: &'a str, span: Span, index: Index) -> Self {
@@ -122,12 +140,42 @@ impl<'a> Body<'a> {
     }
 }
 
+/// The body of a message, kept when that is gone.
+#[derive(Clone, Debug)]
+pub struct KeptBody {
+    text: Json,
+    /// In relation to the text.
+    index: Index,
+}
+
+impl KeptBody {
+    /// The body.
+    #[must_use]
+    pub fn body(&self) -> Body<'_> {
+        let message = self.text.get();
+        Body { message, span: Span { start: 0, end: message.len() as u32 }, index: self.index }
+    }
+
+    /// The text of the object.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.text.get()
+    }
+}
+
+/// No members.
+impl Default for KeptBody {
+    fn default() -> Self {
+        Self { text: Json::object(), index: Index::NONE }
+    }
+}
+
 /// Where the first members of a body stand in the message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Index {
     members: [(Span, Span); Self::CAPACITY],
     length: u8,
-    /// False if there were more members than fit, or a key that must be decoded to be compared.
+    /// False if there were more members than fit, or a key that must be decoded to be compared, or nobody looked.
     complete: bool,
 }
 
@@ -138,6 +186,19 @@ impl Index {
         length: 0,
         complete: true,
     };
+
+    /// Nothing is known of the members.
+    const UNREAD: Self = Self { complete: false, ..Self::NONE };
+
+    /// The same for a text that begins at `start` of this one.
+    fn moved(mut self, start: u32) -> Self {
+        for (key, value) in &mut self.members[..usize::from(self.length)] {
+            for span in [key, value] {
+                *span = Span { start: span.start - start, end: span.end - start };
+            }
+        }
+        self
+    }
 
     /// Skips the object that starts here and notes its members.
     pub(super) fn read(&mut self, scanner: &mut Scanner<'_>) -> Result<Span, Fault> {
