@@ -1,6 +1,7 @@
 //! Whole lists, page by page, with an end.
 
 use mcp_protocol::dialect::Raise;
+use mcp_protocol::errors::ErrorCode;
 use mcp_protocol::messages::{Body, Method, PageParams};
 use mcp_protocol::peer::Clocks;
 use mcp_protocol::prompts::{ListPromptsResult, Prompt};
@@ -66,7 +67,7 @@ impl McpClient {
     /// # Errors
     /// As every request.
     pub async fn tools(&self) -> Result<List<Tool>> {
-        if self.capabilities().tools.is_none() {
+        if !self.may_offer(self.capabilities().tools.is_some()) {
             return Ok(List::new());
         }
         let mut list = self
@@ -86,7 +87,7 @@ impl McpClient {
     /// # Errors
     /// [`Error::Endless`] when the list does not end, otherwise as every request.
     pub async fn list_resources(&self) -> Result<Vec<Resource>> {
-        if self.capabilities().resources.is_none() {
+        if !self.may_offer(self.capabilities().resources.is_some()) {
             return Ok(Vec::new());
         }
         self.whole(&Method::ResourcesList, |page: ListResourcesResult| (page.resources, page.next_cursor))
@@ -98,7 +99,7 @@ impl McpClient {
     /// # Errors
     /// [`Error::Endless`] when the list does not end, otherwise as every request.
     pub async fn list_resource_templates(&self) -> Result<Vec<ResourceTemplate>> {
-        if self.capabilities().resources.is_none() {
+        if !self.may_offer(self.capabilities().resources.is_some()) {
             return Ok(Vec::new());
         }
         let parts = |page: ListResourceTemplatesResult| (page.resource_templates, page.next_cursor);
@@ -110,10 +111,15 @@ impl McpClient {
     /// # Errors
     /// [`Error::Endless`] when the list does not end, otherwise as every request.
     pub async fn list_prompts(&self) -> Result<Vec<Prompt>> {
-        if self.capabilities().prompts.is_none() {
+        if !self.may_offer(self.capabilities().prompts.is_some()) {
             return Ok(Vec::new());
         }
         self.whole(&Method::PromptsList, |page: ListPromptsResult| (page.prompts, page.next_cursor)).await
+    }
+
+    /// True if the server says that it has something, or says nothing at all.
+    fn may_offer(&self, is_offered: bool) -> bool {
+        is_offered || !self.verdict().is_announced
     }
 
     async fn whole<P: Raise, T>(
@@ -144,7 +150,15 @@ impl McpClient {
         let mut bytes = 0;
         loop {
             let manner = Manner { clocks: Clocks::default().idle(PAGE), ..Manner::default() };
-            let body = self.send(method, &params, manner).await?;
+            let body = match self.send(method, &params, manner).await {
+                // It had to be asked.
+                Err(Error::Refused { source, .. })
+                    if source.code == ErrorCode::MethodNotFound && !self.verdict().is_announced =>
+                {
+                    return Ok(list);
+                }
+                body => body?,
+            };
             bytes += body.text().len();
             let page = read(self, &body.body()).map_err(|error| Error::unreadable(method, &error))?;
             list.items.extend(page.items);

@@ -127,6 +127,8 @@ pub struct Verdict {
     pub server: ServerAnswer,
     /// False if it rests on silence: true only for this connection, and never kept.
     pub may_be_kept: bool,
+    /// False if the server did not say what it can: it has to be asked.
+    pub is_announced: bool,
 }
 
 /// What a server said of itself while its era was found out.

@@ -363,3 +363,23 @@ async fn what_a_server_writes_to_standard_error_ends_with_it() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn s4_15_a_server_that_does_not_say_what_it_can_is_asked() {
+    harmless(async {
+        let silent = r#""result":{"protocolVersion":"2025-06-18","serverInfo":{"name":"x","version":"1"}}"#;
+        let client = McpClient::connect(peer(&["--era", "legacy", "--initialize", silent])).await.unwrap();
+        assert_eq!(client.list_tools().await.unwrap().len(), 1);
+        // It refuses these, and so there are none.
+        assert!(client.list_prompts().await.unwrap().is_empty());
+        assert_eq!(text(&client, "requests", json!({})).await, "server/discover initialize tools/list prompts/list tools/call");
+        client.close().await;
+
+        let nothing = r#""result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"x","version":"1"}}"#;
+        let client = McpClient::connect(peer(&["--era", "legacy", "--initialize", nothing])).await.unwrap();
+        assert!(client.list_tools().await.unwrap().is_empty());
+        assert_eq!(text(&client, "requests", json!({})).await, "server/discover initialize tools/call");
+        client.close().await;
+    })
+    .await;
+}

@@ -69,6 +69,7 @@ impl Judge {
                 version: version.clone(),
                 server: ServerAnswer::Discovered(Box::new(discovered)),
                 may_be_kept: true,
+                is_announced: true,
             })),
             Err(_) => Next::Failed(NegotiationError::Unreadable),
         }
@@ -93,16 +94,21 @@ impl Judge {
 
     /// A result answered `initialize`.
     pub(super) fn initialized(&self, result: &Body<'_>, silence: bool) -> Next {
-        let Ok(answer) = Dialect::V2025_11_25.raise::<InitializeResult>(result) else {
-            return self.handshake_failed(HandshakeFailure::Unreadable);
+        let is_announced = !matches!(result.member("capabilities"), Ok(None));
+        let answer = if is_announced {
+            Dialect::V2025_11_25.raise::<InitializeResult>(result)
+        } else {
+            let members = result.text().trim_start_matches('{');
+            Dialect::V2025_11_25.raise_str(&format!(r#"{{"capabilities":{{}},{members}"#))
         };
+        let Ok(answer) = answer else { return self.handshake_failed(HandshakeFailure::Unreadable) };
         let version = answer.protocol_version.clone();
         if version.era() != Some(Era::Legacy) || !self.terms.versions.contains(&version) {
             let ours = self.terms.versions.clone();
             return Next::Failed(NegotiationError::UnsupportedAnswer { ours, answered: version });
         }
         let server = ServerAnswer::Initialized(Box::new(answer));
-        Next::Settled(Box::new(Verdict { version, server, may_be_kept: !silence }))
+        Next::Settled(Box::new(Verdict { version, server, may_be_kept: !silence, is_announced }))
     }
 
     /// An error answered `initialize`.
