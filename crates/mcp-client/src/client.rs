@@ -2,6 +2,7 @@
 
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use mcp_protocol::capabilities::{Implementation, ServerCapabilities};
 use mcp_protocol::completion::{CompleteParams, CompleteResult, Completion};
@@ -11,7 +12,7 @@ use mcp_protocol::input::Round;
 use mcp_protocol::logging::{LogLevel, LogMessageParams, SetLevelParams};
 use mcp_protocol::messages::{EmptyParams, EmptyResult, KeptBody, Method};
 use mcp_protocol::negotiation::{ServerAnswer, Verdict};
-use mcp_protocol::peer::{Clocks, Reason, Stats};
+use mcp_protocol::peer::{Clocks, Stats};
 use mcp_protocol::prompts::{GetPromptParams, GetPromptResult};
 use mcp_protocol::resources::{ReadResourceParams, ReadResourceResult};
 use mcp_protocol::{Dialect, Era, Json, Map, ProtocolVersion};
@@ -254,7 +255,8 @@ impl McpClient {
         if self.capabilities().logging.is_none() {
             return Err(Error::NotOffered { method: Method::SetLevel });
         }
-        let _: EmptyResult = self.request(&Method::SetLevel, &SetLevelParams::new(level)).await?;
+        let _: EmptyResult = self.request(&Method::SetLevel, &SetLevelParams::new(level.clone())).await?;
+        self.inner.connection.lock().log_level = Some(level);
         Ok(())
     }
 
@@ -301,12 +303,13 @@ impl McpClient {
         &self,
         method: &Method,
         params: &(dyn Lower + Sync),
-        manner: Manner,
+        mut manner: Manner,
     ) -> Result<KeptBody> {
         let connection = &self.inner.connection;
+        let began = now();
         match Self::answer(connection.request(method, params, manner)).await {
             Err(error) => {
-                self.before_again(method, error, manner.clocks).await?;
+                manner.clocks.total = self.before_again(method, error, manner.clocks, began).await?;
                 connection.request(method, params, manner)?.await
             }
             body => body,
@@ -317,9 +320,15 @@ impl McpClient {
         request?.await
     }
 
-    /// After a request failed: returns when it may be made again on a server that was started again, or with the
-    /// failure.
-    pub(crate) async fn before_again(&self, method: &Method, error: Error, clocks: Clocks) -> Result<()> {
+    /// After a request failed: returns when it may be made again on a server that was started again, with what is left
+    /// of its total time, or with the failure.
+    pub(crate) async fn before_again(
+        &self,
+        method: &Method,
+        error: Error,
+        clocks: Clocks,
+        began: Instant,
+    ) -> Result<Option<Duration>> {
         let may_be_sent_again = match &error {
             Error::Lost { sent: Sent::No, .. } => true,
             Error::Lost { sent: Sent::Maybe, .. } => is_read_only(method),
@@ -328,33 +337,28 @@ impl McpClient {
         if !may_be_sent_again {
             return Err(error);
         }
-        let began = now();
-        let revived = self.revive(error);
-        let (reason, clock) = match (clocks.idle, clocks.total) {
-            (Some(idle), total) if total.is_none_or(|total| idle <= total) => (Reason::Idle, Some(idle)),
-            (_, total) => (Reason::Total, total),
+        let left = || clocks.total.map(|total| total.saturating_sub(now().saturating_duration_since(began)));
+        let clock = clocks.idle.into_iter().chain(left()).min();
+        // What cannot be waited for is lost as it was.
+        let revived = match clock {
+            Some(clock) => tokio::time::timeout(clock, self.revive()).await.unwrap_or(None),
+            None => self.revive().await,
         };
-        let Some(clock) = clock else { return revived.await };
-        tokio::time::timeout(clock, revived).await.unwrap_or_else(|_| {
-            let after = now().saturating_duration_since(began);
-            Err(Error::TimedOut { method: method.clone(), reason, after })
-        })
-    }
-
-    /// Has the server started again; fails as before if that is not to be.
-    pub(crate) async fn revive(&self, lost: Error) -> Result<()> {
-        match &self.inner.restarts {
-            Some(restarts) if self.inner.connection.is_revivable() => restarts.start().await,
-            // Somebody else was faster.
-            Some(_) if self.inner.connection.ended().is_none() => Ok(()),
-            _ => Err(lost),
+        match (revived, left()) {
+            (None, _) | (Some(Ok(())), Some(Duration::ZERO)) => Err(error),
+            (Some(Err(error)), _) => Err(error),
+            (Some(Ok(())), left) => Ok(left),
         }
     }
 
-    /// Has the server started again.
-    pub(crate) async fn start_again(&self) -> Result<()> {
-        let ended = self.ended().unwrap_or_default();
-        self.revive(Error::Lost { method: Method::Listen, sent: Sent::No, ended }).await
+    /// Has the server started again; `None` if that is not to be.
+    pub(crate) async fn revive(&self) -> Option<Result<()>> {
+        match &self.inner.restarts {
+            Some(restarts) if self.inner.connection.is_revivable() => Some(restarts.start().await),
+            // Somebody else was faster.
+            Some(_) if self.inner.connection.ended().is_none() => Some(Ok(())),
+            _ => None,
+        }
     }
 
     pub(crate) fn dialect(&self) -> Dialect {
@@ -379,7 +383,7 @@ impl McpClient {
     pub async fn close(self) -> Shutdown {
         self.inner.connection.close();
         if let Some(restarts) = &self.inner.restarts {
-            restarts.stop();
+            restarts.stopped().await;
         }
         let mut shutdown = lock(&self.inner.live).shutdown.clone();
         match shutdown.wait_for(Option::is_some).await {

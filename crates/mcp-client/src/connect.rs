@@ -237,14 +237,15 @@ impl Connect {
             .client_info(offer.info.clone());
         envelope.log_level = log_level.clone();
         let has_log = crate::client::capabilities_of(&verdict).logging.is_some();
-        let connection = Arc::new(Connection::new(Agreed {
+        let agreed = Agreed {
             server: crate::client::name_of(&verdict).unwrap_or(name),
             dialect,
             envelope: dialect.is_modern().then_some(envelope),
-            log_level: log_level.filter(|_| !dialect.is_modern() && has_log),
             limits,
             restarts: again.is_some(),
-        }));
+        };
+        let connection =
+            Arc::new(Connection::new(agreed, log_level.filter(|_| !dialect.is_modern() && has_log)));
         let handlers = Arc::new(handlers);
         let ended = || Error::Lost { method: Method::Initialize, sent: Sent::No, ended: Arc::default() };
         let live = Live::begin(&connection, &handlers, negotiated).ok_or_else(ended)?;

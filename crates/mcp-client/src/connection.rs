@@ -21,7 +21,7 @@ use tokio::io::AsyncWrite;
 use tokio::sync::broadcast;
 
 use crate::error::{EndCause, Ended, Error, Result, Sent};
-use crate::subscription::{Hub, LISTEN};
+use crate::subscription::{Again, Hub, LISTEN};
 
 /// What a server is told of a request that was dropped.
 const NOT_WANTED: &str = "no longer wanted";
@@ -55,8 +55,6 @@ pub(crate) struct Agreed {
     pub(crate) dialect: Dialect,
     /// What every request carries in the modern era.
     pub(crate) envelope: Option<Meta>,
-    /// The level to ask a server for that keeps one for the whole connection.
-    pub(crate) log_level: Option<LogLevel>,
     pub(crate) limits: Limits,
     /// A server that ends is started again.
     pub(crate) restarts: bool,
@@ -76,7 +74,9 @@ pub(crate) struct State {
     /// Sorted, because calls only grow. Most are settled in the order they were made.
     waiting: VecDeque<(Call, Waiting)>,
     pub(crate) hub: Hub,
-    /// What the server logs; gone with the link.
+    /// The level that a server keeps for the whole connection, to be set again after a new start.
+    pub(crate) log_level: Option<LogLevel>,
+    /// What the server logs; `None` when there will be no more.
     logs: Option<broadcast::Sender<Arc<LogMessageParams>>>,
     driver: Option<Waker>,
     /// Who is woken when the lock is let go.
@@ -221,7 +221,8 @@ pub(crate) struct Manner {
 }
 
 impl Connection {
-    pub(crate) fn new(agreed: Agreed) -> Self {
+    /// With the level to ask a server for that keeps one for the whole connection.
+    pub(crate) fn new(agreed: Agreed, log_level: Option<LogLevel>) -> Self {
         Self {
             state: Mutex::new(State {
                 peer: Peer::client(agreed.limits.clone()),
@@ -232,6 +233,7 @@ impl Connection {
                 written: 0,
                 waiting: VecDeque::new(),
                 hub: Hub::default(),
+                log_level,
                 logs: Some(broadcast::channel(LOGS).0),
                 driver: None,
                 wakes: None,
@@ -256,22 +258,26 @@ impl Connection {
             state.peer.handle_reopened();
         }
         state.rings = None;
+        state.is_flooded = false;
         // Nothing of an earlier link is left to be written.
         state.written = state.queued;
         state.queued += unsent.len() as u64;
         state.outbox = unsent;
-        // What cannot be asked for is missed: a server logs what it likes, and a stream ends.
-        if let Some(level) = &self.agreed.log_level {
-            self.forget(&mut state, &Method::SetLevel, &SetLevelParams::new(level.clone()));
+        // A server that does not take a level logs what it likes.
+        if let Some(level) = state.log_level.clone() {
+            self.forget(&mut state, &Method::SetLevel, &SetLevelParams::new(level));
         }
-        let (listens, uris) = state.hub.reopened();
+        let Again { listens, uris } = state.hub.reopened();
         for (key, params) in listens {
-            if let Ok((call, _)) = self.open(&mut state, &Method::Listen, &params, LISTEN, now()) {
-                state.hub.listens(key, call);
+            match self.open(&mut state, &Method::Listen, &params, LISTEN, now()) {
+                Ok((call, _)) => state.hub.listens(key, call),
+                Err(_) => state.hub.give_up(|follower| follower == key),
             }
         }
-        for uri in uris {
-            self.forget(&mut state, &Method::ResourcesSubscribe, &SubscribeParams::new(uri));
+        for (uri, keys) in uris {
+            if !self.forget(&mut state, &Method::ResourcesSubscribe, &SubscribeParams::new(uri)) {
+                state.hub.give_up(|follower| keys.contains(&follower));
+            }
         }
         state.wake_driver();
         true
@@ -324,9 +330,9 @@ impl Connection {
         })
     }
 
-    /// Queues a request whose response nobody waits for. A connection that is lost or busy is not asked.
-    pub(crate) fn forget(&self, state: &mut State, method: &Method, params: &dyn Lower) {
-        let _ = self.open(state, method, params, Clocks::default(), now());
+    /// Queues a request whose response nobody waits for. False if the connection is lost or busy.
+    pub(crate) fn forget(&self, state: &mut State, method: &Method, params: &dyn Lower) -> bool {
+        self.open(state, method, params, Clocks::default(), now()).is_ok()
     }
 
     /// Reserves an id, starts the clocks and writes the request. Gives what was queued before it, too.
@@ -723,6 +729,12 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// Nobody waits for it any more, and it goes on.
+    pub(crate) fn release(mut self) {
+        self.is_settled = true;
+        self.connection.lock().stop_waiting(self.call);
+    }
+
     /// When it was made.
     pub(crate) fn opened(&self) -> Instant {
         self.opened

@@ -1,6 +1,7 @@
 //! What a tool promised about its results, and what it gave.
 
 use mcp_protocol::tools::Tool;
+use mcp_protocol::visible::Visible;
 use serde_json::Value;
 
 use crate::call::Outcome;
@@ -47,7 +48,7 @@ impl Outcome {
         };
         // Both were read as JSON when they arrived.
         let (Ok(schema), Ok(content)) = (schema.to::<Value>(), content.to::<Value>()) else { return Ok(()) };
-        Check { root: &schema, steps: 0, depth: 0 }.value(&schema, &content, &mut Vec::new())
+        Check::new(&schema).value(&schema, &content, &mut Vec::new())
     }
 }
 
@@ -55,6 +56,20 @@ struct Check<'a> {
     root: &'a Value,
     steps: usize,
     depth: usize,
+    /// Of a draft in which nothing beside a reference counts.
+    is_old: bool,
+}
+
+impl<'a> Check<'a> {
+    fn new(root: &'a Value) -> Self {
+        let draft = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
+        Self { root, steps: 0, depth: 0, is_old: draft.contains("/draft-0") }
+    }
+}
+
+/// What a server calls something, fit to be shown.
+fn shown(name: &str) -> String {
+    Visible::new(name).at_most(64).to_string()
 }
 
 impl<'a> Check<'a> {
@@ -68,9 +83,17 @@ impl<'a> Check<'a> {
         if self.steps == STEPS || self.depth == DEPTH {
             return Ok(());
         }
+        // What has a name of its own resolves references by its own rules.
+        if self.depth > 0 && schema.get("$id").is_some() {
+            return Ok(());
+        }
         self.steps += 1;
         self.depth += 1;
-        let checked = self.alone(schema, value, path).and_then(|()| self.combined(schema, value, path));
+        let checked = if self.is_old && schema.get("$ref").is_some() {
+            self.combined(schema, value, path)
+        } else {
+            self.alone(schema, value, path).and_then(|()| self.combined(schema, value, path))
+        };
         self.depth -= 1;
         checked
     }
@@ -83,7 +106,8 @@ impl<'a> Check<'a> {
         path: &mut Vec<String>,
     ) -> Result<(), Contradiction> {
         let wrong = |problem: String| {
-            let path = path.iter().map(|part| format!("/{}", part.replace('~', "~0").replace('/', "~1")));
+            let path =
+                path.iter().map(|part| format!("/{}", shown(&part.replace('~', "~0").replace('/', "~1"))));
             Err(Contradiction { path: path.collect(), problem })
         };
         if *schema == Value::Bool(false) {
@@ -92,7 +116,7 @@ impl<'a> Check<'a> {
         if let Some(types) = schema.get("type")
             && !is_of(types, value)
         {
-            return wrong(format!("{} instead of {types}", kind(value)));
+            return wrong(format!("{} instead of {}", kind(value), shown(&types.to_string())));
         }
         if let Some(fixed) = schema.get("const")
             && !is_same(fixed, value)
@@ -109,14 +133,14 @@ impl<'a> Check<'a> {
             if let Some(missing) =
                 required.filter_map(Value::as_str).find(|name| !members.contains_key(*name))
             {
-                return wrong(format!("no member `{missing}`"));
+                return wrong(format!("no member `{}`", shown(missing)));
             }
             let properties = schema.get("properties").and_then(Value::as_object);
             let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false))
                 && schema.get("patternProperties").is_none();
             let is_known = |name: &String| properties.is_some_and(|properties| properties.contains_key(name));
             if is_closed && let Some(unknown) = members.keys().find(|name| !is_known(name)) {
-                return wrong(format!("a member `{unknown}` that is not allowed"));
+                return wrong(format!("a member `{}` that is not allowed", shown(unknown)));
             }
             for (name, schema) in properties.into_iter().flatten() {
                 if let Some(member) = members.get(name) {
@@ -203,7 +227,17 @@ fn is_of(types: &Value, value: &Value) -> bool {
 
 /// True for equal values; 1 and 1.0 are.
 fn is_same(one: &Value, other: &Value) -> bool {
-    one == other || (one.is_number() && one.as_f64() == other.as_f64())
+    match (one, other) {
+        (Value::Number(_), Value::Number(_)) => one == other || one.as_f64() == other.as_f64(),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let is_there = |(name, one)| other.get(name).is_some_and(|other| is_same(one, other));
+            one.len() == other.len() && one.iter().all(is_there)
+        }
+        _ => one == other,
+    }
 }
 
 fn kind(value: &Value) -> &'static str {
@@ -224,7 +258,7 @@ mod tests {
     use super::*;
 
     fn problem(schema: &Value, content: &Value) -> Option<(String, String)> {
-        let checked = Check { root: schema, steps: 0, depth: 0 }.value(schema, content, &mut Vec::new());
+        let checked = Check::new(schema).value(schema, content, &mut Vec::new());
         checked.err().map(|contradiction| (contradiction.path, contradiction.problem))
     }
 
@@ -258,6 +292,27 @@ mod tests {
             let (at, problem) = problem(&schema, &broken).unwrap();
             assert!(at == path && problem.contains(words), "{at}: {problem}");
         }
+    }
+
+    #[test]
+    fn f_22_what_is_not_certain_is_not_told() {
+        for (schema, content) in [
+            (json!({"const": [1, {"a": 2}]}), json!([1.0, {"a": 2.0}])),
+            (
+                json!({"properties": {"x": {"$id": "urn:x", "$ref": "#/$defs/k", "$defs": {"k": {"type": "string"}}}},
+                    "$defs": {"k": {"type": "number"}}}),
+                json!({"x": "text"}),
+            ),
+            (
+                json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+                    "properties": {"x": {"$ref": "#/definitions/any", "type": "string"}}, "definitions": {"any": {}}}),
+                json!({"x": 1}),
+            ),
+        ] {
+            assert_eq!(problem(&schema, &content), None, "{schema}");
+        }
+        let (_, shown) = problem(&json!({"required": ["\u{1b}[31mred"]}), &json!({})).unwrap();
+        assert!(!shown.contains('\u{1b}'), "{shown}");
     }
 
     #[test]

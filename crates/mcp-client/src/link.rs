@@ -60,6 +60,15 @@ impl Owner {
         }
     }
 
+    /// The same of a process that still runs.
+    pub(crate) fn stderr_so_far(&self) -> String {
+        match self {
+            Self::Nobody => String::new(),
+            #[cfg(feature = "stdio")]
+            Self::Process(process) => process.stderr().tail(),
+        }
+    }
+
     /// Ends what is behind the link, whose input is closed; patiently if it was usable.
     pub(crate) async fn end(&self, patiently: bool) -> Shutdown {
         match self {

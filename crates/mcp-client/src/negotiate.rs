@@ -19,8 +19,12 @@ use crate::verdicts::Verdicts;
 
 /// How long a process that ended is still read, if something else holds its pipe.
 const LAST_WORDS: Duration = Duration::from_millis(200);
-/// How long a server may take to end that failed to become usable.
+/// How long a server may take to end by itself that failed to become usable.
 const EXIT: Duration = Duration::from_millis(300);
+/// The same if there is no time left.
+const MOMENT: Duration = Duration::from_millis(20);
+/// How much of the time is left for ending a server that has to be killed.
+const ENDING: Duration = Duration::from_millis(600);
 
 /// What we say of ourselves while an era is found out.
 #[derive(Debug)]
@@ -93,7 +97,9 @@ impl Offer {
         mode: Mode,
         budget: Duration,
     ) -> Result<Negotiated, Failed> {
-        let terms = Terms::default().versions(self.versions.clone()).mode(mode).budget(budget);
+        let until = now().checked_add(budget);
+        let negotiation = budget.saturating_sub(ENDING.min(budget / 4));
+        let terms = Terms::default().versions(self.versions.clone()).mode(mode).budget(negotiation);
         let mut negotiating = Negotiating {
             machine: StdioClient::new(terms, limits.clone(), now()),
             lines: Lines::new(limits),
@@ -115,8 +121,9 @@ impl Offer {
                     *sample = owner.mask(sample);
                 }
                 drop(writer);
-                let status = owner.exits_within(EXIT).await;
-                let stderr = owner.stderr().await;
+                let left = until.map_or(EXIT, |until| until.saturating_duration_since(now()));
+                let status = owner.exits_within(left.saturating_sub(ENDING).min(EXIT).max(MOMENT)).await;
+                let stderr = if status.is_some() { owner.stderr().await } else { owner.stderr_so_far() };
                 owner.end(false).await;
                 Err(Failed { source, ended: Ended { cause: EndCause::Server, status, stderr } })
             }

@@ -83,6 +83,10 @@ impl Process {
         let path = program::find(recipe, &environment)?;
         let mut command = Command::new(&path);
         command.args(&recipe.arguments).env_clear().envs(&environment);
+        let mark = ledger.map(Ledger::mark);
+        if let Some(mark) = &mark {
+            command.env(ledger::MARK, mark);
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(directory) = &recipe.directory {
             command.current_dir(directory);
@@ -97,7 +101,10 @@ impl Process {
         };
         let secrets = recipe.environment.values().map(|value| value.to_string_lossy().into_owned());
         let stderr = Stderr::drain(stderr, secrets.collect());
-        let recorded = ledger.zip(group.id()).map(|(ledger, group)| ledger.record(group, recipe.to_string()));
+        let recorded = ledger
+            .zip(group.id())
+            .zip(mark)
+            .map(|((ledger, group), mark)| ledger.record(group, mark, recipe.to_string()));
         let process = Self { child: Mutex::new(child), group, stderr, _recorded: recorded };
         Ok((process, Pipes { stdin, stdout }))
     }

@@ -67,6 +67,10 @@ impl Restarts {
     /// Safe: the start goes on.
     pub(crate) async fn start(&self) -> Result<()> {
         let mut running = self.running.lock().await;
+        // One that nobody waited for is old news.
+        if running.as_ref().is_some_and(JoinHandle::is_finished) {
+            *running = None;
+        }
         if running.is_none() && !self.restart.connection.is_revivable() {
             return Ok(());
         }
@@ -79,6 +83,15 @@ impl Restarts {
         *running = None;
         // One that was stopped or panicked has started nothing, and whoever asks next is told how the server ended.
         outcome.unwrap_or(Ok(()))
+    }
+
+    /// Ends a start that is under way, and waits until nothing is left of it. The connection must be closing, so that
+    /// there is no other.
+    pub(crate) async fn stopped(&self) {
+        self.stop();
+        if let Some(task) = self.running.lock().await.take() {
+            let _ = task.await;
+        }
     }
 
     /// Ends a start that is under way.
@@ -106,6 +119,10 @@ impl Restart {
             ended: self.connection.ended().unwrap_or_default(),
         })?;
         tokio::time::sleep(wait).await;
+        // It may have been closed meanwhile.
+        if !self.connection.is_revivable() {
+            return Ok(());
+        }
         tracing::debug!(server = %self.launch, "is started again");
         let negotiated = self.offer.negotiate(&self.launch, self.verdicts.as_ref()).await?;
         if let Some(live) = Live::begin(&self.connection, &self.handlers, negotiated) {

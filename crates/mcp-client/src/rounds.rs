@@ -74,10 +74,10 @@ pub(crate) async fn run(
             Err(error) if round == 0 => {
                 // Apart, because most calls never come here and need no room for it.
                 Box::pin(async {
-                    client.before_again(method, error, clocks).await?;
+                    let first = *began.get_or_insert_with(now);
+                    clocks.total = client.before_again(method, error, clocks, first).await?;
                     let manner = manner(clocks, on_progress.is_some());
                     let mut request = connection.request(method, &*params, manner)?;
-                    began = Some(request.opened());
                     poll_fn(|cx| poll_answer(&mut request, &mut on_progress, cx)).await
                 })
                 .await?

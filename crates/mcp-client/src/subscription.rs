@@ -1,6 +1,6 @@
 //! Changes on the server, as one stream in both eras.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -54,7 +54,7 @@ pub struct Changes {
     key: u64,
     told: SubscriptionFilter,
     followed: Vec<String>,
-    /// The stream of the modern era. Dropped, it is cancelled.
+    /// The stream of the modern era until it is acknowledged. Dropped, it is cancelled.
     request: Option<Request>,
 }
 
@@ -77,10 +77,13 @@ impl McpClient {
     /// When the server refuses, the time is over, or the connection is lost.
     pub async fn changes(&self, filter: SubscriptionFilter) -> Result<Changes> {
         match self.changes_once(filter.clone()).await {
-            Err(error @ Error::Lost { sent: Sent::No, .. }) => {
-                self.revive(error).await?;
-                self.changes_once(filter).await
-            }
+            Err(error @ Error::Lost { sent: Sent::No, .. }) => match self.revive().await {
+                Some(revived) => {
+                    revived?;
+                    self.changes_once(filter).await
+                }
+                None => Err(error),
+            },
             changes => changes,
         }
     }
@@ -104,6 +107,10 @@ impl McpClient {
             request: Some(request),
         };
         changes.told = poll_fn(|cx| changes.poll_acknowledged(cx)).await?;
+        // From now on the hub knows what is to be cancelled.
+        if let Some(request) = changes.request.take() {
+            request.release();
+        }
         Ok(changes)
     }
 
@@ -139,7 +146,7 @@ impl Changes {
             match poll_fn(|cx| connection.lock().hub.poll_change(self.key, cx)).await {
                 Next::Change(change) => return Some(change),
                 Next::Over => return None,
-                Next::Cut => self.client.start_again().await.ok()?,
+                Next::Cut => self.client.revive().await?.ok()?,
             }
         }
     }
@@ -207,6 +214,15 @@ enum Following {
     /// The link is gone, and there may be another.
     Cut,
     Over,
+}
+
+/// What has to be asked for again on a new link.
+#[derive(Debug, Default)]
+pub(crate) struct Again {
+    /// Streams of the modern era, by their followers.
+    pub(crate) listens: Vec<(u64, ListenParams)>,
+    /// Resources, and who follows them.
+    pub(crate) uris: BTreeMap<String, Vec<u64>>,
 }
 
 /// What comes next for a follower.
@@ -345,20 +361,29 @@ impl Hub {
         }
     }
 
-    /// There is a new link: gives what has to be asked for again, streams by their keys and resources.
-    pub(crate) fn reopened(&mut self) -> (Vec<(u64, ListenParams)>, BTreeSet<String>) {
-        let mut listens = Vec::new();
-        let mut uris = BTreeSet::new();
+    /// There is a new link.
+    pub(crate) fn reopened(&mut self) -> Again {
+        let mut again = Again::default();
         for follower in self.followers.iter_mut().filter(|follower| follower.state == Following::Cut) {
             follower.state = Following::Live;
             follower.push(Change::Gap);
             if follower.listen.take().is_some() {
-                listens.push((follower.key, ListenParams::new(follower.filter.clone())));
+                again.listens.push((follower.key, ListenParams::new(follower.filter.clone())));
             } else {
-                uris.extend(follower.filter.resource_subscriptions.iter().flatten().cloned());
+                for uri in follower.filter.resource_subscriptions.iter().flatten() {
+                    again.uris.entry(uri.clone()).or_default().push(follower.key);
+                }
             }
         }
-        (listens, uris)
+        again
+    }
+
+    /// What some followed cannot be asked for again: for them it is over.
+    pub(crate) fn give_up(&mut self, who: impl Fn(u64) -> bool) {
+        for follower in self.followers.iter_mut().filter(|follower| who(follower.key)) {
+            follower.state = Following::Over;
+            follower.wake();
+        }
     }
 
     /// A stream was asked for again.

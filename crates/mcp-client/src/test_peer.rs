@@ -44,6 +44,7 @@
 //! | `--silent N` | does not answer the first N requests |
 //! | `--dies-of METHOD`, `--exit CODE` | ends when it reads this method; ends at once |
 //! | `--lives FILE` | writes a line there at each start, and `--dies-of` is only for the first of its lives |
+//! | `--silent-later` | answers nothing in any but the first of its lives |
 //! | `--stubborn` | ignores the end of its input and SIGTERM, with a child that does the same |
 //! | `--list KIND` | `repeated`, `endless`, `many`, `duplicates`, `bad`: a list of tools that is not one |
 //! | `--says TEXT` | writes this to standard error first |

@@ -2,12 +2,14 @@
 //!
 //! A file for each host that lives, named after its number and the time it was started; a line for each group. Whoever
 //! opens the folder looks at the files of hosts that are gone. A number alone says nothing, because numbers are given
-//! out again: a process is the one that was written down only if it was started at the same time.
+//! out again: a process is the one that was written down only if it was started at the same time. What one that is gone
+//! has left in its group is known by a mark in its environment.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcp_protocol::visible::Visible;
@@ -16,6 +18,10 @@ use super::group;
 
 /// The ending of the files.
 const ENDING: &str = "mcp-ledger";
+/// A variable in the environment of what is written down: it proves whose children are left of one that is gone.
+pub(crate) const MARK: &str = "MCP_LEDGER_MARK";
+/// How many were opened by this program, so that each has a file of its own.
+static OPENED: AtomicU32 = AtomicU32::new(0);
 /// The most that is read of one file.
 const MOST: u64 = 1 << 20;
 
@@ -42,12 +48,17 @@ pub struct Ledger(Arc<Book>);
 #[derive(Debug)]
 struct Book {
     path: PathBuf,
+    /// Of the file, and of no other since the machine was started.
+    name: String,
+    marks: AtomicU32,
     entries: Mutex<BTreeMap<u32, Entry>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     started: u64,
+    /// What stands in [`MARK`] in the environment of the process, and of what it has started.
+    mark: String,
     program: String,
 }
 
@@ -85,8 +96,8 @@ impl Leftover {
         is_possible
             && match start_time(self.group) {
                 Some(started) => started == self.entry.started,
-                // Its number is not given out again for as long as somebody is in the group.
-                None => has_member_since(self.group, self.entry.started),
+                // It is gone, and whoever is in a group of this number now bears its mark or is somebody else.
+                None => has_marked_member(self.group, &self.entry.mark),
             }
     }
 }
@@ -109,20 +120,32 @@ impl Ledger {
         for file in fs::read_dir(folder)? {
             let path = file?.path();
             if path.extension().is_some_and(|ending| ending == ENDING) && !is_of_a_living_host(&path) {
-                left.extend(leftovers(&path)?);
+                match leftovers(&path) {
+                    Ok(found) => left.extend(found),
+                    // Another host that starts was faster.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error),
+                }
                 // What is still there is told now; who does not end it was told.
                 let _ = fs::remove_file(&path);
             }
         }
         let own = std::process::id();
-        let name = format!("{own}-{}.{ENDING}", start_time(own).unwrap_or(0));
-        let book = Book { path: folder.join(name), entries: Mutex::default() };
+        let name =
+            format!("{own}-{}-{}", start_time(own).unwrap_or(0), OPENED.fetch_add(1, Ordering::Relaxed));
+        let path = folder.join(format!("{name}.{ENDING}"));
+        let book = Book { path, name, marks: AtomicU32::new(0), entries: Mutex::default() };
         Ok((Self(Arc::new(book)), left))
     }
 
+    /// A mark for one process, to be given to it as [`MARK`].
+    pub(crate) fn mark(&self) -> String {
+        format!("{}-{}", self.0.name, self.0.marks.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// Writes down a group for as long as the value lives.
-    pub(crate) fn record(&self, group: u32, program: String) -> Recorded {
-        let entry = Entry { started: start_time(group).unwrap_or(0), program };
+    pub(crate) fn record(&self, group: u32, mark: String, program: String) -> Recorded {
+        let entry = Entry { started: start_time(group).unwrap_or(0), mark, program };
         let started = entry.started;
         self.0.change(|entries| drop(entries.insert(group, entry)));
         Recorded { book: Arc::clone(&self.0), group, started }
@@ -134,7 +157,8 @@ impl Book {
         let mut entries = self.lock();
         change(&mut entries);
         let lines = entries.iter().map(|(group, entry)| {
-            format!("{group} {} {}\n", entry.started, entry.program.replace('\n', " "))
+            let Entry { started, mark, program } = entry;
+            format!("{group} {started} {mark} {}\n", program.replace('\n', " "))
         });
         let text: String = std::iter::once(format!("boot {}\n", boot())).chain(lines).collect();
         // A ledger that cannot be written must not keep a server from being started or ended.
@@ -183,9 +207,11 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 
 fn is_of_a_living_host(path: &Path) -> bool {
     let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-    let Some((id, started)) = name.split_once('-') else { return false };
-    match (id.parse(), started.parse::<u64>()) {
-        (Ok(id), Ok(started)) => start_time(id) == Some(started),
+    let mut words = name.split('-').map(str::parse::<u64>);
+    match (words.next(), words.next()) {
+        (Some(Ok(id)), Some(Ok(started))) => {
+            u32::try_from(id).is_ok_and(|id| start_time(id) == Some(started))
+        }
         _ => false,
     }
 }
@@ -196,9 +222,10 @@ fn leftovers(path: &Path) -> io::Result<Vec<Leftover>> {
     }
     let text = String::from_utf8_lossy(&fs::read(path)?).into_owned();
     let parse = |line: &str| {
-        let mut words = line.splitn(3, ' ');
+        let mut words = line.splitn(4, ' ');
         let (group, started) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        Some(Leftover { group, entry: Entry { started, program: words.next()?.to_owned() } })
+        let (mark, program) = (words.next()?.to_owned(), words.next()?.to_owned());
+        Some(Leftover { group, entry: Entry { started, mark, program } })
     };
     // Times are counted from when the machine was started, and so are processes.
     match text.split_once('\n') {
@@ -219,11 +246,18 @@ fn start_time(id: u32) -> Option<u64> {
     stat(format!("/proc/{id}/stat")).map(|(_, started)| started)
 }
 
-/// True if somebody lives in a group who was started at this time or later.
-fn has_member_since(group: u32, time: u64) -> bool {
+/// True if somebody lives in a group who bears a mark.
+fn has_marked_member(group: u32, mark: &str) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else { return false };
-    let mut stats = processes.flatten().filter_map(|process| stat(process.path().join("stat")));
-    stats.any(|(its, started)| its == group && started >= time)
+    let marked = format!("{MARK}={mark}");
+    let has_mark = |process: &Path| {
+        let environment = fs::read(process.join("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == marked.as_bytes())
+    };
+    processes
+        .flatten()
+        .map(|process| process.path())
+        .any(|process| stat(process.join("stat")).is_some_and(|(its, _)| its == group) && has_mark(&process))
 }
 
 /// The group of a process that lives, and when it was started.
@@ -273,13 +307,13 @@ mod tests {
         let started = start_time(child.id()).unwrap();
         // A host that cannot live, one of its processes, and two whose numbers were given to others.
         let text = format!(
-            "boot {3}\n{0} {started} sleep 60\n{0} {1} other\n{2} 1 us\nnonsense\n",
+            "boot {3}\n{0} {started} m sleep 60\n{0} {1} m other\n{2} 1 m us\nnonsense\n",
             child.id(),
             started + 1,
             std::process::id(),
             boot(),
         );
-        let file = folder.path().join(format!("4194304-1.{ENDING}"));
+        let file = folder.path().join(format!("4194304-1-0.{ENDING}"));
         // From before the machine was started again.
         fs::write(&file, text.replace(&boot(), "another")).unwrap();
         assert_eq!(Ledger::open(folder.path()).unwrap().1, []);
@@ -300,20 +334,38 @@ mod tests {
     fn n_3_x_37_what_a_server_that_is_gone_has_left_in_its_group_is_told_too() {
         let mut shell = std::process::Command::new("sh");
         std::os::unix::process::CommandExt::process_group(&mut shell, 0);
-        let mut shell = shell.args(["-c", "sleep 60 & read line"]).stdin(Stdio::piped()).spawn().unwrap();
-        let entry = Entry { started: start_time(shell.id()).unwrap(), program: "npx".to_owned() };
-        let left = Leftover { group: shell.id(), entry };
+        let shell = shell.args(["-c", "sleep 60 & read line"]).env(MARK, "1-2-3-4");
+        let mut shell = shell.stdin(Stdio::piped()).spawn().unwrap();
+        let started = start_time(shell.id()).unwrap();
+        let of = |mark: &str| Entry { started, mark: mark.to_owned(), program: "npx".to_owned() };
+        let left = Leftover { group: shell.id(), entry: of("1-2-3-4") };
         // It reads after it has started the other.
         drop(shell.stdin.take());
         shell.wait().unwrap();
         assert!(start_time(left.group).is_none() && left.is_there());
-        // Whoever was there before was never started by it.
-        let later = Entry { started: u64::MAX, program: "npx".to_owned() };
-        assert!(!Leftover { group: left.group, entry: later }.is_there());
+        // The same number, but somebody else's children.
+        let stranger = Leftover { group: left.group, entry: of("1-2-3-5") };
+        assert!(!stranger.is_there() && !stranger.kill());
         assert!(left.kill());
         while left.is_there() {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
+    }
+
+    #[tokio::test]
+    async fn x_37_two_ledgers_of_one_program_do_not_write_over_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, _) = Ledger::open(folder.path()).unwrap();
+        let (other, left) = Ledger::open(folder.path()).unwrap();
+        assert_eq!(left, []);
+        let recipe = Recipe::command("sleep").arg("60");
+        let (first, _pipes) = Process::start_in(&recipe, Some(&one)).unwrap();
+        let (second, _pipes) = Process::start_in(&recipe, Some(&other)).unwrap();
+        assert!(one.0.path.exists() && other.0.path.exists());
+        drop(second);
+        assert!(one.0.path.exists() && !other.0.path.exists());
+        drop(first);
+        assert!(!one.0.path.exists());
     }
 
     #[test]
@@ -321,7 +373,11 @@ mod tests {
         let mut child = std::process::Command::new("sleep");
         std::os::unix::process::CommandExt::process_group(&mut child, 0);
         let mut child = child.arg("60").spawn().unwrap();
-        let entry = Entry { started: start_time(child.id()).unwrap() + 1, program: "other".to_owned() };
+        let entry = Entry {
+            started: start_time(child.id()).unwrap() + 1,
+            mark: String::new(),
+            program: "other".to_owned(),
+        };
         assert!(!Leftover { group: child.id(), entry }.kill());
         assert_eq!(child.try_wait().unwrap(), None);
         child.kill().unwrap();
@@ -331,7 +387,8 @@ mod tests {
     #[test]
     fn neither_the_first_process_nor_ourselves_are_ever_taken_for_a_server() {
         for group in [1, std::process::id()] {
-            let entry = Entry { started: start_time(group).unwrap(), program: "x".to_owned() };
+            let entry =
+                Entry { started: start_time(group).unwrap(), mark: String::new(), program: "x".to_owned() };
             assert!(!Leftover { group, entry }.is_there(), "{group}");
         }
     }

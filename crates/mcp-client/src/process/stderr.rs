@@ -146,6 +146,8 @@ impl Tail {
 async fn read(mut pipe: ChildStderr, tail: Arc<Tail>, lines: Lines, over: watch::Sender<bool>) {
     let mut buffer = [0; 8 << 10];
     let mut line = Vec::new();
+    // What comes next is the rest of a line whose beginning nobody listened to.
+    let mut is_inside = false;
     loop {
         let mut space = ReadBuf::new(&mut buffer);
         let read = std::future::poll_fn(|cx| std::pin::Pin::new(&mut pipe).poll_read(cx, &mut space)).await;
@@ -157,9 +159,15 @@ async fn read(mut pipe: ChildStderr, tail: Arc<Tail>, lines: Lines, over: watch:
         let listening = lines.lock().unwrap_or_else(PoisonError::into_inner).clone().filter(listened);
         let Some(listening) = listening else {
             line.clear();
+            is_inside = !space.filled().ends_with(b"\n");
             continue;
         };
         for piece in space.filled().split_inclusive(|byte| *byte == b'\n') {
+            // Whoever comes in the middle of a line might see the second half of a value, which is not found.
+            if is_inside {
+                is_inside = !piece.ends_with(b"\n");
+                continue;
+            }
             line.extend_from_slice(&piece[..piece.len().min(LINE.saturating_sub(line.len()))]);
             if piece.ends_with(b"\n") {
                 send(&tail, &listening, &mut line);

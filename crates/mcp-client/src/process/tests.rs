@@ -252,3 +252,15 @@ async fn x_38_the_beginning_of_a_value_at_the_end_of_a_line_that_was_cut_is_mask
     let Some(Fed::Next(plain)) = lines.next().await else { panic!("no line") };
     assert!(plain.starts_with("plain ") && !plain.contains('*'), "{plain}");
 }
+
+#[tokio::test]
+async fn x_38_whoever_listens_in_the_middle_of_a_line_gets_the_next_one_first() {
+    let script = "printf 'key: hush-' >&2; read x; printf 'hush\\nnext\\n' >&2; cat";
+    let (process, mut pipes) = Process::start(&shell(script).env("KEY", "hush-hush")).unwrap();
+    while process.stderr().tail() != "key: hush-" {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let mut lines = process.stderr().lines();
+    pipes.stdin.write_all(b"\n").await.unwrap();
+    assert_eq!(lines.next().await, Some(Fed::Next("next".into())));
+}

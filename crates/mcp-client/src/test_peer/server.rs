@@ -18,6 +18,9 @@ pub(super) fn run(words: &[&str]) -> Result<ExitCode, String> {
         && !is_first_life(file).map_err(|error| error.to_string())?
     {
         options.dies_of = None;
+        if options.silent_later {
+            options.silent = usize::MAX;
+        }
     }
     if let Some(text) = &options.says {
         eprintln!("{text}");

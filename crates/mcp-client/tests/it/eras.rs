@@ -1,6 +1,6 @@
 //! Every row of the table by which a client finds out the era of a process (spec §2.3), against a real one.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mcp_client::protocol::negotiation::{HandshakeFailure, Mode, NegotiationError};
 use mcp_client::protocol::roots::Root;
@@ -256,6 +256,18 @@ async fn x_28_a_kept_verdict_saves_the_probe_and_one_that_proves_wrong_is_found_
         assert_eq!(client.era(), Era::Modern);
         assert!(wrong.to_text().starts_with("modern "), "{}", wrong.to_text());
         client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn s4_13_connecting_fails_within_its_time_even_if_the_server_has_to_be_killed() {
+    harmless(async {
+        let recipe = peer(&["--silent", "99", "--stubborn"]).start_timeout(Duration::from_secs(3));
+        let began = Instant::now();
+        let error = McpClient::connect(recipe).await.unwrap_err();
+        assert!(matches!(error, Error::Connect { .. }), "{error:?}");
+        assert!(began.elapsed() < Duration::from_millis(3100), "{:?}", began.elapsed());
     })
     .await;
 }

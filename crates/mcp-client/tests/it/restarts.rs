@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use mcp_client::protocol::Limits;
 use mcp_client::protocol::subscriptions::SubscriptionFilter;
-use mcp_client::{Change, Error, McpClient, Recipe, Sent};
+use mcp_client::{Change, EndCause, Error, McpClient, Recipe, Sent};
 use serde_json::json;
 
 use crate::support::{group_gone_within, harmless, peer, unharmed};
@@ -24,6 +25,10 @@ impl Lives {
 
     fn count(&self) -> usize {
         std::fs::read_to_string(&self.0).unwrap().lines().count()
+    }
+
+    fn last(&self) -> u32 {
+        std::fs::read_to_string(&self.0).unwrap().lines().last().unwrap().parse().unwrap()
     }
 
     fn server(&self, options: &[&str]) -> Recipe {
@@ -155,6 +160,21 @@ async fn x_35_x_36_what_was_followed_is_followed_again_after_a_gap() {
 #[tokio::test]
 async fn x_36_closing_ends_a_start_that_is_under_way_and_streams_with_it() {
     harmless(async {
+        // A start that is under way is gone when `close` returns.
+        let lives = Lives::new("closing-start");
+        let recipe = lives.server(&["--era", "legacy", "--dies-of", "tools/call", "--silent-later"]);
+        let client = McpClient::connect(recipe).await.unwrap();
+        client.call("echo", json!({"text": "dies"})).await.unwrap_err();
+        let other = client.clone();
+        let waits = tokio::spawn(async move { other.call("echo", json!({"text": "never"})).await });
+        while lives.count() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let starting: u32 = lives.last();
+        client.close().await;
+        assert!(!Path::new(&format!("/proc/{starting}")).exists());
+        waits.await.unwrap().unwrap_err();
+
         let lives = Lives::new("closing");
         let client = McpClient::connect(lives.server(&["--era", "legacy"])).await.unwrap();
         let mut changes = client.changes(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
@@ -184,8 +204,11 @@ async fn x_36_a_call_does_not_wait_longer_for_a_start_than_its_clock_says_and_th
         client.call("exit", json!({"code": 0})).await.unwrap_err();
         client.call("exit", json!({"code": 0})).await.unwrap_err();
         let soon = Duration::from_millis(50);
+        let began = Instant::now();
         let error = client.call("echo", json!({"text": "soon"})).timeout(soon).await.unwrap_err();
-        assert!(matches!(error, Error::TimedOut { .. }), "{error:?}");
+        // It never left, and that is what counts.
+        assert!(matches!(error, Error::Lost { sent: Sent::No, .. }) && error.is_retry_safe(), "{error:?}");
+        assert!(began.elapsed() < Duration::from_millis(200));
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(lives.count(), 3);
         unharmed(&client).await;
@@ -203,6 +226,60 @@ async fn x_36_without_being_asked_nothing_is_started_again() {
         client.call("exit", json!({"code": 0})).await.unwrap_err();
         let error = client.call("echo", json!({"text": "anybody?"})).await.unwrap_err();
         assert!(matches!(error, Error::Lost { sent: Sent::No, .. }), "{error:?}");
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn x_36_a_start_that_nobody_waited_for_is_old_news() {
+    harmless(async {
+        let lives = Lives::new("old-news");
+        let client = McpClient::connect(lives.server(&["--era", "legacy"])).await.unwrap();
+        client.call("exit", json!({"code": 0})).await.unwrap_err();
+        client.call("exit", json!({"code": 0})).await.unwrap_err();
+        // This one does not wait for the start, which succeeds all the same, and the server ends once more.
+        let soon = Duration::from_millis(50);
+        client.call("echo", json!({"text": "soon"})).timeout(soon).await.unwrap_err();
+        while lives.count() < 3 || client.ended().is_some() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        client.call("exit", json!({"code": 0})).await.unwrap_err();
+        unharmed(&client).await;
+        assert_eq!(lives.count(), 4);
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn x_29_x_36_a_start_takes_its_time_from_the_total_of_the_call() {
+    harmless(async {
+        let lives = Lives::new("total");
+        let client = McpClient::connect(lives.server(&["--era", "legacy"])).await.unwrap();
+        client.call("exit", json!({"code": 0})).await.unwrap_err();
+        client.call("exit", json!({"code": 0})).await.unwrap_err();
+        // The start waits for 250 ms, and what is asked is never answered.
+        let began = Instant::now();
+        let total = Duration::from_millis(1000);
+        let error = client.call("wait", json!({})).total_timeout(total).await.unwrap_err();
+        assert!(matches!(error, Error::TimedOut { .. }), "{error:?}");
+        assert!(began.elapsed() < Duration::from_millis(1200), "{:?}", began.elapsed());
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn f_19_x_36_a_server_that_was_left_for_flooding_us_can_be_started_again() {
+    harmless(async {
+        // Little may wait to be written, and a hundred refusals are more.
+        let recipe = peer(&["--era", "legacy"]).limits(Limits::default().message(2 << 10)).restarts();
+        let client = McpClient::connect(recipe).await.unwrap();
+        let error = client.call("ask", json!({"times": 10_000})).await.unwrap_err();
+        assert!(matches!(&error, Error::Lost { ended, .. } if ended.cause == EndCause::Flood), "{error:?}");
+        unharmed(&client).await;
+        unharmed(&client).await;
         client.close().await;
     })
     .await;
