@@ -13,8 +13,8 @@ use mcp_protocol::{Dialect, Json};
 use serde::de::DeserializeOwned;
 
 use crate::client::McpClient;
-use crate::connection::Progress;
 use crate::error::{Error, Result};
+use crate::progress::Progress;
 use crate::rounds::{self, OnProgress};
 use crate::running::Running;
 

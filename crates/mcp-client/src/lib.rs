@@ -63,6 +63,7 @@ mod live;
 mod negotiate;
 #[cfg(feature = "stdio")]
 mod process;
+mod progress;
 mod recipe;
 mod restart;
 mod rounds;
@@ -79,7 +80,6 @@ pub use call::{Call, Outcome};
 pub use client::McpClient;
 pub use config::{McpClientConfig, OAuthConfig, OAuthProvider, TokenStorage};
 pub use connect::Connect;
-pub use connection::Progress;
 pub use contradiction::Contradiction;
 pub use error::{Blame, EndCause, Ended, Error, Result, Sent};
 pub use feed::{Fed, Feed};
@@ -88,6 +88,7 @@ pub use lists::List;
 pub use mcp_protocol as protocol;
 #[cfg(feature = "stdio")]
 pub use process::ledger::{Ledger, Leftover};
+pub use progress::Progress;
 pub use recipe::Recipe;
 pub use running::Running;
 pub use shutdown::{Force, Shutdown};

@@ -14,8 +14,9 @@ use mcp_protocol::resources::ReadResourceParams;
 use mcp_protocol::tools::CallToolParams;
 
 use crate::client::McpClient;
-use crate::connection::{Manner, Progress, Request, Step, now};
+use crate::connection::{Manner, Request, Step, now};
 use crate::error::{Error, Result, Sent};
+use crate::progress::Progress;
 
 /// How often a server may ask.
 const ROUNDS: u32 = 10;

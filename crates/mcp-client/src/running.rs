@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use crate::call::{Call, Outcome};
-use crate::connection::{Progress, ProgressQueue};
 use crate::error::Result;
+use crate::progress::{Progress, ProgressQueue};
 
 /// A call whose progress is read as a stream. It goes on while it is read; dropped, it is cancelled on the server.
 ///

@@ -1,0 +1,102 @@
+//! A request in flight, as the one who waits for it holds it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use mcp_protocol::messages::{KeptBody, Method};
+use mcp_protocol::peer::Call;
+
+use super::state::Settled;
+use super::{Connection, now};
+use crate::error::{Error, Result};
+use crate::progress::Progress;
+
+/// A request in flight. Dropped before it is settled, it is cancelled on the server.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(super) connection: Arc<Connection>,
+    pub(super) call: Call,
+    pub(super) method: Method,
+    pub(super) opened: Instant,
+    pub(super) is_settled: bool,
+}
+
+impl Request {
+    /// Nobody waits for it any more, and it goes on.
+    pub(crate) fn release(mut self) {
+        self.is_settled = true;
+        self.connection.lock().stop_waiting(self.call);
+    }
+
+    /// When it was made.
+    pub(crate) fn opened(&self) -> Instant {
+        self.opened
+    }
+
+    /// The next step of progress, or how it ended: the body of the result.
+    pub(crate) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        let mut state = self.connection.lock();
+        let Some(waiting) = state.waiting(self.call) else {
+            // Settled before; a future must not be polled again.
+            return Poll::Pending;
+        };
+        if let Some(step) = waiting.progress.as_mut().and_then(|progress| progress.pop()) {
+            return Poll::Ready(Step::Progress(step));
+        }
+        let Some(settled) = waiting.settled.take() else {
+            match &mut waiting.waker {
+                Some(waker) => waker.clone_from(cx.waker()),
+                None => waiting.waker = Some(cx.waker().clone()),
+            }
+            return Poll::Pending;
+        };
+        state.stop_waiting(self.call);
+        self.is_settled = true;
+        let method = self.method.clone();
+        Poll::Ready(Step::Done(match settled {
+            Settled::Response(Ok(body)) => Ok(body),
+            Settled::Response(Err(source)) => Err(Error::Refused { method, source: *source }),
+            Settled::Broken => {
+                Err(Error::Unreadable { method, problem: "it is no valid message".to_owned() })
+            }
+            Settled::TimedOut(reason) => {
+                Err(Error::TimedOut { method, reason, after: now().saturating_duration_since(self.opened) })
+            }
+            Settled::Lost(sent, ended) => Err(Error::Lost { method, sent, ended }),
+        }))
+    }
+}
+
+/// What comes of a request.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Progress(Progress),
+    Done(Result<KeptBody>),
+}
+
+impl Future for Request {
+    type Output = Result<KeptBody>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            match self.poll_step(cx) {
+                Poll::Ready(Step::Done(outcome)) => return Poll::Ready(outcome),
+                Poll::Ready(Step::Progress(_)) => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        if self.is_settled {
+            return;
+        }
+        let mut state = self.connection.lock();
+        state.stop_waiting(self.call);
+        self.connection.cancel(&mut state, Some(self.call));
+    }
+}

@@ -1,0 +1,412 @@
+//! What driver and callers share behind one lock, and who is woken when it is let go.
+
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
+use std::sync::{Arc, MutexGuard};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use mcp_protocol::dialect::Lower;
+use mcp_protocol::errors::{ErrorCode, ErrorObject};
+use mcp_protocol::logging::{LogLevel, LogMessageParams};
+use mcp_protocol::messages::{CancelledParams, Id, KeptBody, Method, ProgressParams, write};
+use mcp_protocol::peer::{Call, Event, Peer, Reason, Transmit};
+use mcp_protocol::subscriptions::SubscriptionFilter;
+use mcp_protocol::{Dialect, Limits};
+use tokio::io::AsyncWrite;
+use tokio::sync::broadcast;
+
+use super::now;
+use crate::error::{Ended, Error, Result, Sent};
+use crate::progress::ProgressQueue;
+use crate::subscription::Hub;
+
+/// Log messages that a reader may be behind.
+const LOGS: usize = 256;
+
+pub(crate) struct State {
+    pub(crate) peer: Peer,
+    /// Where lines go, unless the driver is busy with that.
+    pub(super) writer: Option<Writer>,
+    /// False if it may hold something back.
+    pub(super) is_flushed: bool,
+    /// Lines that were not handed to the driver yet.
+    pub(super) outbox: Vec<u8>,
+    /// How many bytes were put into the outbox, and how many the link took, since the beginning.
+    pub(super) queued: u64,
+    pub(super) written: u64,
+    /// Sorted, because calls only grow. Most are settled in the order they were made.
+    pub(super) waiting: VecDeque<(Call, Waiting)>,
+    pub(crate) hub: Hub,
+    /// The level that a server keeps for the whole connection, to be set again after a new start.
+    pub(crate) log_level: Option<LogLevel>,
+    /// What the server logs; `None` when there will be no more.
+    pub(super) logs: Option<broadcast::Sender<Arc<LogMessageParams>>>,
+    pub(super) driver: Option<Waker>,
+    /// Who is woken when the lock is let go.
+    pub(super) wakes: Option<Waker>,
+    /// When the driver looks at the time next.
+    pub(super) rings: Option<Instant>,
+    /// Something is there that the driver has not looked at: lines, an earlier deadline, the wish to close.
+    pub(super) is_changed: bool,
+    pub(super) is_flooded: bool,
+    /// Set once: the driver is to close the link.
+    pub(super) closing: bool,
+    /// How the link ended, until there is a new one.
+    pub(super) ended: Option<Arc<Ended>>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("peer", &self.peer).field("ended", &self.ended).finish_non_exhaustive()
+    }
+}
+
+/// The state, which nobody else can see meanwhile. The last who is to be woken is when it is let go, and finds no lock in
+/// the way; of many at once, the others would have to wait for their thread anyway.
+pub(crate) struct Locked<'a> {
+    // Let go before anybody is woken: fields are dropped in this order.
+    state: MutexGuard<'a, State>,
+    wakes: Wake,
+}
+
+impl<'a> Locked<'a> {
+    pub(super) fn new(state: MutexGuard<'a, State>) -> Self {
+        Self { state, wakes: Wake(None) }
+    }
+}
+
+impl Deref for Locked<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.wakes.0 = self.state.wakes.take();
+    }
+}
+
+/// Somebody who is woken when this is dropped.
+struct Wake(Option<Waker>);
+
+impl Drop for Wake {
+    fn drop(&mut self) {
+        if let Some(waker) = self.0.take() {
+            waker.wake();
+        }
+    }
+}
+
+pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// Somebody who waits for a response.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    /// What was queued before the request.
+    pub(super) offset: u64,
+    pub(super) waker: Option<Waker>,
+    pub(super) settled: Option<Settled>,
+    pub(super) progress: Option<Box<ProgressQueue>>,
+    /// Whether its clocks stand still while a person is asked.
+    pub(super) asks: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Settled {
+    Response(std::result::Result<KeptBody, Box<ErrorObject>>),
+    Broken,
+    TimedOut(Reason),
+    Lost(Sent, Arc<Ended>),
+}
+
+impl State {
+    pub(super) fn new(limits: Limits, log_level: Option<LogLevel>) -> Self {
+        Self {
+            peer: Peer::client(limits),
+            writer: None,
+            is_flushed: true,
+            queued: 0,
+            outbox: Vec::new(),
+            written: 0,
+            waiting: VecDeque::new(),
+            hub: Hub::default(),
+            log_level,
+            logs: Some(broadcast::channel(LOGS).0),
+            driver: None,
+            wakes: None,
+            rings: None,
+            is_changed: false,
+            is_flooded: false,
+            closing: false,
+            ended: None,
+        }
+    }
+
+    pub(super) fn line(
+        &mut self,
+        write: impl FnOnce(&mut Vec<u8>) -> std::result::Result<(), serde_json::Error>,
+    ) -> std::result::Result<(), serde_json::Error> {
+        let before = self.outbox.len();
+        write(&mut self.outbox)?;
+        self.outbox.push(b'\n');
+        self.queued += (self.outbox.len() - before) as u64;
+        Ok(())
+    }
+
+    /// Has a request leave. If nobody else waits, it is written by whoever makes it, which spares a change of hands;
+    /// otherwise it is left to the driver, who writes all that was made meanwhile at once.
+    pub(super) fn leave(&mut self) {
+        if !(self.waiting.is_empty() && self.write_at_once()) {
+            return self.wake_driver();
+        }
+        let due = self.peer.poll_timeout().map(|(instant, _)| instant);
+        if due.is_some_and(|due| self.rings.is_none_or(|rings| due < rings)) {
+            self.wake_driver();
+        }
+    }
+
+    /// Writes what is queued, as far as the link takes it without waiting. True if nothing is left to be done.
+    fn write_at_once(&mut self) -> bool {
+        let Some(writer) = &mut self.writer else { return false };
+        // Nobody is woken: what is left is the driver's, who asks again.
+        let mut cx = Context::from_waker(Waker::noop());
+        let Poll::Ready(Ok(count)) = Pin::new(&mut *writer).poll_write(&mut cx, &self.outbox) else {
+            return false;
+        };
+        self.written += count as u64;
+        if count < self.outbox.len() {
+            self.outbox.drain(..count);
+            return false;
+        }
+        self.outbox.clear();
+        self.is_flushed = matches!(Pin::new(writer).poll_flush(&mut cx), Poll::Ready(Ok(())));
+        self.is_flushed
+    }
+
+    /// Whoever follows what the server tells unasked learns that there will be no more.
+    pub(super) fn end_feeds(&mut self) {
+        self.hub.end();
+        self.logs = None;
+    }
+
+    /// Answers a request of the server, unless it took it back.
+    pub(crate) fn respond(
+        &mut self,
+        dialect: Dialect,
+        id: &Id,
+        answer: std::result::Result<&dyn Lower, &ErrorObject>,
+    ) {
+        if !self.peer.respond(id) {
+            return;
+        }
+        // Calls stop at one message that waits; more than that are answers to a server that does not read.
+        let most = self.peer.limits().message as u64 * 3;
+        if self.queued - self.written > most {
+            self.is_flooded = true;
+            return;
+        }
+        let problem = match answer {
+            Ok(result) => self.line(|out| write::response(out, id, &dialect.lower(result))).err(),
+            Err(error) => {
+                self.line(|out| write::error(out, Some(id), dialect.no_id(), &dialect.lower(error))).err()
+            }
+        };
+        if let Some(problem) = problem {
+            // What the handler said cannot be said in this revision; the server must not wait for ever.
+            let error = ErrorObject::new(ErrorCode::InternalError, problem.to_string());
+            let _ = self.line(|out| write::error(out, Some(id), dialect.no_id(), &dialect.lower(&error)));
+        }
+    }
+
+    /// Stops the clocks of everything that may wait for a person, and tells of what.
+    pub(crate) fn pause(&mut self, cap: Duration) -> Vec<Call> {
+        let Self { peer, waiting, .. } = self;
+        let asking = waiting.iter().filter(|(_, waiting)| waiting.asks).map(|(call, _)| *call);
+        asking.filter(|call| peer.pause(*call, cap, now())).collect()
+    }
+
+    /// True if the server made us say more than it reads.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.is_flooded
+    }
+
+    /// Follows changes of a legacy connection, if it has not ended.
+    pub(crate) fn follow(&mut self, filter: SubscriptionFilter, method: &Method) -> Result<u64> {
+        match &self.ended {
+            Some(_) => Err(self.lost(method, Sent::No)),
+            None => Ok(self.hub.add(filter, None)),
+        }
+    }
+
+    pub(super) fn wake(&mut self, waker: Option<Waker>) {
+        if let Some(waker) = waker
+            && let Some(earlier) = self.wakes.replace(waker)
+        {
+            earlier.wake();
+        }
+    }
+
+    pub(crate) fn wake_driver(&mut self) {
+        self.is_changed = true;
+        let driver = self.driver.take();
+        self.wake(driver);
+    }
+
+    pub(super) fn lost(&self, method: &Method, sent: Sent) -> Error {
+        Error::Lost { method: method.clone(), sent, ended: self.ended.clone().unwrap_or_default() }
+    }
+
+    /// Where lines go, for as long as the driver writes, and whether nothing is held back there.
+    pub(crate) fn take_writer(&mut self) -> (Option<Writer>, bool) {
+        (self.writer.take(), std::mem::replace(&mut self.is_flushed, true))
+    }
+
+    pub(crate) fn give_writer(&mut self, writer: Option<Writer>) {
+        if self.ended.is_none() && writer.is_some() {
+            self.writer = writer;
+        }
+    }
+
+    /// When the driver looks at the time next.
+    pub(crate) fn rings(&mut self, at: Option<Instant>) {
+        self.rings = at;
+    }
+
+    /// What the driver is to write next.
+    pub(crate) fn take_outbox(&mut self, dialect: Dialect, into: &mut Vec<u8>) {
+        self.transmit(dialect);
+        std::mem::swap(&mut self.outbox, into);
+    }
+
+    /// Queues what the machine wants sent.
+    pub(super) fn transmit(&mut self, dialect: Dialect) {
+        while let Some(transmit) = self.peer.poll_transmit() {
+            // A cancellation or refusal can always be written.
+            let _ = match transmit {
+                Transmit::Cancelled { id, reason } => {
+                    let params = CancelledParams::new(id).reason(reason);
+                    self.line(|out| {
+                        write::notification(out, &Method::Cancelled, Some(&dialect.lower(&params)))
+                    })
+                }
+                Transmit::Error { id, error } => {
+                    self.line(|out| write::error(out, id.as_ref(), dialect.no_id(), &dialect.lower(&error)))
+                }
+                _ => Ok(()),
+            };
+        }
+    }
+
+    /// True if something changed since the driver last looked; otherwise it is woken when something does.
+    pub(crate) fn poll_changed(&mut self, cx: &Context<'_>) -> bool {
+        if self.is_changed {
+            return true;
+        }
+        match &mut self.driver {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => self.driver = Some(cx.waker().clone()),
+        }
+        false
+    }
+
+    /// The driver looks at everything.
+    pub(crate) fn look(&mut self) {
+        self.is_changed = false;
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing
+    }
+
+    pub(crate) fn wrote(&mut self, count: usize) {
+        self.written += count as u64;
+    }
+
+    /// A response came.
+    pub(crate) fn settle(&mut self, call: Call, response: std::result::Result<KeptBody, ErrorObject>) {
+        self.settle_with(call, Settled::Response(response.map_err(Box::new)));
+    }
+
+    /// A response came that cannot be read.
+    pub(crate) fn settle_broken(&mut self, call: Call) {
+        self.settle_with(call, Settled::Broken);
+    }
+
+    /// Tells of calls that ended without a message.
+    pub(crate) fn settle_events(&mut self) {
+        let written = self.written;
+        while let Some(event) = self.peer.poll_event() {
+            match event {
+                Event::TimedOut(call, reason) => self.settle_with(call, Settled::TimedOut(reason)),
+                Event::Lost(call) => {
+                    let is_sent = self.waiting(call).is_some_and(|waiting| waiting.offset < written);
+                    let sent = if is_sent { Sent::Maybe } else { Sent::No };
+                    self.settle_with(call, Settled::Lost(sent, self.ended.clone().unwrap_or_default()));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What the server logs from now on; nothing if it is gone.
+    pub(crate) fn log_messages(&self) -> broadcast::Receiver<Arc<LogMessageParams>> {
+        match &self.logs {
+            Some(logs) => logs.subscribe(),
+            None => broadcast::channel(1).1,
+        }
+    }
+
+    /// The server logs something.
+    pub(crate) fn logged(&self, message: impl FnOnce() -> Option<LogMessageParams>) {
+        if let Some(logs) = self.logs.as_ref().filter(|logs| logs.receiver_count() > 0)
+            && let Some(message) = message()
+        {
+            let _ = logs.send(Arc::new(message));
+        }
+    }
+
+    /// Keeps progress for the one who waits.
+    pub(crate) fn progressed(&mut self, call: Call, params: ProgressParams) {
+        if let Some(waiting) = self.waiting(call)
+            && let Some(progress) = &mut waiting.progress
+        {
+            progress.push(params.into());
+            let waker = waiting.waker.take();
+            self.wake(waker);
+        }
+    }
+
+    pub(super) fn waiting(&mut self, call: Call) -> Option<&mut Waiting> {
+        let at = self.waiting.binary_search_by_key(&call, |(call, _)| *call).ok()?;
+        self.waiting.get_mut(at).map(|(_, waiting)| waiting)
+    }
+
+    pub(super) fn stop_waiting(&mut self, call: Call) {
+        if let Ok(at) = self.waiting.binary_search_by_key(&call, |(call, _)| *call) {
+            self.waiting.remove(at);
+        }
+    }
+
+    fn settle_with(&mut self, call: Call, settled: Settled) {
+        // What followed a link that is gone may follow the next one.
+        if !matches!(settled, Settled::Lost(..)) {
+            self.hub.settled(call);
+        }
+        // Nobody may wait for it any more.
+        let Some(waiting) = self.waiting(call) else { return };
+        waiting.settled = Some(settled);
+        let waker = waiting.waker.take();
+        self.wake(waker);
+    }
+}
