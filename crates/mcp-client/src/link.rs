@@ -16,6 +16,22 @@ pub(crate) struct Link {
     pub(crate) owner: Owner,
 }
 
+#[cfg(feature = "stdio")]
+impl Link {
+    /// Starts what the recipe says, and writes it down.
+    pub(crate) fn start(
+        recipe: &crate::Recipe,
+        ledger: Option<&crate::Ledger>,
+    ) -> Result<Self, crate::StartError> {
+        let (process, pipes) = Process::start_in(recipe, ledger)?;
+        Ok(Self {
+            reader: Box::new(pipes.stdout),
+            writer: Box::new(pipes.stdin),
+            owner: Owner::Process(Arc::new(process)),
+        })
+    }
+}
+
 /// What is behind a link.
 #[derive(Clone, Debug)]
 pub(crate) enum Owner {
@@ -42,7 +58,10 @@ impl Owner {
     /// What the process ended with, if it does within this time.
     pub(crate) async fn exits_within(&self, time: std::time::Duration) -> Option<ExitStatus> {
         match self {
-            Self::Nobody => None,
+            Self::Nobody => {
+                let _ = time;
+                None
+            }
             #[cfg(feature = "stdio")]
             Self::Process(_) => tokio::time::timeout(time, self.exited()).await.ok().flatten(),
         }

@@ -1,6 +1,5 @@
 //! Finding out the era of a server, by starting it and talking to it.
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use mcp_protocol::capabilities::{ClientCapabilities, Implementation};
@@ -13,7 +12,7 @@ use mcp_protocol::{Era, Limits, ProtocolVersion};
 use crate::connection::now;
 use crate::driver::{read, until, write as write_some};
 use crate::error::{EndCause, Ended, Error, Result};
-use crate::link::{Link, Owner};
+use crate::link::Link;
 use crate::recipe::Recipe;
 use crate::verdicts::Verdicts;
 
@@ -148,12 +147,7 @@ impl std::fmt::Display for Launch {
 impl Launch {
     #[cfg(feature = "stdio")]
     fn start(&self) -> Result<Link> {
-        let (process, pipes) = crate::process::Process::start_in(&self.recipe, self.ledger.as_ref())?;
-        Ok(Link {
-            reader: Box::new(pipes.stdout),
-            writer: Box::new(pipes.stdin),
-            owner: Owner::Process(Arc::new(process)),
-        })
+        Ok(Link::start(&self.recipe, self.ledger.as_ref())?)
     }
 
     #[cfg(not(feature = "stdio"))]
