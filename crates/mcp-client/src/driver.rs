@@ -23,7 +23,7 @@ use arrivals::Arrivals;
 /// How much is read at once: little while little comes.
 const READ: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
 /// How long the last words of a process that ended may take, if something else holds its pipe.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+pub(crate) const LAST_WORDS: Duration = Duration::from_millis(200);
 /// How long a server whose output ended may take to end.
 const EXIT: Duration = Duration::from_millis(500);
 /// How long what was queued may take to leave before the link is closed.

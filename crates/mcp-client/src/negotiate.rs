@@ -10,14 +10,12 @@ use mcp_protocol::negotiation::{Handling, Mode, NegotiationError, StdioAction, S
 use mcp_protocol::{Era, Limits, ProtocolVersion};
 
 use crate::connection::now;
-use crate::driver::{read, until, write as write_some};
+use crate::driver::{LAST_WORDS, read, until, write as write_some};
 use crate::error::{EndCause, Ended, Error, Result};
 use crate::link::Link;
 use crate::recipe::Recipe;
 use crate::verdicts::Verdicts;
 
-/// How long a process that ended is still read, if something else holds its pipe.
-const LAST_WORDS: Duration = Duration::from_millis(200);
 /// How long a server may take to end by itself that failed to become usable.
 const EXIT: Duration = Duration::from_millis(300);
 /// The same if there is no time left.

@@ -95,7 +95,8 @@ impl Recipe {
     }
 
     /// Sets how long it may take from the start until the server is usable. Default: 30 s, or 60 s for launchers that
-    /// may have to download, such as `npx` and `uvx`. It does not bound later calls.
+    /// may have to download, such as `npx` and `uvx`. It does not bound later calls. The last of it, up to 600 ms, is for
+    /// ending a server that failed; if that is more than a quarter, a server that has to be killed takes that much longer.
     #[must_use]
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
         self.start_timeout = Some(timeout);

@@ -58,9 +58,7 @@ impl Request {
         Poll::Ready(Step::Done(match settled {
             Settled::Response(Ok(body)) => Ok(body),
             Settled::Response(Err(source)) => Err(Error::Refused { method, source: *source }),
-            Settled::Broken => {
-                Err(Error::Unreadable { method, problem: "it is no valid message".to_owned() })
-            }
+            Settled::Broken(problem) => Err(Error::Unreadable { method, problem }),
             Settled::TimedOut(reason) => {
                 Err(Error::TimedOut { method, reason, after: now().saturating_duration_since(self.opened) })
             }

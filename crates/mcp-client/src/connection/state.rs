@@ -125,7 +125,8 @@ pub(super) struct Waiting {
 #[derive(Debug)]
 pub(super) enum Settled {
     Response(std::result::Result<KeptBody, Box<ErrorObject>>),
-    Broken,
+    /// With what is wrong with it.
+    Broken(String),
     TimedOut(Reason),
     Lost(Sent, Arc<Ended>),
 }
@@ -339,8 +340,8 @@ impl State {
     }
 
     /// A response came that cannot be read.
-    pub(crate) fn settle_broken(&mut self, call: Call) {
-        self.settle_with(call, Settled::Broken);
+    pub(crate) fn settle_broken(&mut self, call: Call, problem: String) {
+        self.settle_with(call, Settled::Broken(problem));
     }
 
     /// Tells of calls that ended without a message.

@@ -271,7 +271,7 @@ fn shown(method: &Method) -> String {
 fn unreadable(state: &mut State, error: &mcp_protocol::errors::DecodeError) {
     tracing::debug!(%error, "a line that is no message");
     if let Arrival::BrokenResponse(call) = state.peer.handle_unreadable(error) {
-        state.settle_broken(call);
+        state.settle_broken(call, error.to_string());
     }
 }
 

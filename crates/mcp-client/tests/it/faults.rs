@@ -97,6 +97,7 @@ async fn f_2_n_23_a_line_beyond_the_limit_is_skipped_and_its_call_settled_at_onc
             let client = McpClient::builder(peer(&["--era", era])).limits(limits).connect().await.unwrap();
             let error = client.call("long", json!({"bytes": 2 << 20})).await.unwrap_err();
             assert!(matches!(error, Error::Unreadable { .. }), "{error:?}");
+            assert!(error.to_string().contains("1048576"), "{error}");
             unharmed(&client).await;
             // Without its id at the beginning nobody can be told; the right answer still counts.
             assert_eq!(
