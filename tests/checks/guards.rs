@@ -165,16 +165,19 @@ mod tests {
     #[test]
     fn x_6_the_features_of_the_client_are_among_those_that_were_decided() {
         let (features, default) = features("mcp-client");
-        // `http`, `oauth`, `keyring`, `encrypted-file`, `host` and `mount` come with what they switch on.
-        assert_eq!(features, ["blocking", "default", "stdio", "test-peer"]);
+        // `oauth`, `keyring`, `encrypted-file`, `host` and `mount` come with what they switch on.
+        assert_eq!(features, ["blocking", "default", "http", "stdio", "test-peer"]);
         assert_eq!(default, ["stdio"]);
     }
 
     #[test]
     fn a_minimal_server_and_a_minimal_client_stay_small() {
-        for (name, features, most) in
-            [("mcp-server", "stdio", 32), ("mcp-server", "stdio,serve", 45), ("mcp-client", "stdio", 36)]
-        {
+        for (name, features, most) in [
+            ("mcp-server", "stdio", 32),
+            ("mcp-server", "stdio,serve", 45),
+            ("mcp-client", "stdio", 36),
+            ("mcp-client", "http", 100),
+        ] {
             let tree = cargo(&[
                 "tree",
                 "-p",

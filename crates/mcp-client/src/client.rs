@@ -99,6 +99,10 @@ pub(crate) fn capabilities_of(verdict: &Verdict) -> &ServerCapabilities {
     }
 }
 
+/// How long to wait before something is sent again that the network has lost.
+#[cfg(feature = "http")]
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// True for what changes nothing on the server.
 fn is_read_only(method: &Method) -> bool {
     matches!(
@@ -332,6 +336,8 @@ impl McpClient {
         let may_be_sent_again = match &error {
             Error::Lost { sent: Sent::No, .. } => true,
             Error::Lost { sent: Sent::Maybe, .. } => is_read_only(method),
+            #[cfg(feature = "http")]
+            Error::Refused { source, .. } => self.is_stale(method, source),
             _ => false,
         };
         if !may_be_sent_again {
@@ -341,14 +347,59 @@ impl McpClient {
         let clock = clocks.idle.into_iter().chain(left()).min();
         // What cannot be waited for is lost as it was.
         let revived = match clock {
-            Some(clock) => tokio::time::timeout(clock, self.revive()).await.unwrap_or(None),
-            None => self.revive().await,
+            Some(clock) => tokio::time::timeout(clock, self.recover(&error)).await.unwrap_or(None),
+            None => self.recover(&error).await,
         };
         match (revived, left()) {
             (None, _) | (Some(Ok(())), Some(Duration::ZERO)) => Err(error),
             (Some(Err(error)), _) => Err(error),
             (Some(Ok(())), left) => Ok(left),
         }
+    }
+
+    /// Does what is needed before something is sent again; `None` if it is not to be.
+    async fn recover(&self, error: &Error) -> Option<Result<()>> {
+        #[cfg(feature = "http")]
+        if self.endpoint().is_some() {
+            match error {
+                Error::Refused { .. } => self.learn_again().await,
+                _ if self.inner.connection.ended().is_some() => return None,
+                _ => tokio::time::sleep(PAUSE).await,
+            }
+            return Some(Ok(()));
+        }
+        let _ = error;
+        self.revive().await
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn endpoint(&self) -> Option<&crate::http::Endpoint> {
+        match &self.inner.connection.agreed.transport {
+            crate::connection::Transport::Http(endpoint) => Some(endpoint),
+            crate::connection::Transport::Link => None,
+        }
+    }
+
+    /// True if a call was refused because its headers are not what the tool asks for, which may have changed.
+    #[cfg(feature = "http")]
+    fn is_stale(&self, method: &Method, error: &mcp_protocol::errors::ErrorObject) -> bool {
+        *method == Method::ToolsCall
+            && error.code == mcp_protocol::errors::ErrorCode::HeaderMismatch
+            && self.endpoint().is_some()
+    }
+
+    /// Finds out which arguments of tools travel as headers, before the first call.
+    #[cfg(feature = "http")]
+    pub(crate) async fn learn(&self) {
+        if let (Err(_), Some(endpoint)) = (self.tools().await, self.endpoint()) {
+            endpoint.give_up_learning();
+        }
+    }
+
+    /// Finds it out again.
+    #[cfg(feature = "http")]
+    fn learn_again(&self) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async { drop(self.tools().await) })
     }
 
     /// Has the server started again; `None` if that is not to be.

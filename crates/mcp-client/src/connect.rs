@@ -7,17 +7,17 @@ use mcp_protocol::capabilities::Implementation;
 use mcp_protocol::logging::LogLevel;
 use mcp_protocol::messages::Method;
 use mcp_protocol::meta::Meta;
-use mcp_protocol::negotiation::Mode;
-use mcp_protocol::{Limits, ProtocolVersion};
+use mcp_protocol::negotiation::{Mode, Verdict};
+use mcp_protocol::{Era, Limits, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::client::{Inner, McpClient};
-use crate::connection::{Agreed, Connection};
+use crate::connection::{Agreed, Connection, Transport};
 use crate::error::{Error, Result, Sent};
 use crate::handlers::Handlers;
 use crate::link::{Link, Owner};
 use crate::live::Live;
-use crate::negotiate::{Launch, Offer};
+use crate::negotiate::{Launch, Negotiated, Offer};
 use crate::recipe::Recipe;
 use crate::restart::Restarts;
 use crate::verdicts::Verdicts;
@@ -46,10 +46,12 @@ pub struct Connect {
     log_level: Option<LogLevel>,
     #[cfg(feature = "stdio")]
     ledger: Option<crate::Ledger>,
+    #[cfg(feature = "http")]
+    network: crate::http::Network,
 }
 
 enum Target {
-    Recipe(Recipe),
+    Recipe(Box<Recipe>),
     Streams(Box<Streams>),
 }
 
@@ -91,7 +93,7 @@ impl McpClient {
 
     /// A connection to be made, with more to say about it.
     pub fn builder(recipe: Recipe) -> Connect {
-        Connect::to(Target::Recipe(recipe))
+        Connect::to(Target::Recipe(Box::new(recipe)))
     }
 
     /// A connection over any pair of byte streams: one message a line. In memory, take the two ends of
@@ -127,6 +129,8 @@ impl Connect {
             log_level: None,
             #[cfg(feature = "stdio")]
             ledger: None,
+            #[cfg(feature = "http")]
+            network: crate::http::Network::new(),
         }
     }
 
@@ -173,6 +177,14 @@ impl Connect {
         self
     }
 
+    /// Sets how a server behind a URL is reached.
+    #[cfg(feature = "http")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
+    pub fn network(mut self, network: &crate::http::Network) -> Self {
+        self.network = network.clone();
+        self
+    }
+
     /// Sets which eras to try.
     pub fn era(mut self, era: Mode) -> Self {
         match &mut self.target {
@@ -209,44 +221,106 @@ impl Connect {
     /// When dropped, everything that was started is killed.
     pub async fn connect(self) -> Result<McpClient> {
         let Self { target, handlers, info, versions, verdicts, log_level, .. } = self;
-        let mut again = None;
-        let mut offer = Offer { info, capabilities: handlers.capabilities(), versions };
-        let (negotiated, limits, name) = match target {
+        let offer = Offer { info, capabilities: handlers.capabilities(), versions };
+        let brought = Brought { offer, handlers: Arc::new(handlers), verdicts, log_level };
+        match target {
             Target::Recipe(recipe) => {
-                let (limits, name) = (recipe.limits.clone(), recipe.to_string());
-                #[cfg(feature = "stdio")]
-                let launch = Launch { recipe, ledger: self.ledger };
-                #[cfg(not(feature = "stdio"))]
-                let launch = Launch { recipe };
-                let negotiated = offer.negotiate(&launch, verdicts.as_ref()).await?;
-                again = Some(launch).filter(|launch| launch.recipe.restarts);
-                (negotiated, limits, name)
+                if let Some(problem) = recipe.problem() {
+                    return Err(Error::Recipe { recipe: recipe.to_string(), problem: problem.to_owned() });
+                }
+                let launch = Launch {
+                    recipe: *recipe,
+                    #[cfg(feature = "stdio")]
+                    ledger: self.ledger,
+                    #[cfg(feature = "http")]
+                    network: self.network,
+                };
+                match &launch.recipe.address {
+                    Some(address) if !address.is_pair => brought.with_url(launch).await,
+                    _ => brought.with_launch(launch).await,
+                }
             }
             Target::Streams(streams) => {
                 let Streams { reader, writer, limits, mode, budget } = *streams;
                 let link = Link { reader, writer, owner: Owner::Nobody };
                 let name = "the server".to_owned();
-                let negotiated = offer.over(link, None, &limits, mode, budget).await;
-                (negotiated.map_err(|failed| failed.named(name.clone()))?, limits, name)
+                let negotiated = brought.offer.over(link, None, &limits, mode, budget).await;
+                let negotiated = negotiated.map_err(|failed| failed.named(name.clone()))?;
+                brought.over(negotiated, limits, name, None)
+            }
+        }
+    }
+}
+
+/// What the host brings along.
+struct Brought {
+    offer: Offer,
+    handlers: Arc<Handlers>,
+    verdicts: Option<Verdicts>,
+    log_level: Option<LogLevel>,
+}
+
+impl Brought {
+    async fn with_launch(self, launch: Launch) -> Result<McpClient> {
+        #[cfg(not(feature = "http"))]
+        if launch.recipe.address.is_some() {
+            return Err(Error::FeatureDisabled { feature: "http" });
+        }
+        let (limits, name) = (launch.recipe.limits.clone(), launch.recipe.to_string());
+        let negotiated = self.offer.negotiate(&launch, self.verdicts.as_ref()).await?;
+        let again = Some(launch).filter(|launch| launch.recipe.restarts);
+        self.over(negotiated, limits, name, again)
+    }
+
+    #[cfg(not(feature = "http"))]
+    async fn with_url(self, _: Launch) -> Result<McpClient> {
+        Err(Error::FeatureDisabled { feature: "http" })
+    }
+
+    #[cfg(feature = "http")]
+    async fn with_url(self, mut launch: Launch) -> Result<McpClient> {
+        use crate::http::{Endpoint, Found, find};
+
+        let (limits, name) = (launch.recipe.limits.clone(), launch.recipe.to_string());
+        let began = crate::connection::now();
+        let found = find(&self.offer, &launch.recipe, &launch.network, self.verdicts.as_ref()).await?;
+        let (contact, verdict, session) = match found {
+            (contact, Found::Streamable { verdict, session }) => (contact, *verdict, session),
+            (_, Found::Pair(opened)) => {
+                let budget = launch.recipe.start_budget();
+                let left = budget.saturating_sub(crate::connection::now().saturating_duration_since(began));
+                let over = self.offer.over(opened.into_link(), None, &limits, Mode::Legacy, left).await;
+                let negotiated = over.map_err(|failed| failed.named(name.clone()))?;
+                // It is found now, and has no way to go on where it was.
+                if let Some(address) = &mut launch.recipe.address {
+                    address.is_pair = true;
+                }
+                return self.over(negotiated, limits, name, Some(launch));
             }
         };
+        let arrivals = crate::arrivals::Arrivals::new(Arc::clone(&self.handlers), Owner::Nobody);
+        let endpoint =
+            Endpoint::new(contact, self.offer.clone(), name.clone(), &verdict.version, session, arrivals);
+        let endpoint = Arc::new(endpoint);
+        let agreed = self.agreed(&verdict, limits, name, false, Transport::Http(Arc::clone(&endpoint)));
+        let connection = Arc::new(Connection::new(agreed, self.standing_level(&verdict)));
+        let live = Live::begin_http(&connection, &endpoint);
+        let live = Arc::new(Mutex::new(live));
+        Ok(McpClient::new(Inner { connection, verdict, handlers: self.handlers, live, restarts: None }))
+    }
+
+    fn over(
+        self,
+        negotiated: Negotiated,
+        limits: Limits,
+        name: String,
+        again: Option<Launch>,
+    ) -> Result<McpClient> {
         let verdict = negotiated.verdict.clone();
-        // A machine that settles on a version knows its dialect.
-        let dialect = verdict.version.dialect().unwrap_or(mcp_protocol::Dialect::V2025_11_25);
-        let mut envelope = Meta::envelope(verdict.version.clone(), offer.capabilities.clone())
-            .client_info(offer.info.clone());
-        envelope.log_level = log_level.clone();
-        let has_log = crate::client::capabilities_of(&verdict).logging.is_some();
-        let agreed = Agreed {
-            server: crate::client::name_of(&verdict).unwrap_or(name),
-            dialect,
-            envelope: dialect.is_modern().then_some(envelope),
-            limits,
-            restarts: again.is_some(),
-        };
-        let connection =
-            Arc::new(Connection::new(agreed, log_level.filter(|_| !dialect.is_modern() && has_log)));
-        let handlers = Arc::new(handlers);
+        let agreed = self.agreed(&verdict, limits, name, again.is_some(), Transport::Link);
+        let dialect = agreed.dialect;
+        let connection = Arc::new(Connection::new(agreed, self.standing_level(&verdict)));
+        let Self { mut offer, handlers, verdicts, .. } = self;
         let ended = || Error::Lost { method: Method::Initialize, sent: Sent::No, ended: Arc::default() };
         let live = Live::begin(&connection, &handlers, negotiated).ok_or_else(ended)?;
         let live = Arc::new(Mutex::new(live));
@@ -257,5 +331,35 @@ impl Connect {
             Restarts::new(offer, launch, verdicts, &connection, &handlers, &live)
         });
         Ok(McpClient::new(Inner { connection, verdict, handlers, live, restarts }))
+    }
+
+    fn agreed(
+        &self,
+        verdict: &Verdict,
+        limits: Limits,
+        name: String,
+        restarts: bool,
+        transport: Transport,
+    ) -> Agreed {
+        // A machine that settles on a version knows its dialect.
+        let dialect = verdict.version.dialect().unwrap_or(mcp_protocol::Dialect::V2025_11_25);
+        let Offer { info, capabilities, .. } = &self.offer;
+        let mut envelope =
+            Meta::envelope(verdict.version.clone(), capabilities.clone()).client_info(info.clone());
+        envelope.log_level = self.log_level.clone();
+        Agreed {
+            server: crate::client::name_of(verdict).unwrap_or(name),
+            dialect,
+            envelope: dialect.is_modern().then_some(envelope),
+            limits,
+            restarts,
+            transport,
+        }
+    }
+
+    /// The level of log messages that is set once for the whole connection; legacy.
+    fn standing_level(&self, verdict: &Verdict) -> Option<LogLevel> {
+        let has_log = crate::client::capabilities_of(verdict).logging.is_some();
+        self.log_level.clone().filter(|_| verdict.era() == Era::Legacy && has_log)
     }
 }

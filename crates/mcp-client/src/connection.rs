@@ -14,6 +14,7 @@ use mcp_protocol::messages::{Id, Method, write};
 use mcp_protocol::meta::Meta;
 use mcp_protocol::peer::{Call, Clocks, Refused};
 use mcp_protocol::resources::SubscribeParams;
+use mcp_protocol::subscriptions::ListenParams;
 use mcp_protocol::{Dialect, Limits};
 
 use crate::error::{EndCause, Ended, Error, Result, Sent};
@@ -48,6 +49,17 @@ pub(crate) struct Agreed {
     pub(crate) limits: Limits,
     /// A server that ends is started again.
     pub(crate) restarts: bool,
+    pub(crate) transport: Transport,
+}
+
+/// How messages travel.
+#[derive(Debug)]
+pub(crate) enum Transport {
+    /// As lines over one link, which the driver reads and writes.
+    Link,
+    /// Each request as an exchange of its own, made by whoever waits for it.
+    #[cfg(feature = "http")]
+    Http(Arc<crate::http::Endpoint>),
 }
 
 /// How a request is made.
@@ -63,7 +75,10 @@ pub(crate) struct Manner {
 impl Connection {
     /// With the level to ask a server for that keeps one for the whole connection.
     pub(crate) fn new(agreed: Agreed, log_level: Option<LogLevel>) -> Self {
-        Self { state: Mutex::new(State::new(agreed.limits.clone(), log_level)), agreed }
+        // A modern exchange over HTTP is cancelled by closing it.
+        let tells_cancelled = matches!(agreed.transport, Transport::Link) || !agreed.dialect.is_modern();
+        let state = State::new(agreed.limits.clone(), log_level, tells_cancelled);
+        Self { state: Mutex::new(state), agreed }
     }
 
     /// Takes in a link, the first one or a new one, and gives false if the connection was closed meanwhile. What is
@@ -82,24 +97,37 @@ impl Connection {
         state.written = state.queued;
         state.queued += unsent.len() as u64;
         state.outbox = unsent;
+        self.ask_again(&mut state);
+        true
+    }
+
+    /// Asks a server that knows nothing of us for what the last one had been asked for.
+    fn ask_again(&self, state: &mut State) {
         // A server that does not take a level logs what it likes.
         if let Some(level) = state.log_level.clone() {
-            self.forget(&mut state, &Method::SetLevel, &SetLevelParams::new(level));
+            self.forget(state, &Method::SetLevel, &SetLevelParams::new(level));
         }
         let Again { listens, uris } = state.hub.reopened();
         for (key, params) in listens {
-            match self.open(&mut state, &Method::Listen, &params, LISTEN, now()) {
+            match self.open(state, &Method::Listen, &params, LISTEN, now()) {
                 Ok((call, _)) => state.hub.listens(key, call),
                 Err(_) => state.hub.give_up(|follower| follower == key),
             }
         }
         for (uri, keys) in uris {
-            if !self.forget(&mut state, &Method::ResourcesSubscribe, &SubscribeParams::new(uri)) {
+            if !self.forget(state, &Method::ResourcesSubscribe, &SubscribeParams::new(uri)) {
                 state.hub.give_up(|follower| keys.contains(&follower));
             }
         }
         state.wake_driver();
-        true
+    }
+
+    /// There is a new session: the server has forgotten everything.
+    #[cfg(feature = "http")]
+    pub(crate) fn renewed(&self) {
+        let mut state = self.lock();
+        state.hub.cut();
+        self.ask_again(&mut state);
     }
 
     pub(crate) fn lock(&self) -> Locked<'_> {
@@ -114,7 +142,7 @@ impl Connection {
         &self.agreed.limits
     }
 
-    /// Queues a request. It leaves with whatever else is queued when the driver comes by.
+    /// Makes a request. Over a link it is queued, and leaves with whatever else is queued when the driver comes by.
     pub(crate) fn request(
         self: &Arc<Self>,
         method: &Method,
@@ -122,6 +150,56 @@ impl Connection {
         manner: Manner,
     ) -> Result<Request> {
         self.request_with(method, params, manner, |_, _| {})
+    }
+
+    /// The same over HTTP. Nothing is sent before it is awaited.
+    #[cfg(feature = "http")]
+    fn exchange(
+        self: &Arc<Self>,
+        endpoint: &Arc<crate::http::Endpoint>,
+        method: &Method,
+        params: &dyn Lower,
+        manner: Manner,
+        begun: impl FnOnce(&mut State, Call),
+    ) -> Result<Request> {
+        let opened = now();
+        let call = {
+            let mut state = self.lock();
+            let call = self.reserve(&mut state, method, manner.clocks, opened)?;
+            let progress = manner.progress.then(Box::default);
+            let departure = state::Departure::Apart;
+            let waiting =
+                state::Waiting { departure, waker: None, settled: None, progress, asks: manner.asks };
+            state.waiting.push_back((call, waiting));
+            begun(&mut state, call);
+            state.ring();
+            call
+        };
+        let mut request = Request {
+            connection: Arc::clone(self),
+            call,
+            method: method.clone(),
+            opened,
+            is_settled: false,
+            exchange: None,
+        };
+        let mut body = Vec::with_capacity(512);
+        if let Err(error) = self.words(call, method, params, &mut body) {
+            request.abandon();
+            return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
+        }
+        let clocks = manner.clocks.idle.into_iter().chain(manner.clocks.total);
+        let deadline = clocks.min().and_then(|time| opened.checked_add(time));
+        let exchange = crate::http::Exchange {
+            endpoint: Arc::clone(endpoint),
+            connection: Arc::clone(self),
+            call,
+            method: method.clone(),
+            body: body.into(),
+            deadline,
+        };
+        request.exchange = Some(Box::pin(exchange.run()));
+        Ok(request)
     }
 
     /// The same, with something to be done before anybody else can see the request.
@@ -132,11 +210,16 @@ impl Connection {
         manner: Manner,
         opened: impl FnOnce(&mut State, Call),
     ) -> Result<Request> {
+        #[cfg(feature = "http")]
+        if let Transport::Http(endpoint) = &self.agreed.transport {
+            return self.exchange(endpoint, method, params, manner, opened);
+        }
         let opened_at = now();
         let mut state = self.lock();
         let (call, offset) = self.open(&mut state, method, params, manner.clocks, opened_at)?;
         let progress = manner.progress.then(Box::default);
-        let waiting = state::Waiting { offset, waker: None, settled: None, progress, asks: manner.asks };
+        let departure = state::Departure::After(offset);
+        let waiting = state::Waiting { departure, waker: None, settled: None, progress, asks: manner.asks };
         state.waiting.push_back((call, waiting));
         opened(&mut state, call);
         Ok(Request {
@@ -145,7 +228,24 @@ impl Connection {
             method: method.clone(),
             opened: opened_at,
             is_settled: false,
+            #[cfg(feature = "http")]
+            exchange: None,
         })
+    }
+
+    /// Lets a stream go on that was acknowledged, for as long as somebody follows it.
+    pub(crate) fn keep(self: &Arc<Self>, request: Request, key: u64, params: ListenParams) {
+        match &self.agreed.transport {
+            Transport::Link => {
+                let _ = (key, params);
+                request.release();
+            }
+            #[cfg(feature = "http")]
+            Transport::Http(_) => {
+                let carrier = tokio::spawn(crate::http::listen(Arc::clone(self), request, key, params));
+                self.lock().hub.carried(key, carrier.abort_handle());
+            }
+        }
     }
 
     /// Queues a request whose response nobody waits for. False if the connection is lost or busy.
@@ -162,30 +262,43 @@ impl Connection {
         clocks: Clocks,
         now: Instant,
     ) -> Result<(Call, u64)> {
-        let Agreed { dialect, envelope, limits, .. } = &self.agreed;
-        if state.outbox.len() > limits.message {
+        if state.outbox.len() > self.agreed.limits.message {
             return Err(Error::Busy(state.peer.calls_in_flight()));
         }
-        let call = match state.peer.open(method, clocks, now) {
-            Ok(call) => call,
-            Err(Refused::Closed) => return Err(state.lost(method, Sent::No)),
-            Err(_) => return Err(Error::Busy(state.peer.calls_in_flight())),
-        };
+        let call = self.reserve(state, method, clocks, now)?;
+        let offset = state.queued;
+        if let Err(error) = state.line(|out| self.words(call, method, params, out)) {
+            // Nobody knows of it, so nobody is told.
+            state.peer.handle_lost(call);
+            return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
+        }
+        state.leave();
+        Ok((call, offset))
+    }
+
+    fn reserve(&self, state: &mut State, method: &Method, clocks: Clocks, now: Instant) -> Result<Call> {
+        match state.peer.open(method, clocks, now) {
+            Ok(call) => Ok(call),
+            Err(Refused::Closed) => Err(state.lost(method, Sent::No)),
+            Err(_) => Err(Error::Busy(state.peer.calls_in_flight())),
+        }
+    }
+
+    /// Puts a request into words.
+    fn words(
+        &self,
+        call: Call,
+        method: &Method,
+        params: &dyn Lower,
+        out: &mut Vec<u8>,
+    ) -> std::result::Result<(), serde_json::Error> {
+        let Agreed { dialect, envelope, .. } = &self.agreed;
         let token = call.progress_token();
         let mut lowering = Lowering::to(*dialect).with_progress_token(&token);
         if let Some(envelope) = envelope {
             lowering = lowering.with_meta(envelope);
         }
-        let offset = state.queued;
-        let view = lowering.root(params);
-        if let Err(error) = state.line(|out| write::request(out, &call.id(), method, &view)) {
-            state.peer.cancel(call, "it was never sent");
-            // Nobody knows of it, so nobody is told.
-            while state.peer.poll_transmit().is_some() {}
-            return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
-        }
-        state.leave();
-        Ok((call, offset))
+        write::request(out, &call.id(), method, &lowering.root(params))
     }
 
     /// Queues a notification.

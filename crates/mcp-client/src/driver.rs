@@ -1,7 +1,5 @@
 //! The loop between one server and the machines. It moves bytes, wakes those who wait, and has no opinion.
 
-mod arrivals;
-
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -13,12 +11,12 @@ use mcp_protocol::codec::line::Lines;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::watch;
 
+use crate::arrivals::Arrivals;
 use crate::connection::{Connection, Writer, now};
 use crate::error::{EndCause, Ended};
 use crate::handlers::Handlers;
 use crate::link::{Link, Owner};
 use crate::shutdown::Shutdown;
-use arrivals::Arrivals;
 
 /// How much is read at once: little while little comes.
 const READ: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
@@ -47,9 +45,9 @@ impl Driver {
     pub(crate) async fn run(self) {
         let Self { connection, link, mut lines, handlers, held, report } = self;
         let Link { mut reader, writer, owner } = link;
-        let mut arrivals = Arrivals::new(Arc::clone(&connection), handlers, owner.clone());
+        let mut arrivals = Arrivals::new(handlers, owner.clone());
         for line in held {
-            arrivals.line(&line, now());
+            arrivals.line(&connection, &line, now());
         }
         // Whoever waits is told even if this future is dropped or panics.
         let end = End(Arc::clone(&connection));
@@ -116,7 +114,7 @@ async fn serve(
     let mut last: Option<tokio::time::Instant> = None;
     let mut closes: Option<tokio::time::Instant> = None;
     // What came while the era was found out.
-    if let Some(cause) = arrivals.lines(lines, now()) {
+    if let Some(cause) = arrivals.lines(connection, lines, now()) {
         return cause;
     }
     loop {
@@ -167,21 +165,21 @@ async fn serve(
                 }
                 // A server that ended may have said why, and that is read first.
                 Err(error) if last.is_none() => {
-                    arrivals.drain(reader, lines, LAST_WORDS).await;
+                    arrivals.drain(connection, reader, lines, LAST_WORDS).await;
                     return EndCause::Write(error.to_string());
                 }
                 Err(error) => return EndCause::Write(error.to_string()),
             },
-            () = arrivals.answered(), if arrivals.is_asked() => {}
+            () = arrivals.answered(connection), if arrivals.is_asked() => {}
             () = poll_fn(|cx| if connection.lock().poll_changed(cx) { Poll::Ready(()) } else { Poll::Pending }) => {}
             read = read(reader, lines.space(), room) => match read {
                 Ok(0) => {
-                    arrivals.rest(lines, now());
+                    arrivals.rest(connection, lines, now());
                     return EndCause::Server;
                 }
                 Ok(count) => {
                     room = (count * 2).clamp(*READ.start(), *READ.end());
-                    if let Some(cause) = arrivals.lines(lines, now()) {
+                    if let Some(cause) = arrivals.lines(connection, lines, now()) {
                         return cause;
                     }
                 }
@@ -253,17 +251,17 @@ pub(crate) async fn write(
 }
 
 /// The next deadline. A timer is only set anew when it would ring too late.
-struct Alarm {
+pub(crate) struct Alarm {
     sleep: std::pin::Pin<Box<tokio::time::Sleep>>,
-    at: Option<Instant>,
+    pub(crate) at: Option<Instant>,
 }
 
 impl Alarm {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { sleep: Box::pin(tokio::time::sleep(Duration::ZERO)), at: None }
     }
 
-    fn set(&mut self, due: Option<Instant>) {
+    pub(crate) fn set(&mut self, due: Option<Instant>) {
         if let Some(due) = due
             && self.at.is_none_or(|at| due < at)
         {
@@ -274,7 +272,7 @@ impl Alarm {
 
     /// # Cancellation
     /// Safe.
-    async fn rings(&mut self) {
+    pub(crate) async fn rings(&mut self) {
         if self.at.is_none() {
             return std::future::pending().await;
         }

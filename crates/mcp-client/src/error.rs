@@ -5,10 +5,12 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_protocol::codec::challenge::Challenge;
 use mcp_protocol::errors::{BodyError, ErrorObject};
 use mcp_protocol::messages::Method;
 use mcp_protocol::negotiation::NegotiationError;
 use mcp_protocol::peer::Reason;
+use mcp_protocol::visible::Visible;
 
 use crate::start_error::StartError;
 
@@ -35,6 +37,40 @@ pub enum Error {
         source: Box<NegotiationError>,
         /// What the server left behind.
         ended: Ended,
+    },
+    /// The recipe cannot be used as it is. Nothing was sent.
+    #[error("`{recipe}` cannot be used: {problem}")]
+    Recipe {
+        /// The recipe, fit to be shown.
+        recipe: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The network policy does not allow to connect there. Nothing was sent.
+    #[error("connecting is not allowed: `{host}` {reason}")]
+    Denied {
+        /// The host.
+        host: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The server wants to know who asks, or wants somebody who may more. Nothing was done.
+    #[error("the server refused `{method}` with status {status}{}", wanted(challenges))]
+    Unauthorized {
+        /// What was asked.
+        method: Method,
+        /// 401, or 403.
+        status: u16,
+        /// What would be accepted. Untrusted.
+        challenges: Vec<Challenge>,
+    },
+    /// Something answered with an HTTP status instead of a message.
+    #[error("`{method}` was answered with {answer}")]
+    Status {
+        /// What was asked.
+        method: Method,
+        /// The answer.
+        answer: Box<HttpStatus>,
     },
     /// The server answered with an error.
     #[error("the server refused `{method}`: {source}")]
@@ -137,6 +173,50 @@ pub enum Error {
     },
 }
 
+/// An answer that is no message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HttpStatus {
+    /// The status.
+    pub status: u16,
+    /// The media type of its body.
+    pub content_type: Option<String>,
+    /// How its body begins, escaped. Untrusted.
+    pub excerpt: String,
+    /// How long the server wants to be left alone.
+    pub retry_after: Option<Duration>,
+    /// Where it points to, if it is a redirect that was not followed. Untrusted.
+    pub location: Option<String>,
+}
+
+impl fmt::Display for HttpStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "status {}", self.status)?;
+        if let Some(kind) = &self.content_type {
+            write!(f, " and {}", Visible::new(kind).at_most(80))?;
+        }
+        if let Some(location) = &self.location {
+            write!(f, "; it points to {}, which was not followed", Visible::new(location).at_most(200))?;
+        }
+        if let Some(wait) = self.retry_after {
+            write!(f, "; it wants to be left alone for {} s", wait.as_secs())?;
+        }
+        if !self.excerpt.is_empty() {
+            write!(f, ": {}", self.excerpt)?;
+        }
+        Ok(())
+    }
+}
+
+fn wanted(challenges: &[Challenge]) -> String {
+    let Some(challenge) = challenges.first() else { return String::new() };
+    let mut text = format!("; it wants `{}`", Visible::new(&challenge.scheme).at_most(32));
+    if let Some(scope) = challenge.scope() {
+        text.push_str(&format!(" with scope `{}`", Visible::new(scope).at_most(200)));
+    }
+    text
+}
+
 /// Whose fault it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -192,6 +272,8 @@ pub enum EndCause {
     Write(String),
     /// What was sent could not be read.
     Read(String),
+    /// The network failed.
+    Network(String),
     /// A line without end.
     EndlessLine,
     /// The server asked without end for what it may not ask.
@@ -205,6 +287,7 @@ impl fmt::Display for Ended {
             EndCause::Closed => f.write_str("; it was closed")?,
             EndCause::Write(error) => write!(f, "; writing to it failed: {error}")?,
             EndCause::Read(error) => write!(f, "; reading from it failed: {error}")?,
+            EndCause::Network(problem) => write!(f, "; the network failed: {problem}")?,
             EndCause::EndlessLine => f.write_str("; it sent a line without end")?,
             EndCause::Flood => f.write_str("; it kept asking for what it may not ask")?,
         }
@@ -224,6 +307,9 @@ impl Error {
     pub fn blame(&self) -> Blame {
         match self {
             Self::Start(_)
+            | Self::Recipe { .. }
+            | Self::Denied { .. }
+            | Self::Unauthorized { .. }
             | Self::Cancelled { .. }
             | Self::Busy(_)
             | Self::NotOffered { .. }
@@ -232,6 +318,7 @@ impl Error {
             | Self::Kept { .. }
             | Self::FeatureDisabled { .. } => Blame::Caller,
             Self::Connect { .. }
+            | Self::Status { .. }
             | Self::Refused { .. }
             | Self::Unreadable { .. }
             | Self::KeepsEnding { .. }
@@ -246,10 +333,11 @@ impl Error {
         matches!(
             self,
             Self::Busy(_)
+                | Self::Unauthorized { .. }
                 | Self::Lost { sent: Sent::No, .. }
                 | Self::Connect { .. }
                 | Self::KeepsEnding { .. }
-        )
+        ) || matches!(self, Self::Status { answer, .. } if answer.status == 429)
     }
 
     /// True if the server may have done what it was asked, although there is no answer that says so.
@@ -262,13 +350,13 @@ impl Error {
                 | Self::Cancelled { .. }
                 | Self::Unreadable { .. }
                 | Self::Input { .. }
-        )
+        ) || matches!(self, Self::Status { answer, .. } if !(400..500).contains(&answer.status))
     }
 
     /// True if a login is needed first.
     #[must_use]
     pub fn needs_login(&self) -> bool {
-        false
+        matches!(self, Self::Unauthorized { .. })
     }
 
     pub(crate) fn unreadable(method: &Method, error: &BodyError) -> Self {

@@ -42,6 +42,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
 
+mod arrivals;
 #[cfg(feature = "blocking")]
 #[cfg_attr(docsrs, doc(cfg(feature = "blocking")))]
 pub mod blocking;
@@ -55,6 +56,9 @@ mod driver;
 mod error;
 mod feed;
 mod handlers;
+#[cfg(feature = "http")]
+#[cfg_attr(docsrs, doc(cfg(feature = "http")))]
+pub mod http;
 #[cfg(feature = "stdio")]
 mod interrupt;
 mod link;
@@ -81,7 +85,7 @@ pub use client::McpClient;
 pub use config::{McpClientConfig, OAuthConfig, OAuthProvider, TokenStorage};
 pub use connect::Connect;
 pub use contradiction::Contradiction;
-pub use error::{Blame, EndCause, Ended, Error, Result, Sent};
+pub use error::{Blame, EndCause, Ended, Error, HttpStatus, Result, Sent};
 pub use feed::{Fed, Feed};
 pub use handlers::{Asked, Handlers};
 pub use lists::List;

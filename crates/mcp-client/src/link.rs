@@ -1,7 +1,7 @@
 //! One live pair of byte streams, and what has to be ended with it.
 
 use std::process::ExitStatus;
-#[cfg(feature = "stdio")]
+#[cfg(any(feature = "http", feature = "stdio"))]
 use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -40,6 +40,9 @@ pub(crate) enum Owner {
     /// A process that we started.
     #[cfg(feature = "stdio")]
     Process(Arc<Process>),
+    /// Futures that make a link of something else.
+    #[cfg(feature = "http")]
+    Pump(Arc<crate::http::Pump>),
 }
 
 impl Owner {
@@ -50,6 +53,8 @@ impl Owner {
     pub(crate) async fn exited(&self) -> Option<ExitStatus> {
         match self {
             Self::Nobody => std::future::pending().await,
+            #[cfg(feature = "http")]
+            Self::Pump(_) => std::future::pending().await,
             #[cfg(feature = "stdio")]
             Self::Process(process) => process.exited().await,
         }
@@ -62,6 +67,8 @@ impl Owner {
                 let _ = time;
                 None
             }
+            #[cfg(feature = "http")]
+            Self::Pump(_) => None,
             #[cfg(feature = "stdio")]
             Self::Process(_) => tokio::time::timeout(time, self.exited()).await.ok().flatten(),
         }
@@ -71,6 +78,8 @@ impl Owner {
     pub(crate) async fn stderr(&self) -> String {
         match self {
             Self::Nobody => String::new(),
+            #[cfg(feature = "http")]
+            Self::Pump(_) => String::new(),
             #[cfg(feature = "stdio")]
             Self::Process(process) => {
                 process.stderr().settled().await;
@@ -83,6 +92,8 @@ impl Owner {
     pub(crate) fn stderr_so_far(&self) -> String {
         match self {
             Self::Nobody => String::new(),
+            #[cfg(feature = "http")]
+            Self::Pump(_) => String::new(),
             #[cfg(feature = "stdio")]
             Self::Process(process) => process.stderr().tail(),
         }
@@ -93,6 +104,11 @@ impl Owner {
         match self {
             Self::Nobody => {
                 let _ = patiently;
+                Shutdown::default()
+            }
+            #[cfg(feature = "http")]
+            Self::Pump(pump) => {
+                pump.stopped().await;
                 Shutdown::default()
             }
             #[cfg(feature = "stdio")]
@@ -106,6 +122,8 @@ impl Owner {
     pub(crate) fn mask(&self, text: &str) -> String {
         match self {
             Self::Nobody => text.to_owned(),
+            #[cfg(feature = "http")]
+            Self::Pump(_) => text.to_owned(),
             #[cfg(feature = "stdio")]
             Self::Process(process) => process.stderr().mask(text),
         }
@@ -115,6 +133,8 @@ impl Owner {
     pub(crate) fn group(&self) -> Option<u32> {
         match self {
             Self::Nobody => None,
+            #[cfg(feature = "http")]
+            Self::Pump(_) => None,
             #[cfg(feature = "stdio")]
             Self::Process(process) => process.group(),
         }
@@ -124,6 +144,8 @@ impl Owner {
     pub(crate) fn stderr_lines(&self) -> Option<crate::Feed<Arc<str>>> {
         match self {
             Self::Nobody => None,
+            #[cfg(feature = "http")]
+            Self::Pump(_) => None,
             Self::Process(process) => Some(process.stderr().lines()),
         }
     }
@@ -132,6 +154,8 @@ impl Owner {
     pub(crate) fn kill(&self) {
         match self {
             Self::Nobody => {}
+            #[cfg(feature = "http")]
+            Self::Pump(pump) => pump.stop(),
             #[cfg(feature = "stdio")]
             Self::Process(process) => process.kill(),
         }

@@ -79,6 +79,13 @@ impl McpClient {
         // The first of several with one name is the one that a server would call.
         let mut names = std::collections::HashSet::new();
         list.items.retain(|tool| names.insert(tool.name.clone()));
+        #[cfg(feature = "http")]
+        if let Some(endpoint) = self.endpoint().filter(|_| self.dialect().is_modern()) {
+            for (tool, error) in endpoint.learn(&mut list.items) {
+                tracing::warn!(tool = %tool.name, %error, "cannot be called over HTTP");
+                list.skipped.push(SkippedTool::new(Some(tool.name), error));
+            }
+        }
         Ok(list)
     }
 

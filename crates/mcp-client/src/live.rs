@@ -46,6 +46,21 @@ impl Live {
     }
 }
 
+#[cfg(feature = "http")]
+impl Live {
+    /// Lets a server behind a URL serve a connection.
+    pub(crate) fn begin_http(connection: &Arc<Connection>, endpoint: &Arc<crate::http::Endpoint>) -> Self {
+        let (report, shutdown) = watch::channel(None);
+        let driver = crate::http::Driver {
+            connection: Arc::clone(connection),
+            endpoint: Arc::clone(endpoint),
+            report,
+        };
+        connection.begin(Vec::new());
+        Self { owner: Owner::Nobody, driver: tokio::spawn(driver.run()), shutdown }
+    }
+}
+
 impl Live {
     /// Kills the server and everything it has started.
     pub(crate) fn end(&self) {

@@ -24,7 +24,7 @@ const MOMENT: Duration = Duration::from_millis(20);
 const ENDING: Duration = Duration::from_millis(600);
 
 /// What we say of ourselves while an era is found out.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Offer {
     pub(crate) info: Implementation,
     pub(crate) capabilities: ClientCapabilities,
@@ -64,7 +64,7 @@ impl Offer {
         let mut mode = if is_guess { Mode::Legacy } else { recipe.era };
         loop {
             let budget = until.map_or(recipe.start_budget(), |until| until.saturating_duration_since(now()));
-            let link = launch.start()?;
+            let link = launch.start().await?;
             let negotiated = match self.over(link, Some(launch), &recipe.limits, mode, budget).await {
                 Ok(negotiated) => negotiated,
                 Err(failed) => {
@@ -134,6 +134,8 @@ pub(crate) struct Launch {
     pub(crate) recipe: Recipe,
     #[cfg(feature = "stdio")]
     pub(crate) ledger: Option<crate::Ledger>,
+    #[cfg(feature = "http")]
+    pub(crate) network: crate::http::Network,
 }
 
 impl std::fmt::Display for Launch {
@@ -143,13 +145,21 @@ impl std::fmt::Display for Launch {
 }
 
 impl Launch {
+    async fn start(&self) -> Result<Link> {
+        #[cfg(feature = "http")]
+        if self.recipe.address.is_some() {
+            return crate::http::open_pair(&self.recipe, &self.network).await;
+        }
+        self.start_process()
+    }
+
     #[cfg(feature = "stdio")]
-    fn start(&self) -> Result<Link> {
+    fn start_process(&self) -> Result<Link> {
         Ok(Link::start(&self.recipe, self.ledger.as_ref())?)
     }
 
     #[cfg(not(feature = "stdio"))]
-    fn start(&self) -> Result<Link> {
+    fn start_process(&self) -> Result<Link> {
         Err(Error::FeatureDisabled { feature: "stdio" })
     }
 }
@@ -281,7 +291,7 @@ impl Negotiating {
         self.lines = Lines::new(&self.limits);
         let Some(launch) = &self.again else { return self.machine.handle_not_started() };
         self.link.owner.end(false).await;
-        match launch.start() {
+        match launch.start().await {
             Ok(link) => {
                 self.link = link;
                 self.machine.handle_started(now());
@@ -307,7 +317,7 @@ fn take_line(machine: &mut StdioClient, held: &mut Vec<Vec<u8>>, line: &[u8], li
     }
 }
 
-fn has_all(ours: &ClientCapabilities, required: &ClientCapabilities) -> bool {
+pub(crate) fn has_all(ours: &ClientCapabilities, required: &ClientCapabilities) -> bool {
     (required.elicitation.is_none() || ours.elicitation.is_some())
         && (required.sampling.is_none() || ours.sampling.is_some())
         && (required.roots.is_none() || ours.roots.is_some())

@@ -37,6 +37,18 @@ pub struct Recipe {
     pub(crate) era: Mode,
     pub(crate) limits: Limits,
     pub(crate) restarts: bool,
+    /// A server that is there already; then nothing is started.
+    pub(crate) address: Option<Address>,
+}
+
+/// Where a server is that is there already.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) url: String,
+    /// Given by the host; never shown.
+    pub(crate) headers: Vec<(String, String)>,
+    /// Only the old pair of HTTP and server-sent events is tried.
+    pub(crate) is_pair: bool,
 }
 
 impl Recipe {
@@ -55,7 +67,45 @@ impl Recipe {
             era: Mode::Auto,
             limits: Limits::default(),
             restarts: false,
+            address: None,
         }
+    }
+
+    /// A server behind a URL: `https://…`, or `http://…` on this machine or in a network that is trusted. Which era and
+    /// transport it speaks is found out. Needs the feature `http`.
+    ///
+    /// ```
+    /// let recipe = mcp_client::Recipe::url("https://mcp.example.com/mcp").bearer_token("t-123");
+    /// assert_eq!(recipe.to_string(), "https://mcp.example.com/mcp");
+    /// assert!(!format!("{recipe:?}").contains("t-123"));
+    /// ```
+    #[must_use]
+    pub fn url(url: impl Into<String>) -> Self {
+        let address = Address { url: url.into(), headers: Vec::new(), is_pair: false };
+        Self { address: Some(address), ..Self::command("") }
+    }
+
+    /// A server behind a URL that is known to speak the old pair of HTTP and server-sent events. [`url`](Self::url) finds
+    /// that out, too, but asks twice before.
+    #[must_use]
+    pub fn sse(url: impl Into<String>) -> Self {
+        let address = Address { url: url.into(), headers: Vec::new(), is_pair: true };
+        // It has no way to go on where it was.
+        Self { address: Some(address), restarts: true, ..Self::command("") }
+    }
+
+    /// Adds a header to every request to a URL. It is never sent anywhere else, and its value is never shown.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let header = (name.into(), value.into());
+        self.address.get_or_insert_with(Address::none).headers.push(header);
+        self
+    }
+
+    /// Sends a token with every request to a URL: [`header`](Self::header) with `Authorization: Bearer …`.
+    #[must_use]
+    pub fn bearer_token(self, token: impl Into<String>) -> Self {
+        self.header("authorization", format!("Bearer {}", token.into()))
     }
 
     /// Adds an argument. It arrives as it is: nothing is split, quoted or expanded.
@@ -130,6 +180,27 @@ impl Recipe {
         self
     }
 
+    fn header_names(&self) -> Vec<&str> {
+        self.address.iter().flat_map(|address| &address.headers).map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// What makes no sense about it.
+    pub(crate) fn problem(&self) -> Option<&'static str> {
+        let address = self.address.as_ref()?;
+        let is_command = !self.program.is_empty()
+            || !self.arguments.is_empty()
+            || !self.environment.is_empty()
+            || self.inherits
+            || self.directory.is_some();
+        if address.url.is_empty() {
+            Some("headers are for servers behind a URL")
+        } else if is_command {
+            Some("a server behind a URL is not started, and has no arguments, variables or folder")
+        } else {
+            None
+        }
+    }
+
     pub(crate) fn start_budget(&self) -> Duration {
         let name = Path::new(&self.program).file_stem().and_then(OsStr::to_str).unwrap_or_default();
         let default = if LAUNCHERS.contains(&name) { 60 } else { 30 };
@@ -137,9 +208,36 @@ impl Recipe {
     }
 }
 
-/// The command line, fit to be shown; not fit for a shell.
+impl Address {
+    fn none() -> Self {
+        Self { url: String::new(), headers: Vec::new(), is_pair: false }
+    }
+}
+
+/// Without what may be secret: what stands before the host, and behind the path.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (shown, hidden) = match self.url.find(['?', '#']) {
+            Some(at) => (&self.url[..at], true),
+            None => (&*self.url, false),
+        };
+        let (scheme, rest) = shown.split_once("://").map_or(("", shown), |(scheme, rest)| (scheme, rest));
+        let end = rest.find('/').unwrap_or(rest.len());
+        let host = rest[..end].rsplit('@').next().unwrap_or_default();
+        if !scheme.is_empty() {
+            write!(f, "{}://", Visible::new(scheme))?;
+        }
+        write!(f, "{}{}", Visible::new(host), Visible::new(&rest[end..]))?;
+        f.write_str(if hidden { "?…" } else { "" })
+    }
+}
+
+/// The command line, fit to be shown; not fit for a shell. A URL is shown without its query.
 impl fmt::Display for Recipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(address) = self.address.as_ref().filter(|address| !address.url.is_empty()) {
+            return address.fmt(f);
+        }
         write!(f, "{}", Visible::new(&self.program.to_string_lossy()))?;
         for argument in &self.arguments {
             let text = argument.to_string_lossy();
@@ -164,6 +262,8 @@ impl fmt::Debug for Recipe {
             .field("start_timeout", &self.start_timeout)
             .field("era", &self.era)
             .field("restarts", &self.restarts)
+            .field("url", &self.address.as_ref().map(ToString::to_string))
+            .field("headers", &self.header_names())
             .finish_non_exhaustive()
     }
 }
@@ -186,5 +286,13 @@ mod tests {
         let recipe = Recipe::command("run").args(["a b", "", "\u{1b}[2J"]).env("KEY", "hush-hush");
         assert_eq!(recipe.to_string(), "run \"a b\" \"\" \\u{1b}[2J");
         assert!(format!("{recipe:?}").contains("KEY") && !format!("{recipe:?}").contains("hush"));
+        let recipe = Recipe::url("https://me:hush@a.b:1/mcp?key=hush")
+            .header("X-Key", "hush-hush")
+            .bearer_token("hush");
+        assert_eq!(recipe.to_string(), "https://a.b:1/mcp?…");
+        assert!(format!("{recipe:?}").contains("X-Key") && !format!("{recipe:?}").contains("hush"));
+        assert!(
+            recipe.arg("x").problem().is_some() && Recipe::command("x").header("a", "b").problem().is_some()
+        );
     }
 }

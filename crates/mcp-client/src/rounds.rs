@@ -56,6 +56,10 @@ pub(crate) async fn run(
     mut clocks: Clocks,
     mut on_progress: Option<&mut OnProgress>,
 ) -> Result<KeptBody> {
+    #[cfg(feature = "http")]
+    if client.endpoint().is_some_and(|endpoint| *method == Method::ToolsCall && endpoint.is_ignorant()) {
+        Box::pin(client.learn()).await;
+    }
     let connection = &client.inner().connection;
     let mut began = None;
     // How long the host was asked, which is not the server's time.

@@ -97,7 +97,8 @@ impl McpClient {
         let manner = Manner { clocks: LISTEN, ..Manner::default() };
         let params = ListenParams::new(filter.clone());
         let mut key = 0;
-        let opened = |state: &mut crate::connection::State, call| key = state.hub.add(filter, Some(call));
+        let opened =
+            |state: &mut crate::connection::State, call| key = state.hub.add(filter.clone(), Some(call));
         let request = connection.request_with(&Method::Listen, &params, manner, opened)?;
         let mut changes = Changes {
             client: self.clone(),
@@ -109,7 +110,7 @@ impl McpClient {
         changes.told = poll_fn(|cx| changes.poll_acknowledged(cx)).await?;
         // From now on the hub knows what is to be cancelled.
         if let Some(request) = changes.request.take() {
-            request.release();
+            connection.keep(request, key, params);
         }
         Ok(changes)
     }
@@ -206,6 +207,21 @@ struct Follower {
     waiting: VecDeque<Change>,
     state: Following,
     waker: Option<Waker>,
+    /// What reads the stream of a modern server over HTTP.
+    #[cfg(feature = "http")]
+    carrier: Option<Carrier>,
+}
+
+/// A future that ends with the one who wants it.
+#[cfg(feature = "http")]
+#[derive(Debug)]
+pub(crate) struct Carrier(tokio::task::AbortHandle);
+
+#[cfg(feature = "http")]
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -294,6 +310,8 @@ impl Hub {
             waiting: VecDeque::new(),
             state: Following::Live,
             waker: None,
+            #[cfg(feature = "http")]
+            carrier: None,
         });
         self.next
     }
@@ -353,10 +371,22 @@ impl Hub {
         }
     }
 
+    /// Something may have been missed.
+    #[cfg(feature = "http")]
+    pub(crate) fn gap(&mut self) {
+        for follower in &mut self.followers {
+            follower.push(Change::Gap);
+        }
+    }
+
     /// Everything is over.
     pub(crate) fn end(&mut self) {
         for follower in &mut self.followers {
             follower.state = Following::Over;
+            #[cfg(feature = "http")]
+            {
+                follower.carrier = None;
+            }
             follower.wake();
         }
     }
@@ -383,6 +413,25 @@ impl Hub {
         for follower in self.followers.iter_mut().filter(|follower| who(follower.key)) {
             follower.state = Following::Over;
             follower.wake();
+        }
+    }
+
+    /// Somebody reads the stream of a follower; not, if nobody follows any more.
+    #[cfg(feature = "http")]
+    pub(crate) fn carried(&mut self, key: u64, carrier: tokio::task::AbortHandle) {
+        let carrier = Carrier(carrier);
+        if let Some(follower) = self.followers.iter_mut().find(|follower| follower.key == key)
+            && follower.state != Following::Over
+        {
+            follower.carrier = Some(carrier);
+        }
+    }
+
+    /// The stream of one follower was cut, and is opened again.
+    #[cfg(feature = "http")]
+    pub(crate) fn missed(&mut self, key: u64) {
+        if let Some(follower) = self.followers.iter_mut().find(|follower| follower.key == key) {
+            follower.push(Change::Gap);
         }
     }
 

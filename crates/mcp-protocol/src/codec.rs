@@ -3,8 +3,10 @@
 //! Every decoder here can be fed byte by byte with the same outcome, looks at each byte a bounded number
 //! of times, and keeps no more than its limit.
 
+pub mod challenge;
 pub mod header;
 mod intake;
 pub mod line;
 pub mod param_header;
+pub mod retry_after;
 pub mod sse;

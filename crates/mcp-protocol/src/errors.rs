@@ -7,6 +7,7 @@
 //! Spec: §3.6, §11.
 
 use crate::capabilities::ClientCapabilities;
+use crate::codec::param_header::AnnotationError;
 use crate::dialect::{Lower, Lowering, Raise, Written, raise, serde_by_dialect};
 use crate::elicitation::ElicitUrlParams;
 use crate::json::Json;
@@ -249,6 +250,9 @@ pub enum BodyError {
     /// A result of a kind that the request cannot have.
     #[error("a result of type `{0}` is no valid response to this request")]
     ResultType(String),
+    /// A tool whose arguments cannot travel as headers, which it asks for.
+    #[error(transparent)]
+    Annotation(#[from] AnnotationError),
 }
 
 impl From<Fault> for BodyError {

@@ -426,6 +426,12 @@ impl Peer {
         self.wake = Wake::default();
     }
 
+    /// Takes in that one call will never be answered, because what carried it ended: over HTTP that is an exchange of its
+    /// own. Nobody is told. False if it was settled before.
+    pub fn handle_lost(&mut self, call: Call) -> bool {
+        self.take(call).is_some()
+    }
+
     /// Takes in a new link after the old one ended. Ids go on, so that no answer is taken for that to an older call.
     pub fn handle_reopened(&mut self) {
         self.closed = false;

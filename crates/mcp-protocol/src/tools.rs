@@ -198,6 +198,14 @@ pub struct SkippedTool {
     pub error: BodyError,
 }
 
+impl SkippedTool {
+    /// A tool that could be read and cannot be used.
+    #[must_use]
+    pub fn new(name: Option<String>, error: impl Into<BodyError>) -> Self {
+        Self { position: 0, name, error: error.into() }
+    }
+}
+
 object! {
     /// Params of `tools/call`.
     pub struct CallToolParams {

@@ -1,4 +1,4 @@
-//! Lists or calls the tools of any server: `cargo run -p example-call -- list -- COMMAND ARGS…`
+//! Lists or calls the tools of any server: `cargo run -p example-call -- list -- COMMAND ARGS…`, or `list --url URL`
 
 mod options;
 
@@ -31,13 +31,12 @@ async fn main() -> ExitCode {
 }
 
 async fn run(options: Options) -> Result<u8, Error> {
-    let Target::Command(program, arguments) = options.target else {
-        eprintln!(
-            "`--url` needs HTTP, which this client does not speak yet; start the server with `-- COMMAND`"
-        );
-        return Ok(2);
+    let recipe = match options.target {
+        Target::Command(program, arguments) => Recipe::command(program).args(arguments),
+        Target::Url(url) => Recipe::url(url),
     };
-    let mut recipe = Recipe::command(program).args(arguments).era(options.era);
+    let recipe = options.headers.into_iter().fold(recipe, |recipe, (name, value)| recipe.header(name, value));
+    let mut recipe = recipe.era(options.era);
     if let Some(timeout) = options.timeout {
         recipe = recipe.start_timeout(timeout);
     }
@@ -78,8 +77,9 @@ fn code(error: &Error) -> u8 {
         Error::TimedOut { .. } => 124,
         Error::Cancelled { .. } => 130,
         _ if error.needs_login() => 6,
+        Error::Denied { .. } => 5,
         Error::Start(_) | Error::Connect { .. } | Error::Lost { .. } => 3,
-        Error::Unsendable { .. } | Error::FeatureDisabled { .. } => 2,
+        Error::Unsendable { .. } | Error::Recipe { .. } | Error::FeatureDisabled { .. } => 2,
         _ => 4,
     }
 }

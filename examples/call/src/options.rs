@@ -6,12 +6,14 @@ use mcp_client::protocol::Json;
 use mcp_client::protocol::negotiation::Mode;
 
 pub(crate) const HELP: &str = "usage: call (list | call TOOL JSON) [--timeout SECONDS] [--era auto|legacy|modern]
-            (--url URL | -- COMMAND ARGS…)
+            (--url URL [--header NAME:VALUE]… | -- COMMAND ARGS…)
 
   list                 print the tools, one a line
   call TOOL JSON       call a tool with these arguments and print the text of its result
   --timeout SECONDS    how long connecting and calling may take, each
   --era ERA            which era to speak; whatever the server speaks unless told
+  --url URL            the server to connect to
+  --header NAME:VALUE  a header to send with every request to a URL
   -- COMMAND ARGS…     the server to start
 
 Exit codes: 0 done, 1 the tool reported an error, 2 usage, 3 cannot connect or connection lost, 4 protocol error,
@@ -22,6 +24,7 @@ pub(crate) struct Options {
     pub(crate) timeout: Option<Duration>,
     pub(crate) era: Mode,
     pub(crate) target: Target,
+    pub(crate) headers: Vec<(String, String)>,
 }
 
 pub(crate) enum Action {
@@ -30,7 +33,7 @@ pub(crate) enum Action {
 }
 
 pub(crate) enum Target {
-    Url,
+    Url(String),
     Command(String, Vec<String>),
 }
 
@@ -38,6 +41,7 @@ impl Options {
     /// `None` if help is wanted.
     pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
         let (mut action, mut timeout, mut era, mut target) = (None, None, Mode::Auto, None);
+        let mut headers = Vec::new();
         while let Some(word) = words.next() {
             let mut value = |what: &str| words.next().ok_or(format!("`{word}` needs {what}"));
             match word.as_str() {
@@ -67,8 +71,12 @@ impl Options {
                     }
                 }
                 "--url" => {
-                    value("a URL")?;
-                    target = Some(Target::Url);
+                    target = Some(Target::Url(value("a URL")?));
+                }
+                "--header" => {
+                    let header = value("NAME:VALUE")?;
+                    let (name, value) = header.split_once(':').ok_or("`--header` needs NAME:VALUE")?;
+                    headers.push((name.trim().to_owned(), value.trim().to_owned()));
                 }
                 "--" => {
                     let program = value("a command")?;
@@ -78,7 +86,7 @@ impl Options {
             }
         }
         let action = action.ok_or("say `list` or `call`")?;
-        let target = target.ok_or("say which server to start: `-- COMMAND`")?;
-        Ok(Some(Self { action, timeout, era, target }))
+        let target = target.ok_or("say which server: `--url URL` or `-- COMMAND`")?;
+        Ok(Some(Self { action, timeout, era, target, headers }))
     }
 }

@@ -14,13 +14,15 @@ use crate::error::{Error, Result};
 use crate::progress::Progress;
 
 /// A request in flight. Dropped before it is settled, it is cancelled on the server.
-#[derive(Debug)]
 pub(crate) struct Request {
     pub(super) connection: Arc<Connection>,
     pub(super) call: Call,
     pub(super) method: Method,
     pub(super) opened: Instant,
     pub(super) is_settled: bool,
+    /// What carries it over HTTP, and ends when it is dropped.
+    #[cfg(feature = "http")]
+    pub(super) exchange: Option<Pin<Box<dyn Future<Output = Result<()>> + Send>>>,
 }
 
 impl Request {
@@ -30,6 +32,23 @@ impl Request {
         self.connection.lock().stop_waiting(self.call);
     }
 
+    /// It was never sent.
+    #[cfg(feature = "http")]
+    pub(super) fn abandon(&mut self) {
+        self.is_settled = true;
+        let mut state = self.connection.lock();
+        state.stop_waiting(self.call);
+        state.peer.handle_lost(self.call);
+    }
+
+    /// Goes on with what carries it; gives why that failed.
+    #[cfg(feature = "http")]
+    fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Option<Error> {
+        let Poll::Ready(outcome) = self.exchange.as_mut()?.as_mut().poll(cx) else { return None };
+        self.exchange = None;
+        outcome.err()
+    }
+
     /// When it was made.
     pub(crate) fn opened(&self) -> Instant {
         self.opened
@@ -37,6 +56,11 @@ impl Request {
 
     /// The next step of progress, or how it ended: the body of the result.
     pub(crate) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        #[cfg(feature = "http")]
+        if let Some(error) = self.poll_exchange(cx) {
+            self.abandon();
+            return Poll::Ready(Step::Done(Err(error)));
+        }
         let mut state = self.connection.lock();
         let Some(waiting) = state.waiting(self.call) else {
             // Settled before; a future must not be polled again.
@@ -64,6 +88,15 @@ impl Request {
             }
             Settled::Lost(sent, ended) => Err(Error::Lost { method, sent, ended }),
         }))
+    }
+}
+
+impl std::fmt::Debug for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Request")
+            .field("call", &self.call)
+            .field("method", &self.method)
+            .finish_non_exhaustive()
     }
 }
 

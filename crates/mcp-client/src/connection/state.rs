@@ -51,6 +51,8 @@ pub(crate) struct State {
     /// Something is there that the driver has not looked at: lines, an earlier deadline, the wish to close.
     pub(super) is_changed: bool,
     pub(super) is_flooded: bool,
+    /// False if a server learns from the end of an exchange that its answer is not wanted.
+    pub(super) tells_cancelled: bool,
     /// Set once: the driver is to close the link.
     pub(super) closing: bool,
     /// How the link ended, until there is a new one.
@@ -113,13 +115,23 @@ pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 /// Somebody who waits for a response.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// What was queued before the request.
-    pub(super) offset: u64,
+    /// When it leaves.
+    pub(super) departure: Departure,
     pub(super) waker: Option<Waker>,
     pub(super) settled: Option<Settled>,
     pub(super) progress: Option<Box<ProgressQueue>>,
     /// Whether its clocks stand still while a person is asked.
     pub(super) asks: bool,
+}
+
+/// When a request leaves.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Departure {
+    /// When everything was written that had been queued before it.
+    After(u64),
+    /// By itself, and nobody can say when.
+    #[cfg(feature = "http")]
+    Apart,
 }
 
 #[derive(Debug)]
@@ -132,7 +144,7 @@ pub(super) enum Settled {
 }
 
 impl State {
-    pub(super) fn new(limits: Limits, log_level: Option<LogLevel>) -> Self {
+    pub(super) fn new(limits: Limits, log_level: Option<LogLevel>, tells_cancelled: bool) -> Self {
         Self {
             peer: Peer::client(limits),
             writer: None,
@@ -149,6 +161,7 @@ impl State {
             rings: None,
             is_changed: false,
             is_flooded: false,
+            tells_cancelled,
             closing: false,
             ended: None,
         }
@@ -171,6 +184,11 @@ impl State {
         if !(self.waiting.is_empty() && self.write_at_once()) {
             return self.wake_driver();
         }
+        self.ring();
+    }
+
+    /// Has the driver look at the time in time.
+    pub(super) fn ring(&mut self) {
         let due = self.peer.poll_timeout().map(|(instant, _)| instant);
         if due.is_some_and(|due| self.rings.is_none_or(|rings| due < rings)) {
             self.wake_driver();
@@ -295,6 +313,7 @@ impl State {
         while let Some(transmit) = self.peer.poll_transmit() {
             // A cancellation or refusal can always be written.
             let _ = match transmit {
+                Transmit::Cancelled { .. } if !self.tells_cancelled => Ok(()),
                 Transmit::Cancelled { id, reason } => {
                     let params = CancelledParams::new(id).reason(reason);
                     self.line(|out| {
@@ -351,7 +370,11 @@ impl State {
             match event {
                 Event::TimedOut(call, reason) => self.settle_with(call, Settled::TimedOut(reason)),
                 Event::Lost(call) => {
-                    let is_sent = self.waiting(call).is_some_and(|waiting| waiting.offset < written);
+                    let is_sent = self.waiting(call).is_some_and(|waiting| match waiting.departure {
+                        Departure::After(offset) => offset < written,
+                        #[cfg(feature = "http")]
+                        Departure::Apart => true,
+                    });
                     let sent = if is_sent { Sent::Maybe } else { Sent::No };
                     self.settle_with(call, Settled::Lost(sent, self.ended.clone().unwrap_or_default()));
                 }
@@ -391,6 +414,18 @@ impl State {
     pub(super) fn waiting(&mut self, call: Call) -> Option<&mut Waiting> {
         let at = self.waiting.binary_search_by_key(&call, |(call, _)| *call).ok()?;
         self.waiting.get_mut(at).map(|(_, waiting)| waiting)
+    }
+
+    /// True if the connection has ended.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_over(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// True if somebody waits for a call that has not ended.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_open(&mut self, call: Call) -> bool {
+        self.waiting(call).is_some_and(|waiting| waiting.settled.is_none())
     }
 
     pub(super) fn stop_waiting(&mut self, call: Call) {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use mcp_protocol::Dialect;
@@ -18,8 +19,8 @@ use mcp_protocol::visible::Visible;
 use tokio::io::AsyncRead;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::read;
 use crate::connection::{Connection, State, now};
+use crate::driver::read;
 use crate::error::EndCause;
 use crate::handlers::Handlers;
 use crate::link::Owner;
@@ -36,6 +37,7 @@ const DROPPED: u32 = 1000;
 const LOGGED: usize = 256 << 10;
 
 /// A handler that runs.
+#[derive(Debug)]
 struct Asked {
     /// The request of the server.
     id: Id,
@@ -45,8 +47,8 @@ struct Asked {
 }
 
 /// Takes in what comes, and keeps the host's handlers that run.
-pub(super) struct Arrivals {
-    connection: Arc<Connection>,
+#[derive(Debug)]
+pub(crate) struct Arrivals {
     handlers: Arc<Handlers>,
     running: JoinSet<Result<InputResponse, ErrorObject>>,
     asked: HashMap<tokio::task::Id, Asked>,
@@ -57,6 +59,7 @@ pub(super) struct Arrivals {
 }
 
 /// Bounds what a server can make us say no to.
+#[derive(Debug)]
 struct Refusals {
     since: Instant,
     count: u32,
@@ -82,27 +85,23 @@ impl Refusals {
 }
 
 impl Arrivals {
-    pub(super) fn new(connection: Arc<Connection>, handlers: Arc<Handlers>, owner: Owner) -> Self {
+    pub(crate) fn new(handlers: Arc<Handlers>, owner: Owner) -> Self {
         let refusals = Refusals { since: now(), count: 0, dropped: 0 };
-        Self {
-            connection,
-            handlers,
-            running: JoinSet::new(),
-            asked: HashMap::new(),
-            refusals,
-            owner,
-            has_warned: false,
-        }
+        Self { handlers, running: JoinSet::new(), asked: HashMap::new(), refusals, owner, has_warned: false }
     }
 
     /// Takes in the lines that are complete. Says when the connection cannot go on.
-    pub(super) fn lines(&mut self, lines: &mut Lines, now: Instant) -> Option<EndCause> {
-        let connection = Arc::clone(&self.connection);
+    pub(crate) fn lines(
+        &mut self,
+        connection: &Connection,
+        lines: &mut Lines,
+        now: Instant,
+    ) -> Option<EndCause> {
         // One lock for all that came at once.
         let mut state = connection.lock();
         while let Some(line) = lines.poll_line() {
             match line {
-                Line::Whole(line) => self.whole_line(&mut state, line, now),
+                Line::Whole(line) => self.whole_line(connection, &mut state, line, now),
                 Line::TooLong(error) => unreadable(&mut state, &error),
                 Line::Endless => return Some(EndCause::EndlessLine),
             }
@@ -110,34 +109,46 @@ impl Arrivals {
         (self.refusals.is_flood() || state.is_flooded()).then_some(EndCause::Flood)
     }
 
-    pub(super) fn line(&mut self, line: &[u8], now: Instant) {
-        let connection = Arc::clone(&self.connection);
-        self.whole_line(&mut connection.lock(), line, now);
+    pub(crate) fn line(&mut self, connection: &Connection, line: &[u8], now: Instant) {
+        self.whole_line(connection, &mut connection.lock(), line, now);
     }
 
     /// What stands behind the last newline when the server ends.
-    pub(super) fn rest(&mut self, lines: &Lines, now: Instant) {
+    pub(crate) fn rest(&mut self, connection: &Connection, lines: &Lines, now: Instant) {
         if !lines.rest().is_empty() {
-            self.line(lines.rest(), now);
+            self.line(connection, lines.rest(), now);
         }
     }
 
     /// Reads what is left, for as long as that may take.
-    pub(super) async fn drain(
+    pub(crate) async fn drain(
         &mut self,
+        connection: &Connection,
         reader: &mut (dyn AsyncRead + Send + Unpin),
         lines: &mut Lines,
         time: Duration,
     ) {
         let until = tokio::time::Instant::now() + time;
         while let Ok(Ok(1..)) = tokio::time::timeout_at(until, read(reader, lines.space(), 64 << 10)).await {
-            self.lines(lines, now());
+            self.lines(connection, lines, now());
         }
-        self.rest(lines, now());
+        self.rest(connection, lines, now());
+    }
+
+    /// True if the server asks without end for what it may not ask.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_flood(&self) -> bool {
+        self.refusals.is_flood()
+    }
+
+    /// Drops the handlers that run.
+    #[cfg(feature = "http")]
+    pub(crate) fn stop(&mut self) {
+        self.running.abort_all();
     }
 
     /// True if the host is asked for something.
-    pub(super) fn is_asked(&self) -> bool {
+    pub(crate) fn is_asked(&self) -> bool {
         !self.running.is_empty()
     }
 
@@ -145,60 +156,78 @@ impl Arrivals {
     ///
     /// # Cancellation
     /// Safe.
-    pub(super) async fn answered(&mut self) {
-        let Some(ended) = self.running.join_next_with_id().await else { return };
+    pub(crate) async fn answered(&mut self, connection: &Connection) {
+        std::future::poll_fn(|cx| self.poll_answered(connection, cx)).await;
+    }
+
+    pub(crate) fn poll_answered(&mut self, connection: &Connection, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(ended) = ready!(self.running.poll_join_next_with_id(cx)) else { return Poll::Ready(()) };
         let (task, answer) = match ended {
             Ok((task, answer)) => (task, Some(answer)),
             Err(error) => (error.id(), None),
         };
-        let Some(Asked { id, paused, .. }) = self.asked.remove(&task) else { return };
-        self.connection.resume(&paused);
+        let Some(Asked { id, paused, .. }) = self.asked.remove(&task) else { return Poll::Ready(()) };
+        connection.resume(&paused);
         match answer {
-            Some(Ok(response)) => self.connection.respond(&id, Ok(&response)),
-            Some(Err(error)) => self.connection.respond(&id, Err(&error)),
+            Some(Ok(response)) => connection.respond(&id, Ok(&response)),
+            Some(Err(error)) => connection.respond(&id, Err(&error)),
             // It panicked, or the server took its request back, which then is not answered.
             None => {
                 let error = ErrorObject::new(ErrorCode::InternalError, "the client failed to answer");
-                self.connection.respond(&id, Err(&error));
+                connection.respond(&id, Err(&error));
+            }
+        }
+        Poll::Ready(())
+    }
+
+    fn whole_line(&mut self, connection: &Connection, state: &mut State, line: &[u8], now: Instant) {
+        match parse_bytes(line, connection.limits()) {
+            Ok(incoming) => self.incoming(connection, state, &incoming, now),
+            Err(error) => {
+                unreadable(state, &error);
+                self.warn(connection, line);
             }
         }
     }
 
-    fn whole_line(&mut self, state: &mut State, line: &[u8], now: Instant) {
-        match parse_bytes(line, self.connection.limits()) {
-            Ok(Incoming::Message(message)) => self.message(state, &message, now),
-            Ok(Incoming::Batch(batch)) => {
+    /// Takes in one message, or a batch of them.
+    pub(crate) fn incoming(
+        &mut self,
+        connection: &Connection,
+        state: &mut State,
+        incoming: &Incoming<'_>,
+        now: Instant,
+    ) {
+        match incoming {
+            Incoming::Message(message) => self.message(connection, state, message, now),
+            Incoming::Batch(batch) => {
                 for message in batch.messages() {
                     match message {
-                        Ok(message) => self.message(state, &message, now),
+                        Ok(message) => self.message(connection, state, &message, now),
                         Err(error) => unreadable(state, &error),
                     }
                 }
-            }
-            Err(error) => {
-                unreadable(state, &error);
-                self.warn(line);
             }
         }
     }
 
     /// Warns of the first line that is no message: a program that writes its log to standard output does it all the time.
-    fn warn(&mut self, line: &[u8]) {
+    fn warn(&mut self, connection: &Connection, line: &[u8]) {
         if !std::mem::replace(&mut self.has_warned, true) {
             let text = String::from_utf8_lossy(&line[..line.len().min(1 << 10)]);
             let masked = self.owner.mask(&text);
             let sample = Visible::new(&masked).at_most(80);
-            tracing::warn!(server = %self.connection.agreed.server, %sample, "the server writes what is no message");
+            tracing::warn!(server = %connection.agreed.server, %sample, "the server writes what is no message");
         }
     }
 
-    fn message(&mut self, state: &mut State, message: &Message<'_>, now: Instant) {
+    fn message(&mut self, connection: &Connection, state: &mut State, message: &Message<'_>, now: Instant) {
         let arrival = state.peer.handle_message(message, now);
         match (arrival, message) {
             (Arrival::Response(call), Message::Response(Response { outcome, .. })) => {
                 state.settle(call, outcome.as_ref().map(Body::keep).map_err(Clone::clone));
             }
-            (Arrival::Request, Message::Request(request)) => self.request(state, request, now),
+            (Arrival::Request, Message::Request(request)) => self.request(connection, state, request, now),
             (Arrival::Cancelled(id), _) => {
                 // Its id is taken until it has ended.
                 if let Some(asked) = self.asked.values().find(|asked| asked.id == id) {
@@ -206,14 +235,14 @@ impl Arrivals {
                 }
             }
             (Arrival::Progress(call), Message::Notification(notification)) => {
-                if let Ok(params) = self.connection.dialect().raise(&notification.params) {
+                if let Ok(params) = connection.dialect().raise(&notification.params) {
                     state.progressed(call, params);
                 }
             }
             // It may not even have been acknowledged.
             (Arrival::Ended(call), _) => state.settle(call, Ok(KeptBody::default())),
             (Arrival::Notification, Message::Notification(notification)) => {
-                notified(state, self.connection.dialect(), notification);
+                notified(connection, state, notification);
             }
             (Arrival::Ignored(Ignored::Refused), _) => {}
             (Arrival::Ignored(why), _) => tracing::debug!(?why, "a message that means nothing"),
@@ -221,8 +250,8 @@ impl Arrivals {
         }
     }
 
-    fn request(&mut self, state: &mut State, request: &Request<'_>, now: Instant) {
-        let dialect = self.connection.dialect();
+    fn request(&mut self, connection: &Connection, state: &mut State, request: &Request<'_>, now: Instant) {
+        let dialect = connection.dialect();
         let has = dialect.has(&request.method, mcp_protocol::dialect::Direction::ToClient);
         if has && request.method == Method::Ping {
             return state.respond(dialect, &request.id, Ok(&EmptyResult::new()));
@@ -241,7 +270,7 @@ impl Arrivals {
             ErrorObject::new(ErrorCode::InternalError, "too much is asked at once")
         } else {
             match ask(request, dialect) {
-                Ok(ask) => return self.ask(state, request.id.clone(), ask),
+                Ok(ask) => return self.ask(connection, state, request.id.clone(), ask),
                 Err(problem) => ErrorObject::new(ErrorCode::InvalidParams, problem),
             }
         };
@@ -252,14 +281,16 @@ impl Arrivals {
         }
     }
 
-    fn ask(&mut self, state: &mut State, id: Id, ask: Ask) {
+    fn ask(&mut self, connection: &Connection, state: &mut State, id: Id, ask: Ask) {
         let handlers = Arc::clone(&self.handlers);
-        let server = self.connection.agreed.server.clone();
+        let server = connection.agreed.server.clone();
         // The clocks stand still until there is an answer, which has a time of its own. Roots are nobody's to think about.
         let asks_somebody = !matches!(ask, Ask::ListRoots(_));
         let paused = if asks_somebody { state.pause(handlers.time()) } else { Vec::new() };
         let handle = self.running.spawn(async move { handlers.answer_in_time(server, ask).await });
         self.asked.insert(handle.id(), Asked { id, handle, paused });
+        // It waits for the answer, and may not be the one who reads.
+        state.wake_driver();
     }
 }
 
@@ -286,7 +317,8 @@ fn ask(request: &Request<'_>, dialect: Dialect) -> Result<Ask, String> {
     })
 }
 
-fn notified(state: &mut State, dialect: Dialect, notification: &Notification<'_>) {
+fn notified(connection: &Connection, state: &mut State, notification: &Notification<'_>) {
+    let dialect = connection.dialect();
     let subscription = || notification.params.meta().ok().flatten().and_then(|meta| meta.subscription_id);
     let change = match notification.method {
         Method::ToolsChanged => Change::Tools,
@@ -311,6 +343,12 @@ fn notified(state: &mut State, dialect: Dialect, notification: &Notification<'_>
         }
         _ => return,
     };
+    #[cfg(feature = "http")]
+    if change == Change::Tools
+        && let crate::connection::Transport::Http(endpoint) = &connection.agreed.transport
+    {
+        endpoint.forget_tools();
+    }
     let subscription = if dialect.is_modern() { subscription() } else { None };
     state.hub.changed(subscription.as_ref(), &change);
 }

@@ -1,0 +1,155 @@
+//! What runs beside the calls of a client over HTTP: clocks, answers to the server, its own stream.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::contact::{Whole, whole};
+use super::endpoint::Endpoint;
+use super::events::{EventStream, Taken};
+use super::exchange::is_events;
+use super::side;
+use crate::connection::{Connection, now};
+use crate::driver::Alarm;
+use crate::error::{EndCause, Ended};
+use crate::shutdown::Shutdown;
+
+/// Messages that are on their way at once.
+const POSTS: usize = 8;
+/// How long one may take.
+const POST: Duration = Duration::from_secs(60);
+/// How long what was queued may take to leave before the end.
+const FLUSH: Duration = Duration::from_millis(500);
+/// How long saying goodbye may take.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// Everything the loop needs.
+pub(crate) struct Driver {
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) report: watch::Sender<Option<Shutdown>>,
+}
+
+/// Ends a connection when it is dropped, if nothing else has.
+struct End(Arc<Connection>, Arc<Endpoint>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.end(Ended { cause: EndCause::Closed, ..Ended::default() });
+        self.1.arrivals().stop();
+    }
+}
+
+impl Driver {
+    /// Runs until the connection is closed, then ends the session.
+    pub(crate) async fn run(self) {
+        let Self { connection, endpoint, report } = self;
+        let end = End(Arc::clone(&connection), Arc::clone(&endpoint));
+        let mut side = JoinSet::new();
+        if !endpoint.is_modern {
+            side.spawn(side::run(Arc::clone(&endpoint), Arc::clone(&connection)));
+        }
+        serve(&connection, &endpoint).await;
+        side.shutdown().await;
+        drop(end);
+        if let Some(goodbye) = endpoint.goodbye() {
+            // A server that does not take it keeps the session until it is tired of it.
+            let _ = tokio::time::timeout(GOODBYE, endpoint.contact.wire.send(goodbye)).await;
+        }
+        endpoint.contact.wire.close().await;
+        let _ = report.send(Some(Shutdown::default()));
+    }
+}
+
+async fn serve(connection: &Arc<Connection>, endpoint: &Arc<Endpoint>) {
+    let mut alarm = Alarm::new();
+    let mut outbox = Vec::new();
+    let mut queue: VecDeque<Bytes> = VecDeque::new();
+    let mut posts: JoinSet<usize> = JoinSet::new();
+    let mut closes: Option<tokio::time::Instant> = None;
+    loop {
+        {
+            let mut state = connection.lock();
+            state.look();
+            state.take_outbox(connection.dialect(), &mut outbox);
+            if endpoint.is_modern {
+                // A modern server asks nothing and is told nothing.
+                state.wrote(outbox.len());
+                outbox.clear();
+            }
+            if state.is_closing() && closes.is_none() {
+                closes = Some(tokio::time::Instant::now() + FLUSH);
+            }
+            if state.is_over() {
+                return;
+            }
+            alarm.set(state.peer.poll_timeout().map(|(instant, _)| instant));
+            state.rings(alarm.at);
+        }
+        queue.extend(
+            outbox.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(Bytes::copy_from_slice),
+        );
+        outbox.clear();
+        while posts.len() < POSTS
+            && let Some(message) = queue.pop_front()
+        {
+            posts.spawn(post(Arc::clone(connection), Arc::clone(endpoint), message));
+        }
+        let is_flushed = posts.is_empty() && queue.is_empty();
+        if closes.is_some_and(|until| is_flushed || tokio::time::Instant::now() >= until) {
+            return;
+        }
+        let is_asked = endpoint.arrivals().is_asked();
+        // Everything here is cancel-safe.
+        tokio::select! {
+            biased;
+            () = alarm.rings() => {
+                let mut state = connection.lock();
+                state.peer.handle_timeout(now());
+                state.settle_events();
+            }
+            () = poll_fn(|cx| endpoint.arrivals().poll_answered(connection, cx)), if is_asked => {}
+            Some(sent) = posts.join_next() => connection.lock().wrote(sent.unwrap_or(0)),
+            () = poll_fn(|cx| if connection.lock().poll_changed(cx) { Poll::Ready(()) } else { Poll::Pending }) => {}
+            () = crate::driver::until(closes), if closes.is_some() => {}
+        }
+    }
+}
+
+/// Sends a message that nobody waits for: an answer, a notification, a request whose answer does not matter.
+async fn post(connection: Arc<Connection>, endpoint: Arc<Endpoint>, message: Bytes) -> usize {
+    let length = message.len() + 1;
+    let exchange = async {
+        let session = endpoint.session();
+        let Ok(mut answer) = endpoint.contact.wire.send(endpoint.message(message, &session)).await else {
+            return tracing::debug!("a message could not be sent");
+        };
+        if !answer.status.is_success() {
+            return tracing::debug!(status = answer.status.as_u16(), "a message was refused");
+        }
+        let take_in = |message: &[u8]| endpoint.arrivals().line(&connection, message, now());
+        if is_events(&answer) {
+            let mut stream = EventStream::new(answer.body, endpoint.limits());
+            let read = |taken: Taken<'_>| {
+                if let Taken::Message(message) = taken {
+                    take_in(message);
+                }
+                false
+            };
+            stream.messages(read).await;
+        } else if answer.media_type().as_deref() == Some("application/json")
+            && let Ok(Whole::All(body)) = whole(&mut answer.body, endpoint.limits().message).await
+            && !body.is_empty()
+        {
+            take_in(&body);
+        }
+    };
+    let _ = tokio::time::timeout(POST, exchange).await;
+    length
+}

@@ -1,0 +1,231 @@
+//! A server behind a URL whose era is known: its session, and what its requests carry besides their body.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use mcp_protocol::codec::header;
+use mcp_protocol::codec::param_header::ParamHeaders;
+use mcp_protocol::messages::{Incoming, Message, Method, parse_bytes};
+use mcp_protocol::negotiation::Mode;
+use mcp_protocol::tools::Tool;
+use mcp_protocol::{Limits, ProtocolVersion};
+
+use super::contact::Contact;
+use super::negotiate::{self, Found};
+use super::wire::Ask;
+use crate::arrivals::Arrivals;
+use crate::connection::Connection;
+use crate::error::{Error, Result};
+use crate::negotiate::Offer;
+
+/// How long a new session may take.
+const RENEWAL: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// A server behind a URL.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    pub(super) contact: Arc<Contact>,
+    pub(super) is_modern: bool,
+    /// What to say again for a new session.
+    offer: Offer,
+    name: String,
+    version: HeaderValue,
+    session: Mutex<Session>,
+    renewing: tokio::sync::Mutex<()>,
+    arrivals: Mutex<Arrivals>,
+    schemas: Mutex<Schemas>,
+}
+
+/// The session of a legacy server.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Session {
+    pub(super) id: Option<HeaderValue>,
+    /// Which one it is.
+    pub(super) generation: u64,
+}
+
+/// Which arguments of which tools travel as headers, too.
+#[derive(Debug, Default)]
+struct Schemas {
+    /// The list was read, or could not be.
+    is_known: bool,
+    /// Only tools that have any.
+    headers: BTreeMap<String, Arc<ParamHeaders>>,
+}
+
+impl Endpoint {
+    pub(crate) fn new(
+        contact: Arc<Contact>,
+        mut offer: Offer,
+        name: String,
+        version: &ProtocolVersion,
+        session: Option<HeaderValue>,
+        arrivals: Arrivals,
+    ) -> Self {
+        // Everything that was said is in this revision.
+        offer.versions = vec![version.clone()];
+        Self {
+            contact,
+            is_modern: version.dialect().is_some_and(|dialect| dialect.is_modern()),
+            offer,
+            name,
+            version: HeaderValue::from_str(version.as_str()).unwrap_or(HeaderValue::from_static("")),
+            session: Mutex::new(Session { id: session, generation: 0 }),
+            renewing: tokio::sync::Mutex::default(),
+            arrivals: Mutex::new(arrivals),
+            schemas: Mutex::default(),
+        }
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.contact.limits
+    }
+
+    pub(super) fn arrivals(&self) -> MutexGuard<'_, Arrivals> {
+        lock(&self.arrivals)
+    }
+
+    pub(super) fn session(&self) -> Session {
+        lock(&self.session).clone()
+    }
+
+    /// What every request has besides its body.
+    fn add_standing(&self, headers: &mut HeaderMap, session: &Session) {
+        headers.insert(HeaderName::from_static(header::PROTOCOL_VERSION), self.version.clone());
+        if let Some(id) = &session.id {
+            headers.insert(HeaderName::from_static(header::SESSION_ID), id.clone());
+        }
+    }
+
+    /// A request, with what the modern era repeats in headers.
+    pub(super) fn request(
+        &self,
+        method: &Method,
+        body: &Bytes,
+        session: &Session,
+    ) -> std::result::Result<Ask, String> {
+        let mut headers = self.contact.headers();
+        self.add_standing(&mut headers, session);
+        if self.is_modern {
+            self.add_repeated(&mut headers, method, body)?;
+        }
+        Ok(self.contact.post(headers, body.clone()))
+    }
+
+    /// A message that waits for no answer; legacy.
+    pub(super) fn message(&self, body: Bytes, session: &Session) -> Ask {
+        let mut headers = self.contact.headers();
+        self.add_standing(&mut headers, session);
+        self.contact.post(headers, body)
+    }
+
+    /// A stream of what the server has to say; legacy.
+    pub(super) fn stream(&self, session: &Session, after: Option<&str>) -> Ask {
+        let mut headers = HeaderMap::new();
+        self.add_standing(&mut headers, session);
+        self.contact.get(headers, after)
+    }
+
+    /// Ends a session; legacy.
+    pub(super) fn goodbye(&self) -> Option<Ask> {
+        let session = self.session();
+        session.id.as_ref()?;
+        let mut headers = HeaderMap::new();
+        self.add_standing(&mut headers, &session);
+        Some(self.contact.delete(headers))
+    }
+
+    fn add_repeated(
+        &self,
+        headers: &mut HeaderMap,
+        method: &Method,
+        body: &[u8],
+    ) -> std::result::Result<(), String> {
+        let value = |text: &str| HeaderValue::from_str(text).map_err(|error| error.to_string());
+        headers.insert(HeaderName::from_static(header::METHOD), value(method.as_str())?);
+        if header::name_member(method).is_none() {
+            return Ok(());
+        }
+        // Read from what is sent, so that they cannot differ.
+        let Ok(Incoming::Message(Message::Request(request))) = parse_bytes(body, self.limits()) else {
+            return Err("it is no request".to_owned());
+        };
+        let Some(name) = header::name_of(method, &request.params).map_err(|error| error.to_string())? else {
+            return Ok(());
+        };
+        headers.insert(HeaderName::from_static(header::NAME), value(&header::encode(&name))?);
+        if *method != Method::ToolsCall {
+            return Ok(());
+        }
+        let Some(repeated) = lock(&self.schemas).headers.get(&*name).cloned() else { return Ok(()) };
+        let arguments: Option<serde_json::Value> =
+            request.params.parse_member("arguments").map_err(|error| error.to_string())?;
+        let Some(arguments) = arguments else { return Ok(()) };
+        for (name, text) in repeated.values(&arguments).map_err(|error| error.to_string())? {
+            let name = HeaderName::try_from(name).map_err(|error| error.to_string())?;
+            headers.insert(name, value(&text)?);
+        }
+        Ok(())
+    }
+
+    /// True if nobody knows yet which arguments travel as headers.
+    pub(crate) fn is_ignorant(&self) -> bool {
+        self.is_modern && !lock(&self.schemas).is_known
+    }
+
+    /// The tools that the server has now. Gives, for each, what makes it unusable here.
+    pub(crate) fn learn(
+        &self,
+        tools: &mut Vec<Tool>,
+    ) -> Vec<(Tool, mcp_protocol::codec::param_header::AnnotationError)> {
+        let mut unusable = Vec::new();
+        let mut schemas = Schemas { is_known: true, headers: BTreeMap::new() };
+        let mut at = 0;
+        while let Some(tool) = tools.get(at) {
+            match ParamHeaders::of(&tool.input_schema) {
+                Ok(headers) => {
+                    if !headers.is_empty() {
+                        schemas.headers.insert(tool.name.clone(), Arc::new(headers));
+                    }
+                    at += 1;
+                }
+                Err(error) => unusable.push((tools.remove(at), error)),
+            }
+        }
+        *lock(&self.schemas) = schemas;
+        unusable
+    }
+
+    /// The list could not be read: calls are made without.
+    pub(crate) fn give_up_learning(&self) {
+        lock(&self.schemas).is_known = true;
+    }
+
+    /// The tools changed.
+    pub(crate) fn forget_tools(&self) {
+        lock(&self.schemas).is_known = false;
+    }
+
+    /// Has a new session instead of this one; whoever comes later waits for the same.
+    pub(super) async fn renew(&self, lost: &Session, connection: &Connection) -> Result<()> {
+        let _one = self.renewing.lock().await;
+        if self.session().generation != lost.generation {
+            return Ok(());
+        }
+        tracing::debug!(server = %self.name, "has forgotten our session; there is a new one");
+        let found = negotiate::ask(&self.contact, &self.offer, &self.name, Mode::Legacy, RENEWAL).await?;
+        let Found::Streamable { session, .. } = found else {
+            let problem = "it speaks another transport than before".to_owned();
+            return Err(Error::Recipe { recipe: self.name.clone(), problem });
+        };
+        *lock(&self.session) = Session { id: session, generation: lost.generation + 1 };
+        connection.renewed();
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,362 @@
+//! Finds out what is behind a URL: spec §2.4, row by row, over real sockets.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use mcp_protocol::Era;
+use mcp_protocol::ProtocolVersion;
+use mcp_protocol::codec::challenge::Challenge;
+use mcp_protocol::codec::header;
+use mcp_protocol::codec::sse::Item;
+use mcp_protocol::messages::{
+    EmptyParams, Id, Incoming, InitializeParams, Message, Method, Response, parse_bytes, write,
+};
+use mcp_protocol::meta::Meta;
+use mcp_protocol::negotiation::{HttpAction, HttpAnswer, HttpClient, Mode, NegotiationError, Terms, Verdict};
+
+use super::contact::{Contact, Whole, challenges, location, wait, whole};
+use super::events::{EventStream, Taken};
+use super::network::Network;
+use super::pair::{self, Opened};
+use super::wire::{Answer, Ask, HttpError};
+use crate::connection::now;
+use crate::error::{EndCause, Ended, Error, Result};
+use crate::negotiate::{Offer, has_all};
+use crate::recipe::Recipe;
+use crate::verdicts::Verdicts;
+
+/// How long to wait before asking a second time, if the server has no wish.
+const AGAIN: Duration = Duration::from_millis(500);
+/// How much of an answer that is no message is looked at.
+const LOOK: usize = 64 << 10;
+
+/// What is behind a URL.
+pub(crate) enum Found {
+    /// Streamable HTTP, of either era.
+    Streamable { verdict: Box<Verdict>, session: Option<HeaderValue> },
+    /// The old pair of HTTP and server-sent events.
+    Pair(Box<Opened>),
+}
+
+/// Finds out what is behind the URL of a recipe. A server that is known to be a legacy one is greeted as such; if that
+/// proves wrong, it is asked.
+pub(crate) async fn find(
+    offer: &Offer,
+    recipe: &Recipe,
+    network: &Network,
+    verdicts: Option<&Verdicts>,
+) -> Result<(Arc<Contact>, Found)> {
+    let contact = Arc::new(Contact::new(recipe, network)?);
+    let name = recipe.to_string();
+    let until = now().checked_add(recipe.start_budget());
+    let known = verdicts.and_then(|verdicts| verdicts.era(recipe, SystemTime::now()));
+    let is_guess = recipe.era == Mode::Auto && known == Some(Era::Legacy);
+    let mut mode = if is_guess { Mode::Legacy } else { recipe.era };
+    loop {
+        let budget = until.map_or(recipe.start_budget(), |until| until.saturating_duration_since(now()));
+        match ask(&contact, offer, &name, mode, budget).await {
+            Ok(found) => {
+                if let (Some(verdicts), Found::Streamable { verdict, .. }) = (verdicts, &found) {
+                    verdicts.keep(recipe, verdict, SystemTime::now());
+                }
+                return Ok((contact, found));
+            }
+            Err(error) => {
+                if let Some(verdicts) = verdicts {
+                    verdicts.forget(recipe);
+                }
+                if mode == recipe.era {
+                    return Err(error);
+                }
+                mode = recipe.era;
+            }
+        }
+    }
+}
+
+/// Finds out what is behind a URL.
+pub(super) async fn ask(
+    contact: &Arc<Contact>,
+    offer: &Offer,
+    name: &str,
+    mode: Mode,
+    budget: Duration,
+) -> Result<Found> {
+    let terms = Terms::default().versions(offer.versions.clone()).mode(mode).budget(budget);
+    let mut asking = Asking {
+        machine: HttpClient::new(terms, now()),
+        contact,
+        offer,
+        name,
+        problem: None,
+        challenges: (0, Vec::new()),
+        session: None,
+    };
+    let found = asking.run().await;
+    if found.is_err()
+        && let Some(session) = asking.session.take()
+    {
+        // It was greeted in vain.
+        let headers = HeaderMap::from_iter([(HeaderName::from_static(header::SESSION_ID), session)]);
+        let _ =
+            tokio::time::timeout(Duration::from_secs(1), contact.wire.send(contact.delete(headers))).await;
+    }
+    found
+}
+
+struct Asking<'a> {
+    machine: HttpClient,
+    contact: &'a Arc<Contact>,
+    offer: &'a Offer,
+    name: &'a str,
+    /// What the network said last.
+    problem: Option<String>,
+    /// What a 401 or 403 wanted last.
+    challenges: (u16, Vec<Challenge>),
+    session: Option<HeaderValue>,
+}
+
+impl Asking<'_> {
+    async fn run(&mut self) -> Result<Found> {
+        loop {
+            let Some(action) = self.machine.poll_action() else {
+                // Every input gives an action.
+                self.machine.handle_network_failure();
+                continue;
+            };
+            match action {
+                HttpAction::Probe { version } => {
+                    let ask = self.probe(&version);
+                    self.exchange(Method::Discover, ask).await?;
+                }
+                HttpAction::Initialize { version } => {
+                    let ask = self.initialize(&version);
+                    self.exchange(Method::Initialize, ask).await?;
+                }
+                HttpAction::OpenStream => {
+                    if let Some(opened) = self.open_stream().await? {
+                        return Ok(Found::Pair(Box::new(opened)));
+                    }
+                }
+                HttpAction::Declare(required) => {
+                    // Everything there is was declared before; once more can only help if all of it is there.
+                    let declared = has_all(&self.offer.capabilities, &required);
+                    self.machine.handle_declared(declared, now());
+                }
+                HttpAction::LogIn { .. } => {
+                    let (status, challenges) = std::mem::take(&mut self.challenges);
+                    return Err(Error::Unauthorized { method: Method::Discover, status, challenges });
+                }
+                HttpAction::Wait { retry_after } => {
+                    tokio::time::sleep(retry_after.unwrap_or(AGAIN)).await;
+                    self.machine.handle_waited(now());
+                }
+                HttpAction::Settled(verdict) => {
+                    if verdict.era() == Era::Legacy {
+                        self.greet(&verdict.version).await;
+                    }
+                    return Ok(Found::Streamable { verdict, session: self.session.take() });
+                }
+                HttpAction::Failed(error) => return Err(self.failed(error)),
+                _ => self.machine.handle_network_failure(),
+            }
+        }
+    }
+
+    fn failed(&mut self, source: NegotiationError) -> Error {
+        let cause = self.problem.take().map_or(EndCause::Server, EndCause::Network);
+        let ended = Ended { cause, ..Ended::default() };
+        Error::Connect { server: self.name.to_owned(), source: Box::new(source), ended }
+    }
+
+    fn probe(&self, version: &ProtocolVersion) -> Ask {
+        let envelope = Meta::envelope(version.clone(), self.offer.capabilities.clone());
+        let params = EmptyParams::new().meta(envelope.client_info(self.offer.info.clone()));
+        let mut body = Vec::new();
+        // It has nothing that a revision cannot say.
+        let _ = write::request(&mut body, &id(), &Method::Discover, &params);
+        let mut headers = self.contact.headers();
+        add(&mut headers, header::PROTOCOL_VERSION, version.as_str());
+        add(&mut headers, header::METHOD, Method::Discover.as_str());
+        self.contact.post(headers, body.into())
+    }
+
+    fn initialize(&self, version: &ProtocolVersion) -> Ask {
+        let Offer { capabilities, info, .. } = self.offer;
+        let params = InitializeParams::new(version.clone(), capabilities.clone(), info.clone());
+        let dialect = version.dialect().unwrap_or(mcp_protocol::Dialect::V2025_11_25);
+        let mut body = Vec::new();
+        let _ = write::request(&mut body, &id(), &Method::Initialize, &dialect.lower(&params));
+        self.contact.post(self.contact.headers(), body.into())
+    }
+
+    /// Tells a legacy server that everything is understood. One that does not take it will say so at the next request.
+    async fn greet(&mut self, version: &ProtocolVersion) {
+        let mut body = Vec::new();
+        let _ = write::notification(&mut body, &Method::Initialized, None);
+        let mut headers = self.contact.headers();
+        add(&mut headers, header::PROTOCOL_VERSION, version.as_str());
+        if let Some(session) = &self.session {
+            headers.insert(HeaderName::from_static(header::SESSION_ID), session.clone());
+        }
+        let ask = self.contact.post(headers, body.into());
+        match tokio::time::timeout(Duration::from_secs(10), self.contact.wire.send(ask)).await {
+            Ok(Ok(answer)) if answer.status.is_success() => {}
+            Ok(Ok(answer)) => tracing::debug!(status = answer.status.as_u16(), "`initialized` was refused"),
+            Ok(Err(error)) => tracing::debug!(%error, "`initialized` was not sent"),
+            Err(_) => tracing::debug!("`initialized` was not answered"),
+        }
+    }
+
+    /// Waits for as long as the machine allows.
+    async fn in_time<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        match self.machine.poll_timeout() {
+            Some(due) => tokio::time::timeout_at(due.into(), work).await.ok(),
+            None => Some(work.await),
+        }
+    }
+
+    async fn send(&mut self, ask: Ask) -> Result<Option<Answer>> {
+        let contact = Arc::clone(self.contact);
+        match self.in_time(contact.wire.send(ask)).await {
+            Some(Ok(answer)) => Ok(Some(answer)),
+            Some(Err(HttpError { denied: Some(denied), .. })) => {
+                Err(Error::Denied { host: denied.host, reason: denied.reason })
+            }
+            Some(Err(error)) => {
+                self.no_answer(error.to_string());
+                Ok(None)
+            }
+            None => {
+                self.problem = Some("no answer in time".to_owned());
+                self.machine.handle_timeout(now());
+                Ok(None)
+            }
+        }
+    }
+
+    fn no_answer(&mut self, problem: String) {
+        self.problem = Some(problem);
+        self.machine.handle_network_failure();
+    }
+
+    async fn exchange(&mut self, method: Method, ask: Ask) -> Result<()> {
+        let Some(mut answer) = self.send(ask).await? else { return Ok(()) };
+        tracing::debug!(%method, status = answer.status.as_u16(), address = ?answer.address, "was answered");
+        if matches!(answer.status.as_u16(), 401 | 403) {
+            self.challenges = (answer.status.as_u16(), challenges(&answer.headers));
+        }
+        let contact = Arc::clone(self.contact);
+        let body = match self.in_time(message(&contact, &mut answer)).await {
+            Some(Ok(body)) => body,
+            Some(Err(problem)) => {
+                self.no_answer(problem);
+                return Ok(());
+            }
+            None => {
+                self.problem = Some("no answer in time".to_owned());
+                self.machine.handle_timeout(now());
+                return Ok(());
+            }
+        };
+        if method == Method::Initialize && answer.status.is_success() {
+            self.session = answer.headers.get(header::SESSION_ID).cloned();
+        }
+        let mut told = HttpAnswer::new(answer.status.as_u16());
+        if let Ok(Incoming::Message(message)) = parse_bytes(&body, &contact.limits) {
+            told = told.message(message);
+        }
+        let (wait, location) = (wait(&answer.headers), location(&answer.headers));
+        if let Some(wait) = wait {
+            told = told.retry_after(wait);
+        }
+        if let Some(location) = &location {
+            told = told.location(location);
+        }
+        let is_scope = |challenge: &Challenge| challenge.error() == Some("insufficient_scope");
+        if self.challenges.1.iter().any(is_scope) {
+            told = told.scope_challenge();
+        }
+        self.machine.handle_answer(&told, now());
+        Ok(())
+    }
+
+    /// Opens a stream that may be one half of the old pair.
+    async fn open_stream(&mut self) -> Result<Option<Opened>> {
+        let ask = self.contact.get(HeaderMap::new(), None);
+        let Some(answer) = self.send(ask).await? else { return Ok(None) };
+        if matches!(answer.status.as_u16(), 401 | 403) {
+            self.challenges = (answer.status.as_u16(), challenges(&answer.headers));
+        }
+        let status = answer.status.as_u16();
+        let contact = Arc::clone(self.contact);
+        let told = match self.in_time(pair::first_event(&contact, answer)).await {
+            Some(Ok(opened)) => return Ok(Some(opened)),
+            Some(Err(pair::NoPair::OtherOrigin(url))) => {
+                let problem = format!("its stream points to another web origin: {url}");
+                return Err(Error::Recipe { recipe: self.name.to_owned(), problem });
+            }
+            Some(Err(pair::NoPair::None)) => HttpAnswer::new(status),
+            None => {
+                self.machine.handle_timeout(now());
+                return Ok(None);
+            }
+        };
+        self.machine.handle_answer(&told, now());
+        Ok(None)
+    }
+}
+
+/// The id of what is asked before there is a connection.
+fn id() -> Id {
+    Id::String("negotiation".into())
+}
+
+fn add(headers: &mut HeaderMap, name: &'static str, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(HeaderName::from_static(name), value);
+    }
+}
+
+/// The message of an answer: its body, or the first response of its stream. Empty if there is none.
+async fn message(contact: &Contact, answer: &mut Answer) -> Result<Bytes, String> {
+    if answer.encoding().is_some() {
+        return Ok(Bytes::new());
+    }
+    if answer.media_type().as_deref() == Some("text/event-stream") {
+        let body = std::mem::replace(&mut answer.body, super::wire::Body::empty());
+        let mut stream = EventStream::new(body, &contact.limits);
+        let mut found = Bytes::new();
+        let read = |taken: Taken<'_>| {
+            let Taken::Message(text) = taken else { return false };
+            let is_ours = matches!(
+                parse_bytes(text, &contact.limits),
+                Ok(Incoming::Message(Message::Response(Response { .. })))
+            );
+            if is_ours {
+                found = Bytes::copy_from_slice(text);
+            }
+            is_ours
+        };
+        stream.messages(read).await;
+        return Ok(found);
+    }
+    let limit = if answer.status.is_success() { contact.limits.message } else { LOOK };
+    match whole(&mut answer.body, limit).await {
+        Ok(Whole::All(body)) => Ok(body),
+        Ok(Whole::TooLong(_)) => Ok(Bytes::new()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Whether an event is the first of the old pair.
+pub(super) fn endpoint_of(item: &Item<'_>) -> Option<String> {
+    match item {
+        Item::Event(event) if event.kind == "endpoint" => {
+            Some(String::from_utf8_lossy(event.data).trim().to_owned())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,225 @@
+//! The old pair: what is posted to one URL is answered on a stream of events. Spec §4.4.
+//!
+//! It is made a link of lines, so that everything else is as with a process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use mcp_protocol::codec::line::{Line, Lines};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
+use tokio::task::{AbortHandle, JoinSet};
+use url::Url;
+
+use super::contact::Contact;
+use super::events::EventStream;
+use super::exchange::is_events;
+use super::negotiate::endpoint_of;
+use super::network::Network;
+use super::wire::Answer;
+use crate::error::{EndCause, Ended, Error, Result};
+use crate::link::{Link, Owner};
+use crate::recipe::Recipe;
+use mcp_protocol::codec::sse::Item;
+use mcp_protocol::negotiation::NegotiationError;
+
+/// Messages that are on their way at once.
+const POSTS: usize = 8;
+/// How long one may take.
+const POST: Duration = Duration::from_secs(60);
+/// How long the first event may take.
+const FIRST: Duration = Duration::from_secs(10);
+/// What may wait between the link and the network.
+const BUFFER: usize = 64 << 10;
+
+/// A stream whose first event said where to post.
+pub(crate) struct Opened {
+    contact: Arc<Contact>,
+    stream: EventStream,
+    to: Arc<Url>,
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Opened").finish_non_exhaustive()
+    }
+}
+
+/// Why a stream is no half of a pair.
+pub(super) enum NoPair {
+    None,
+    /// It points somewhere else, where nothing of ours may go.
+    OtherOrigin(String),
+}
+
+/// Reads the first event of a stream.
+pub(super) async fn first_event(contact: &Arc<Contact>, answer: Answer) -> Result<Opened, NoPair> {
+    if !is_events(&answer) {
+        return Err(NoPair::None);
+    }
+    let mut stream = EventStream::new(answer.body, &contact.limits);
+    let mut endpoint = None;
+    stream
+        .each(|item| {
+            endpoint = endpoint_of(&item);
+            true
+        })
+        .await;
+    let Some(to) = endpoint.and_then(|endpoint| contact.url.join(&endpoint).ok()) else {
+        return Err(NoPair::None);
+    };
+    if to.origin() != contact.url.origin() || !to.username().is_empty() || to.password().is_some() {
+        return Err(NoPair::OtherOrigin(to.origin().ascii_serialization()));
+    }
+    Ok(Opened { contact: Arc::clone(contact), stream, to: Arc::new(to) })
+}
+
+/// Opens the stream of a recipe that is known to be one half of a pair.
+pub(crate) async fn open(recipe: &Recipe, network: &Network) -> Result<Link> {
+    let contact = Arc::new(Contact::new(recipe, network)?);
+    let failed = |problem: String| Error::Connect {
+        server: recipe.to_string(),
+        source: Box::new(NegotiationError::Http(mcp_protocol::negotiation::Obstacle::Network)),
+        ended: Ended { cause: EndCause::Network(problem), ..Ended::default() },
+    };
+    let ask = contact.get(http::HeaderMap::new(), None);
+    let opening = async {
+        let answer = match contact.wire.send(ask).await {
+            Ok(answer) => answer,
+            Err(error) => match error.denied {
+                Some(denied) => return Err(Error::Denied { host: denied.host, reason: denied.reason }),
+                None => return Err(failed(error.to_string())),
+            },
+        };
+        let status = answer.status.as_u16();
+        if matches!(status, 401 | 403) {
+            let challenges = super::contact::challenges(&answer.headers);
+            let method = mcp_protocol::messages::Method::Initialize;
+            return Err(Error::Unauthorized { method, status, challenges });
+        }
+        first_event(&contact, answer).await.map_err(|no| match no {
+            NoPair::None => failed(format!("status {status}, and no stream that says where to post")),
+            NoPair::OtherOrigin(url) => Error::Recipe {
+                recipe: recipe.to_string(),
+                problem: format!("its stream points to another web origin: {url}"),
+            },
+        })
+    };
+    match tokio::time::timeout(FIRST, opening).await {
+        Ok(opened) => Ok(opened?.into_link()),
+        Err(_) => Err(failed("the stream said nothing in time".to_owned())),
+    }
+}
+
+impl Opened {
+    pub(crate) fn into_link(self) -> Link {
+        let (ours, theirs) = tokio::io::duplex(BUFFER);
+        let (reader, writer) = tokio::io::split(ours);
+        let pump = tokio::spawn(pump(self, theirs));
+        let owner = Owner::Pump(Arc::new(Pump(pump.abort_handle())));
+        Link { reader: Box::new(reader), writer: Box::new(writer), owner }
+    }
+}
+
+/// What moves messages between link and network. Dropped, it ends.
+#[derive(Debug)]
+pub(crate) struct Pump(AbortHandle);
+
+impl Pump {
+    pub(crate) fn stop(&self) {
+        self.0.abort();
+    }
+
+    /// Waits until it has ended and its connections are closed.
+    pub(crate) async fn stopped(&self) {
+        self.stop();
+        while !self.0.is_finished() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+impl Drop for Pump {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Ends when either side does.
+async fn pump(opened: Opened, link: DuplexStream) {
+    let Opened { contact, stream, to } = opened;
+    let (from, into) = tokio::io::split(link);
+    tokio::select! {
+        () = read(stream, into) => {}
+        () = write(&contact, &to, from) => {}
+    }
+    contact.wire.close().await;
+}
+
+/// Events become lines.
+async fn read(mut stream: EventStream, mut into: WriteHalf<DuplexStream>) {
+    loop {
+        let mut line = Vec::new();
+        let end = stream
+            .each(|item| match item {
+                Item::Event(event) if event.kind == "message" => {
+                    line.extend(event.data.iter().map(|byte| match byte {
+                        b'\n' | b'\r' => b' ',
+                        byte => *byte,
+                    }));
+                    line.push(b'\n');
+                    true
+                }
+                _ => false,
+            })
+            .await;
+        if line.is_empty() || into.write_all(&line).await.is_err() {
+            return tracing::debug!(?end, "the stream of a pair ended");
+        }
+    }
+}
+
+/// Lines become messages that are posted.
+async fn write(contact: &Arc<Contact>, to: &Arc<Url>, mut from: ReadHalf<DuplexStream>) {
+    let mut lines = Lines::new(&contact.limits);
+    let mut posts: JoinSet<bool> = JoinSet::new();
+    loop {
+        while posts.len() < POSTS
+            && let Some(Line::Whole(line)) = lines.poll_line()
+        {
+            posts.spawn(post(Arc::clone(contact), Arc::clone(to), Bytes::copy_from_slice(line)));
+        }
+        let has_room = posts.len() < POSTS;
+        tokio::select! {
+            read = from.read_buf(lines.space()), if has_room => {
+                if !matches!(read, Ok(1..)) {
+                    // What is on its way may arrive.
+                    while posts.join_next().await.is_some() {}
+                    return;
+                }
+            }
+            Some(posted) = posts.join_next() => {
+                if !posted.unwrap_or(false) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// False if the server does not take what is posted: then everything is over.
+async fn post(contact: Arc<Contact>, to: Arc<Url>, message: Bytes) -> bool {
+    let Some(ask) = contact.post_to(&to, message) else { return false };
+    match tokio::time::timeout(POST, contact.wire.send(ask)).await {
+        Ok(Ok(answer)) if answer.status.is_success() => true,
+        Ok(Ok(answer)) => {
+            tracing::debug!(status = answer.status.as_u16(), "a message was refused");
+            false
+        }
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "a message could not be sent");
+            false
+        }
+        Err(_) => false,
+    }
+}

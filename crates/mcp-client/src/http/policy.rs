@@ -1,0 +1,398 @@
+//! Which URLs and addresses may be connected to. Pure: names are resolved elsewhere.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use url::{Host, Url};
+
+/// The longest URL.
+const URL: usize = 2048;
+
+/// Where connections may go.
+///
+/// The check binds to the address that is used: a name is resolved, every answer is looked at, and only those are
+/// connected to. Behind a proxy, which resolves names itself, names and literal addresses are all that can be judged.
+///
+/// ```
+/// use mcp_client::http::Policy;
+///
+/// let policy = Policy::public().allow_range("10.20.0.0/16")?.deny_host(".example.com");
+/// # Ok::<(), mcp_client::http::RangeError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// Only what everybody can reach, and this machine by its literal names.
+    is_public: bool,
+    no_loopback: bool,
+    ranges: Vec<Range>,
+    denied: Vec<String>,
+    /// If there are any, only these.
+    allowed: Vec<String>,
+}
+
+impl Policy {
+    /// The URL is allowed as it was given, wherever it leads. For URLs that the operator or the user wrote down.
+    #[must_use]
+    pub fn as_given() -> Self {
+        Self::default()
+    }
+
+    /// HTTPS to what everybody can reach, and HTTP to this machine if the URL says `localhost` or a loopback address. For
+    /// URLs from elsewhere: a language model, a registry, a server.
+    #[must_use]
+    pub fn public() -> Self {
+        Self { is_public: true, ..Self::default() }
+    }
+
+    /// Refuses this machine too.
+    #[must_use]
+    pub fn without_loopback(mut self) -> Self {
+        self.no_loopback = true;
+        self
+    }
+
+    /// Allows a range that is not public, such as `10.20.0.0/16`.
+    ///
+    /// # Errors
+    /// When it is no range.
+    pub fn allow_range(mut self, range: &str) -> Result<Self, RangeError> {
+        self.ranges.push(range.parse()?);
+        Ok(self)
+    }
+
+    /// Refuses a host; `.example.com` means everything below it. This wins over everything that is allowed.
+    #[must_use]
+    pub fn deny_host(mut self, host: impl Into<String>) -> Self {
+        self.denied.push(host.into().to_ascii_lowercase());
+        self
+    }
+
+    /// Allows this host and, from now on, no other that is not allowed too; `.example.com` means everything below it.
+    #[must_use]
+    pub fn allow_host(mut self, host: impl Into<String>) -> Self {
+        self.allowed.push(host.into().to_ascii_lowercase());
+        self
+    }
+
+    /// Judges a URL by what stands in it.
+    pub(crate) fn check_url(&self, url: &Url) -> Result<(), Denied> {
+        let (Some(host), Some(name)) = (url.host(), url.host_str()) else {
+            return Err(Denied::new("it", "has no host"));
+        };
+        let name = name.trim_end_matches('.');
+        if self.denied.iter().any(|denied| is_meant(denied, name)) {
+            return Err(Denied::new(name, "is denied"));
+        }
+        if !self.allowed.is_empty() && !self.allowed.iter().any(|allowed| is_meant(allowed, name)) {
+            return Err(Denied::new(name, "is not among the hosts that are allowed"));
+        }
+        let address = match host {
+            Host::Ipv4(address) => Some(IpAddr::V4(address)),
+            Host::Ipv6(address) => Some(IpAddr::V6(address)),
+            Host::Domain(_) => None,
+        };
+        if let Some(address) = address {
+            return self.check_literal(name, address, url.scheme());
+        }
+        if name == "localhost" {
+            return self.check_loopback(name);
+        }
+        if self.is_public && (is_meant(".local", name) || is_meant(".internal", name)) {
+            return Err(Denied::new(name, "is a name of a local network"));
+        }
+        self.check_scheme(name, url.scheme())
+    }
+
+    /// Judges an address that a name was resolved to.
+    pub(crate) fn check_address(&self, host: &str, address: IpAddr) -> Result<(), Denied> {
+        let address = unwrapped(address);
+        if host == "localhost" && address.is_loopback() {
+            return self.check_loopback(host);
+        }
+        match self.problem_with(address) {
+            None => Ok(()),
+            Some(problem) => Err(Denied::new(host, format!("is at {address}, which is {problem}"))),
+        }
+    }
+
+    fn check_literal(&self, name: &str, address: IpAddr, scheme: &str) -> Result<(), Denied> {
+        let address = unwrapped(address);
+        if address.is_loopback() {
+            return self.check_loopback(name);
+        }
+        match self.problem_with(address) {
+            Some(problem) => Err(Denied::new(name, format!("is {problem}"))),
+            None => self.check_scheme(name, scheme),
+        }
+    }
+
+    fn check_loopback(&self, name: &str) -> Result<(), Denied> {
+        if self.no_loopback { Err(Denied::new(name, "is this machine")) } else { Ok(()) }
+    }
+
+    fn check_scheme(&self, name: &str, scheme: &str) -> Result<(), Denied> {
+        if self.is_public && scheme != "https" {
+            return Err(Denied::new(name, "needs HTTPS; HTTP is for this machine only"));
+        }
+        Ok(())
+    }
+
+    /// What is wrong with an address, for a host that is not this machine by its literal name.
+    fn problem_with(&self, address: IpAddr) -> Option<&'static str> {
+        if self.no_loopback && address.is_loopback() {
+            return Some("this machine");
+        }
+        if !self.is_public || self.ranges.iter().any(|range| range.contains(address)) {
+            return None;
+        }
+        match address {
+            IpAddr::V4(address) => v4_problem(address),
+            IpAddr::V6(address) => v6_problem(address),
+        }
+    }
+}
+
+/// True if a rule, `host` or `.domain`, means this host.
+fn is_meant(rule: &str, host: &str) -> bool {
+    match rule.strip_prefix('.') {
+        Some(domain) => host.strip_suffix(domain).is_some_and(|below| below.ends_with('.')),
+        None => rule == host,
+    }
+}
+
+/// The address that is meant: IPv4 inside of IPv6 is looked through.
+fn unwrapped(address: IpAddr) -> IpAddr {
+    let IpAddr::V6(v6) = address else { return address };
+    let [a, b, .., g, h] = v6.segments();
+    let embedded = |high: u16, low: u16| {
+        let [[a, b], [c, d]] = [high.to_be_bytes(), low.to_be_bytes()];
+        IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+    };
+    let upper = v6.octets();
+    match () {
+        // ::ffff:a.b.c.d and the older ::a.b.c.d; `::` and `::1` are addresses of their own.
+        () if upper[..10] == [0; 10] && (upper[10..12] == [0xff; 2] || upper[10..12] == [0; 2] && g != 0) => {
+            embedded(g, h)
+        }
+        // NAT64 and 6to4.
+        () if a == 0x64 && b == 0xff9b && upper[4..12] == [0; 8] => embedded(g, h),
+        () if a == 0x2002 => embedded(b, v6.segments()[2]),
+        () => address,
+    }
+}
+
+fn v4_problem(address: Ipv4Addr) -> Option<&'static str> {
+    let [a, b, c, _] = address.octets();
+    Some(match (a, b, c) {
+        (127, ..) => "this machine",
+        (10, ..) | (172, 16..=31, _) | (192, 168, _) | (100, 64..=127, _) => "in a private network",
+        (169, 254, _) => "an address of the local link",
+        (0, ..) | (192, 0, 0 | 2) | (198, 18..=19, _) | (198, 51, 100) | (203, 0, 113) | (240.., ..) => {
+            "reserved"
+        }
+        (224..=239, ..) => "for many at once",
+        _ => return None,
+    })
+}
+
+fn v6_problem(address: Ipv6Addr) -> Option<&'static str> {
+    let [a, b, ..] = address.segments();
+    Some(match (a, b) {
+        _ if address.is_loopback() => "this machine",
+        _ if address.is_unspecified() => "reserved",
+        (0xfc00..=0xfdff, _) | (0xfec0..=0xfeff, _) => "in a private network",
+        (0xfe80..=0xfebf, _) => "an address of the local link",
+        (0xff00.., _) => "for many at once",
+        // NAT64 of the local network, Teredo, documentation.
+        (0x64, 0xff9b) | (0x2001, 0 | 0xdb8) => "reserved",
+        _ => return None,
+    })
+}
+
+/// Why a connection is not made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Denied {
+    pub(crate) host: String,
+    pub(crate) reason: String,
+}
+
+impl Denied {
+    fn new(host: &str, reason: impl Into<String>) -> Self {
+        Self { host: host.to_owned(), reason: reason.into() }
+    }
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` {}", self.host, self.reason)
+    }
+}
+
+impl std::error::Error for Denied {}
+
+/// A range of addresses, such as `10.20.0.0/16`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Range {
+    base: u128,
+    /// How many of the 128 bits count.
+    bits: u32,
+}
+
+impl Range {
+    fn contains(self, address: IpAddr) -> bool {
+        let shift = 128 - self.bits;
+        shift == 128 || (as_bits(address) >> shift) == (self.base >> shift)
+    }
+}
+
+/// As an IPv6 address, so that there is one kind of range.
+fn as_bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+impl FromStr for Range {
+    type Err = RangeError;
+
+    fn from_str(text: &str) -> Result<Self, RangeError> {
+        let error = || RangeError(text.to_owned());
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits.parse::<u32>().map_err(|_| error())?)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| error())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.unwrap_or(most);
+        if bits > most {
+            return Err(error());
+        }
+        Ok(Self { base: as_bits(address), bits: bits + 128 - most })
+    }
+}
+
+/// Text that is no range of addresses.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no range of addresses, such as 10.20.0.0/16")]
+pub struct RangeError(String);
+
+/// A URL that can be connected to at all.
+pub(crate) fn parse_url(text: &str) -> Result<Url, &'static str> {
+    if text.len() > URL {
+        return Err("it is longer than 2048 bytes");
+    }
+    let url = Url::parse(text).map_err(|_| "it is no URL")?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err("its scheme is neither `https` nor `http`");
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("it holds a user name or password; use a header instead");
+    }
+    if url.fragment().is_some() {
+        return Err("it has a fragment, which is never sent");
+    }
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(policy: &Policy, url: &str) -> Result<(), Denied> {
+        policy.check_url(&parse_url(url).unwrap())
+    }
+
+    #[test]
+    fn s0_25_https_anywhere_http_on_this_machine_and_no_other_scheme() {
+        let policy = Policy::public();
+        for url in ["https://a.example", "http://localhost:1", "http://127.9.9.9", "http://[::1]:8/mcp"] {
+            assert_eq!(verdict(&policy, url), Ok(()), "{url}");
+        }
+        for url in ["http://a.example", "https://a.local", "https://x.internal.", "http://8.8.8.8"] {
+            assert!(verdict(&policy, url).is_err(), "{url}");
+        }
+        let long = format!("https://a/{}", "x".repeat(URL));
+        for url in ["ftp://a", "https://u@a", "https://:p@a", "https://a/#x", "nothing", &long] {
+            assert!(parse_url(url).is_err(), "{url}");
+        }
+        assert!(verdict(&policy.without_loopback(), "http://localhost").is_err());
+    }
+
+    #[test]
+    fn s0_26_addresses_are_denied_however_they_are_written() {
+        let policy = Policy::public();
+        for host in [
+            "10.0.0.1",
+            "172.16.0.1",
+            "192.168.1.1",
+            "100.64.0.1",
+            "169.254.169.254",
+            "0.0.0.0",
+            "192.0.0.8",
+            "198.18.0.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "0x0a000001",
+            "167772161",
+            "012.0.0.1",
+            "10.1",
+            "[::]",
+            "[fc00::1]",
+            "[fe80::1]",
+            "[ff02::1]",
+            "[::ffff:10.0.0.1]",
+            "[64:ff9b::a00:1]",
+            "[2002:a00:1::]",
+            "[::10.0.0.1]",
+            "[64:ff9b:1::1]",
+            "[2001::1]",
+        ] {
+            assert!(verdict(&policy, &format!("https://{host}/")).is_err(), "{host}");
+        }
+        for host in ["8.8.8.8", "[2606:4700::1]", "[64:ff9b::808:808]", "172.32.0.1", "100.128.0.1"] {
+            assert_eq!(verdict(&policy, &format!("https://{host}/")), Ok(()), "{host}");
+        }
+        // A name that leads here is no literal loopback name.
+        for address in ["127.0.0.1", "::1", "::ffff:127.0.0.1", "10.0.0.1"] {
+            assert!(policy.check_address("a.example", address.parse().unwrap()).is_err(), "{address}");
+        }
+        assert_eq!(policy.check_address("localhost", "127.0.0.1".parse().unwrap()), Ok(()));
+        assert!(policy.check_address("localhost", "10.0.0.1".parse().unwrap()).is_err());
+    }
+
+    #[test]
+    fn s0_26_only_ranges_that_were_opened_are_open() {
+        let policy = Policy::public().allow_range("10.20.0.0/16").unwrap().allow_range("fd00::/8").unwrap();
+        for (address, is_open) in [
+            ("10.20.1.1", true),
+            ("::ffff:10.20.0.1", true),
+            ("10.21.0.1", false),
+            ("fd12::1", true),
+            ("fc00::1", false),
+        ] {
+            assert_eq!(policy.check_address("a", address.parse().unwrap()).is_ok(), is_open, "{address}");
+        }
+        for wrong in ["10", "10.0.0.0/33", "x/8", "10.0.0.0/x", ""] {
+            assert!(Policy::public().allow_range(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn s0_25_a_host_that_is_denied_stays_denied_and_a_dot_means_what_is_below() {
+        let policy =
+            Policy::as_given().allow_host(".example.com").allow_host("a.org").deny_host("bad.example.com");
+        for (url, is_allowed) in [
+            ("https://x.example.com", true),
+            ("https://example.com", false),
+            ("https://notexample.com", false),
+            ("https://BAD.example.com", false),
+            ("https://a.org", true),
+            ("https://b.org", false),
+        ] {
+            assert_eq!(verdict(&policy, url).is_ok(), is_allowed, "{url}");
+        }
+        assert_eq!(verdict(&Policy::as_given(), "http://10.0.0.1"), Ok(()), "the author gave it");
+    }
+}

@@ -1,0 +1,194 @@
+//! `WWW-Authenticate`: what a server wants to see before it answers.
+//!
+//! Spec: §9.1; RFC 9110 §11.
+
+/// One challenge of a 401 or 403.
+///
+/// ```
+/// use mcp_protocol::codec::challenge::Challenge;
+///
+/// let header = r#"Bearer resource_metadata="https://h/.well-known/x", scope="a b""#;
+/// let challenges = Challenge::parse_all([header]);
+/// assert_eq!(challenges[0].scheme, "bearer");
+/// assert_eq!(challenges[0].scope(), Some("a b"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Challenge {
+    /// The scheme, in lower case: `bearer`, `dpop`, `basic`.
+    pub scheme: String,
+    /// Its parameters: names in lower case, values as they are meant, in the order they stand. Untrusted.
+    pub parameters: Vec<(String, String)>,
+}
+
+/// The most challenges of one answer.
+const CHALLENGES: usize = 16;
+/// The most parameters of one challenge.
+const PARAMETERS: usize = 32;
+
+impl Challenge {
+    /// Reads the values of all such headers. What cannot be read is left out.
+    #[must_use]
+    pub fn parse_all<'a>(values: impl IntoIterator<Item = &'a str>) -> Vec<Self> {
+        let mut challenges = Vec::new();
+        for value in values {
+            parse(value, &mut challenges);
+        }
+        challenges
+    }
+
+    /// A parameter by its name in lower case.
+    #[must_use]
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Where the metadata of the resource is.
+    #[must_use]
+    pub fn resource_metadata(&self) -> Option<&str> {
+        self.parameter("resource_metadata")
+    }
+
+    /// The scopes that are needed, separated by spaces.
+    #[must_use]
+    pub fn scope(&self) -> Option<&str> {
+        self.parameter("scope")
+    }
+
+    /// What is wrong: `invalid_token`, `insufficient_scope`.
+    #[must_use]
+    pub fn error(&self) -> Option<&str> {
+        self.parameter("error")
+    }
+}
+
+/// What stands in a header: lists of challenges and of their parameters are both separated by commas, so what comes
+/// before `=` or a space decides which it is.
+fn parse(value: &str, challenges: &mut Vec<Challenge>) {
+    let mut rest = value;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', ',']);
+        if rest.is_empty() || challenges.len() > CHALLENGES {
+            return;
+        }
+        let (name, after) = token(rest);
+        if name.is_empty() {
+            // No token: skip to where one may begin again.
+            rest = rest.split_once(',').map_or("", |(_, rest)| rest);
+            continue;
+        }
+        let behind = after.trim_start_matches([' ', '\t']);
+        match behind.strip_prefix('=') {
+            // The padding of a token68 is no parameter.
+            Some(text) if !text.starts_with('=') && challenges.last().is_some() => {
+                let (text, after) = parameter(text.trim_start_matches([' ', '\t']));
+                if let Some(challenge) = challenges.last_mut()
+                    && challenge.parameters.len() < PARAMETERS
+                {
+                    challenge.parameters.push((name.to_ascii_lowercase(), text));
+                }
+                rest = after;
+            }
+            Some(text) => rest = text.split_once(',').map_or("", |(_, rest)| rest),
+            None => {
+                challenges.push(Challenge { scheme: name.to_ascii_lowercase(), parameters: Vec::new() });
+                // A token68 in place of parameters is skipped.
+                let (word, after_word) = token68(behind);
+                let ends = after_word.trim_start_matches([' ', '\t']);
+                let is_token68 = !word.is_empty() && (ends.is_empty() || ends.starts_with(','));
+                rest = if is_token68 && after != behind { ends } else { behind };
+            }
+        }
+    }
+}
+
+fn token(text: &str) -> (&str, &str) {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    text.split_at(text.bytes().take_while(|byte| is_token(*byte)).count())
+}
+
+fn token68(text: &str) -> (&str, &str) {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);
+    let part = text.bytes().take_while(|byte| is_part(*byte)).count();
+    let padding = text[part..].bytes().take_while(|byte| *byte == b'=').count();
+    text.split_at(part + padding)
+}
+
+/// A value, quoted or not, and what stands behind it.
+fn parameter(text: &str) -> (String, &str) {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let (value, rest) = token68(text);
+        return (value.to_owned(), rest.trim_start_matches(|c| c != ','));
+    };
+    let mut value = String::new();
+    let mut chars = quoted.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return (value, &quoted[at + 1..]),
+            '\\' => value.extend(chars.next().map(|(_, c)| c)),
+            c => value.push(c),
+        }
+    }
+    (value, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(value: &str) -> Vec<(String, Vec<(String, String)>)> {
+        Challenge::parse_all([value]).into_iter().map(|it| (it.scheme, it.parameters)).collect()
+    }
+
+    #[test]
+    fn challenges_are_read_however_they_are_joined() {
+        let pairs = |list: &[(&str, &str)]| -> Vec<(String, String)> {
+            list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        for (value, expected) in [
+            ("Bearer", vec![("bearer", pairs(&[]))]),
+            (
+                r#"Bearer error="insufficient_scope", scope="a b" , resource_metadata="https://x/y,z""#,
+                vec![(
+                    "bearer",
+                    pairs(&[
+                        ("error", "insufficient_scope"),
+                        ("scope", "a b"),
+                        ("resource_metadata", "https://x/y,z"),
+                    ]),
+                )],
+            ),
+            (
+                r#"Basic realm="a\"b", BEARER Scope=x,DPoP algs="ES256""#,
+                vec![
+                    ("basic", pairs(&[("realm", "a\"b")])),
+                    ("bearer", pairs(&[("scope", "x")])),
+                    ("dpop", pairs(&[("algs", "ES256")])),
+                ],
+            ),
+            (
+                "Negotiate YWJj==, Bearer realm=x",
+                vec![("negotiate", pairs(&[])), ("bearer", pairs(&[("realm", "x")]))],
+            ),
+            ("Negotiate, Bearer", vec![("negotiate", pairs(&[])), ("bearer", pairs(&[]))]),
+            (", ,Bearer  realm = \"x\",,", vec![("bearer", pairs(&[("realm", "x")]))]),
+            ("", vec![]),
+            ("=x, \"y\", Bearer", vec![("bearer", pairs(&[]))]),
+            (r#"Bearer realm="never ends"#, vec![("bearer", pairs(&[("realm", "never ends")]))]),
+        ] {
+            let expected: Vec<_> = expected.into_iter().map(|(s, p)| (s.to_owned(), p)).collect();
+            assert_eq!(read(value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_hostile_header_costs_nothing() {
+        let flood = "Bearer a=b,".repeat(10_000);
+        assert!(read(&flood).len() <= CHALLENGES + 1);
+        let parameters = format!("Bearer {}", "a=b,".repeat(10_000));
+        assert_eq!(read(&parameters)[0].1.len(), PARAMETERS);
+        for text in ["\"", "\\", "a=\"\\", "ä=ö", "Bearer =", "Bearer a=", "Bearer a=,b"] {
+            let _ = read(text);
+        }
+    }
+}
