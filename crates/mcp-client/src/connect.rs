@@ -304,7 +304,7 @@ impl Brought {
         let endpoint = Arc::new(endpoint);
         let agreed = self.agreed(&verdict, limits, name, false, Transport::Http(Arc::clone(&endpoint)));
         let connection = Arc::new(Connection::new(agreed, self.standing_level(&verdict)));
-        let live = Live::begin_http(&connection, &endpoint);
+        let live = Live::begin_http(&connection, &endpoint).await;
         let live = Arc::new(Mutex::new(live));
         Ok(McpClient::new(Inner { connection, verdict, handlers: self.handlers, live, restarts: None }))
     }

@@ -12,6 +12,10 @@ use crate::link::Owner;
 use crate::negotiate::Negotiated;
 use crate::shutdown::Shutdown;
 
+/// How long the stream that belongs to no request may hold up a connection.
+#[cfg(feature = "http")]
+const STREAM: std::time::Duration = std::time::Duration::from_millis(300);
+
 /// What has to be ended with a client. Dropped, the server and everything it has started are killed at once.
 #[derive(Debug)]
 pub(crate) struct Live {
@@ -48,16 +52,24 @@ impl Live {
 
 #[cfg(feature = "http")]
 impl Live {
-    /// Lets a server behind a URL serve a connection.
-    pub(crate) fn begin_http(connection: &Arc<Connection>, endpoint: &Arc<crate::http::Endpoint>) -> Self {
+    /// Lets a server behind a URL serve a connection. Waits a moment for the stream that belongs to no request: servers
+    /// lose what they say before it is open.
+    pub(crate) async fn begin_http(
+        connection: &Arc<Connection>,
+        endpoint: &Arc<crate::http::Endpoint>,
+    ) -> Self {
         let (report, shutdown) = watch::channel(None);
+        let (asked, is_asked) = tokio::sync::oneshot::channel();
         let driver = crate::http::Driver {
             connection: Arc::clone(connection),
             endpoint: Arc::clone(endpoint),
             report,
+            asked,
         };
         connection.begin(Vec::new());
-        Self { owner: Owner::Nobody, driver: tokio::spawn(driver.run()), shutdown }
+        let live = Self { owner: Owner::Nobody, driver: tokio::spawn(driver.run()), shutdown };
+        let _ = tokio::time::timeout(STREAM, is_asked).await;
+        live
     }
 }
 

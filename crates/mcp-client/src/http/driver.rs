@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use super::contact::{Whole, whole};
@@ -34,6 +34,8 @@ pub(crate) struct Driver {
     pub(crate) connection: Arc<Connection>,
     pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) report: watch::Sender<Option<Shutdown>>,
+    /// Told when the server has answered whether it has a stream of its own.
+    pub(crate) asked: oneshot::Sender<()>,
 }
 
 /// Ends a connection when it is dropped, if nothing else has.
@@ -49,11 +51,11 @@ impl Drop for End {
 impl Driver {
     /// Runs until the connection is closed, then ends the session.
     pub(crate) async fn run(self) {
-        let Self { connection, endpoint, report } = self;
+        let Self { connection, endpoint, report, asked } = self;
         let end = End(Arc::clone(&connection), Arc::clone(&endpoint));
         let mut side = JoinSet::new();
         if !endpoint.is_modern {
-            side.spawn(side::run(Arc::clone(&endpoint), Arc::clone(&connection)));
+            side.spawn(side::run(Arc::clone(&endpoint), Arc::clone(&connection), asked));
         }
         serve(&connection, &endpoint).await;
         side.shutdown().await;

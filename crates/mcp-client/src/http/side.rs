@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
+use tokio::sync::oneshot;
 
 use super::backoff::{Backoff, jitter};
 use super::endpoint::Endpoint;
@@ -12,7 +13,8 @@ use super::wire::{Answer, HttpError};
 use crate::connection::{Connection, now};
 
 /// Keeps the stream open for as long as the server offers one.
-pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>) {
+pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>, asked: oneshot::Sender<()>) {
+    let mut asked = Some(asked);
     let mut backoff = Backoff::default();
     let mut last_id: Option<String> = None;
     loop {
@@ -20,7 +22,11 @@ pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>) {
         let opened = now();
         let mut wish = None;
         // The one before is closed by now: servers allow one.
-        match endpoint.contact.wire.send(endpoint.stream(&session, last_id.as_deref())).await {
+        let answer = endpoint.contact.wire.send(endpoint.stream(&session, last_id.as_deref())).await;
+        if let Some(asked) = asked.take() {
+            let _ = asked.send(());
+        }
+        match answer {
             Ok(answer) if is_events(&answer) => {
                 let mut stream = EventStream::new(answer.body, endpoint.limits());
                 let end = stream.messages(|taken| take_in(&endpoint, &connection, taken)).await;

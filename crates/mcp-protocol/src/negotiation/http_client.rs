@@ -202,7 +202,7 @@ impl HttpClient {
     pub fn new(terms: Terms, now: Instant) -> Self {
         let budget = now.checked_add(terms.budget);
         let mut negotiation = Self {
-            judge: Judge::new(terms),
+            judge: Judge { many: true, ..Judge::new(terms) },
             state: State::Done,
             action: None,
             budget,

@@ -28,6 +28,9 @@ pub(super) struct Judge {
     pub(super) terms: Terms,
     /// The version of the probe in flight or last sent.
     pub(super) probed: Option<ProtocolVersion>,
+    /// Another server may answer the next time, as behind a balancer: one that refuses the very version it names is asked
+    /// once more.
+    pub(super) many: bool,
     /// The one corrective probe was used.
     pub(super) corrected: bool,
     /// A modern server answered `initialize`; the one probe after that was used.
@@ -40,7 +43,15 @@ pub(super) struct Judge {
 
 impl Judge {
     pub(super) fn new(terms: Terms) -> Self {
-        Self { terms, probed: None, corrected: false, reprobed: false, declared: false, probe_error: None }
+        Self {
+            terms,
+            probed: None,
+            many: false,
+            corrected: false,
+            reprobed: false,
+            declared: false,
+            probe_error: None,
+        }
     }
 
     /// The first message to send.
@@ -151,7 +162,8 @@ impl Judge {
 
     fn unsupported(&mut self, error: &ErrorObject, theirs: Vec<ProtocolVersion>) -> Next {
         if let Some(version) = self.terms.mutual(Era::Modern, &theirs) {
-            if self.corrected || self.probed.as_ref() == Some(version) {
+            let is_same = self.probed.as_ref() == Some(version);
+            if self.corrected || (is_same && !self.many) {
                 return Next::Failed(NegotiationError::Refused(error.clone()));
             }
             self.corrected = true;
