@@ -54,7 +54,9 @@ impl Driver {
         let Self { connection, endpoint, report, asked } = self;
         let end = End(Arc::clone(&connection), Arc::clone(&endpoint));
         let mut side = JoinSet::new();
-        if !endpoint.is_modern {
+        if endpoint.is_modern {
+            drop(asked);
+        } else {
             side.spawn(side::run(Arc::clone(&endpoint), Arc::clone(&connection), asked));
         }
         serve(&connection, &endpoint).await;

@@ -5,5 +5,8 @@ mod blocking;
 mod crashes;
 mod eras;
 mod faults;
+mod http;
 mod restarts;
+mod rows;
 mod support;
+mod web;

@@ -1,0 +1,619 @@
+//! Servers behind a URL that misbehave, and what is sent again when.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use mcp_client::http::{Network, Policy};
+use mcp_client::protocol::subscriptions::SubscriptionFilter;
+use mcp_client::{Blame, Change, Error, Handlers, McpClient, Recipe, Sent};
+use serde_json::{Value, json};
+
+use crate::support::harmless;
+use crate::web::{Piece, Say, Seen, Web, event, legacy, modern};
+
+async fn connect(web: &Web) -> McpClient {
+    McpClient::connect(Recipe::url(&web.url)).await.unwrap()
+}
+
+async fn echo(client: &McpClient, text: &str) -> mcp_client::Result<String> {
+    let call = client.call("echo", json!({"text": text}));
+    Ok(tokio::time::timeout(Duration::from_secs(8), call).await.expect("it hangs")?.text())
+}
+
+/// Runs a test against a scripted server, and demands that nothing is left of it.
+async fn against<Fut: Future<Output = ()>>(
+    script: impl Fn(&Seen) -> Say + Send + Sync + 'static,
+    test: impl FnOnce(Arc<Web>) -> Fut,
+) {
+    harmless(async {
+        let web = Arc::new(Web::serve(script).await);
+        test(Arc::clone(&web)).await;
+        web.is_left().await;
+        Arc::into_inner(web).unwrap().end().await;
+    })
+    .await;
+}
+
+/// A server whose answer to a call is scripted.
+fn calling(answer: impl Fn(&Seen) -> Say + Send + Sync + 'static) -> impl Fn(&Seen) -> Say + Send + Sync {
+    move |seen| if seen.method() == "tools/call" { answer(seen) } else { modern(seen) }
+}
+
+/// The same, the first time only.
+fn first(answer: impl Fn(&Seen) -> Say + Send + Sync + 'static) -> impl Fn(&Seen) -> Say + Send + Sync {
+    let calls = AtomicUsize::new(0);
+    calling(move |seen| if calls.fetch_add(1, Ordering::SeqCst) == 0 { answer(seen) } else { modern(seen) })
+}
+
+#[tokio::test]
+async fn a_modern_call_carries_its_headers_and_what_the_host_gives() {
+    against(modern, |web| async move {
+        let recipe = Recipe::url(&web.url).bearer_token("t-123").header("X-Team", "blue");
+        let client = McpClient::connect(recipe).await.unwrap();
+        assert_eq!(echo(&client, "hello").await.unwrap(), "hello");
+        client.close().await;
+        let call = web.seen().into_iter().find(|seen| seen.method() == "tools/call").unwrap();
+        for (name, value) in [
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+            ("accept-encoding", "identity"),
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", "echo"),
+            ("authorization", "Bearer t-123"),
+            ("x-team", "blue"),
+        ] {
+            assert_eq!(call.header(name), Some(value), "{name}");
+        }
+        assert_eq!(call.header("mcp-session-id"), None);
+        assert_eq!(web.methods(), ["server/discover", "tools/list", "tools/call"]);
+        assert_eq!(web.connections(), 1, "one connection is enough");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn f_24_what_is_no_message_is_told_with_status_type_and_beginning() {
+    for (say, expected) in [
+        (
+            Say::status(200, &[("content-type", "text/html")], "<h1>\u{1b}[2J"),
+            "status 200 and text/html: <h1>\\u{1b}[2J",
+        ),
+        (Say::status(200, &[], "{}"), "status 200: {}"),
+        (Say::status(204, &[], ""), "status 204"),
+        (Say::status(202, &[], ""), "status 202"),
+        (
+            Say::status(502, &[("content-type", "text/plain")], "bad gateway"),
+            "status 502 and text/plain: bad gateway",
+        ),
+        (Say::status(418, &[("content-type", "text/plain")], "t-123 is not welcome"), "*** is not welcome"),
+    ] {
+        against(calling(move |_| say.clone()), |web| async move {
+            let client = McpClient::connect(Recipe::url(&web.url).bearer_token("t-123")).await.unwrap();
+            let error = echo(&client, "x").await.unwrap_err();
+            assert!(matches!(error, Error::Status { .. }) && error.blame() == Blame::Server, "{error:?}");
+            assert!(error.to_string().contains(expected), "{error}");
+            assert_eq!(web.count("tools/call"), 1, "a call is made once");
+            client.close().await;
+        })
+        .await;
+    }
+    for body in ["", "[", "{\"jsonrpc\":\"2.0\",\"id\":99,\"result\":{}}"] {
+        let say = Say::status(200, &[("content-type", "application/json; charset=utf-8")], body);
+        against(calling(move |_| say.clone()), |web| async move {
+            let client = connect(&web).await;
+            let error = echo(&client, "x").await.unwrap_err();
+            assert!(matches!(error, Error::Unreadable { .. }) && error.may_have_happened(), "{error:?}");
+            client.close().await;
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn f_25_a_modern_stream_that_is_cut_loses_a_call_and_what_only_reads_is_asked_again() {
+    let halves = |seen: &Seen| {
+        let whole = seen.event(json!({"resultType": "complete", "content": []}));
+        Say::stream([whole[..whole.len() - 3].to_owned().into()])
+    };
+    against(calling(halves), |web| async move {
+        let client = connect(&web).await;
+        let error = echo(&client, "x").await.unwrap_err();
+        assert!(matches!(error, Error::Lost { sent: Sent::Maybe, .. }), "{error:?}");
+        assert_eq!(web.count("tools/call"), 1);
+        client.close().await;
+    })
+    .await;
+    let reads = AtomicUsize::new(0);
+    let script = move |seen: &Seen| match seen.method() {
+        "resources/read" if reads.fetch_add(1, Ordering::SeqCst) == 0 => Say::stream([]),
+        _ => modern(seen),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        client.read_resource("a:b").await.unwrap();
+        let ids: Vec<Value> = web
+            .seen()
+            .iter()
+            .filter(|seen| seen.method() == "resources/read")
+            .map(|seen| seen.body["id"].clone())
+            .collect();
+        assert_eq!(ids.len(), 2);
+        assert_ne!(ids[0], ids[1], "as a new request");
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn f_25_a_stream_is_read_however_it_is_cut_into_pieces() {
+    let script = calling(|seen| {
+        let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress",
+            "params": {"progressToken": seen.body["params"]["_meta"]["progressToken"], "progress": 1, "message": "世界"}});
+        let answer = json!({"jsonrpc": "2.0", "id": seen.body["id"],
+            "result": {"resultType": "complete", "content": [{"type": "text", "text": "世界"}]}});
+        let text =
+            format!(":{}\r\nretry: 99999999999999999999\r\n\r\nevent: other\rdata: {{\r\r", ":".repeat(1000))
+                + &event(&progress)
+                + &format!("event: message\r\ndata: {answer}\r\n\r\n");
+        let bytes = text.into_bytes();
+        Say::stream(bytes.chunks(7).map(|chunk| Piece::Bytes(chunk.to_vec())))
+    });
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        let (told, heard) = std::sync::mpsc::channel();
+        let call = client.call("echo", json!({})).on_progress(move |step| told.send(step.message).unwrap());
+        assert_eq!(call.await.unwrap().text(), "世界");
+        assert_eq!(heard.try_iter().collect::<Vec<_>>(), [Some("世界".to_owned())]);
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn f_28_x_31_nothing_is_inflated_and_no_body_is_longer_than_a_message() {
+    let gzip =
+        || Say::status(200, &[("content-type", "application/json"), ("Content-Encoding", "gzip")], "\u{1f}");
+    let long = || {
+        Say::raw(format!(
+            "HTTP/1.1 200 X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n[",
+            1u64 << 30
+        ))
+    };
+    for (say, expected) in [(gzip(), "gzip"), (long(), "longer than")] {
+        against(calling(move |_| say.clone()), |web| async move {
+            let client = connect(&web).await;
+            let error = echo(&client, "x").await.unwrap_err();
+            assert!(
+                matches!(&error, Error::Unreadable { problem, .. } if problem.contains(expected)),
+                "{error:?}"
+            );
+            client.close().await;
+        })
+        .await;
+    }
+    // Shorter than it said.
+    let short = "HTTP/1.1 200 X\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{}";
+    against(calling(move |_| Say::raw(short)), |web| async move {
+        let client = connect(&web).await;
+        let error = echo(&client, "x").await.unwrap_err();
+        assert!(matches!(error, Error::Lost { sent: Sent::Maybe, .. }), "{error:?}");
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn f_28_a_body_that_trickles_is_no_sign_of_life() {
+    let trickle = || {
+        let head = "HTTP/1.1 200 X\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n";
+        let drops =
+            (0..100).flat_map(|_| [Piece::Wait(Duration::from_millis(20)), Piece::Bytes(b" ".to_vec())]);
+        Say::Pieces(std::iter::once(Piece::from(head.to_owned())).chain(drops).collect())
+    };
+    against(calling(move |_| trickle()), |web| async move {
+        let client = connect(&web).await;
+        let error = client.call("echo", json!({})).timeout(Duration::from_millis(300)).await.unwrap_err();
+        assert!(matches!(error, Error::TimedOut { .. }), "{error:?}");
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn x_30_a_session_that_was_forgotten_is_renewed_once_and_the_call_made_again() {
+    // 404, and what some servers say instead.
+    let forgotten = [
+        Say::json(
+            404,
+            &json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32001, "message": "Session not found"}}),
+        ),
+        Say::status(401, &[], ""),
+        Say::json(
+            400,
+            &json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "No valid session ID"}}),
+        ),
+    ];
+    for say in forgotten {
+        let sessions = AtomicUsize::new(0);
+        let script = move |seen: &Seen| {
+            if seen.method() == "initialize" {
+                sessions.fetch_add(1, Ordering::SeqCst);
+            }
+            let number = sessions.load(Ordering::SeqCst);
+            // The first session is forgotten when it is used.
+            if number == 1 && seen.method() == "tools/call" {
+                say.clone()
+            } else {
+                legacy(seen, &format!("s{number}"))
+            }
+        };
+        against(script, |web| async move {
+            let client = connect(&web).await;
+            assert_eq!(echo(&client, "again").await.unwrap(), "again");
+            client.close().await;
+            assert_eq!((web.count("initialize"), web.count("tools/call")), (2, 2));
+            assert_eq!(
+                web.seen().last().unwrap().header("mcp-session-id"),
+                Some("s2"),
+                "the new one is ended"
+            );
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn x_30_a_session_that_is_always_forgotten_is_no_reason_to_go_on() {
+    let script = |seen: &Seen| match seen.method() {
+        "tools/call" => Say::status(404, &[], "gone"),
+        _ => legacy(seen, "s"),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        let error = echo(&client, "x").await.unwrap_err();
+        assert!(matches!(&error, Error::Status { answer, .. } if answer.status == 404), "{error:?}");
+        assert_eq!((web.count("initialize"), web.count("tools/call")), (2, 2));
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn n_34_many_calls_renew_a_session_once() {
+    let sessions = AtomicUsize::new(0);
+    let script = move |seen: &Seen| {
+        if seen.method() == "initialize" {
+            sessions.fetch_add(1, Ordering::SeqCst);
+        }
+        let number = sessions.load(Ordering::SeqCst);
+        let is_old = seen.header("mcp-session-id") == Some("s1") && seen.method() == "tools/call";
+        if is_old { Say::status(404, &[], "") } else { legacy(seen, &format!("s{number}")) }
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        let mut calls = tokio::task::JoinSet::new();
+        for _ in 0..10 {
+            let client = client.clone();
+            calls.spawn(async move { echo(&client, "all").await.unwrap() });
+        }
+        assert_eq!(calls.join_all().await, ["all"; 10]);
+        assert_eq!(web.count("initialize"), 2);
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn f_29_x_30_a_server_that_wants_to_be_left_alone_is_if_there_is_time() {
+    against(first(|_| Say::status(429, &[("Retry-After", "1")], "")), |web| async move {
+        let client = connect(&web).await;
+        let began = std::time::Instant::now();
+        assert_eq!(echo(&client, "later").await.unwrap(), "later");
+        assert!(began.elapsed() >= Duration::from_millis(950));
+        client.close().await;
+    })
+    .await;
+    // Absurd waits are refused at once, with the value, and 503 is never waited for.
+    for (status, value, told) in
+        [(429, "99999999", 99_999_999), (503, "7", 7), (429, "Thu, 31 Dec 2099 23:59:59 GMT", 0)]
+    {
+        against(calling(move |_| Say::status(status, &[("Retry-After", value)], "")), |web| async move {
+            let client = connect(&web).await;
+            let began = std::time::Instant::now();
+            let error = echo(&client, "x").await.unwrap_err();
+            assert!(began.elapsed() < Duration::from_secs(1));
+            let Error::Status { answer, .. } = &error else { panic!("{error:?}") };
+            let wait = answer.retry_after.unwrap().as_secs();
+            assert!(wait == told || (told == 0 && wait > 1_000_000), "{wait}");
+            assert_eq!((error.is_retry_safe(), web.count("tools/call")), (status == 429, 1));
+            client.close().await;
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn f_29_who_may_not_ask_is_told_what_is_wanted() {
+    let say = Say::status(
+        401,
+        &[("WWW-Authenticate", "Basic realm=x"), ("WWW-Authenticate", "Bearer scope=\"a\"")],
+        "",
+    );
+    against(calling(move |_| say.clone()), |web| async move {
+        let client = connect(&web).await;
+        let error = echo(&client, "x").await.unwrap_err();
+        let Error::Unauthorized { status: 401, challenges, .. } = &error else { panic!("{error:?}") };
+        assert_eq!(challenges.iter().map(|it| it.scheme.as_str()).collect::<Vec<_>>(), ["basic", "bearer"]);
+        assert!(error.needs_login() && error.is_retry_safe() && !error.may_have_happened());
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn spec_4_3_4_arguments_travel_as_headers_and_a_stale_schema_is_read_again() {
+    let lists = Arc::new(AtomicUsize::new(0));
+    let script = move |seen: &Seen| match seen.method() {
+        "tools/list" => {
+            let name = if lists.fetch_add(1, Ordering::SeqCst) == 0 { "Old" } else { "Region" };
+            seen.result(json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": [
+                {"name": "echo", "inputSchema": {"type": "object", "properties": {"text": {"type": "string", "x-mcp-header": name}}}},
+                {"name": "bad", "inputSchema": {"type": "object", "properties": {"n": {"type": "number", "x-mcp-header": "N"}}}},
+            ]}))
+        }
+        "tools/call" if seen.header("mcp-param-region").is_none() => {
+            seen.error(400, -32020, "`Mcp-Param-Region` is missing")
+        }
+        _ => modern(seen),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        assert_eq!(echo(&client, "世界").await.unwrap(), "世界");
+        assert_eq!(web.methods()[1..], ["tools/list", "tools/call", "tools/list", "tools/call"]);
+        assert_eq!(web.seen().last().unwrap().header("mcp-param-region"), Some("=?base64?5LiW55WM?="));
+        let list = client.tools().await.unwrap();
+        assert_eq!(
+            (list.items.len(), list.skipped.len()),
+            (1, 1),
+            "a tool that cannot be called over HTTP is left out"
+        );
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn spec_4_3_2_a_call_that_is_dropped_closes_its_stream_and_says_nothing() {
+    against(calling(|_| Say::stream([Piece::UntilGone])), |web| async move {
+        let client = connect(&web).await;
+        let call = client.call("echo", json!({}));
+        assert!(tokio::time::timeout(Duration::from_millis(200), call).await.is_err());
+        // Its connection is gone while the client lives.
+        web.is_left().await;
+        assert_eq!(web.count("notifications/cancelled"), 0);
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn spec_5_1_a_legacy_call_that_is_dropped_is_cancelled_by_a_message() {
+    let script = |seen: &Seen| match seen.method() {
+        "tools/call" => Say::stream([Piece::UntilGone]),
+        _ => legacy(seen, "s"),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        let call = client.call("echo", json!({}));
+        assert!(tokio::time::timeout(Duration::from_millis(200), call).await.is_err());
+        client.close().await;
+        let seen = web.seen();
+        let (call, cancelled) = (
+            seen.iter().find(|seen| seen.method() == "tools/call").unwrap(),
+            seen.iter().find(|seen| seen.method() == "notifications/cancelled").unwrap(),
+        );
+        assert_eq!(cancelled.body["params"]["requestId"], call.body["id"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn spec_4_2_a_legacy_stream_goes_on_where_it_was_cut_and_not_too_soon() {
+    let script = |seen: &Seen| match seen.method() {
+        "tools/call" => Say::stream(["id: e1\nretry: 300\ndata:\n\n".to_owned().into()]),
+        "GET" if seen.header("last-event-id") == Some("e1") => {
+            let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": "resumed"}]}});
+            Say::stream([event(&answer).into(), Piece::UntilGone])
+        }
+        _ => legacy(seen, "s"),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        assert_eq!(echo(&client, "x").await.unwrap(), "resumed");
+        let seen = web.seen();
+        let called = seen.iter().find(|seen| seen.method() == "tools/call").unwrap().at;
+        let resumed = seen.iter().find(|seen| seen.header("last-event-id").is_some()).unwrap().at;
+        assert!(resumed - called >= Duration::from_millis(300));
+        assert_eq!(web.count("tools/call"), 1);
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn spec_5_6_a_legacy_server_asks_inside_of_a_call_or_on_its_own_stream() {
+    for on_own_stream in [false, true] {
+        let (answered, _) = tokio::sync::broadcast::channel::<()>(4);
+        drop(answered);
+        let question = json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {
+            "message": "Name?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}});
+        let script = move |seen: &Seen| match seen.method() {
+            "GET" if on_own_stream => Say::stream([
+                Piece::Wait(Duration::from_millis(100)),
+                event(&question).into(),
+                Piece::UntilGone,
+            ]),
+            "tools/call" => {
+                let question = if on_own_stream { String::new() } else { event(&question) };
+                let answer = seen.event(json!({"content": [{"type": "text", "text": "thanks"}]}));
+                Say::stream([question.into(), Piece::Wait(Duration::from_millis(300)), answer.into()])
+            }
+            _ => legacy(seen, "s"),
+        };
+        against(script, |web| async move {
+            let handlers = Handlers::new().on_form(|_| async {
+                let answer = mcp_client::protocol::elicitation::ElicitAction::Accept;
+                mcp_client::protocol::elicitation::ElicitResult::new(answer)
+            });
+            let client =
+                McpClient::builder(Recipe::url(&web.url)).handlers(handlers).connect().await.unwrap();
+            assert_eq!(echo(&client, "x").await.unwrap(), "thanks");
+            client.close().await;
+            let answer = web.seen().into_iter().find(|seen| seen.body["id"] == "q").expect("an answer");
+            assert_eq!(answer.body["result"]["action"], "accept");
+            assert_eq!(answer.header("mcp-session-id"), Some("s"));
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn spec_6_8_a_modern_stream_of_changes_is_opened_again_after_a_cut_with_a_gap() {
+    let listens = AtomicUsize::new(0);
+    let script = move |seen: &Seen| match seen.method() {
+        "subscriptions/listen" => {
+            let id = &seen.body["id"];
+            let acknowledged = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+                "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": id}, "notifications": {"toolsListChanged": true}}});
+            let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed",
+                "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": id}}});
+            let first = listens.fetch_add(1, Ordering::SeqCst) == 0;
+            let mut pieces = vec![event(&acknowledged).into(), event(&changed).into()];
+            pieces.extend((!first).then_some(Piece::UntilGone));
+            Say::stream(pieces)
+        }
+        _ => modern(seen),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        let filter = SubscriptionFilter::new().tools_list_changed(true);
+        let mut changes = client.changes(filter).await.unwrap();
+        let mut next = async || tokio::time::timeout(Duration::from_secs(5), changes.next()).await.unwrap();
+        assert_eq!(next().await, Some(Change::Tools));
+        assert_eq!(next().await, Some(Change::Gap));
+        assert_eq!(next().await, Some(Change::Tools));
+        drop(changes);
+        web.is_left().await;
+        assert_eq!(web.count("subscriptions/listen"), 2);
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn n_36_f_26_a_server_that_hangs_up_on_every_stream_is_not_stormed() {
+    let legacy_script = |seen: &Seen| match seen.method() {
+        "GET" => Say::stream([]),
+        _ => legacy(seen, "s"),
+    };
+    against(legacy_script, |web| async move {
+        let client = connect(&web).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let streams = web.count("GET");
+        assert!((2..=5).contains(&streams), "{streams} in 10 s");
+        assert_eq!(echo(&client, "still here").await.unwrap(), "still here");
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn n_38_a_side_stream_without_headers_holds_up_nothing() {
+    let script = |seen: &Seen| match seen.method() {
+        "GET" => Say::Pieces(vec![Piece::UntilGone]),
+        _ => legacy(seen, "s"),
+    };
+    against(script, |web| async move {
+        let began = std::time::Instant::now();
+        let client = connect(&web).await;
+        assert_eq!(echo(&client, "x").await.unwrap(), "x");
+        assert!(began.elapsed() < Duration::from_secs(1));
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn s0_27_v_12_a_name_that_leads_to_a_private_address_is_denied_before_a_packet_leaves() {
+    against(modern, |web| async move {
+        let port = web.url.rsplit(':').next().unwrap().to_owned();
+        // Public at first, and this machine the next time: rebinding.
+        let lookups = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&lookups);
+        let network = Network::new().no_proxy().policy(Policy::public()).resolver(move |name| {
+            assert_eq!(name, "rebind.example");
+            let first = counted.fetch_add(1, Ordering::SeqCst) == 0;
+            let addresses = if first { vec!["8.8.8.8", "127.0.0.1"] } else { vec!["127.0.0.1"] };
+            async move { Ok(addresses.iter().map(|address| address.parse().unwrap()).collect()) }
+        });
+        for _ in 0..2 {
+            let recipe = Recipe::url(format!("https://rebind.example:{port}"));
+            let error = McpClient::builder(recipe).network(&network).connect().await.unwrap_err();
+            assert!(matches!(&error, Error::Denied { host, .. } if host == "rebind.example"), "{error:?}");
+        }
+        for url in ["https://10.0.0.1/", "https://[::ffff:127.0.0.1]:1/x", "https://2852039166/"] {
+            let connecting = McpClient::builder(Recipe::url(url)).network(&network).connect();
+            let outcome = tokio::time::timeout(Duration::from_secs(2), connecting).await.unwrap();
+            assert!(
+                matches!(outcome, Err(Error::Denied { .. } | Error::Connect { .. })),
+                "{url} {outcome:?}"
+            );
+        }
+        assert_eq!((web.connections(), lookups.load(Ordering::SeqCst)), (0, 2));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn s4_34_headers_that_are_not_the_hosts_are_refused_before_anything_is_sent() {
+    against(modern, |web| async move {
+        for (name, value) in [
+            ("Host", "x"),
+            ("content-length", "1"),
+            ("Transfer-Encoding", "chunked"),
+            ("mcp-session-id", "x"),
+            ("Mcp-Param-X", "x"),
+            ("bad name", "x"),
+            ("x", "a\r\nb: hush-hush"),
+        ] {
+            let error = McpClient::connect(Recipe::url(&web.url).header(name, value)).await.unwrap_err();
+            assert!(matches!(error, Error::Recipe { .. }) && !error.to_string().contains("hush"), "{error}");
+        }
+        let recipe = Recipe::url(&web.url).arg("x");
+        assert!(matches!(McpClient::connect(recipe).await, Err(Error::Recipe { .. })));
+        assert_eq!(web.connections(), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn x_30_a_pooled_connection_that_is_stale_costs_nothing() {
+    // The server closes every connection after its answer, without saying so.
+    let script = |seen: &Seen| match modern(seen) {
+        Say::Whole(bytes) => Say::raw(bytes),
+        say => say,
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        for number in 0..20 {
+            let text = number.to_string();
+            assert_eq!(echo(&client, &text).await.unwrap(), text);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(web.count("tools/call"), 20, "none was made twice");
+        client.close().await;
+    })
+    .await;
+}

@@ -1,0 +1,437 @@
+//! Spec §2.4, row by row, over real sockets.
+
+use std::time::Duration;
+
+use mcp_client::protocol::Era;
+use mcp_client::protocol::negotiation::{NegotiationError, Obstacle};
+use mcp_client::{EndCause, Error, McpClient, Recipe, Result};
+use serde_json::json;
+
+use crate::support::harmless;
+use crate::web::{Piece, Say, Seen, Web, event, legacy, modern};
+
+async fn connect(web: &Web) -> Result<McpClient> {
+    let recipe = Recipe::url(&web.url).start_timeout(Duration::from_secs(5));
+    tokio::time::timeout(Duration::from_secs(8), McpClient::connect(recipe)).await.expect("it hangs")
+}
+
+/// Connects to a server whose answer to the probe is scripted, and which is otherwise a legacy one.
+async fn after_probe(answer: impl Fn(&Seen) -> Say + Send + Sync + 'static) -> (Result<Era>, Vec<String>) {
+    after(move |seen| match seen.method() {
+        "server/discover" => answer(seen),
+        _ => legacy(seen, "s"),
+    })
+    .await
+}
+
+async fn after(script: impl Fn(&Seen) -> Say + Send + Sync + 'static) -> (Result<Era>, Vec<String>) {
+    let web = Web::serve(script).await;
+    let era = match connect(&web).await {
+        Ok(client) => {
+            let era = client.era();
+            client.close().await;
+            Ok(era)
+        }
+        Err(error) => Err(error),
+    };
+    web.is_left().await;
+    let methods = web.methods();
+    web.end().await;
+    (era, methods)
+}
+
+#[tokio::test]
+async fn rows_1_and_2_a_discover_result_is_modern_and_other_errors_are_legacy() {
+    harmless(async {
+        assert_eq!(after_probe(modern).await.0.unwrap(), Era::Modern);
+        let as_event = |seen: &Seen| match modern(seen) {
+            Say::Whole(whole) => {
+                let text = String::from_utf8(whole).unwrap();
+                let (_, body) = text.split_once("\r\n\r\n").unwrap();
+                Say::stream([format!(": hello\n\ndata: {body}\n\n").into()])
+            }
+            say => say,
+        };
+        assert_eq!(after_probe(as_event).await.0.unwrap(), Era::Modern);
+        for code in [-32601, -32602, -32000] {
+            let (era, methods) = after_probe(move |seen| seen.error(200, code, "what?")).await;
+            assert_eq!(era.unwrap(), Era::Legacy, "{code}");
+            assert_eq!(methods[..3], ["server/discover", "initialize", "notifications/initialized"]);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn rows_3_7_8_9_and_12_what_no_modern_server_says_is_legacy() {
+    harmless(async {
+        for status in [200, 202, 204] {
+            let say = move |_: &Seen| Say::status(status, &[("content-type", "text/html")], "");
+            assert_eq!(after_probe(say).await.0.unwrap(), Era::Legacy, "{status}");
+        }
+        for (status, body) in [
+            (400, ""),
+            (400, "<html>"),
+            (400, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}"#),
+            (404, r#"{"jsonrpc":"2.0","id":"negotiation","error":{"code":-32601,"message":"no method"}}"#),
+            (404, "Not Found"),
+            (405, ""),
+            (406, "x"),
+            (410, ""),
+            (415, ""),
+            (422, r#"{"detail":[]}"#),
+        ] {
+            let say = move |_: &Seen| Say::status(status, &[("content-type", "application/json")], body);
+            assert_eq!(after_probe(say).await.0.unwrap(), Era::Legacy, "{status} {body}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn rows_4_to_6_what_only_a_modern_server_says_never_leads_to_initialize() {
+    harmless(async {
+        for code in [-32020, -32021, -32022] {
+            let say = move |seen: &Seen| {
+                let data = match code {
+                    -32021 => json!({"requiredCapabilities": {"sampling": {}}}),
+                    _ => json!({"supported": ["2099-01-01"], "requested": "2026-07-28"}),
+                };
+                let error = json!({"code": code, "message": "no", "data": data});
+                Say::json(400, &json!({"jsonrpc": "2.0", "id": seen.body["id"], "error": error}))
+            };
+            let (era, methods) = after_probe(say).await;
+            assert!(matches!(era, Err(Error::Connect { .. })), "{code} {era:?}");
+            assert_eq!(methods, ["server/discover"], "{code}");
+        }
+        // Only legacy versions in common.
+        let say = |seen: &Seen| {
+            let data = json!({"supported": ["2025-06-18"], "requested": "2026-07-28"});
+            let error = json!({"code": -32022, "message": "no", "data": data});
+            Say::json(400, &json!({"jsonrpc": "2.0", "id": seen.body["id"], "error": error}))
+        };
+        assert_eq!(after_probe(say).await.0.unwrap(), Era::Legacy);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn rows_10_11_and_20_who_asks_is_no_evidence_and_the_challenge_is_kept() {
+    harmless(async {
+        for (status, header) in [
+            (401, r#"Bearer resource_metadata="https://x/y", scope="a b""#),
+            (403, r#"Bearer error="insufficient_scope", scope="a b""#),
+        ] {
+            for method in ["server/discover", "initialize"] {
+                let say = move |seen: &Seen| {
+                    if seen.method() == method {
+                        return Say::status(status, &[("WWW-Authenticate", header)], "");
+                    }
+                    legacy(seen, "s")
+                };
+                let (era, methods) = after(say).await;
+                let error = era.unwrap_err();
+                assert!(error.needs_login() && error.to_string().contains("a b"), "{error}");
+                let Error::Unauthorized { status: told, challenges, .. } = error else { panic!() };
+                assert_eq!((told, challenges[0].scope()), (status, Some("a b")));
+                assert_eq!(methods.last().unwrap(), method, "nothing after it");
+            }
+        }
+        let (era, methods) = after_probe(|_| Say::status(403, &[], "")).await;
+        let forbidden = matches!(&era, Err(Error::Connect { source, .. })
+            if **source == NegotiationError::Http(Obstacle::Forbidden));
+        assert!(forbidden, "{era:?}");
+        assert_eq!(methods, ["server/discover"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn rows_13_and_14_a_busy_server_is_asked_once_more_and_a_broken_one_is_not() {
+    harmless(async {
+        for status in [408, 425, 429, 502, 503, 504] {
+            let say = move |_: &Seen| Say::status(status, &[("Retry-After", "0")], "");
+            let (era, methods) = after_probe(say).await;
+            let busy = matches!(&era, Err(Error::Connect { source, .. })
+                if **source == NegotiationError::Http(Obstacle::Busy { status }));
+            assert!(busy, "{status} {era:?}");
+            assert_eq!(methods, ["server/discover", "server/discover"], "{status}");
+        }
+        let (era, methods) = after_probe(|_| Say::status(500, &[], "")).await;
+        assert!(era.is_err());
+        assert_eq!(methods, ["server/discover"]);
+        // More than there is time for is told at once.
+        let began = std::time::Instant::now();
+        let (era, methods) = after_probe(|_| Say::status(503, &[("Retry-After", "3600")], "")).await;
+        assert!(era.is_err() && began.elapsed() < Duration::from_secs(2));
+        assert_eq!(methods, ["server/discover"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn row_15_x_31_redirects_to_the_same_origin_keep_method_and_body() {
+    harmless(async {
+        for status in [307, 308] {
+            let say = move |seen: &Seen| match seen.path.as_str() {
+                "/mcp" => Say::status(status, &[("Location", "/moved")], ""),
+                _ => modern(seen),
+            };
+            let (era, methods) = after(say).await;
+            assert_eq!(era.unwrap(), Era::Modern);
+            assert_eq!(methods, ["server/discover", "server/discover"], "body and verb went along");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn row_15_f_27_v_16_other_redirects_are_reported_and_nothing_goes_along() {
+    harmless(async {
+        let other = Web::serve(modern).await;
+        let away = other.url.clone();
+        for status in [301, 302, 303, 307, 308] {
+            let away = away.clone();
+            let web = Web::serve(move |_| Say::status(status, &[("Location", &away)], "")).await;
+            let error = connect(&web).await.unwrap_err();
+            assert!(error.to_string().contains(&other.url), "{error}");
+            assert_eq!(web.methods(), ["server/discover"], "{status}");
+            web.end().await;
+        }
+        assert_eq!(other.connections(), 0, "nobody came");
+        other.end().await;
+        // A loop ends.
+        let web = Web::serve(|_| Say::status(307, &[("Location", "/mcp")], "")).await;
+        assert!(connect(&web).await.is_err());
+        assert_eq!(web.methods().len(), 4);
+        web.end().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn row_16_no_answer_is_no_evidence() {
+    harmless(async {
+        let before =
+            "HTTP/1.1 200 X\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"half\":";
+        for say in [Say::nothing(), Say::raw("HTTP/1.1 20"), Say::raw("nonsense\r\n\r\n"), Say::raw(before)] {
+            let (era, methods) = after_probe(move |_| say.clone()).await;
+            let Err(Error::Connect { source, ended, .. }) = era else { panic!("{era:?}") };
+            assert_eq!(*source, NegotiationError::Http(Obstacle::Network));
+            assert!(matches!(&ended.cause, EndCause::Network(problem) if !problem.is_empty()));
+            assert_eq!(methods, ["server/discover"]);
+        }
+        // Nobody listens.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let error = McpClient::connect(Recipe::url(format!("http://{port}/"))).await.unwrap_err();
+        assert!(error.is_retry_safe() && error.to_string().contains("refused"), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn row_16_f_30_a_server_that_says_nothing_is_left_in_time() {
+    harmless(async {
+        let web = Web::serve(|_| Say::Pieces(vec![Piece::UntilGone])).await;
+        let recipe = Recipe::url(&web.url).start_timeout(Duration::from_millis(600));
+        let began = std::time::Instant::now();
+        let error = McpClient::connect(recipe).await.unwrap_err();
+        assert!(began.elapsed() < Duration::from_secs(2), "{error}");
+        assert_eq!(web.methods(), ["server/discover"]);
+        web.is_left().await;
+        web.end().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn row_17_a_legacy_server_has_a_session_and_a_version_header() {
+    harmless(async {
+        let web = Web::serve(|seen| legacy(seen, "abc")).await;
+        let client = connect(&web).await.unwrap();
+        client.list_tools().await.unwrap();
+        client.close().await;
+        for seen in
+            web.seen().iter().filter(|seen| !matches!(seen.method(), "server/discover" | "initialize"))
+        {
+            assert_eq!(seen.header("mcp-session-id"), Some("abc"), "{seen:?}");
+            assert_eq!(seen.header("mcp-protocol-version"), Some("2025-11-25"), "{seen:?}");
+        }
+        assert_eq!(
+            web.methods(),
+            ["server/discover", "initialize", "notifications/initialized", "GET", "tools/list", "DELETE"]
+        );
+        web.is_left().await;
+        web.end().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn row_18_a_handshake_that_is_refused_is_reported_and_a_modern_answer_to_it_is_believed() {
+    harmless(async {
+        let (era, _) = after(|seen| match seen.method() {
+            "initialize" => seen.error(200, -32603, "broken"),
+            _ => legacy(seen, "s"),
+        })
+        .await;
+        assert!(matches!(era, Err(Error::Connect { .. })), "{era:?}");
+        let asked = std::sync::atomic::AtomicUsize::new(0);
+        let (era, methods) = after(move |seen| match seen.method() {
+            "server/discover" if asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 => {
+                Say::status(404, &[], "not yet")
+            }
+            "initialize" => {
+                let data = json!({"supported": ["2026-07-28"], "requested": "2025-11-25"});
+                let error = json!({"code": -32022, "message": "no", "data": data});
+                Say::json(400, &json!({"jsonrpc": "2.0", "id": seen.body["id"], "error": error}))
+            }
+            _ => modern(seen),
+        })
+        .await;
+        assert_eq!(era.unwrap(), Era::Modern);
+        assert_eq!(methods, ["server/discover", "initialize", "server/discover"]);
+    })
+    .await;
+}
+
+/// The old pair: what is posted is answered on the stream.
+struct Pair {
+    sent: tokio::sync::broadcast::Sender<String>,
+}
+
+#[tokio::test]
+async fn rows_19_and_21_the_old_pair_is_found_and_used() {
+    harmless(async {
+        let (sent, _) = tokio::sync::broadcast::channel::<String>(16);
+        let pair = std::sync::Arc::new(Pair { sent });
+        let web = pair_server(std::sync::Arc::clone(&pair)).await;
+        let client = McpClient::connect(Recipe::url(&web.0)).await.unwrap();
+        assert_eq!(client.era(), Era::Legacy);
+        let outcome = client.call("echo", json!({"text": "old"})).await.unwrap();
+        assert_eq!(outcome.text(), "old");
+        client.close().await;
+        let client = McpClient::connect(Recipe::sse(&web.0)).await.unwrap();
+        assert_eq!(client.call("echo", json!({"text": "known"})).await.unwrap().text(), "known");
+        client.close().await;
+        web.1.abort();
+        let _ = web.1.await;
+    })
+    .await;
+}
+
+/// A pair by hand: one stream at a time.
+async fn pair_server(pair: std::sync::Arc<Pair>) -> (String, tokio::task::JoinHandle<()>) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/sse", listener.local_addr().unwrap());
+    let serving = tokio::spawn(async move {
+        let mut exchanges = tokio::task::JoinSet::new();
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let pair = std::sync::Arc::clone(&pair);
+            exchanges.spawn(async move {
+                let mut bytes = vec![0; 64 << 10];
+                loop {
+                    let count = stream.read(&mut bytes).await.unwrap_or(0);
+                    if count == 0 {
+                        return;
+                    }
+                    let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+                    if text.starts_with("GET /sse") {
+                        let mut said = pair.sent.subscribe();
+                        let head = "HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\n\r\n\
+                                    event: endpoint\ndata: /post?id=7\n\n";
+                        stream.write_all(head.as_bytes()).await.unwrap();
+                        let mut rest = [0; 16];
+                        loop {
+                            tokio::select! {
+                                text = said.recv() => {
+                                    let text = format!("event: message\ndata: {}\n\n", text.unwrap());
+                                    if stream.write_all(text.as_bytes()).await.is_err() { return }
+                                }
+                                read = stream.read(&mut rest) => if read.unwrap_or(0) == 0 { return },
+                            }
+                        }
+                    }
+                    if !text.starts_with("POST /post?id=7") {
+                        let _ = stream.write_all(b"HTTP/1.1 405 X\r\ncontent-length: 0\r\n\r\n").await;
+                        continue;
+                    }
+                    let body = text.split_once("\r\n\r\n").unwrap().1;
+                    let body: serde_json::Value = serde_json::from_str(body).unwrap();
+                    let result = match body["method"].as_str() {
+                        Some("initialize") => json!({
+                            "protocolVersion": "2024-11-05", "capabilities": {"tools": {}},
+                            "serverInfo": {"name": "old", "version": "1"}}),
+                        Some("tools/call") => {
+                            json!({"content": [{"type": "text", "text": body["params"]["arguments"]["text"]}]})
+                        }
+                        _ => json!({}),
+                    };
+                    let _ = stream.write_all(b"HTTP/1.1 202 X\r\ncontent-length: 8\r\n\r\nAccepted").await;
+                    if !body["id"].is_null() {
+                        let answer = json!({"jsonrpc": "2.0", "id": body["id"], "result": result});
+                        let _ = pair.sent.send(answer.to_string());
+                    }
+                }
+            });
+        }
+    });
+    (url, serving)
+}
+
+#[tokio::test]
+async fn rows_21_v_16_an_endpoint_on_another_origin_is_refused_and_nothing_is_posted_there() {
+    harmless(async {
+        let other = Web::serve(modern).await;
+        let away = other.url.clone();
+        let web = Web::serve(move |seen| match seen.verb.as_str() {
+            "GET" => Say::stream([format!("event: endpoint\ndata: {away}\n\n").into(), Piece::UntilGone]),
+            _ => Say::status(405, &[], ""),
+        })
+        .await;
+        for recipe in [Recipe::url(&web.url), Recipe::sse(&web.url)] {
+            let error = McpClient::connect(recipe.bearer_token("hush-hush")).await.unwrap_err();
+            assert!(error.to_string().contains("another web origin"), "{error}");
+        }
+        assert_eq!(other.connections(), 0);
+        web.is_left().await;
+        web.end().await;
+        other.end().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn rows_22_to_24_what_is_no_pair_is_no_server_and_all_statuses_are_told() {
+    harmless(async {
+        let statuses = |get: Say| {
+            move |seen: &Seen| match seen.method() {
+                "server/discover" => Say::status(404, &[], ""),
+                "initialize" => Say::status(405, &[], ""),
+                _ => get.clone(),
+            }
+        };
+        for get in [
+            Say::stream([event(&json!({})).into()]),
+            Say::stream([]),
+            Say::status(404, &[], ""),
+            Say::status(200, &[("content-type", "text/html")], "hello"),
+        ] {
+            let (era, methods) = after(statuses(get)).await;
+            let error = era.unwrap_err().to_string();
+            assert!(error.contains("404") && error.contains("405"), "{error}");
+            assert_eq!(methods, ["server/discover", "initialize", "GET"]);
+        }
+        let challenge = Say::status(401, &[("WWW-Authenticate", "Bearer")], "");
+        assert!(after(statuses(challenge)).await.0.unwrap_err().needs_login());
+        // A stream that says nothing.
+        let web = Web::serve(statuses(Say::stream([Piece::UntilGone]))).await;
+        let recipe = Recipe::url(&web.url).start_timeout(Duration::from_millis(600));
+        assert!(McpClient::connect(recipe).await.is_err());
+        web.is_left().await;
+        web.end().await;
+    })
+    .await;
+}
