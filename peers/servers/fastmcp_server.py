@@ -1,5 +1,6 @@
-"""A server with FastMCP: both eras."""
+"""A server with FastMCP: both eras. `fastmcp_server.py`, or `fastmcp_server.py http PORT`."""
 
+import sys
 from dataclasses import dataclass
 
 import anyio
@@ -75,4 +76,7 @@ def note() -> str:
     return "hello"
 
 
-server.run(show_banner=False)
+if sys.argv[1:2] == ["http"]:
+    server.run(transport="http", host="127.0.0.1", port=int(sys.argv[2]), show_banner=False)
+else:
+    server.run(show_banner=False)

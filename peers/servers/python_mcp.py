@@ -1,5 +1,6 @@
-"""A server with the Python SDK: both eras."""
+"""A server with the Python SDK: both eras. `python_mcp.py`, or `python_mcp.py http PORT`."""
 
+import sys
 from typing import Annotated
 
 import anyio
@@ -69,4 +70,7 @@ def note() -> str:
     return "hello"
 
 
-server.run()
+if sys.argv[1:2] == ["http"]:
+    server.run(transport="streamable-http", host="127.0.0.1", port=int(sys.argv[2]))
+else:
+    server.run()

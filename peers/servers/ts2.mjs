@@ -1,12 +1,17 @@
-// A server with the TypeScript SDK 2.x: both eras.
-import { McpServer, acceptedContent, inputRequired } from '@modelcontextprotocol/server';
+// A server with the TypeScript SDK 2.x: both eras. `ts2.mjs`, or `ts2.mjs http PORT`.
+import { toNodeHandler } from '@modelcontextprotocol/node';
+import { McpServer, acceptedContent, createMcpHandler, inputRequired } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
+import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 
 const text = (text) => ({ content: [{ type: 'text', text }] });
 let cancelled = 0;
-serveStdio(() => {
+let isGrown = false;
+let changed = () => {};
+const grown = (server) => server.registerTool('grown', { inputSchema: z.object({}) }, async () => text('new'));
+function make() {
   const server = new McpServer({ name: 'ts2', version: '1' });
   const none = { inputSchema: z.object({}) };
   server.registerTool('echo', { inputSchema: z.object({ text: z.string() }) }, async (args) => text(args.text));
@@ -34,9 +39,22 @@ serveStdio(() => {
     return text(`Hello, ${answer.name}!`);
   });
   server.registerTool('grow', none, async () => {
-    server.registerTool('grown', none, async () => text('new'));
+    grown(server);
+    isGrown = true;
+    changed();
     return text('grown');
   });
+  if (isGrown) grown(server);
   server.registerResource('note', 'note://hello', {}, async (uri) => ({ contents: [{ uri: uri.href, text: 'hello' }] }));
   return server;
-});
+}
+
+const [mode, port] = process.argv.slice(2);
+if (mode === 'http') {
+  // A new server for every request: what is changed is kept above.
+  const handler = createMcpHandler(make);
+  changed = () => handler.notify.toolsChanged();
+  createServer(toNodeHandler(handler)).listen(Number(port), '127.0.0.1');
+} else {
+  serveStdio(make);
+}

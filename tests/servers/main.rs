@@ -1,8 +1,10 @@
-//! Lets our client use servers that others wrote, over stdio: `peers/run-servers`
+//! Lets our client use servers that others wrote, over stdio and HTTP: `peers/run-servers`
 //!
 //! `servers PEERS [WORD]`: the folder where they are installed, and which of them; all without a word.
 
 mod ends;
+mod own;
+mod web;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,7 +25,7 @@ type Call = (&'static str, Value, &'static str);
 /// A server and what is tried with it. What it does not offer is `None`, and told in the table.
 struct Server {
     name: &'static str,
-    recipe: Recipe,
+    reach: Reach,
     eras: &'static [Mode],
     call: Call,
     read: Option<(&'static str, &'static str)>,
@@ -32,8 +34,17 @@ struct Server {
     cancel: Option<(Call, Option<Call>)>,
     ask: Option<Call>,
     change: Option<Call>,
-    /// Steps that it does not offer in the modern era.
+    /// Steps that it does not offer in the modern era, and in the legacy one.
     not_modern: &'static [&'static str],
+    not_legacy: &'static [&'static str],
+}
+
+/// How a server is reached.
+enum Reach {
+    /// It is started, and speaks on its standard input and output.
+    Stdio(Recipe),
+    /// It is started by us with a port, and restarted in the middle.
+    Web(web::Program),
 }
 
 const BOTH: &[Mode] = &[Mode::Auto, Mode::Legacy];
@@ -44,9 +55,22 @@ fn servers(peers: &Path) -> Vec<Server> {
         |name: &str| node(peers.join("node_modules/@modelcontextprotocol").join(name).join("dist/index.js"));
     let python =
         |script: &str| Recipe::command(peers.join("venv/bin/python")).arg(peers.join("servers").join(script));
-    let own = |name, recipe, eras, not_modern| Server {
+    let stdio = Reach::Stdio;
+    let web = |program: &str, words: &[&str]| {
+        let program = match program {
+            "servers" => std::env::current_exe().unwrap_or_default(),
+            program => peers.join(program),
+        };
+        Reach::Web(web::Program { program, words: words.iter().map(|word| (*word).into()).collect() })
+    };
+    let script = |language: &str, script: &str, mode: &str| {
+        let program = if language == "python" { peers.join("venv/bin/python") } else { language.into() };
+        let words = vec![peers.join("servers").join(script).into(), mode.into()];
+        Reach::Web(web::Program { program, words })
+    };
+    let own = |name, reach, eras, not_modern| Server {
         name,
-        recipe,
+        reach,
         eras,
         call: ("echo", json!({"text": "hi"}), "hi"),
         read: Some(("note://hello", "hello")),
@@ -55,11 +79,12 @@ fn servers(peers: &Path) -> Vec<Server> {
         ask: Some(("ask", json!({}), "Hello, Ada!")),
         change: Some(("grow", json!({}), "grown")),
         not_modern,
+        not_legacy: &[],
     };
     vec![
         Server {
             name: "server-everything 2026.8.31",
-            recipe: official("server-everything"),
+            reach: stdio(official("server-everything")),
             eras: &[Mode::Auto],
             call: ("get-sum", json!({"a": 1, "b": 2}), "3"),
             read: Some(("demo://resource/dynamic/text/1", "Resource 1")),
@@ -73,10 +98,11 @@ fn servers(peers: &Path) -> Vec<Server> {
             ask: Some(("trigger-elicitation-request", json!({}), "Ada")),
             change: None,
             not_modern: &[],
+            not_legacy: &[],
         },
         Server {
             name: "server-filesystem 2026.8.31",
-            recipe: official("server-filesystem").arg(peers),
+            reach: stdio(official("server-filesystem").arg(peers)),
             eras: &[Mode::Auto],
             call: ("list_allowed_directories", json!({}), "Allowed directories"),
             read: None,
@@ -85,10 +111,11 @@ fn servers(peers: &Path) -> Vec<Server> {
             ask: None,
             change: None,
             not_modern: &[],
+            not_legacy: &[],
         },
         Server {
             name: "server-memory 2026.8.31",
-            recipe: official("server-memory").env("MEMORY_FILE_PATH", peers.join("logs/memory.json")),
+            reach: stdio(official("server-memory").env("MEMORY_FILE_PATH", peers.join("logs/memory.json"))),
             eras: &[Mode::Auto],
             call: ("read_graph", json!({}), "entities"),
             read: None,
@@ -97,13 +124,25 @@ fn servers(peers: &Path) -> Vec<Server> {
             ask: None,
             change: None,
             not_modern: &[],
+            not_legacy: &[],
         },
-        own("TypeScript SDK 1.32.2", node(peers.join("servers/ts1.mjs")), &[Mode::Auto], &[]),
-        own("TypeScript SDK 2.4.0", node(peers.join("servers/ts2.mjs")), BOTH, &[]),
-        own("Python SDK 2.3.0", python("python_mcp.py"), BOTH, &[]),
+        own("TypeScript SDK 1.32.2", stdio(node(peers.join("servers/ts1.mjs"))), &[Mode::Auto], &[]),
+        own("TypeScript SDK 2.4.0", stdio(node(peers.join("servers/ts2.mjs"))), BOTH, &[]),
+        own("Python SDK 2.3.0", stdio(python("python_mcp.py")), BOTH, &[]),
         // Its API for asking in the modern era is not used here, nor the one for its streams of changes.
-        own("rmcp 3.8.0", Recipe::command(peers.join("peer-rmcp-server")), BOTH, &["ask", "change"]),
-        own("FastMCP 4.1.2", python("fastmcp_server.py"), BOTH, &["change"]),
+        own("rmcp 3.8.0", stdio(Recipe::command(peers.join("peer-rmcp-server"))), BOTH, &["ask", "change"]),
+        own("FastMCP 4.1.2", stdio(python("fastmcp_server.py")), BOTH, &["change"]),
+        own("HTTP: ours", web("servers", &["own"]), BOTH, &[]),
+        own("HTTP: TypeScript SDK 1.32.2", script("node", "ts1.mjs", "http"), &[Mode::Auto], &[]),
+        own("HTTP+SSE: TypeScript 1.32.2", script("node", "ts1.mjs", "sse"), &[Mode::Auto], &[]),
+        // It has no sessions, and cannot ask nor tell anything without one.
+        Server {
+            not_legacy: &["ask", "change"],
+            ..own("HTTP: TypeScript SDK 2.4.0", script("node", "ts2.mjs", "http"), BOTH, &[])
+        },
+        own("HTTP: Python SDK 2.3.0", script("python", "python_mcp.py", "http"), BOTH, &[]),
+        own("HTTP: rmcp 3.8.0", web("peer-rmcp-server", &["http"]), BOTH, &["ask", "change"]),
+        own("HTTP: FastMCP 4.1.2", script("python", "fastmcp_server.py", "http"), BOTH, &["change"]),
     ]
 }
 
@@ -114,6 +153,9 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let only = words.next().unwrap_or_default();
+    if peers == "own" {
+        return own::serve(&only);
+    }
     let peers = Path::new(&peers);
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -158,9 +200,16 @@ impl Server {
             }
             answer
         });
-        let builder = McpClient::builder(self.recipe.clone()).handlers(handlers).era(mode);
+        let (recipe, mut web) = match &self.reach {
+            Reach::Stdio(recipe) => (recipe.clone(), None),
+            Reach::Web(program) => {
+                let web = program.start().await?;
+                (Recipe::url(&web.url), Some(web))
+            }
+        };
+        let builder = McpClient::builder(recipe).handlers(handlers).era(mode);
         let client = builder.connect().await.map_err(|error| format!("connect: {error}"))?;
-        let group = client.process_group().ok_or("no process")?;
+        let group = client.process_group();
         let mut taken = vec!["connect"];
         let mut left = Vec::new();
         let is_modern = client.version().era() == Some(mcp_client::protocol::Era::Modern);
@@ -179,7 +228,8 @@ impl Server {
             ("change", self.change.is_some()),
         ];
         for (step, is_offered) in steps {
-            if !is_offered || is_modern && self.not_modern.contains(&step) {
+            let not = if is_modern { self.not_modern } else { self.not_legacy };
+            if !is_offered || not.contains(&step) {
                 left.push(step);
                 continue;
             }
@@ -187,11 +237,16 @@ impl Server {
             taken.push(step);
         }
         let version = client.version().to_string();
+        if let Some(web) = &mut web {
+            web.restart().await?;
+            self.call(&client, &self.call).await.map_err(|problem| format!("restart: {problem}"))?;
+            taken.push("restart");
+        }
         let shutdown = client.close().await;
         if shutdown.force != Force::None {
             return Err(format!("it did not end by itself: {shutdown:?}"));
         }
-        if group_lives(group) {
+        if group.is_some_and(group_lives) {
             return Err("something of it still lives".to_owned());
         }
         taken.push("end");
@@ -229,10 +284,15 @@ impl Server {
                 }
                 // The server works on, and knows.
                 self.call(client, &self.call).await?;
-                match tells {
-                    Some(tells) => self.call(client, tells).await,
-                    None => Ok(()),
+                let Some(tells) = tells else { return Ok(()) };
+                // Over HTTP nothing says which of two messages comes first.
+                for _ in 0..50 {
+                    if self.call(client, tells).await.is_ok() {
+                        return Ok(());
+                    }
+                    tokio::time::sleep(Duration::from_millis(20)).await;
                 }
+                self.call(client, tells).await
             }
             "ask" => match &self.ask {
                 Some(ask) => self.call(client, ask).await,

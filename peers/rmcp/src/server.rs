@@ -1,5 +1,6 @@
-//! A server with rmcp: both eras. It asks in the legacy one only.
+//! A server with rmcp: both eras. It asks in the legacy one only. `peer-rmcp-server`, or `peer-rmcp-server http PORT`
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -10,12 +11,15 @@ use rmcp::model::{
     ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer, ServiceExt};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::json;
 
-#[derive(Default)]
+/// Shared by all sessions.
+#[derive(Clone, Default)]
 struct Server {
-    cancelled: AtomicUsize,
-    is_grown: AtomicBool,
+    cancelled: Arc<AtomicUsize>,
+    is_grown: Arc<AtomicBool>,
 }
 
 fn text(text: impl Into<String>) -> CallToolResponse {
@@ -106,6 +110,18 @@ impl ServerHandler for Server {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
-    Server::default().serve(rmcp::transport::stdio()).await?.waiting().await?;
+    let server = Server::default();
+    let mut words = std::env::args().skip(1);
+    let (Some("http"), Some(port)) = (words.next().as_deref(), words.next()) else {
+        server.serve(rmcp::transport::stdio()).await?.waiting().await?;
+        return Ok(());
+    };
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", port.parse()?)).await?;
+    let service = StreamableHttpService::new(
+        move || Ok(server.clone()),
+        Arc::new(LocalSessionManager::default()),
+        StreamableHttpServerConfig::default(),
+    );
+    axum::serve(listener, axum::Router::new().nest_service("/mcp", service)).await?;
     Ok(())
 }
