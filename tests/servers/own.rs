@@ -71,9 +71,8 @@ fn server() -> McpServer {
 async fn ask(_: NoArgs, cx: Context) -> Result<String, ToolError> {
     let form = FormSchema::new().field("name", StringSchema::new()).required(["name".to_owned()]);
     let answer = cx.ask("name", ElicitFormParams::new("Who are you?", form)).await?;
-    let name = match answer.content.and_then(|content| content.get("name").cloned()) {
-        Some(FieldValue::String(name)) => name,
-        _ => return Err(ToolError::new("nobody")),
-    };
-    Ok(format!("Hello, {name}!"))
+    match answer.content.and_then(|content| content.get("name").cloned()) {
+        Some(FieldValue::String(name)) => Ok(format!("Hello, {name}!")),
+        _ => Err(ToolError::new("nobody")),
+    }
 }

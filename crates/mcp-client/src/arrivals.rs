@@ -343,6 +343,7 @@ fn notified(connection: &Connection, state: &mut State, notification: &Notificat
         }
         _ => return,
     };
+    connection.agreed.cache.changed(&change);
     #[cfg(feature = "http")]
     if change == Change::Tools
         && let crate::connection::Transport::Http(endpoint) = &connection.agreed.transport

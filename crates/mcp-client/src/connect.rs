@@ -1,9 +1,11 @@
 //! From a recipe to a client that is usable, or to an error that tells why not.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mcp_protocol::capabilities::Implementation;
+use mcp_protocol::fingerprint::fingerprint;
 use mcp_protocol::logging::LogLevel;
 use mcp_protocol::messages::Method;
 use mcp_protocol::meta::Meta;
@@ -11,6 +13,7 @@ use mcp_protocol::negotiation::{Mode, Verdict};
 use mcp_protocol::{Era, Limits, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::cache::{Cache, View};
 use crate::client::{Inner, McpClient};
 use crate::connection::{Agreed, Connection, Transport};
 use crate::error::{Error, Result, Sent};
@@ -20,7 +23,7 @@ use crate::live::Live;
 use crate::negotiate::{Launch, Negotiated, Offer};
 use crate::recipe::Recipe;
 use crate::restart::Restarts;
-use crate::verdicts::Verdicts;
+use crate::verdicts::{Verdicts, digest};
 
 /// A connection to be made: a recipe, and what the host brings along.
 ///
@@ -44,6 +47,7 @@ pub struct Connect {
     versions: Vec<ProtocolVersion>,
     verdicts: Option<Verdicts>,
     log_level: Option<LogLevel>,
+    cache: Cache,
     #[cfg(feature = "stdio")]
     ledger: Option<crate::Ledger>,
     #[cfg(feature = "http")]
@@ -127,6 +131,7 @@ impl Connect {
             versions: mcp_protocol::version::SUPPORTED.to_vec(),
             verdicts: None,
             log_level: None,
+            cache: Cache::new(),
             #[cfg(feature = "stdio")]
             ledger: None,
             #[cfg(feature = "http")]
@@ -160,6 +165,12 @@ impl Connect {
     /// Sets what is known about servers, and what is found out goes to.
     pub fn verdicts(mut self, verdicts: &Verdicts) -> Self {
         self.verdicts = Some(verdicts.clone());
+        self
+    }
+
+    /// Sets where lists and resources are kept that a modern server allows to be kept. Default: a cache of its own.
+    pub fn cache(mut self, cache: &Cache) -> Self {
+        self.cache = cache.clone();
         self
     }
 
@@ -220,9 +231,9 @@ impl Connect {
     /// # Cancellation
     /// When dropped, everything that was started is killed.
     pub async fn connect(self) -> Result<McpClient> {
-        let Self { target, handlers, info, versions, verdicts, log_level, .. } = self;
+        let Self { target, handlers, info, versions, verdicts, log_level, cache, .. } = self;
         let offer = Offer { info, capabilities: handlers.capabilities(), versions };
-        let brought = Brought { offer, handlers: Arc::new(handlers), verdicts, log_level };
+        let brought = Brought { offer, handlers: Arc::new(handlers), verdicts, log_level, cache };
         match target {
             Target::Recipe(recipe) => {
                 if let Some(problem) = recipe.problem() {
@@ -246,7 +257,7 @@ impl Connect {
                 let name = "the server".to_owned();
                 let negotiated = brought.offer.over(link, None, &limits, mode, budget).await;
                 let negotiated = negotiated.map_err(|failed| failed.named(name.clone()))?;
-                brought.over(negotiated, limits, name, None)
+                brought.over(negotiated, limits, name, Identity::unknown(), None)
             }
         }
     }
@@ -258,6 +269,29 @@ struct Brought {
     handlers: Arc<Handlers>,
     verdicts: Option<Verdicts>,
     log_level: Option<LogLevel>,
+    cache: Cache,
+}
+
+/// Which server it is, and who asks it: digests, of which nothing can be read.
+struct Identity {
+    server: String,
+    principal: String,
+}
+
+impl Identity {
+    fn of(recipe: &Recipe) -> Self {
+        let headers = recipe.address.iter().flat_map(|address| &address.headers);
+        let parts = headers
+            .flat_map(|(name, value)| [name.to_ascii_lowercase().into_bytes(), value.clone().into_bytes()]);
+        Self { server: digest(recipe), principal: fingerprint(parts) }
+    }
+
+    /// Streams that were handed in: nobody else has the same.
+    fn unknown() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { server: format!("streams {number}"), principal: String::new() }
+    }
 }
 
 impl Brought {
@@ -267,9 +301,10 @@ impl Brought {
             return Err(Error::FeatureDisabled { feature: "http" });
         }
         let (limits, name) = (launch.recipe.limits.clone(), launch.recipe.to_string());
+        let identity = Identity::of(&launch.recipe);
         let negotiated = self.offer.negotiate(&launch, self.verdicts.as_ref()).await?;
         let again = Some(launch).filter(|launch| launch.recipe.restarts);
-        self.over(negotiated, limits, name, again)
+        self.over(negotiated, limits, name, identity, again)
     }
 
     #[cfg(not(feature = "http"))]
@@ -282,6 +317,7 @@ impl Brought {
         use crate::http::{Endpoint, Found, find};
 
         let (limits, name) = (launch.recipe.limits.clone(), launch.recipe.to_string());
+        let identity = Identity::of(&launch.recipe);
         let began = crate::connection::now();
         let found = find(&self.offer, &launch.recipe, &launch.network, self.verdicts.as_ref()).await?;
         let (contact, verdict, session) = match found {
@@ -295,14 +331,15 @@ impl Brought {
                 if let Some(address) = &mut launch.recipe.address {
                     address.is_pair = true;
                 }
-                return self.over(negotiated, limits, name, Some(launch));
+                return self.over(negotiated, limits, name, identity, Some(launch));
             }
         };
         let arrivals = crate::arrivals::Arrivals::new(Arc::clone(&self.handlers), Owner::Nobody);
         let endpoint =
             Endpoint::new(contact, self.offer.clone(), name.clone(), &verdict.version, session, arrivals);
         let endpoint = Arc::new(endpoint);
-        let agreed = self.agreed(&verdict, limits, name, false, Transport::Http(Arc::clone(&endpoint)));
+        let transport = Transport::Http(Arc::clone(&endpoint));
+        let agreed = self.agreed(&verdict, limits, name, identity, transport);
         let connection = Arc::new(Connection::new(agreed, self.standing_level(&verdict)));
         let live = Live::begin_http(&connection, &endpoint).await;
         let live = Arc::new(Mutex::new(live));
@@ -314,10 +351,12 @@ impl Brought {
         negotiated: Negotiated,
         limits: Limits,
         name: String,
+        identity: Identity,
         again: Option<Launch>,
     ) -> Result<McpClient> {
         let verdict = negotiated.verdict.clone();
-        let agreed = self.agreed(&verdict, limits, name, again.is_some(), Transport::Link);
+        let mut agreed = self.agreed(&verdict, limits, name, identity, Transport::Link);
+        agreed.restarts = again.is_some();
         let dialect = agreed.dialect;
         let connection = Arc::new(Connection::new(agreed, self.standing_level(&verdict)));
         let Self { mut offer, handlers, verdicts, .. } = self;
@@ -338,7 +377,7 @@ impl Brought {
         verdict: &Verdict,
         limits: Limits,
         name: String,
-        restarts: bool,
+        Identity { server, principal }: Identity,
         transport: Transport,
     ) -> Agreed {
         // A machine that settles on a version knows its dialect.
@@ -352,8 +391,9 @@ impl Brought {
             dialect,
             envelope: dialect.is_modern().then_some(envelope),
             limits,
-            restarts,
+            restarts: false,
             transport,
+            cache: View::new(self.cache.clone(), format!("{server} {}", verdict.version), principal),
         }
     }
 

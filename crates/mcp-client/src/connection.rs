@@ -17,8 +17,9 @@ use mcp_protocol::resources::SubscribeParams;
 use mcp_protocol::subscriptions::ListenParams;
 use mcp_protocol::{Dialect, Limits};
 
+use crate::cache::View;
 use crate::error::{EndCause, Ended, Error, Result, Sent};
-use crate::subscription::{Again, LISTEN};
+use crate::subscription::{Again, Change, LISTEN};
 
 pub(crate) use request::{Request, Step};
 pub(crate) use state::{Locked, State, Writer};
@@ -50,6 +51,7 @@ pub(crate) struct Agreed {
     /// A server that ends is started again.
     pub(crate) restarts: bool,
     pub(crate) transport: Transport,
+    pub(crate) cache: View,
 }
 
 /// How messages travel.
@@ -90,6 +92,7 @@ impl Connection {
         }
         if state.ended.take().is_some() {
             state.peer.handle_reopened();
+            self.agreed.cache.changed(&Change::Gap);
         }
         state.rings = None;
         state.is_flooded = false;
@@ -126,8 +129,16 @@ impl Connection {
     #[cfg(feature = "http")]
     pub(crate) fn renewed(&self) {
         let mut state = self.lock();
+        self.agreed.cache.changed(&Change::Gap);
         state.hub.cut();
         self.ask_again(&mut state);
+    }
+
+    /// Changes may have been missed: by one who follows them, or by all.
+    #[cfg(feature = "http")]
+    pub(crate) fn missed(&self, by: Option<u64>) {
+        self.agreed.cache.changed(&Change::Gap);
+        self.lock().hub.missed(by);
     }
 
     pub(crate) fn lock(&self) -> Locked<'_> {

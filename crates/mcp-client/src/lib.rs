@@ -46,6 +46,7 @@ mod arrivals;
 #[cfg(feature = "blocking")]
 #[cfg_attr(docsrs, doc(cfg(feature = "blocking")))]
 pub mod blocking;
+mod cache;
 mod call;
 mod client;
 mod config;
@@ -80,6 +81,7 @@ mod subscription;
 pub mod test_peer;
 mod verdicts;
 
+pub use cache::Cache;
 pub use call::{Call, Outcome};
 pub use client::McpClient;
 pub use config::{McpClientConfig, OAuthConfig, OAuthProvider, TokenStorage};

@@ -2,7 +2,7 @@
 
 use mcp_protocol::dialect::Raise;
 use mcp_protocol::errors::ErrorCode;
-use mcp_protocol::messages::{Body, Method, PageParams};
+use mcp_protocol::messages::{Body, KeptBody, Method, PageParams};
 use mcp_protocol::peer::Clocks;
 use mcp_protocol::prompts::{ListPromptsResult, Prompt};
 use mcp_protocol::resources::{ListResourceTemplatesResult, ListResourcesResult, Resource, ResourceTemplate};
@@ -156,8 +156,7 @@ impl McpClient {
         let mut seen: Vec<String> = Vec::new();
         let mut bytes = 0;
         loop {
-            let manner = Manner { clocks: Clocks::default().idle(PAGE), ..Manner::default() };
-            let body = match self.send(method, &params, manner).await {
+            let body = match self.page(method, &params).await {
                 // It had to be asked.
                 Err(Error::Refused { source, .. })
                     if source.code == ErrorCode::MethodNotFound && !self.verdict().is_announced =>
@@ -189,5 +188,26 @@ impl McpClient {
             }
             params.cursor = Some(cursor);
         }
+    }
+
+    /// One page, as it was kept or as it is now.
+    async fn page(&self, method: &Method, params: &PageParams) -> Result<KeptBody> {
+        let cache = &self.inner().connection.agreed.cache;
+        let wanted = match cache.find(method, params.cursor.as_deref().unwrap_or_default()) {
+            Ok(body) => return Ok(body),
+            Err(wanted) => wanted,
+        };
+        let manner = Manner { clocks: Clocks::default().idle(PAGE), ..Manner::default() };
+        let body = self.send(method, params, manner).await;
+        match (&body, wanted) {
+            (Ok(body), Some(wanted)) if self.dialect().is_modern() => cache.keep(wanted, body),
+            (Err(Error::Refused { source, .. }), _)
+                if params.cursor.is_some() && source.code == ErrorCode::InvalidParams =>
+            {
+                cache.drop_pages(method);
+            }
+            _ => {}
+        }
+        body
     }
 }

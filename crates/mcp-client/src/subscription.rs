@@ -290,7 +290,7 @@ impl Follower {
 }
 
 /// True for what is followed itself, and what lies below it.
-fn is_part(uri: &str, followed: &str) -> bool {
+pub(crate) fn is_part(uri: &str, followed: &str) -> bool {
     match uri.strip_prefix(followed) {
         Some(rest) => rest.is_empty() || followed.ends_with('/') || rest.starts_with(['/', '?', '#']),
         None => false,
@@ -371,14 +371,6 @@ impl Hub {
         }
     }
 
-    /// Something may have been missed.
-    #[cfg(feature = "http")]
-    pub(crate) fn gap(&mut self) {
-        for follower in &mut self.followers {
-            follower.push(Change::Gap);
-        }
-    }
-
     /// Everything is over.
     pub(crate) fn end(&mut self) {
         for follower in &mut self.followers {
@@ -427,10 +419,11 @@ impl Hub {
         }
     }
 
-    /// The stream of one follower was cut, and is opened again.
+    /// Something may have been missed: by one follower, or by all.
     #[cfg(feature = "http")]
-    pub(crate) fn missed(&mut self, key: u64) {
-        if let Some(follower) = self.followers.iter_mut().find(|follower| follower.key == key) {
+    pub(crate) fn missed(&mut self, by: Option<u64>) {
+        for follower in self.followers.iter_mut().filter(|follower| by.is_none_or(|key| follower.key == key))
+        {
             follower.push(Change::Gap);
         }
     }

@@ -126,8 +126,11 @@ fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// What makes a server the same one. Values of variables count: a server may change with them.
-fn digest(recipe: &Recipe) -> String {
+/// What makes a server the same one. Values of variables count: a server may change with them. Behind a URL it is the URL.
+pub(crate) fn digest(recipe: &Recipe) -> String {
+    if let Some(address) = &recipe.address {
+        return fingerprint(["url".as_bytes().to_vec(), address.url.as_bytes().to_vec()]);
+    }
     let folder = recipe.directory.as_ref().map(|folder| folder.as_os_str());
     let environment =
         recipe.environment.iter().flat_map(|(name, value)| [name.as_os_str(), value.as_os_str()]);
@@ -173,6 +176,9 @@ mod tests {
         assert_eq!(verdicts.era(&recipe, now + LEGACY - Duration::from_secs(1)), Some(Era::Legacy));
         assert_eq!(verdicts.era(&recipe, now + LEGACY), None);
         assert_eq!(verdicts.era(&Recipe::command("x"), now), None, "another server");
+        verdicts.keep(&Recipe::url("http://a/1").header("x", "y"), &legacy(true), now);
+        assert_eq!(verdicts.era(&Recipe::url("http://a/1"), now), Some(Era::Legacy));
+        assert_eq!(verdicts.era(&Recipe::url("http://a/2"), now), None, "another URL");
         verdicts.keep(&recipe, &legacy(false), now);
         assert_eq!(verdicts.era(&recipe, now), None);
     }

@@ -30,7 +30,7 @@ pub(crate) async fn listen(
                 return connection.lock().hub.give_up(|follower| follower == key);
             }
         }
-        connection.lock().hub.missed(key);
+        connection.missed(Some(key));
         let mut lived = now().saturating_duration_since(opened);
         request = loop {
             tokio::time::sleep(backoff.ended(lived, None, jitter())).await;

@@ -34,7 +34,7 @@ pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>, as
                 wish = stream.retry();
                 if last_id.is_none() || end == End::Endless {
                     // What was said meanwhile is lost.
-                    connection.lock().hub.gap();
+                    connection.missed(None);
                 }
             }
             Ok(answer) if answer.status == StatusCode::NOT_FOUND && session.id.is_some() => {

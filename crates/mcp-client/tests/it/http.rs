@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mcp_client::http::{Network, Policy};
 use mcp_client::protocol::subscriptions::SubscriptionFilter;
-use mcp_client::{Blame, Change, Error, Handlers, McpClient, Recipe, Sent};
+use mcp_client::{Blame, Cache, Change, Error, Handlers, McpClient, Recipe, Sent};
 use serde_json::{Value, json};
 
 use crate::support::harmless;
@@ -613,6 +613,38 @@ async fn x_30_a_pooled_connection_that_is_stale_costs_nothing() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         assert_eq!(web.count("tools/call"), 20, "none was made twice");
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn spec_6_7_what_may_be_kept_is_not_asked_for_again_and_private_lists_stay_private() {
+    let script = |seen: &Seen| match seen.method() {
+        "tools/list" => seen.result(json!({"resultType": "complete", "ttlMs": 60_000, "cacheScope": "private",
+            "tools": [{"name": seen.header("authorization").unwrap_or("nobody"), "inputSchema": {"type": "object"}}]})),
+        "resources/read" => seen.result(json!({"resultType": "complete", "ttlMs": 60_000, "cacheScope": "public",
+            "contents": [{"uri": "a:b", "text": "content"}]})),
+        _ => modern(seen),
+    };
+    against(script, |web| async move {
+        let cache = Cache::new();
+        for who in ["one", "two"] {
+            let recipe = Recipe::url(&web.url).bearer_token(who);
+            let client = McpClient::builder(recipe).cache(&cache).connect().await.unwrap();
+            for _ in 0..3 {
+                assert_eq!(client.list_tools().await.unwrap()[0].name, format!("Bearer {who}"));
+                client.read_resource("a:b").await.unwrap();
+            }
+            client.close().await;
+        }
+        assert_eq!((web.count("tools/list"), web.count("resources/read")), (2, 1));
+        cache.clear();
+        let recipe = Recipe::url(&web.url).bearer_token("one");
+        let client = McpClient::builder(recipe).cache(&Cache::none()).connect().await.unwrap();
+        client.list_tools().await.unwrap();
+        client.list_tools().await.unwrap();
+        assert_eq!(web.count("tools/list"), 4);
         client.close().await;
     })
     .await;

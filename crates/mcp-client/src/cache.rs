@@ -1,0 +1,351 @@
+//! What servers said and allowed to be kept: spec §6.7.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use mcp_protocol::messages::{KeptBody, Method};
+
+use crate::connection::now;
+use crate::subscription::Change;
+
+/// The longest that anything is kept, whatever the server says.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// The most entries.
+const ENTRIES: usize = 1000;
+/// The most bytes.
+const BYTES: usize = 16 << 20;
+
+/// Lists and resources that modern servers allow to be kept for a while.
+///
+/// Every connection has one. Give the same to several, and they share what a server calls public; what is private stays
+/// with whoever asked for it. A change that a server tells of, and one that may have been missed, end what they
+/// concern. It is bounded, and nothing is kept longer than a day.
+///
+/// ```
+/// use mcp_client::{Cache, McpClient, Recipe};
+///
+/// let cache = Cache::new();
+/// let connect = McpClient::builder(Recipe::command("weather")).cache(&cache);
+/// cache.clear();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Cache(Option<Arc<Mutex<Entries>>>);
+
+#[derive(Debug, Default)]
+struct Entries {
+    kept: BTreeMap<Key, Entry>,
+    bytes: usize,
+}
+
+/// Who said what to whom.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    server: String,
+    method: &'static str,
+    /// A URI or a cursor.
+    about: String,
+    /// A digest of who asked; `None` if it is for everybody.
+    principal: Option<String>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    body: KeptBody,
+    until: Instant,
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Cache {
+    /// One that is empty.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Some(Arc::default()))
+    }
+
+    /// One that keeps nothing.
+    #[must_use]
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        if let Some(mut entries) = self.lock() {
+            *entries = Entries::default();
+        }
+    }
+
+    fn lock(&self) -> Option<MutexGuard<'_, Entries>> {
+        Some(self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The part of a cache that is one connection's to see.
+#[derive(Debug)]
+pub(crate) struct View {
+    cache: Cache,
+    /// Where the server is, and in which revision it speaks.
+    server: String,
+    /// A digest of what says who asks.
+    principal: String,
+    /// Counts what ended entries, so that an answer which was on its way meanwhile is not kept.
+    changes: AtomicU64,
+}
+
+/// A request whose answer may be kept.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    method: &'static str,
+    about: String,
+    changes: u64,
+}
+
+impl View {
+    pub(crate) fn new(cache: Cache, server: String, principal: String) -> Self {
+        Self { cache, server, principal, changes: AtomicU64::new(0) }
+    }
+
+    /// What answers a request, or what is to be kept.
+    pub(crate) fn find(&self, method: &Method, about: &str) -> Result<KeptBody, Option<Wanted>> {
+        let Some(method) = name(method) else { return Err(None) };
+        let Some(mut entries) = self.cache.lock() else { return Err(None) };
+        let now = now();
+        for principal in [Some(self.principal.clone()), None] {
+            let key = Key { server: self.server.clone(), method, about: about.to_owned(), principal };
+            match entries.kept.get(&key) {
+                Some(entry) if now < entry.until => return Ok(entry.body.clone()),
+                Some(_) => entries.remove(&key),
+                None => {}
+            }
+        }
+        let changes = self.changes.load(Ordering::SeqCst);
+        Err(Some(Wanted { method, about: about.to_owned(), changes }))
+    }
+
+    /// Keeps an answer, if the server allows it.
+    pub(crate) fn keep(&self, wanted: Wanted, body: &KeptBody) {
+        let Wanted { method, about, changes } = wanted;
+        let Some(mut entries) = self.cache.lock() else { return };
+        if changes != self.changes.load(Ordering::SeqCst) {
+            return;
+        }
+        let whole = body.body();
+        let ttl = whole.member("ttlMs").ok().flatten().and_then(|millis| millis.parse::<u64>().ok());
+        let Some(time) = ttl.filter(|ttl| *ttl > 0).map(|ttl| Duration::from_millis(ttl).min(LONGEST)) else {
+            return;
+        };
+        let is_public = whole.member("cacheScope").ok().flatten() == Some("\"public\"");
+        let principal = (!is_public).then(|| self.principal.clone());
+        let key = Key { server: self.server.clone(), method, about, principal };
+        let now = now();
+        let Some(until) = now.checked_add(time) else { return };
+        entries.insert(key, Entry { body: body.clone(), until }, now);
+    }
+
+    /// Something on the server changed.
+    pub(crate) fn changed(&self, change: &Change) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        self.forget(|method, about| match change {
+            Change::Tools => method == name_of(&Method::ToolsList),
+            Change::Prompts => method == name_of(&Method::PromptsList),
+            Change::Resources => {
+                method == name_of(&Method::ResourcesList) || method == name_of(&Method::ResourceTemplatesList)
+            }
+            Change::Resource(uri) => {
+                method == name_of(&Method::ResourcesRead) && crate::subscription::is_part(uri, about)
+            }
+            Change::Gap => true,
+        });
+    }
+
+    /// A cursor was refused: none of the pages of that list belong together any more.
+    pub(crate) fn drop_pages(&self, list: &Method) {
+        self.forget(|method, _| method == name_of(list));
+    }
+
+    fn forget(&self, is_over: impl Fn(&str, &str) -> bool) {
+        let Some(mut entries) = self.cache.lock() else { return };
+        let over: Vec<Key> = entries
+            .kept
+            .keys()
+            .filter(|key| key.server == self.server && is_over(key.method, &key.about))
+            .cloned()
+            .collect();
+        for key in over {
+            entries.remove(&key);
+        }
+    }
+}
+
+impl Entries {
+    fn insert(&mut self, key: Key, entry: Entry, now: Instant) {
+        let size = entry.body.text().len();
+        if size > BYTES / 4 {
+            return;
+        }
+        self.remove(&key);
+        self.bytes += size;
+        self.kept.insert(key, entry);
+        if self.kept.len() > ENTRIES || self.bytes > BYTES {
+            let over: Vec<Key> = self
+                .kept
+                .iter()
+                .filter(|(_, entry)| entry.until <= now)
+                .map(|(key, _)| key.clone())
+                .collect();
+            over.iter().for_each(|key| self.remove(key));
+        }
+        while self.kept.len() > ENTRIES || self.bytes > BYTES {
+            // What would be over first.
+            let Some(first) =
+                self.kept.iter().min_by_key(|(_, entry)| entry.until).map(|(key, _)| key.clone())
+            else {
+                return;
+            };
+            self.remove(&first);
+        }
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if let Some(entry) = self.kept.remove(key) {
+            self.bytes -= entry.body.text().len();
+        }
+    }
+}
+
+/// The methods whose results may be kept.
+fn name(method: &Method) -> Option<&'static str> {
+    Some(match method {
+        Method::ToolsList => "tools/list",
+        Method::PromptsList => "prompts/list",
+        Method::ResourcesList => "resources/list",
+        Method::ResourceTemplatesList => "resources/templates/list",
+        Method::ResourcesRead => "resources/read",
+        _ => return None,
+    })
+}
+
+fn name_of(method: &Method) -> &'static str {
+    name(method).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use mcp_protocol::messages::Body;
+
+    use super::*;
+
+    fn body(ttl: &str, scope: &str) -> KeptBody {
+        Body::of(&format!(r#"{{"ttlMs":{ttl},"cacheScope":"{scope}"}}"#)).unwrap().keep()
+    }
+
+    fn view(cache: &Cache, server: &str, principal: &str) -> View {
+        View::new(cache.clone(), server.to_owned(), principal.to_owned())
+    }
+
+    fn keep(view: &View, method: &Method, about: &str, body: &KeptBody) {
+        let Err(Some(wanted)) = view.find(method, about) else { panic!() };
+        view.keep(wanted, body);
+    }
+
+    fn has(view: &View, method: &Method, about: &str) -> bool {
+        view.find(method, about).is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn spec_6_7_an_answer_is_fresh_for_as_long_as_the_server_says_and_a_day_at_most() {
+        let view = view(&Cache::new(), "a", "me");
+        for (ttl, seconds) in [("1000", 1), ("999999999999", 86400)] {
+            keep(&view, &Method::ToolsList, "", &body(ttl, "private"));
+            tokio::time::advance(Duration::from_secs(seconds) - Duration::from_millis(1)).await;
+            assert!(has(&view, &Method::ToolsList, ""), "{ttl}");
+            tokio::time::advance(Duration::from_millis(1)).await;
+            assert!(!has(&view, &Method::ToolsList, ""), "{ttl}");
+        }
+        for ttl in ["0", "-5", "1.5", "null"] {
+            keep(&view, &Method::ToolsList, "", &body(ttl, "private"));
+            assert!(!has(&view, &Method::ToolsList, ""), "{ttl}");
+        }
+        assert!(matches!(view.find(&Method::ToolsCall, ""), Err(None)), "a call is never kept");
+    }
+
+    #[tokio::test]
+    async fn spec_10_17_private_answers_never_cross_principals_and_public_ones_do() {
+        let cache = Cache::new();
+        let (me, you, elsewhere) =
+            (view(&cache, "a", "me"), view(&cache, "a", "you"), view(&cache, "b", "me"));
+        keep(&me, &Method::ToolsList, "", &body("5000", "private"));
+        keep(&me, &Method::PromptsList, "", &body("5000", "public"));
+        // What says nothing clear is private.
+        keep(&me, &Method::ResourcesList, "", &body("5000", "Public"));
+        assert!(has(&me, &Method::ToolsList, "") && !has(&you, &Method::ToolsList, ""));
+        assert!(has(&you, &Method::PromptsList, "") && !has(&you, &Method::ResourcesList, ""));
+        assert!(!has(&elsewhere, &Method::PromptsList, ""));
+        assert!(!has(&me, &Method::ToolsList, "page 2"));
+    }
+
+    #[tokio::test]
+    async fn spec_6_7_a_change_ends_what_it_concerns_and_what_was_on_its_way() {
+        let cache = Cache::new();
+        let view = view(&cache, "a", "me");
+        let all = || {
+            cache.clear();
+            for (method, about) in [
+                (Method::ToolsList, ""),
+                (Method::ToolsList, "page 2"),
+                (Method::PromptsList, ""),
+                (Method::ResourcesList, ""),
+                (Method::ResourceTemplatesList, ""),
+                (Method::ResourcesRead, "a:b"),
+                (Method::ResourcesRead, "a:c"),
+            ] {
+                keep(&view, &method, about, &body("5000", "private"));
+            }
+        };
+        let left = || cache.lock().unwrap().kept.len();
+        for (change, count) in [
+            (Change::Tools, 5),
+            (Change::Prompts, 6),
+            (Change::Resources, 5),
+            (Change::Resource("a:b".to_owned()), 6),
+            (Change::Gap, 0),
+        ] {
+            all();
+            view.changed(&change);
+            assert_eq!(left(), count, "{change:?}");
+        }
+        all();
+        view.drop_pages(&Method::ToolsList);
+        assert_eq!(left(), 5);
+        let Err(Some(wanted)) = view.find(&Method::ToolsList, "") else { panic!() };
+        view.changed(&Change::Tools);
+        view.keep(wanted, &body("5000", "private"));
+        assert!(!has(&view, &Method::ToolsList, ""), "it was older than the change");
+        let none = super::View::new(Cache::none(), "a".to_owned(), "me".to_owned());
+        assert!(matches!(none.find(&Method::ToolsList, ""), Err(None)));
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_is_bounded() {
+        let cache = Cache::new();
+        let view = view(&cache, "a", "me");
+        for number in 0..ENTRIES + 10 {
+            keep(&view, &Method::ResourcesRead, &number.to_string(), &body("5000", "private"));
+        }
+        let long = format!(r#"{{"ttlMs":5000,"x":"{}"}}"#, "x".repeat(BYTES / 5));
+        for number in 0..10 {
+            let body = Body::of(&long).unwrap().keep();
+            keep(&view, &Method::ResourcesRead, &format!("long {number}"), &body);
+        }
+        let entries = cache.lock().unwrap();
+        assert!(entries.kept.len() <= ENTRIES && entries.bytes <= BYTES);
+        assert_eq!(entries.bytes, entries.kept.values().map(|entry| entry.body.text().len()).sum::<usize>());
+    }
+}
