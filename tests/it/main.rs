@@ -4,6 +4,7 @@
 mod calls;
 mod inputs;
 mod lifecycle;
+mod network;
 mod offers;
 mod raw;
 mod support;

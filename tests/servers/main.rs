@@ -153,8 +153,10 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let only = words.next().unwrap_or_default();
-    if peers == "own" {
-        return own::serve(&only);
+    match peers.as_str() {
+        "own" => return own::serve(&only),
+        "call" => return own::call(&only),
+        _ => {}
     }
     let peers = Path::new(&peers);
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {

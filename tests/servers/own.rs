@@ -1,10 +1,12 @@
-//! Our own server, with the tools that all of them have: `servers own PORT`
+//! Our own server, with the tools that all of them have: `servers own PORT`; and a client in a process of its own:
+//! `servers call URL`
 
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use mcp_client::{McpClient, Recipe};
 use mcp_server::http::HttpOptions;
 use mcp_server::protocol::elicitation::{ElicitFormParams, FieldValue, FormSchema, StringSchema};
 use mcp_server::protocol::resources::Resource;
@@ -34,6 +36,29 @@ pub(crate) fn serve(port: &str) -> ExitCode {
         server().serve_listener(listener, HttpOptions::default(), std::future::pending()).await
     });
     if served.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Calls `echo`, and prints what it says, or why not.
+pub(crate) fn call(url: &str) -> ExitCode {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        return ExitCode::from(2);
+    };
+    let said: mcp_client::Result<String> = runtime.block_on(async {
+        let client = McpClient::connect(Recipe::url(url)).await?;
+        let outcome = client.call("echo", serde_json::json!({"text": "hi"})).await?;
+        client.close().await;
+        Ok(outcome.text())
+    });
+    match said {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            println!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn server() -> McpServer {

@@ -620,12 +620,14 @@ async fn x_30_a_pooled_connection_that_is_stale_costs_nothing() {
 
 #[tokio::test]
 async fn spec_6_7_what_may_be_kept_is_not_asked_for_again_and_private_lists_stay_private() {
-    let script = |seen: &Seen| match seen.method() {
+    let script = |seen: &Seen| {
+        match seen.method() {
         "tools/list" => seen.result(json!({"resultType": "complete", "ttlMs": 60_000, "cacheScope": "private",
             "tools": [{"name": seen.header("authorization").unwrap_or("nobody"), "inputSchema": {"type": "object"}}]})),
         "resources/read" => seen.result(json!({"resultType": "complete", "ttlMs": 60_000, "cacheScope": "public",
             "contents": [{"uri": "a:b", "text": "content"}]})),
         _ => modern(seen),
+    }
     };
     against(script, |web| async move {
         let cache = Cache::new();

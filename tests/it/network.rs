@@ -1,0 +1,405 @@
+//! Our client and our server over TLS, both versions of HTTP, and proxies: as a company would have it.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use hyper::body::Incoming;
+use hyper::service::Service as _;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use mcp_client::http::{Answering, HttpClient, HttpError, Network};
+use mcp_client::protocol::Era;
+use mcp_client::{Error, McpClient, Recipe, Sent};
+use mcp_server::http::{Access, HttpOptions};
+use mcp_server::{McpServer, tool};
+use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use crate::support::BOTH_ERAS;
+
+/// A certificate authority of our own.
+struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// A certificate and its key, as PEM.
+struct Certified {
+    chain: String,
+    key: String,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self { pem, issuer: Issuer::new(params, key) }
+    }
+
+    fn certify(&self, name: &str, usage: ExtendedKeyUsagePurpose) -> Certified {
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.extended_key_usages = vec![usage];
+        let key = KeyPair::generate().unwrap();
+        let chain = params.signed_by(&key, &self.issuer).unwrap().pem();
+        Certified { chain, key: key.serialize_pem() }
+    }
+
+    fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()).unwrap();
+        roots
+    }
+}
+
+/// Our server behind TLS, for the name `mcp.test`.
+struct Secure {
+    port: u16,
+    /// The versions of HTTP that came.
+    versions: Arc<Mutex<Vec<http::Version>>>,
+    _serving: JoinSet<()>,
+}
+
+impl Secure {
+    async fn serve(authority: &Authority, protocols: &[&str], wants_client: bool) -> Self {
+        let Certified { chain, key } = authority.certify("mcp.test", ExtendedKeyUsagePurpose::ServerAuth);
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        let builder = if wants_client {
+            let roots = Arc::new(authority.roots());
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build().unwrap();
+            builder.with_client_cert_verifier(verifier)
+        } else {
+            builder.with_no_client_auth()
+        };
+        let chain = vec![CertificateDer::from_pem_slice(chain.as_bytes()).unwrap()];
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+        let mut config = builder.with_single_cert(chain, key).unwrap();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let versions = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&versions);
+        let service = server().into_http_service(options()).unwrap();
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (acceptor, service, seen) = (acceptor.clone(), service.clone(), Arc::clone(&seen));
+                connections.spawn(async move {
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    let service = hyper_util::service::TowerToHyperService::new(service);
+                    let service = hyper::service::service_fn(move |request: http::Request<Incoming>| {
+                        seen.lock().unwrap().push(request.version());
+                        service.call(request)
+                    });
+                    let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+                    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+                });
+            }
+        });
+        Self { port, versions, _serving: serving }
+    }
+
+    fn url(&self) -> String {
+        format!("https://mcp.test:{}/mcp", self.port)
+    }
+}
+
+fn server() -> McpServer {
+    McpServer::named("ours", "1").tool(tool("echo", |arguments: Echo| async move { arguments.text }))
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Echo {
+    text: String,
+}
+
+fn options() -> HttpOptions {
+    HttpOptions::default().access(Access::loopback().host("mcp.test")).beyond_loopback_without_authorization()
+}
+
+/// A network in which the name of the server leads here.
+fn network(authority: &Authority) -> Network {
+    Network::new()
+        .no_proxy()
+        .root_certificates(authority.pem.as_str())
+        .resolver(|_| async { Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]) })
+}
+
+async fn echo(client: &McpClient) -> String {
+    client.call("echo", json!({"text": "hi"})).await.unwrap().text()
+}
+
+#[tokio::test]
+async fn n_42_x_33_a_private_authority_is_trusted_in_both_eras_and_both_versions_of_http() {
+    let authority = Authority::new();
+    for (protocols, version) in [
+        (&["h2", "http/1.1"][..], http::Version::HTTP_2),
+        (&["http/1.1"][..], http::Version::HTTP_11),
+        (&[][..], http::Version::HTTP_11),
+    ] {
+        let secure = Secure::serve(&authority, protocols, false).await;
+        for revision in BOTH_ERAS {
+            let builder = McpClient::builder(Recipe::url(secure.url())).versions([revision.clone()]);
+            let client = builder.network(&network(&authority)).connect().await.unwrap();
+            assert_eq!(client.version(), &revision);
+            assert_eq!(echo(&client).await, "hi");
+            client.close().await;
+        }
+        let seen = secure.versions.lock().unwrap().clone();
+        assert!(seen.len() >= 4 && seen.iter().all(|seen| *seen == version), "{seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn f_30_x_33_who_is_not_trusted_is_not_spoken_to() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let secure = Secure::serve(&authority, &["http/1.1"], false).await;
+    let wrong_name = format!("https://other.test:{}/mcp", secure.port);
+    for (url, network) in [
+        (secure.url(), network(&stranger)),
+        (
+            secure.url(),
+            Network::new().no_proxy().resolver(|_| async { Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]) }),
+        ),
+        (wrong_name, network(&authority)),
+    ] {
+        let recipe = Recipe::url(url).bearer_token("hush-hush");
+        let error = McpClient::builder(recipe).network(&network).connect().await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("certificate") && !text.contains("hush"), "{text}");
+        assert!(matches!(error, Error::Connect { .. }), "{error:?}");
+    }
+    assert!(secure.versions.lock().unwrap().is_empty(), "nothing was asked");
+    // What was given as certificates is none.
+    let network = Network::new().root_certificates("nonsense");
+    let error = McpClient::builder(Recipe::url(secure.url())).network(&network).connect().await.unwrap_err();
+    assert!(matches!(error, Error::Recipe { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn x_33_a_client_certificate_is_shown_and_a_ready_configuration_is_used_as_it_is() {
+    let authority = Authority::new();
+    let secure = Secure::serve(&authority, &["h2", "http/1.1"], true).await;
+    let ours = authority.certify("client", ExtendedKeyUsagePurpose::ClientAuth);
+    let with = network(&authority).client_certificate(ours.chain.as_str(), ours.key.as_str());
+    let client = McpClient::builder(Recipe::url(secure.url())).network(&with).connect().await.unwrap();
+    assert_eq!(echo(&client).await, "hi");
+    client.close().await;
+    assert!(
+        McpClient::builder(Recipe::url(secure.url())).network(&network(&authority)).connect().await.is_err()
+    );
+    assert!(!format!("{with:?}").contains("PRIVATE"));
+
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let chain = vec![CertificateDer::from_pem_slice(ours.chain.as_bytes()).unwrap()];
+    let key = PrivateKeyDer::from_pem_slice(ours.key.as_bytes()).unwrap();
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(authority.roots())
+        .with_client_auth_cert(chain, key)
+        .unwrap();
+    let ready = Network::new()
+        .no_proxy()
+        .tls(config)
+        .resolver(|_| async { Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]) });
+    let client = McpClient::builder(Recipe::url(secure.url())).network(&ready).connect().await.unwrap();
+    assert_eq!(echo(&client).await, "hi");
+    client.close().await;
+}
+
+/// A forward proxy: `CONNECT`, and whole URLs for plain HTTP. Every name leads to this machine.
+struct Proxy {
+    address: SocketAddr,
+    /// The first lines that came, and what said who asks.
+    seen: Arc<Mutex<Vec<(String, Option<String>)>>>,
+    _serving: JoinSet<()>,
+}
+
+impl Proxy {
+    async fn serve() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen: Arc<Mutex<Vec<(String, Option<String>)>>> = Arc::default();
+        let all = Arc::clone(&seen);
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                connections.spawn(relay(stream, Arc::clone(&all)));
+            }
+        });
+        Self { address, seen, _serving: serving }
+    }
+
+    fn seen(&self) -> Vec<(String, Option<String>)> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+async fn relay(mut stream: TcpStream, all: Arc<Mutex<Vec<(String, Option<String>)>>>) {
+    let mut bytes = Vec::new();
+    while !bytes.windows(4).any(|four| four == b"\r\n\r\n") {
+        if stream.read_buf(&mut bytes).await.unwrap_or(0) == 0 {
+            return;
+        }
+    }
+    let head = String::from_utf8_lossy(&bytes).into_owned();
+    let first = head.lines().next().unwrap().to_owned();
+    let authorization = head
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .find(|(name, _)| name.eq_ignore_ascii_case("proxy-authorization"))
+        .map(|(_, value)| value.to_owned());
+    all.lock().unwrap().push((first.clone(), authorization));
+    let target = first.split(' ').nth(1).unwrap();
+    let port: u16 = target.rsplit(':').next().unwrap().split('/').next().unwrap().parse().unwrap();
+    let Ok(mut server) = TcpStream::connect(("127.0.0.1", port)).await else { return };
+    if first.starts_with("CONNECT ") {
+        stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await.unwrap();
+    } else {
+        // The first request of the connection; the rest goes on as it is, which our server puts up with.
+        server.write_all(&bytes).await.unwrap();
+    }
+    let _ = tokio::io::copy_bidirectional(&mut stream, &mut server).await;
+}
+
+#[tokio::test]
+async fn n_42_x_32_https_goes_through_a_tunnel_and_the_proxy_learns_who_asks_it() {
+    let (authority, proxy) = (Authority::new(), Proxy::serve().await);
+    let secure = Secure::serve(&authority, &["h2", "http/1.1"], false).await;
+    let network = Network::new()
+        .root_certificates(authority.pem.as_str())
+        .proxy(format!("http://me:pass%20word@{}", proxy.address));
+    assert!(!format!("{network:?}").contains("pass"));
+    for revision in BOTH_ERAS {
+        let recipe = Recipe::url(secure.url()).bearer_token("hush-hush");
+        let builder = McpClient::builder(recipe).versions([revision]).network(&network);
+        let client = builder.connect().await.unwrap();
+        assert_eq!(echo(&client).await, "hi");
+        client.close().await;
+    }
+    let expected = format!("CONNECT mcp.test:{} HTTP/1.1", secure.port);
+    for (first, authorization) in proxy.seen() {
+        assert_eq!(first, expected);
+        assert_eq!(authorization.as_deref(), Some("Basic bWU6cGFzcyB3b3Jk"));
+    }
+    assert!(!proxy.seen().is_empty());
+}
+
+/// Our server without TLS.
+async fn plain() -> (u16, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut serving = JoinSet::new();
+    let service = server().into_http_service(options()).unwrap();
+    serving.spawn(async move {
+        let mut connections = JoinSet::new();
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let service = hyper_util::service::TowerToHyperService::new(service.clone());
+            connections.spawn(async move {
+                let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+                let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    });
+    (port, serving)
+}
+
+#[tokio::test]
+async fn n_42_x_32_plain_http_is_asked_of_the_proxy_and_this_machine_never_is() {
+    let proxy = Proxy::serve().await;
+    let (port, _serving) = plain().await;
+    let network = Network::new().proxy(format!("http://me:secret@{}", proxy.address));
+    for revision in BOTH_ERAS {
+        let recipe = Recipe::url(format!("http://mcp.test:{port}/mcp"));
+        let builder = McpClient::builder(recipe).versions([revision]).network(&network);
+        let client = builder.connect().await.unwrap();
+        assert_eq!(echo(&client).await, "hi");
+        client.close().await;
+    }
+    let seen = proxy.seen();
+    assert!(!seen.is_empty());
+    for (first, authorization) in &seen {
+        assert!(first.contains(&format!("http://mcp.test:{port}/mcp HTTP/1.1")), "{first}");
+        assert_eq!(authorization.as_deref(), Some("Basic bWU6c2VjcmV0"));
+    }
+    for host in ["127.0.0.1", "localhost"] {
+        let recipe = Recipe::url(format!("http://{host}:{port}/mcp"));
+        let client = McpClient::builder(recipe).network(&network).connect().await.unwrap();
+        assert_eq!(echo(&client).await, "hi");
+        client.close().await;
+    }
+    assert_eq!(proxy.seen().len(), seen.len(), "this machine is reached directly");
+}
+
+#[tokio::test]
+async fn n_42_x_32_the_usual_variables_are_honoured() {
+    let (authority, proxy) = (Authority::new(), Proxy::serve().await);
+    let secure = Secure::serve(&authority, &["h2", "http/1.1"], false).await;
+    let folder = std::env::temp_dir().join(format!("mcp-tests-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let roots = folder.join("roots.pem");
+    std::fs::write(&roots, &authority.pem).unwrap();
+    let call = |no_proxy: &'static str| {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_servers"));
+        command.args(["call", &secure.url()]).env("SSL_CERT_FILE", &roots).kill_on_drop(true);
+        command.env("HTTPS_PROXY", format!("http://{}", proxy.address)).env("NO_PROXY", no_proxy);
+        command.output()
+    };
+    let output = call("").await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "hi\n");
+    let through = proxy.seen().len();
+    assert!(through > 0);
+    // Without the proxy nobody knows the name.
+    let output = call(".test").await.unwrap();
+    assert!(!output.status.success());
+    assert_eq!(proxy.seen().len(), through);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A client of the host's own: it never reaches anybody.
+struct Theirs(AtomicUsize);
+
+impl HttpClient for Theirs {
+    fn send(&self, request: http::Request<hyper::body::Bytes>) -> Answering<'_> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let host = request.uri().host().map(str::to_owned);
+        Box::pin(async move { Err(HttpError::unsent(format!("{} is far away", host.unwrap_or_default()))) })
+    }
+}
+
+#[tokio::test]
+async fn a_client_of_the_hosts_own_is_asked_instead_of_ours() {
+    let network = Network::new().client(Theirs(AtomicUsize::new(0)));
+    let error =
+        McpClient::builder(Recipe::url("https://mcp.test/")).network(&network).connect().await.unwrap_err();
+    assert!(error.to_string().contains("mcp.test is far away"), "{error}");
+    assert_eq!(HttpError::maybe_sent("x").sent(), Sent::Maybe);
+}
+
+#[tokio::test]
+async fn a_server_that_has_both_eras_is_modern_over_tls_too() {
+    let authority = Authority::new();
+    let secure = Secure::serve(&authority, &["h2"], false).await;
+    let client =
+        McpClient::builder(Recipe::url(secure.url())).network(&network(&authority)).connect().await.unwrap();
+    assert_eq!(client.era(), Era::Modern);
+    client.close().await;
+}
