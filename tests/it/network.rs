@@ -222,11 +222,13 @@ async fn x_33_a_client_certificate_is_shown_and_a_ready_configuration_is_used_as
     client.close().await;
 }
 
+/// First lines, and what said who asks.
+type Heads = Arc<Mutex<Vec<(String, Option<String>)>>>;
+
 /// A forward proxy: `CONNECT`, and whole URLs for plain HTTP. Every name leads to this machine.
 struct Proxy {
     address: SocketAddr,
-    /// The first lines that came, and what said who asks.
-    seen: Arc<Mutex<Vec<(String, Option<String>)>>>,
+    seen: Heads,
     _serving: JoinSet<()>,
 }
 
@@ -234,7 +236,7 @@ impl Proxy {
     async fn serve() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let seen: Arc<Mutex<Vec<(String, Option<String>)>>> = Arc::default();
+        let seen = Heads::default();
         let all = Arc::clone(&seen);
         let mut serving = JoinSet::new();
         serving.spawn(async move {
@@ -252,7 +254,7 @@ impl Proxy {
     }
 }
 
-async fn relay(mut stream: TcpStream, all: Arc<Mutex<Vec<(String, Option<String>)>>>) {
+async fn relay(mut stream: TcpStream, all: Heads) {
     let mut bytes = Vec::new();
     while !bytes.windows(4).any(|four| four == b"\r\n\r\n") {
         if stream.read_buf(&mut bytes).await.unwrap_or(0) == 0 {
