@@ -43,6 +43,31 @@ impl Work {
     }
 }
 
+/// The same over HTTP.
+pub const WEB_IN_FLIGHT: u64 = 32;
+
+/// A responder over HTTP that ends with this value, and its URL.
+pub fn web_responder(work: &Work) -> (Ending, String) {
+    let mut command = std::process::Command::new(responder().with_file_name("web-responder"));
+    if work.is_modern {
+        command.arg("--modern");
+    }
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut port = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut port).unwrap();
+    (Ending(child), format!("http://127.0.0.1:{}/mcp", port.trim()))
+}
+
+/// A process that is killed when this is dropped.
+pub struct Ending(std::process::Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 pub fn responder() -> PathBuf {
     std::env::current_exe().unwrap().with_file_name("responder")
 }
