@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use mcp_protocol::Limits;
 use mcp_protocol::codec::challenge::Challenge;
@@ -78,6 +78,7 @@ impl Contact {
             let (name, value) = header(name, value).map_err(unusable)?;
             given.append(name, value);
         }
+        given.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let mut posted = given.clone();
         posted.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         posted.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
@@ -96,9 +97,8 @@ impl Contact {
     }
 
     /// A message for another URL of the same web origin.
-    pub(super) fn post_to(&self, url: &Arc<Url>, body: Bytes) -> Option<Ask> {
-        let uri = url.as_str().parse().ok()?;
-        Some(Ask { method: Method::POST, url: Arc::clone(url), uri, headers: self.headers(), body })
+    pub(super) fn post_to(&self, url: &Arc<Url>, uri: &Uri, body: Bytes) -> Ask {
+        Ask { method: Method::POST, url: Arc::clone(url), uri: uri.clone(), headers: self.headers(), body }
     }
 
     /// A stream of events, from where it was cut.

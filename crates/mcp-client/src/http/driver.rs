@@ -62,9 +62,11 @@ impl Driver {
         serve(&connection, &endpoint).await;
         side.shutdown().await;
         drop(end);
-        if let Some(goodbye) = endpoint.goodbye() {
+        let session = endpoint.session();
+        if session.id.is_some() {
             // A server that does not take it keeps the session until it is tired of it.
-            let _ = tokio::time::timeout(GOODBYE, endpoint.contact.wire.send(goodbye)).await;
+            let goodbye = endpoint.contact.wire.send(|| endpoint.goodbye(&session));
+            let _ = tokio::time::timeout(GOODBYE, goodbye).await;
         }
         endpoint.contact.wire.close().await;
         let _ = report.send(Some(Shutdown::default()));
@@ -131,7 +133,7 @@ async fn post(connection: Arc<Connection>, endpoint: Arc<Endpoint>, message: Byt
     let length = message.len() + 1;
     let exchange = async {
         let session = endpoint.session();
-        let Ok(mut answer) = endpoint.contact.wire.send(endpoint.message(message, &session)).await else {
+        let Ok(mut answer) = endpoint.contact.wire.send(|| endpoint.message(&message, &session)).await else {
             return tracing::debug!("a message could not be sent");
         };
         if !answer.status.is_success() {

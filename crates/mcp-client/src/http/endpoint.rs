@@ -46,6 +46,9 @@ pub(super) struct Session {
     pub(super) generation: u64,
 }
 
+/// Headers that repeat what stands in a body.
+pub(super) type Repeated = Vec<(HeaderName, HeaderValue)>;
+
 /// Which arguments of which tools travel as headers, too.
 #[derive(Debug, Default)]
 struct Schemas {
@@ -99,26 +102,19 @@ impl Endpoint {
         }
     }
 
-    /// A request, with what the modern era repeats in headers.
-    pub(super) fn request(
-        &self,
-        method: &Method,
-        body: &Bytes,
-        session: &Session,
-    ) -> std::result::Result<Ask, String> {
+    /// A request, with what it repeats in headers.
+    pub(super) fn request(&self, repeated: &Repeated, body: &Bytes, session: &Session) -> Ask {
         let mut headers = self.contact.headers();
         self.add_standing(&mut headers, session);
-        if self.is_modern {
-            self.add_repeated(&mut headers, method, body)?;
-        }
-        Ok(self.contact.post(headers, body.clone()))
+        headers.extend(repeated.iter().cloned());
+        self.contact.post(headers, body.clone())
     }
 
     /// A message that waits for no answer; legacy.
-    pub(super) fn message(&self, body: Bytes, session: &Session) -> Ask {
+    pub(super) fn message(&self, body: &Bytes, session: &Session) -> Ask {
         let mut headers = self.contact.headers();
         self.add_standing(&mut headers, session);
-        self.contact.post(headers, body)
+        self.contact.post(headers, body.clone())
     }
 
     /// A stream of what the server has to say; legacy.
@@ -129,45 +125,41 @@ impl Endpoint {
     }
 
     /// Ends a session; legacy.
-    pub(super) fn goodbye(&self) -> Option<Ask> {
-        let session = self.session();
-        session.id.as_ref()?;
+    pub(super) fn goodbye(&self, session: &Session) -> Ask {
         let mut headers = HeaderMap::new();
-        self.add_standing(&mut headers, &session);
-        Some(self.contact.delete(headers))
+        self.add_standing(&mut headers, session);
+        self.contact.delete(headers)
     }
 
-    fn add_repeated(
-        &self,
-        headers: &mut HeaderMap,
-        method: &Method,
-        body: &[u8],
-    ) -> std::result::Result<(), String> {
+    /// What the modern era repeats in headers.
+    pub(super) fn repeated(&self, method: &Method, body: &[u8]) -> std::result::Result<Repeated, String> {
+        if !self.is_modern {
+            return Ok(Repeated::new());
+        }
         let value = |text: &str| HeaderValue::from_str(text).map_err(|error| error.to_string());
-        headers.insert(HeaderName::from_static(header::METHOD), value(method.as_str())?);
+        let mut repeated = vec![(HeaderName::from_static(header::METHOD), value(method.as_str())?)];
         if header::name_member(method).is_none() {
-            return Ok(());
+            return Ok(repeated);
         }
         // Read from what is sent, so that they cannot differ.
         let Ok(Incoming::Message(Message::Request(request))) = parse_bytes(body, self.limits()) else {
             return Err("it is no request".to_owned());
         };
         let Some(name) = header::name_of(method, &request.params).map_err(|error| error.to_string())? else {
-            return Ok(());
+            return Ok(repeated);
         };
-        headers.insert(HeaderName::from_static(header::NAME), value(&header::encode(&name))?);
-        if *method != Method::ToolsCall {
-            return Ok(());
-        }
-        let Some(repeated) = lock(&self.schemas).headers.get(&*name).cloned() else { return Ok(()) };
+        repeated.push((HeaderName::from_static(header::NAME), value(&header::encode(&name))?));
+        let schema = lock(&self.schemas).headers.get(&*name).cloned();
+        let Some(schema) = schema.filter(|_| *method == Method::ToolsCall) else { return Ok(repeated) };
         let arguments: Option<serde_json::Value> =
             request.params.parse_member("arguments").map_err(|error| error.to_string())?;
-        let Some(arguments) = arguments else { return Ok(()) };
-        for (name, text) in repeated.values(&arguments).map_err(|error| error.to_string())? {
+        for (name, text) in
+            schema.values(&arguments.unwrap_or_default()).map_err(|error| error.to_string())?
+        {
             let name = HeaderName::try_from(name).map_err(|error| error.to_string())?;
-            headers.insert(name, value(&text)?);
+            repeated.push((name, value(&text)?));
         }
-        Ok(())
+        Ok(repeated)
     }
 
     /// True if nobody knows yet which arguments travel as headers.

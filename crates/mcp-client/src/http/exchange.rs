@@ -43,13 +43,15 @@ impl Exchange {
     /// before doing anything, and once for each reason.
     pub(crate) async fn run(self) -> Result<()> {
         let (mut is_renewed, mut has_waited) = (false, false);
+        let repeated = self
+            .endpoint
+            .repeated(&self.method, &self.body)
+            .map_err(|problem| Error::Unsendable { method: self.method.clone(), problem })?;
         loop {
             let session = self.endpoint.session();
-            let ask = self
-                .endpoint
-                .request(&self.method, &self.body, &session)
-                .map_err(|problem| Error::Unsendable { method: self.method.clone(), problem })?;
-            let answer = self.endpoint.contact.wire.send(ask).await.map_err(|error| self.lost(error))?;
+            let sending =
+                self.endpoint.contact.wire.send(|| self.endpoint.request(&repeated, &self.body, &session));
+            let answer = sending.await.map_err(|error| self.lost(error))?;
             match self.take_in(answer, &session, is_renewed, has_waited).await? {
                 Next::Done => return Ok(()),
                 Next::Renew => {
@@ -114,13 +116,14 @@ impl Exchange {
                 }
                 match answer.media_type().as_deref() {
                     Some("application/json") => return self.json(&mut answer).await,
-                    Some("text/event-stream") => return self.stream(answer, session).await,
+                    // Apart, as everything below: an answer of one message needs no room for it.
+                    Some("text/event-stream") => return Box::pin(self.stream(answer, session)).await,
                     _ => {}
                 }
             }
             _ => {}
         }
-        self.refused(answer, session, is_renewed).await
+        Box::pin(self.refused(answer, session, is_renewed)).await
     }
 
     /// An answer of one message.
@@ -220,7 +223,7 @@ impl Exchange {
             stream = loop {
                 tokio::time::sleep(backoff.ended(lived, wish, jitter())).await;
                 let answer =
-                    self.endpoint.contact.wire.send(self.endpoint.stream(session, Some(after))).await;
+                    self.endpoint.contact.wire.send(|| self.endpoint.stream(session, Some(after))).await;
                 match answer {
                     Ok(answer) if is_events(&answer) => {
                         break EventStream::new(answer.body, self.endpoint.limits());

@@ -100,8 +100,11 @@ pub(super) async fn ask(
     {
         // It was greeted in vain.
         let headers = HeaderMap::from_iter([(HeaderName::from_static(header::SESSION_ID), session)]);
-        let _ =
-            tokio::time::timeout(Duration::from_secs(1), contact.wire.send(contact.delete(headers))).await;
+        let _ = tokio::time::timeout(
+            Duration::from_secs(1),
+            contact.wire.send(|| contact.delete(headers.clone())),
+        )
+        .await;
     }
     found
 }
@@ -202,7 +205,7 @@ impl Asking<'_> {
             headers.insert(HeaderName::from_static(header::SESSION_ID), session.clone());
         }
         let ask = self.contact.post(headers, body.into());
-        match tokio::time::timeout(Duration::from_secs(10), self.contact.wire.send(ask)).await {
+        match tokio::time::timeout(Duration::from_secs(10), self.contact.wire.send(|| ask.clone())).await {
             Ok(Ok(answer)) if answer.status.is_success() => {}
             Ok(Ok(answer)) => tracing::debug!(status = answer.status.as_u16(), "`initialized` was refused"),
             Ok(Err(error)) => tracing::debug!(%error, "`initialized` was not sent"),
@@ -220,7 +223,7 @@ impl Asking<'_> {
 
     async fn send(&mut self, ask: Ask) -> Result<Option<Answer>> {
         let contact = Arc::clone(self.contact);
-        match self.in_time(contact.wire.send(ask)).await {
+        match self.in_time(contact.wire.send(|| ask.clone())).await {
             Some(Ok(answer)) => Ok(Some(answer)),
             Some(Err(HttpError { denied: Some(denied), .. })) => {
                 Err(Error::Denied { host: denied.host, reason: denied.reason })

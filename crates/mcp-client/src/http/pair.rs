@@ -84,7 +84,7 @@ pub(crate) async fn open(recipe: &Recipe, network: &Network) -> Result<Link> {
     };
     let ask = contact.get(http::HeaderMap::new(), None);
     let opening = async {
-        let answer = match contact.wire.send(ask).await {
+        let answer = match contact.wire.send(|| ask.clone()).await {
             Ok(answer) => answer,
             Err(error) => match error.denied {
                 Some(denied) => return Err(Error::Denied { host: denied.host, reason: denied.reason }),
@@ -209,8 +209,9 @@ async fn write(contact: &Arc<Contact>, to: &Arc<Url>, mut from: ReadHalf<DuplexS
 
 /// False if the server does not take what is posted: then everything is over.
 async fn post(contact: Arc<Contact>, to: Arc<Url>, message: Bytes) -> bool {
-    let Some(ask) = contact.post_to(&to, message) else { return false };
-    match tokio::time::timeout(POST, contact.wire.send(ask)).await {
+    let Ok(uri) = to.as_str().parse() else { return false };
+    let posting = contact.wire.send(|| contact.post_to(&to, &uri, message.clone()));
+    match tokio::time::timeout(POST, posting).await {
         Ok(Ok(answer)) if answer.status.is_success() => true,
         Ok(Ok(answer)) => {
             tracing::debug!(status = answer.status.as_u16(), "a message was refused");

@@ -22,7 +22,7 @@ pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>, as
         let opened = now();
         let mut wish = None;
         // The one before is closed by now: servers allow one.
-        let answer = endpoint.contact.wire.send(endpoint.stream(&session, last_id.as_deref())).await;
+        let answer = endpoint.contact.wire.send(|| endpoint.stream(&session, last_id.as_deref())).await;
         if let Some(asked) = asked.take() {
             let _ = asked.send(());
         }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, LOCATION, PROXY_AUTHORIZATION};
+use http::header::{CONTENT_ENCODING, LOCATION, PROXY_AUTHORIZATION};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::{BodyExt as _, Full};
@@ -41,7 +41,8 @@ pub(crate) struct Wire {
 }
 
 enum Using {
-    Ours(Box<Client<HttpsConnector<Connector>, Full<Bytes>>>, Route),
+    /// With what a proxy for plain HTTP wants to see in every request.
+    Ours(Box<Client<HttpsConnector<Connector>, Full<Bytes>>>, Option<HeaderValue>),
     Theirs(Arc<dyn HttpClient>),
 }
 
@@ -135,7 +136,9 @@ impl Wire {
             None => {
                 let tls = if url.scheme() == "https" { network.tls_config()? } else { no_trust()? };
                 let route = Route::of(network)?;
-                let connector = Connector::new(network, route.clone());
+                let uri = url.as_str().parse().map_err(|_| "it is no URL".to_owned())?;
+                let authorization = route.authorization(&uri);
+                let connector = Connector::new(network, route);
                 let client = Client::builder(connections.clone())
                     .pool_idle_timeout(IDLE)
                     .pool_timer(TokioTimer::new())
@@ -143,37 +146,42 @@ impl Wire {
                     .http2_keep_alive_interval(PING.0)
                     .http2_keep_alive_timeout(PING.1)
                     .build(HttpsConnector::from((connector, tls)));
-                Using::Ours(Box::new(client), route)
+                Using::Ours(Box::new(client), authorization)
             }
         };
         Ok(Self { client, policy: network.policy.clone(), connections })
     }
 
-    /// Makes a request, and follows redirects to the same web origin that keep method and body.
+    /// Makes a request, and follows redirects to the same web origin that keep method and body. For each of them it is
+    /// made anew: most are sent once, and need no copy.
     ///
     /// # Cancellation
     /// Dropped, the exchange ends.
-    pub(crate) async fn send(&self, mut ask: Ask) -> Result<Answer, HttpError> {
-        ask.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    pub(crate) async fn send(&self, make: impl Fn() -> Ask) -> Result<Answer, HttpError> {
+        let ask = make();
+        let mut url = Arc::clone(&ask.url);
+        let mut answer = self.send_once(ask).await?;
         for _ in 0..REDIRECTS {
-            let answer = self.send_once(&ask).await?;
-            let Some(next) = redirect(&ask.url, &answer) else { return Ok(answer) };
+            let Some(next) = redirect(&url, &answer) else { return Ok(answer) };
             let Ok(uri) = next.as_str().parse() else { return Ok(answer) };
-            (ask.url, ask.uri) = (Arc::new(next), uri);
+            url = Arc::new(next);
+            let ask = Ask { url: Arc::clone(&url), uri, ..make() };
+            answer = Box::pin(self.send_once(ask)).await?;
         }
-        self.send_once(&ask).await
+        Ok(answer)
     }
 
-    async fn send_once(&self, ask: &Ask) -> Result<Answer, HttpError> {
+    async fn send_once(&self, ask: Ask) -> Result<Answer, HttpError> {
         self.policy.check_url(&ask.url)?;
-        let mut request = Request::new(ask.body.clone());
-        *request.method_mut() = ask.method.clone();
-        *request.uri_mut() = ask.uri.clone();
-        *request.headers_mut() = ask.headers.clone();
+        let Ask { method, uri, headers, body, .. } = ask;
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
         match &self.client {
-            Using::Ours(client, route) => {
-                if let Some(authorization) = route.authorization(&ask.uri) {
-                    request.headers_mut().insert(PROXY_AUTHORIZATION, authorization);
+            Using::Ours(client, authorization) => {
+                if let Some(authorization) = authorization {
+                    request.headers_mut().insert(PROXY_AUTHORIZATION, authorization.clone());
                 }
                 let response = client.request(request.map(Full::new)).await?;
                 let address = response.extensions().get::<HttpInfo>().map(HttpInfo::remote_addr);
