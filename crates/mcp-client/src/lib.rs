@@ -25,19 +25,21 @@
 //!
 //! | to | look at |
 //! |---|---|
-//! | say what to start | [`Recipe`] |
+//! | say what to start, or where it is | [`Recipe`] |
 //! | connect, with more to say | [`McpClient::connect`], [`McpClient::builder`], [`McpClient::over`] |
 //! | call tools | [`McpClient::call`], [`Call`], [`Outcome`] |
 //! | answer what a server asks | [`Handlers`] |
 //! | follow changes | [`McpClient::changes`] |
 //! | not ask a legacy server twice | [`Verdicts`] |
+//! | keep what a modern server allows | [`Cache`] |
+//! | use proxies and certificates, and say where connections may go | `http::Network`, `http::Policy` |
 //! | find what a crashed host has left | [`Ledger`] |
 //! | know what went wrong | [`Error`], [`Ended`] |
 //!
 //! # Features
 //!
 //! `stdio` (default): starting servers as child processes. Without it there is [`McpClient::over`], for streams that
-//! somebody else has opened. `blocking`: the client for programs without a
+//! somebody else has opened. `http`: servers behind a URL, with TLS and proxies. `blocking`: the client for programs without a
 //! runtime. `test-peer`: the program `mcp-test-peer`, which misbehaves on purpose.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
@@ -114,13 +116,17 @@ mod guides {
 
     guides! {
         being_asked "being-asked.md"
+        connecting_to_a_url "connecting-to-a-url.md"
         eras "eras.md"
         errors "errors.md"
         first_client "first-client.md"
+        http_in_companies "http-in-companies.md"
         migrating "migrating.md"
         misbehaving_peer "misbehaving-peer.md"
+        network_policy "network-policy.md"
         processes "processes.md"
         progress "progress.md"
+        sessions_and_reconnects "sessions-and-reconnects.md"
     }
 
     #[doc = include_str!("../README.md")]
