@@ -6,8 +6,12 @@
 //! ```sh
 //! mcp-test-peer server --era legacy
 //! mcp-test-peer client duplicate-ids -- my-server --its-arguments
+//! mcp-test-peer web-server --era legacy --streams hang-up
+//! mcp-test-peer web-client foreign-host http://127.0.0.1:8000/mcp
 //! mcp-test-peer help
 //! ```
+//!
+//! # Over stdio
 //!
 //! | tool | what it does |
 //! |---|---|
@@ -48,19 +52,50 @@
 //! | `--stubborn` | ignores the end of its input and SIGTERM, with a child that does the same |
 //! | `--list KIND` | `repeated`, `endless`, `many`, `duplicates`, `bad`: a list of tools that is not one |
 //! | `--says TEXT` | writes this to standard error first |
+//!
+//! # Over HTTP
+//!
+//! `web-server` prints its URL. As above, each tool commits a fault, and it is a good server otherwise.
+//!
+//! | tool | what it does |
+//! |---|---|
+//! | `echo {text}` | answers as it should |
+//! | `requests`, `connections` | tells what was requested, and how many connections were made |
+//! | `html`, `empty`, `no-type`, `no-content` | answers with what is no message |
+//! | `hang-up`, `half-head` | closes the connection before an answer, or in the middle of its head |
+//! | `cut`, `no-blank-line` | ends a stream in the middle of an event, or without the line that ends it |
+//! | `pieces`, `comments` | answers in pieces of three bytes with an absurd `retry`; after a flood of comments |
+//! | `redirect {to, status}` | points somewhere else |
+//! | `gzip` | answers in an encoding that nobody asked for |
+//! | `short`, `long {bytes}` | answers with less than it said; with so many bytes |
+//! | `endless-body {bytes}`, `endless-event {bytes}` | the same without saying how many |
+//! | `trickle {ms}` | sends a byte each so many milliseconds |
+//! | `status {code, header, value, body}` | answers with this status, and a header |
+//! | `forget` | forgets the session; legacy |
+//! | `silent` | never answers |
+//!
+//! | option of `web-server` | what it does |
+//! |---|---|
+//! | `--era legacy\|modern` | which era it speaks; default modern |
+//! | `--port N` | where to listen; a free port unless told |
+//! | `--streams none\|hang-up\|silent\|busy` | what becomes of the stream that belongs to no request |
 
 mod client;
 mod options;
 mod server;
+mod web_client;
+mod web_server;
 
 use std::process::ExitCode;
 
 const HELP: &str = "usage: mcp-test-peer server [OPTIONS]
        mcp-test-peer client FAULT -- COMMAND [ARGUMENTS]
+       mcp-test-peer web-server [OPTIONS]
+       mcp-test-peer web-client FAULT URL
        mcp-test-peer help
 
 A peer that misbehaves on purpose. The faults are listed in the documentation of mcp_client::test_peer; those of the
-client are: garbage, batch, deep, duplicate-ids, cancel-unknown, half-a-line, long-line.";
+client are: garbage, batch, deep, duplicate-ids, cancel-unknown, half-a-line, long-line. Those of the client over HTTP:";
 
 /// Runs the program with these arguments.
 pub fn main(arguments: impl Iterator<Item = String>) -> ExitCode {
@@ -69,8 +104,10 @@ pub fn main(arguments: impl Iterator<Item = String>) -> ExitCode {
     let ran = match words.as_slice() {
         ["server", options @ ..] => server::run(options),
         ["client", fault, "--", command, rest @ ..] => client::run(fault, command, rest),
+        ["web-server", options @ ..] => web_server::run(options),
+        ["web-client", fault, url] => web_client::run(fault, url),
         ["help" | "--help" | "-h"] => {
-            println!("{HELP}");
+            println!("{HELP} {}.", web_client::FAULTS.join(", "));
             Ok(ExitCode::SUCCESS)
         }
         _ => Err("the arguments are not understood".to_owned()),

@@ -651,3 +651,98 @@ async fn spec_6_7_what_may_be_kept_is_not_asked_for_again_and_private_lists_stay
     })
     .await;
 }
+
+/// The misbehaving peer behind a URL. Dropped, it is killed.
+struct Peer {
+    url: String,
+    _child: tokio::process::Child,
+}
+
+impl Peer {
+    async fn start(options: &[&str]) -> Self {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_mcp-test-peer"));
+        command.arg("web-server").args(options).stdout(std::process::Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().unwrap();
+        let mut lines = tokio::io::BufReader::new(child.stdout.take().unwrap());
+        let mut url = String::new();
+        tokio::io::AsyncBufReadExt::read_line(&mut lines, &mut url).await.unwrap();
+        Self { url: url.trim().to_owned(), _child: child }
+    }
+}
+
+/// Goes through every fault on one connection, which is unharmed after each.
+async fn faults(era: &str) {
+    let peer = Peer::start(&["--era", era]).await;
+    let client = McpClient::connect(Recipe::url(&peer.url)).await.unwrap();
+    let location = json!({"to": "http://127.0.0.1:1/", "status": 307});
+    for (tool, arguments, expected) in [
+        ("html", json!({}), "status 200 and text/html: <h1>Welcome</h1>"),
+        ("empty", json!({}), "it is empty"),
+        ("no-type", json!({}), "status 200"),
+        ("no-content", json!({}), "status 204"),
+        ("hang-up", json!({}), "the network failed"),
+        ("half-head", json!({}), "the network failed"),
+        ("cut", json!({}), "the stream ended before the answer"),
+        ("no-blank-line", json!({}), "the stream ended before the answer"),
+        ("redirect", location, "points to http://127.0.0.1:1/"),
+        ("gzip", json!({}), "gzip"),
+        ("short", json!({}), "the network failed"),
+        ("status", json!({"code": 500, "body": "oops"}), "status 500: oops"),
+        ("status", json!({"code": 503, "header": "Retry-After", "value": "9"}), "left alone for 9 s"),
+        (
+            "status",
+            json!({"code": 429, "header": "Retry-After", "value": "999999"}),
+            "left alone for 999999 s",
+        ),
+        (
+            "status",
+            json!({"code": 401, "header": "WWW-Authenticate", "value": "Bearer scope=\"a\""}),
+            "`bearer` with scope `a`",
+        ),
+        ("status", json!({"code": 403}), "status 403"),
+        ("status", json!({"code": 409}), "status 409"),
+    ] {
+        let error = client.call(tool, arguments.clone()).await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{era} {tool} {arguments}: {error}");
+        assert_eq!(echo(&client, "still here").await.unwrap(), "still here", "{era} {tool}");
+    }
+    for (tool, expected) in [("pieces", "世界"), ("comments", "after the flood")] {
+        assert_eq!(client.call(tool, json!({})).await.unwrap().text(), expected);
+    }
+    for (tool, arguments) in [("silent", json!({})), ("trickle", json!({"ms": 20}))] {
+        let error = client.call(tool, arguments).timeout(Duration::from_millis(200)).await.unwrap_err();
+        assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    }
+    if era == "legacy" {
+        client.call("forget", json!({})).await.unwrap();
+        assert_eq!(echo(&client, "a new session").await.unwrap(), "a new session");
+    }
+    client.close().await;
+}
+
+#[tokio::test]
+async fn f_24_to_f_30_a_connection_goes_through_every_fault_unharmed() {
+    harmless(async {
+        faults("modern").await;
+        faults("legacy").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn f_28_x_12_a_gibibyte_costs_less_than_200_megabytes() {
+    harmless(async {
+        let peer = Peer::start(&[]).await;
+        let client = McpClient::connect(Recipe::url(&peer.url)).await.unwrap();
+        for tool in ["long", "endless-body", "endless-event"] {
+            let error = client.call(tool, json!({"bytes": 1u64 << 30})).await.unwrap_err();
+            assert!(matches!(error, Error::Unreadable { .. }), "{tool}: {error}");
+        }
+        client.close().await;
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let kibibytes: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+        assert!(kibibytes < 200 << 10, "{kibibytes} KiB at most");
+    })
+    .await;
+}
