@@ -382,6 +382,8 @@ impl Connection {
         } else {
             state.hub.cut();
         }
+        // It may not have been the driver who noticed.
+        state.wake_driver();
     }
 
     /// What the process ended with, known after the link was gone.

@@ -214,22 +214,23 @@ impl Address {
     }
 }
 
-/// Without what may be secret: what stands before the host, and behind the path.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (shown, hidden) = match self.url.find(['?', '#']) {
-            Some(at) => (&self.url[..at], true),
-            None => (&*self.url, false),
-        };
-        let (scheme, rest) = shown.split_once("://").map_or(("", shown), |(scheme, rest)| (scheme, rest));
-        let end = rest.find('/').unwrap_or(rest.len());
-        let host = rest[..end].rsplit('@').next().unwrap_or_default();
-        if !scheme.is_empty() {
-            write!(f, "{}://", Visible::new(scheme))?;
-        }
-        write!(f, "{}{}", Visible::new(host), Visible::new(&rest[end..]))?;
-        f.write_str(if hidden { "?…" } else { "" })
+        f.write_str(&shown_url(&self.url))
     }
+}
+
+/// A URL without what may be secret: what stands before the host, and behind the path.
+pub(crate) fn shown_url(url: &str) -> String {
+    let (shown, hidden) = match url.find(['?', '#']) {
+        Some(at) => (&url[..at], "?…"),
+        None => (url, ""),
+    };
+    let (scheme, rest) = shown.split_once("://").unwrap_or(("", shown));
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = host.rsplit('@').next().unwrap_or_default();
+    let slashes = if scheme.is_empty() { "" } else { "://" };
+    format!("{}{slashes}{}{}{hidden}", Visible::new(scheme), Visible::new(host), Visible::new(path))
 }
 
 /// The command line, fit to be shown; not fit for a shell. A URL is shown without its query.

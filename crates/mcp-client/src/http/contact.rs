@@ -82,7 +82,9 @@ impl Contact {
         let mut posted = given.clone();
         posted.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         posted.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-        let secrets = address.headers.iter().flat_map(|(_, value)| secrets_in(value)).collect();
+        let query =
+            url.query_pairs().map(|(_, value)| value.into_owned()).filter(|value| value.len() >= SECRET);
+        let secrets = address.headers.iter().flat_map(|(_, value)| secrets_in(value)).chain(query).collect();
         let wire = Wire::new(network, &url).map_err(unusable)?;
         Ok(Self { wire, url: Arc::new(url), uri, given, posted, limits: recipe.limits.clone(), secrets })
     }
@@ -175,9 +177,10 @@ pub(super) fn wait(headers: &HeaderMap) -> Option<std::time::Duration> {
     retry_after(headers.get(RETRY_AFTER)?.to_str().ok()?, now)
 }
 
-/// `Location`.
+/// `Location`, without what may be secret in it.
 pub(super) fn location(headers: &HeaderMap) -> Option<String> {
-    Some(headers.get(LOCATION)?.to_str().ok()?.to_owned())
+    let location = headers.get(LOCATION)?.to_str().ok()?;
+    Some(crate::recipe::shown_url(location))
 }
 
 /// What a 401 or 403 wants.

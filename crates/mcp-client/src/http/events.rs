@@ -60,6 +60,11 @@ impl EventStream {
         }
     }
 
+    /// What was not read.
+    pub(super) fn into_body(self) -> Body {
+        self.body
+    }
+
     /// Where to go on, if the server marks its events.
     pub(super) fn last_id(&self) -> Option<&str> {
         Some(self.events.last_event_id()).filter(|id| !id.is_empty())

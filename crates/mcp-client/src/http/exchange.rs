@@ -207,7 +207,10 @@ impl Exchange {
                 return Err(error);
             }
             let problem = match end {
-                End::Enough => return Ok(Next::Done),
+                End::Enough => {
+                    self.endpoint.contact.wire.drain(stream.into_body());
+                    return Ok(Next::Done);
+                }
                 End::Endless => return Err(self.unreadable("an event without end")),
                 End::Cut(problem) => problem,
             };

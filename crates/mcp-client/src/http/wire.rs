@@ -28,6 +28,9 @@ use crate::error::Sent;
 
 /// How long a connection that nobody uses is kept: less than servers do, so that one they have closed is rare.
 const IDLE: Duration = Duration::from_secs(4);
+/// How much is read, and for how long, of a body whose end does not matter.
+const DRAINED: usize = 16 << 10;
+const DRAIN: Duration = Duration::from_secs(1);
 /// Redirects that are followed.
 const REDIRECTS: usize = 3;
 /// How long an HTTP/2 connection may be silent before the other side is asked, and how long it may take to answer.
@@ -192,6 +195,19 @@ impl Wire {
                 Ok(Answer::new(response, None, Body::Theirs))
             }
         }
+    }
+
+    /// Reads what is left of a body that has said what it had to say, for a moment, so that its connection can be used again.
+    pub(crate) fn drain(&self, mut body: Body) {
+        let draining = async move {
+            let mut left = DRAINED;
+            while let Some(Ok(piece)) = body.piece().await {
+                let Some(rest) = left.checked_sub(piece.len()) else { return };
+                left = rest;
+            }
+        };
+        let mut connections = self.connections.lock();
+        connections.spawn(async { drop(tokio::time::timeout(DRAIN, draining).await) });
     }
 
     /// Closes all connections, and returns when they are.

@@ -746,3 +746,49 @@ async fn f_28_x_12_a_gibibyte_costs_less_than_200_megabytes() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_stream_that_has_said_everything_leaves_its_connection_for_the_next_call() {
+    let script = calling(|seen| {
+        let answer =
+            seen.event(json!({"resultType": "complete", "content": [{"type": "text", "text": "x"}]}));
+        let head = "HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+        Say::Whole(format!("{head}{:x}\r\n{answer}\r\n0\r\n\r\n", answer.len()).into_bytes())
+    });
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        for _ in 0..10 {
+            assert_eq!(echo(&client, "x").await.unwrap(), "x");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(web.connections(), 1);
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_secret_in_a_url_is_never_shown() {
+    let script = |seen: &Seen| match seen.method() {
+        "server/discover" if seen.path.contains("moved") => {
+            Say::status(302, &[("Location", "https://u:hush-hush@b.example/x?key=hush-hush")], "")
+        }
+        "tools/call" => Say::status(500, &[], "the key hush-hush is not known"),
+        _ => modern(seen),
+    };
+    against(script, |web| async move {
+        let recipe = Recipe::url(format!("{}?key=hush-hush", web.url));
+        let client = McpClient::connect(recipe).await.unwrap();
+        let error = echo(&client, "x").await.unwrap_err();
+        assert!(
+            error.to_string().contains("the key *** is") && !format!("{error:?}").contains("hush"),
+            "{error:?}"
+        );
+        client.close().await;
+        let moved = web.url.replace("/mcp", "/moved?key=hush-hush");
+        let error = McpClient::connect(Recipe::url(moved)).await.unwrap_err();
+        assert!(error.to_string().contains("https://b.example/x?…"), "{error}");
+        assert!(!format!("{error:?}").contains("hush"), "{error:?}");
+    })
+    .await;
+}
