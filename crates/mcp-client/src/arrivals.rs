@@ -135,6 +135,13 @@ impl Arrivals {
         self.rest(connection, lines, now());
     }
 
+    /// Says nothing of what is no message: it may hold what nobody here could mask.
+    #[cfg(feature = "http")]
+    pub(crate) fn quiet(mut self) -> Self {
+        self.has_warned = true;
+        self
+    }
+
     /// True if the server asks without end for what it may not ask.
     #[cfg(feature = "http")]
     pub(crate) fn is_flood(&self) -> bool {
@@ -244,7 +251,8 @@ impl Arrivals {
             (Arrival::Notification, Message::Notification(notification)) => {
                 notified(connection, state, notification);
             }
-            (Arrival::Ignored(Ignored::Refused), _) => {}
+            // The refusal is to be sent.
+            (Arrival::Ignored(Ignored::Refused), _) => state.wake_driver(),
             (Arrival::Ignored(why), _) => tracing::debug!(?why, "a message that means nothing"),
             _ => {}
         }
@@ -301,8 +309,10 @@ fn shown(method: &Method) -> String {
 
 fn unreadable(state: &mut State, error: &mcp_protocol::errors::DecodeError) {
     tracing::debug!(%error, "a line that is no message");
-    if let Arrival::BrokenResponse(call) = state.peer.handle_unreadable(error) {
-        state.settle_broken(call, error.to_string());
+    match state.peer.handle_unreadable(error) {
+        Arrival::BrokenResponse(call) => state.settle_broken(call, error.to_string()),
+        // A request that cannot be read is refused.
+        _ => state.wake_driver(),
     }
 }
 

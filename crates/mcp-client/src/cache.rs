@@ -165,8 +165,9 @@ impl View {
         });
     }
 
-    /// A cursor was refused: none of the pages of that list belong together any more.
+    /// A list is not what it was: a cursor was refused, or what stands in it proved wrong.
     pub(crate) fn drop_pages(&self, list: &Method) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
         self.forget(|method, _| method == name_of(list));
     }
 

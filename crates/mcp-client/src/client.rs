@@ -400,7 +400,10 @@ impl McpClient {
     /// Finds out which arguments of tools travel as headers, before the first call.
     #[cfg(feature = "http")]
     pub(crate) async fn learn(&self) {
-        if let (Err(_), Some(endpoint)) = (self.tools().await, self.endpoint()) {
+        let Some(endpoint) = self.endpoint() else { return };
+        // One for all.
+        let _one = endpoint.learning().await;
+        if endpoint.is_ignorant() && self.tools().await.is_err() {
             endpoint.give_up_learning();
         }
     }
@@ -408,7 +411,10 @@ impl McpClient {
     /// Finds it out again.
     #[cfg(feature = "http")]
     fn learn_again(&self) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(async { drop(self.tools().await) })
+        Box::pin(async {
+            self.inner.connection.agreed.cache.drop_pages(&Method::ToolsList);
+            drop(self.tools().await);
+        })
     }
 
     /// Has the server started again; `None` if that is not to be.

@@ -279,10 +279,13 @@ struct Identity {
 }
 
 impl Identity {
-    fn of(recipe: &Recipe) -> Self {
+    fn of(launch: &Launch) -> Self {
+        let recipe = &launch.recipe;
         let headers = recipe.address.iter().flat_map(|address| &address.headers);
         let parts = headers
             .flat_map(|(name, value)| [name.to_ascii_lowercase().into_bytes(), value.clone().into_bytes()]);
+        #[cfg(feature = "http")]
+        let parts = parts.chain(launch.network.identity());
         Self { server: digest(recipe), principal: fingerprint(parts) }
     }
 
@@ -301,7 +304,7 @@ impl Brought {
             return Err(Error::FeatureDisabled { feature: "http" });
         }
         let (limits, name) = (launch.recipe.limits.clone(), launch.recipe.to_string());
-        let identity = Identity::of(&launch.recipe);
+        let identity = Identity::of(&launch);
         let negotiated = self.offer.negotiate(&launch, self.verdicts.as_ref()).await?;
         let again = Some(launch).filter(|launch| launch.recipe.restarts);
         self.over(negotiated, limits, name, identity, again)
@@ -317,7 +320,7 @@ impl Brought {
         use crate::http::{Endpoint, Found, find};
 
         let (limits, name) = (launch.recipe.limits.clone(), launch.recipe.to_string());
-        let identity = Identity::of(&launch.recipe);
+        let identity = Identity::of(&launch);
         let began = crate::connection::now();
         let found = find(&self.offer, &launch.recipe, &launch.network, self.verdicts.as_ref()).await?;
         let (contact, verdict, session) = match found {
@@ -334,7 +337,7 @@ impl Brought {
                 return self.over(negotiated, limits, name, identity, Some(launch));
             }
         };
-        let arrivals = crate::arrivals::Arrivals::new(Arc::clone(&self.handlers), Owner::Nobody);
+        let arrivals = crate::arrivals::Arrivals::new(Arc::clone(&self.handlers), Owner::Nobody).quiet();
         let endpoint =
             Endpoint::new(contact, self.offer.clone(), name.clone(), &verdict.version, session, arrivals);
         let endpoint = Arc::new(endpoint);

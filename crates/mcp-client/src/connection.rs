@@ -77,9 +77,8 @@ pub(crate) struct Manner {
 impl Connection {
     /// With the level to ask a server for that keeps one for the whole connection.
     pub(crate) fn new(agreed: Agreed, log_level: Option<LogLevel>) -> Self {
-        // A modern exchange over HTTP is cancelled by closing it.
-        let tells_cancelled = matches!(agreed.transport, Transport::Link) || !agreed.dialect.is_modern();
-        let state = State::new(agreed.limits.clone(), log_level, tells_cancelled);
+        let has_exchanges = !matches!(agreed.transport, Transport::Link) && agreed.dialect.is_modern();
+        let state = State::new(agreed.limits.clone(), log_level, has_exchanges);
         Self { state: Mutex::new(state), agreed }
     }
 

@@ -356,7 +356,13 @@ impl Error {
     /// True if a login is needed first.
     #[must_use]
     pub fn needs_login(&self) -> bool {
-        matches!(self, Self::Unauthorized { .. })
+        match self {
+            Self::Unauthorized { status, challenges, .. } => {
+                let is_scope = |challenge: &Challenge| challenge.error() == Some("insufficient_scope");
+                *status == 401 || challenges.iter().any(is_scope)
+            }
+            _ => false,
+        }
     }
 
     pub(crate) fn unreadable(method: &Method, error: &BodyError) -> Self {

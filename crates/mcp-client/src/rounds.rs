@@ -56,16 +56,17 @@ pub(crate) async fn run(
     mut clocks: Clocks,
     mut on_progress: Option<&mut OnProgress>,
 ) -> Result<KeptBody> {
+    let total = clocks.total;
+    let mut began = None;
     #[cfg(feature = "http")]
     if client.endpoint().is_some_and(|endpoint| *method == Method::ToolsCall && endpoint.is_ignorant()) {
-        Box::pin(client.learn()).await;
+        began = Some(now());
+        clocks.total = Box::pin(learn(client, method, clocks)).await?;
     }
     let connection = &client.inner().connection;
-    let mut began = None;
     // How long the host was asked, which is not the server's time.
     let mut asked = Duration::ZERO;
     let mut later = LATER.0;
-    let total = clocks.total;
     for round in 0..=ROUNDS {
         let outcome = match connection.request(method, &*params, manner(clocks, on_progress.is_some())) {
             Ok(mut request) => {
@@ -107,6 +108,26 @@ pub(crate) async fn run(
     }
     let problem = format!("the server asked more than {ROUNDS} times, or {QUESTIONS} questions at once");
     Err(Error::Input { method: method.clone(), source: ErrorObject::new(ErrorCode::InternalError, problem) })
+}
+
+/// Finds out which arguments travel as headers, within the time of the call. Gives what is left of all of it.
+#[cfg(feature = "http")]
+async fn learn(client: &McpClient, method: &Method, clocks: Clocks) -> Result<Option<Duration>> {
+    let began = now();
+    let clock = clocks.idle.into_iter().chain(clocks.total).min();
+    let learnt = match clock {
+        Some(clock) => tokio::time::timeout(clock, client.learn()).await.is_ok(),
+        None => {
+            client.learn().await;
+            true
+        }
+    };
+    let after = now().saturating_duration_since(began);
+    match clocks.total.map(|total| total.saturating_sub(after)) {
+        Some(Duration::ZERO) => Err(Error::TimedOut { method: method.clone(), reason: Reason::Total, after }),
+        _ if !learnt => Err(Error::TimedOut { method: method.clone(), reason: Reason::Idle, after }),
+        left => Ok(left),
+    }
 }
 
 fn manner(clocks: Clocks, progress: bool) -> Manner {

@@ -268,6 +268,11 @@ impl Follower {
         self.wake();
     }
 
+    #[cfg(feature = "http")]
+    fn miss(&mut self) {
+        self.push(Change::Gap);
+    }
+
     fn wants(&self, change: &Change) -> bool {
         let filter = &self.filter;
         match change {
@@ -424,7 +429,7 @@ impl Hub {
     pub(crate) fn missed(&mut self, by: Option<u64>) {
         for follower in self.followers.iter_mut().filter(|follower| by.is_none_or(|key| follower.key == key))
         {
-            follower.push(Change::Gap);
+            follower.miss();
         }
     }
 

@@ -51,8 +51,9 @@ pub(crate) struct State {
     /// Something is there that the driver has not looked at: lines, an earlier deadline, the wish to close.
     pub(super) is_changed: bool,
     pub(super) is_flooded: bool,
-    /// False if a server learns from the end of an exchange that its answer is not wanted.
-    pub(super) tells_cancelled: bool,
+    /// Every request is an exchange of its own: a server learns from its end that it is not wanted, and one that was lost
+    /// is made again by whoever made it.
+    pub(super) has_exchanges: bool,
     /// Set once: the driver is to close the link.
     pub(super) closing: bool,
     /// How the link ended, until there is a new one.
@@ -144,7 +145,7 @@ pub(super) enum Settled {
 }
 
 impl State {
-    pub(super) fn new(limits: Limits, log_level: Option<LogLevel>, tells_cancelled: bool) -> Self {
+    pub(super) fn new(limits: Limits, log_level: Option<LogLevel>, has_exchanges: bool) -> Self {
         Self {
             peer: Peer::client(limits),
             writer: None,
@@ -161,7 +162,7 @@ impl State {
             rings: None,
             is_changed: false,
             is_flooded: false,
-            tells_cancelled,
+            has_exchanges,
             closing: false,
             ended: None,
         }
@@ -246,6 +247,8 @@ impl State {
             let error = ErrorObject::new(ErrorCode::InternalError, problem.to_string());
             let _ = self.line(|out| write::error(out, Some(id), dialect.no_id(), &dialect.lower(&error)));
         }
+        // Whoever reads may not be the one who writes.
+        self.wake_driver();
     }
 
     /// Stops the clocks of everything that may wait for a person, and tells of what.
@@ -313,7 +316,7 @@ impl State {
         while let Some(transmit) = self.peer.poll_transmit() {
             // A cancellation or refusal can always be written.
             let _ = match transmit {
-                Transmit::Cancelled { .. } if !self.tells_cancelled => Ok(()),
+                Transmit::Cancelled { .. } if self.has_exchanges => Ok(()),
                 Transmit::Cancelled { id, reason } => {
                     let params = CancelledParams::new(id).reason(reason);
                     self.line(|out| {
@@ -436,7 +439,12 @@ impl State {
 
     fn settle_with(&mut self, call: Call, settled: Settled) {
         // What followed a link that is gone may follow the next one.
-        if !matches!(settled, Settled::Lost(..)) {
+        let is_made_again = match settled {
+            Settled::Lost(..) => true,
+            Settled::TimedOut(_) => self.has_exchanges,
+            _ => false,
+        };
+        if !is_made_again {
             self.hub.settled(call);
         }
         // Nobody may wait for it any more.

@@ -47,6 +47,8 @@ impl Route {
     pub(super) fn of(network: &Network) -> Result<Self, String> {
         let matcher = match &network.proxies {
             Proxies::None => return Ok(Self(None)),
+            // A proxy resolves names itself, where nobody judges.
+            Proxies::Environment if network.policy.is_public() => return Ok(Self(None)),
             Proxies::Environment => Matcher::from_env(),
             Proxies::Url(url) => {
                 let parsed = url::Url::parse(url).map_err(|_| "the proxy is no URL".to_owned())?;

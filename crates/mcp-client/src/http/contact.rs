@@ -51,7 +51,6 @@ const OURS: &[&str] = &[
 ];
 
 /// Where a server is, and how it is reached.
-#[derive(Debug)]
 pub(crate) struct Contact {
     pub(super) wire: Wire,
     pub(super) url: Arc<Url>,
@@ -62,6 +61,13 @@ pub(crate) struct Contact {
     posted: HeaderMap,
     pub(super) limits: Limits,
     secrets: Vec<String>,
+}
+
+/// What the host sends along is never shown.
+impl std::fmt::Debug for Contact {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Contact").finish_non_exhaustive()
+    }
 }
 
 impl Contact {
@@ -132,11 +138,9 @@ impl Contact {
 
     /// What is told of an answer that is no message, and its body as far as it was read.
     pub(super) async fn status(&self, mut answer: Answer) -> (HttpStatus, Bytes) {
-        let body = match whole(&mut answer.body, EXCERPT).await {
-            Ok(Whole::All(body) | Whole::TooLong(body)) if answer.encoding().is_none() => body,
-            _ => Bytes::new(),
-        };
-        let text = self.mask(&String::from_utf8_lossy(&body[..body.len().min(SHOWN * 4)]));
+        let body = if answer.encoding().is_none() { beginning(&mut answer.body).await } else { Bytes::new() };
+        // Masked before it is cut: half of a secret is one, too.
+        let text = self.mask(&String::from_utf8_lossy(&body));
         let status = HttpStatus {
             status: answer.status.as_u16(),
             content_type: answer.media_type(),
@@ -188,21 +192,32 @@ pub(super) fn challenges(headers: &HeaderMap) -> Vec<Challenge> {
     Challenge::parse_all(headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()))
 }
 
+/// How a body begins, as far as it can be read.
+async fn beginning(body: &mut Body) -> Bytes {
+    let mut read = Vec::new();
+    while let Some(Ok(piece)) = body.piece().await {
+        read.extend_from_slice(&piece[..piece.len().min(EXCERPT - read.len())]);
+        if read.len() == EXCERPT {
+            break;
+        }
+    }
+    read.into()
+}
+
 /// A body that was read.
 pub(super) enum Whole {
     All(Bytes),
-    /// With what was read of it.
-    TooLong(Bytes),
+    TooLong,
 }
 
 /// Reads a body, and stops where it is longer than it may be.
 pub(super) async fn whole(body: &mut Body, limit: usize) -> Result<Whole, HttpError> {
     if body.length().is_some_and(|length| length > limit as u64) {
-        return Ok(Whole::TooLong(Bytes::new()));
+        return Ok(Whole::TooLong);
     }
     let Some(first) = body.piece().await.transpose()? else { return Ok(Whole::All(Bytes::new())) };
     let Some(second) = body.piece().await.transpose()? else {
-        return Ok(if first.len() > limit { Whole::TooLong(first) } else { Whole::All(first) });
+        return Ok(if first.len() > limit { Whole::TooLong } else { Whole::All(first) });
     };
     // Most bodies come in one piece and are never copied.
     let mut all = Vec::with_capacity(first.len() + second.len());
@@ -210,8 +225,7 @@ pub(super) async fn whole(body: &mut Body, limit: usize) -> Result<Whole, HttpEr
     let mut next = Some(second);
     while let Some(piece) = next {
         if all.len() + piece.len() > limit {
-            all.extend_from_slice(&piece[..limit.saturating_sub(all.len()).min(piece.len())]);
-            return Ok(Whole::TooLong(all.into()));
+            return Ok(Whole::TooLong);
         }
         all.extend_from_slice(&piece);
         next = body.piece().await.transpose()?;

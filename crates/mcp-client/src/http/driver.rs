@@ -80,6 +80,7 @@ async fn serve(connection: &Arc<Connection>, endpoint: &Arc<Endpoint>) {
     let mut posts: JoinSet<usize> = JoinSet::new();
     let mut closes: Option<tokio::time::Instant> = None;
     loop {
+        let is_flooded;
         {
             let mut state = connection.lock();
             state.look();
@@ -95,8 +96,12 @@ async fn serve(connection: &Arc<Connection>, endpoint: &Arc<Endpoint>) {
             if state.is_over() {
                 return;
             }
+            is_flooded = state.is_flooded();
             alarm.set(state.peer.poll_timeout().map(|(instant, _)| instant));
             state.rings(alarm.at);
+        }
+        if is_flooded || endpoint.arrivals().is_flood() {
+            return connection.end(Ended { cause: EndCause::Flood, ..Ended::default() });
         }
         queue.extend(
             outbox.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(Bytes::copy_from_slice),

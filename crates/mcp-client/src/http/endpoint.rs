@@ -11,6 +11,7 @@ use mcp_protocol::messages::{Incoming, Message, Method, parse_bytes};
 use mcp_protocol::negotiation::Mode;
 use mcp_protocol::tools::Tool;
 use mcp_protocol::{Limits, ProtocolVersion};
+use tokio::sync::watch;
 
 use super::contact::Contact;
 use super::negotiate::{self, Found};
@@ -34,6 +35,9 @@ pub(crate) struct Endpoint {
     version: HeaderValue,
     session: Mutex<Session>,
     renewing: tokio::sync::Mutex<()>,
+    generations: watch::Sender<u64>,
+    /// Held by the one who reads the list of tools for all.
+    learning: tokio::sync::Mutex<()>,
     arrivals: Mutex<Arrivals>,
     schemas: Mutex<Schemas>,
 }
@@ -75,8 +79,10 @@ impl Endpoint {
             offer,
             name,
             version: HeaderValue::from_str(version.as_str()).unwrap_or(HeaderValue::from_static("")),
-            session: Mutex::new(Session { id: session, generation: 0 }),
+            session: Mutex::new(Session { id: session.map(sensitive), generation: 0 }),
             renewing: tokio::sync::Mutex::default(),
+            generations: watch::channel(0).0,
+            learning: tokio::sync::Mutex::default(),
             arrivals: Mutex::new(arrivals),
             schemas: Mutex::default(),
         }
@@ -88,6 +94,16 @@ impl Endpoint {
 
     pub(super) fn arrivals(&self) -> MutexGuard<'_, Arrivals> {
         lock(&self.arrivals)
+    }
+
+    /// Told of every new session.
+    pub(super) fn generations(&self) -> watch::Receiver<u64> {
+        self.generations.subscribe()
+    }
+
+    /// Waits for whoever reads the list of tools.
+    pub(crate) async fn learning(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.learning.lock().await
     }
 
     pub(super) fn session(&self) -> Session {
@@ -212,10 +228,18 @@ impl Endpoint {
             let problem = "it speaks another transport than before".to_owned();
             return Err(Error::Recipe { recipe: self.name.clone(), problem });
         };
-        *lock(&self.session) = Session { id: session, generation: lost.generation + 1 };
+        let generation = lost.generation + 1;
+        *lock(&self.session) = Session { id: session.map(sensitive), generation };
+        self.generations.send_replace(generation);
         connection.renewed();
         Ok(())
     }
+}
+
+/// A session is as good as a token to whoever sees it.
+fn sensitive(mut id: HeaderValue) -> HeaderValue {
+    id.set_sensitive(true);
+    id
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -130,7 +130,7 @@ impl Exchange {
     async fn json(&self, answer: &mut Answer) -> Result<Next> {
         let body = match whole(&mut answer.body, self.endpoint.limits().message).await {
             Ok(Whole::All(body)) => body,
-            Ok(Whole::TooLong(_)) => {
+            Ok(Whole::TooLong) => {
                 let limit = self.endpoint.limits().message;
                 return Err(self.unreadable(format!("it is longer than {limit} bytes")));
             }
@@ -248,7 +248,10 @@ impl Exchange {
     async fn refused(&self, answer: Answer, session: &Session, is_renewed: bool) -> Result<Next> {
         let (status, body) = self.endpoint.contact.status(answer).await;
         let incoming = parse_bytes(&body, self.endpoint.limits());
-        if let Ok(incoming @ Incoming::Message(Message::Response(response))) = &incoming {
+        // Under a good status the type of the body decides, and this one has another.
+        if !(200..300).contains(&status.status)
+            && let Ok(incoming @ Incoming::Message(Message::Response(response))) = &incoming
+        {
             if session.id.is_some() && !is_renewed && is_lost_session(&status, response) {
                 return Ok(Next::Renew);
             }
@@ -262,8 +265,10 @@ impl Exchange {
 }
 
 /// True for the 400 by which servers refuse a session that they have forgotten, or want one that we have.
+///
+/// They name no request: whoever serves requests has not seen it.
 fn is_lost_session(status: &HttpStatus, response: &Response<'_>) -> bool {
-    let Err(error) = &response.outcome else { return false };
+    let Response { id: None, outcome: Err(error) } = response else { return false };
     let is_generic = matches!(error.code, ErrorCode::Other(-32000));
     status.status == 400 && is_generic && error.message.to_ascii_lowercase().contains("session")
 }

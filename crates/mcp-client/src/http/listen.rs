@@ -24,7 +24,8 @@ pub(crate) async fn listen(
         match request.await {
             // The follower knows: whatever settles its request tells it.
             Ok(_) => return,
-            Err(Error::Lost { .. } | Error::Status { .. }) => {}
+            Err(Error::Lost { .. } | Error::TimedOut { .. }) => {}
+            Err(Error::Status { answer, .. }) if answer.status >= 500 || answer.status == 429 => {}
             Err(error) => {
                 tracing::debug!(%error, "a stream of changes is not opened again");
                 return connection.lock().hub.give_up(|follower| follower == key);

@@ -14,10 +14,12 @@ use mcp_protocol::messages::{
     EmptyParams, Id, Incoming, InitializeParams, Message, Method, Response, parse_bytes, write,
 };
 use mcp_protocol::meta::Meta;
-use mcp_protocol::negotiation::{HttpAction, HttpAnswer, HttpClient, Mode, NegotiationError, Terms, Verdict};
+use mcp_protocol::negotiation::{
+    HttpAction, HttpAnswer, HttpClient, Mode, NegotiationError, Obstacle, Terms, Verdict,
+};
 
 use super::contact::{Contact, Whole, challenges, location, wait, whole};
-use super::events::{EventStream, Taken};
+use super::events::{End, EventStream, Taken};
 use super::network::Network;
 use super::pair::{self, Opened};
 use super::wire::{Answer, Ask, HttpError};
@@ -93,6 +95,7 @@ pub(super) async fn ask(
         problem: None,
         challenges: (0, Vec::new()),
         session: None,
+        asked: Method::Discover,
     };
     let found = asking.run().await;
     if found.is_err()
@@ -119,6 +122,8 @@ struct Asking<'a> {
     /// What a 401 or 403 wanted last.
     challenges: (u16, Vec<Challenge>),
     session: Option<HeaderValue>,
+    /// What was asked last.
+    asked: Method,
 }
 
 impl Asking<'_> {
@@ -149,8 +154,7 @@ impl Asking<'_> {
                     self.machine.handle_declared(declared, now());
                 }
                 HttpAction::LogIn { .. } => {
-                    let (status, challenges) = std::mem::take(&mut self.challenges);
-                    return Err(Error::Unauthorized { method: Method::Discover, status, challenges });
+                    return Err(self.unauthorized());
                 }
                 HttpAction::Wait { retry_after } => {
                     tokio::time::sleep(retry_after.unwrap_or(AGAIN)).await;
@@ -162,10 +166,18 @@ impl Asking<'_> {
                     }
                     return Ok(Found::Streamable { verdict, session: self.session.take() });
                 }
+                HttpAction::Failed(NegotiationError::Http(Obstacle::Forbidden)) => {
+                    return Err(self.unauthorized());
+                }
                 HttpAction::Failed(error) => return Err(self.failed(error)),
                 _ => self.machine.handle_network_failure(),
             }
         }
+    }
+
+    fn unauthorized(&mut self) -> Error {
+        let (status, challenges) = std::mem::take(&mut self.challenges);
+        Error::Unauthorized { method: self.asked.clone(), status, challenges }
     }
 
     fn failed(&mut self, source: NegotiationError) -> Error {
@@ -246,6 +258,7 @@ impl Asking<'_> {
     }
 
     async fn exchange(&mut self, method: Method, ask: Ask) -> Result<()> {
+        self.asked = method.clone();
         let Some(mut answer) = self.send(ask).await? else { return Ok(()) };
         tracing::debug!(%method, status = answer.status.as_u16(), address = ?answer.address, "was answered");
         if matches!(answer.status.as_u16(), 401 | 403) {
@@ -325,8 +338,8 @@ fn add(headers: &mut HeaderMap, name: &'static str, value: &str) {
 
 /// The message of an answer: its body, or the first response of its stream. Empty if there is none.
 async fn message(contact: &Contact, answer: &mut Answer) -> Result<Bytes, String> {
-    if answer.encoding().is_some() {
-        return Ok(Bytes::new());
+    if let Some(encoding) = answer.encoding().filter(|_| answer.status.is_success()) {
+        return Err(format!("the answer is encoded as {encoding:?}, which nobody asked for"));
     }
     if answer.media_type().as_deref() == Some("text/event-stream") {
         let body = std::mem::replace(&mut answer.body, super::wire::Body::empty());
@@ -343,13 +356,15 @@ async fn message(contact: &Contact, answer: &mut Answer) -> Result<Bytes, String
             }
             is_ours
         };
-        stream.messages(read).await;
-        return Ok(found);
+        return match stream.messages(read).await {
+            End::Cut(Some(problem)) => Err(problem),
+            _ => Ok(found),
+        };
     }
     let limit = if answer.status.is_success() { contact.limits.message } else { LOOK };
     match whole(&mut answer.body, limit).await {
         Ok(Whole::All(body)) => Ok(body),
-        Ok(Whole::TooLong(_)) => Ok(Bytes::new()),
+        Ok(Whole::TooLong) => Ok(Bytes::new()),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use super::wire::HttpError;
 /// How servers behind a URL are reached. Made once, and given to every connection.
 ///
 /// Without anything said, the certificates of the platform are trusted, `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and
-/// `NO_PROXY` are honoured except for this machine, and a URL is allowed wherever it leads.
+/// `NO_PROXY` are honoured except for this machine and under [`Policy::public`], and a URL is allowed wherever it leads.
 ///
 /// ```
 /// use mcp_client::http::{Network, Policy};
@@ -33,6 +34,8 @@ pub struct Network {
     pub(super) policy: Policy,
     pub(super) resolver: Option<Resolver>,
     pub(super) client: Option<Arc<dyn HttpClient>>,
+    /// Tells apart who brings something of their own of which nothing is known.
+    unknown: Option<u64>,
     /// Made when it is first needed.
     made: Arc<OnceLock<Arc<ClientConfig>>>,
 }
@@ -102,6 +105,7 @@ impl Network {
     #[must_use]
     pub fn tls(mut self, config: ClientConfig) -> Self {
         self.tls = Some(Arc::new(config));
+        self.unknown = Some(next());
         self.made = Arc::default();
         self
     }
@@ -143,7 +147,14 @@ impl Network {
     #[must_use]
     pub fn client(mut self, client: impl HttpClient) -> Self {
         self.client = Some(Arc::new(client));
+        self.unknown = Some(next());
         self
+    }
+
+    /// What says who asks, beside headers.
+    pub(crate) fn identity(&self) -> impl Iterator<Item = Vec<u8>> {
+        let chain = self.identity.as_ref().map(|identity| identity.chain.clone());
+        chain.into_iter().chain(self.unknown.map(|number| number.to_be_bytes().to_vec()))
     }
 
     /// The configuration of TLS.
@@ -192,6 +203,11 @@ impl Network {
             .with_client_auth_cert(chain, key)
             .map_err(|error| format!("the client certificate cannot be used: {error}"))
     }
+}
+
+fn next() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Keys and passwords of proxies are never shown.

@@ -23,8 +23,8 @@ use crate::recipe::Recipe;
 use mcp_protocol::codec::sse::Item;
 use mcp_protocol::negotiation::NegotiationError;
 
-/// Messages that are on their way at once.
-const POSTS: usize = 8;
+/// Messages that are on their way at once: one, because their order counts.
+const POSTS: usize = 1;
 /// How long one may take.
 const POST: Duration = Duration::from_secs(60);
 /// How long the first event may take.
@@ -105,7 +105,7 @@ pub(crate) async fn open(recipe: &Recipe, network: &Network) -> Result<Link> {
             },
         })
     };
-    match tokio::time::timeout(FIRST, opening).await {
+    match tokio::time::timeout(FIRST.min(recipe.start_budget()), opening).await {
         Ok(opened) => Ok(opened?.into_link()),
         Err(_) => Err(failed("the stream said nothing in time".to_owned())),
     }

@@ -75,6 +75,10 @@ impl Policy {
         self
     }
 
+    pub(super) fn is_public(&self) -> bool {
+        self.is_public
+    }
+
     /// Judges a URL by what stands in it.
     pub(crate) fn check_url(&self, url: &Url) -> Result<(), Denied> {
         if *self == Self::as_given() {
@@ -120,11 +124,11 @@ impl Policy {
     }
 
     fn check_literal(&self, name: &str, address: IpAddr, scheme: &str) -> Result<(), Denied> {
-        let address = unwrapped(address);
-        if address.is_loopback() {
+        // Only as it is written: other ways to wrap it lead through other machines.
+        if address.to_canonical().is_loopback() {
             return self.check_loopback(name);
         }
-        match self.problem_with(address) {
+        match self.problem_with(unwrapped(address)) {
             Some(problem) => Err(Denied::new(name, format!("is {problem}"))),
             None => self.check_scheme(name, scheme),
         }
@@ -348,6 +352,8 @@ mod tests {
             "[::ffff:10.0.0.1]",
             "[64:ff9b::a00:1]",
             "[2002:a00:1::]",
+            "[2002:7f00:1::]",
+            "[64:ff9b::7f00:1]",
             "[::10.0.0.1]",
             "[64:ff9b:1::1]",
             "[2001::1]",

@@ -16,9 +16,13 @@ use crate::connection::{Connection, now};
 pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>, asked: oneshot::Sender<()>) {
     let mut asked = Some(asked);
     let mut backoff = Backoff::default();
+    let mut generations = endpoint.generations();
+    // Which session had a stream.
+    let mut had = None;
     let mut last_id: Option<String> = None;
     loop {
         let session = endpoint.session();
+        generations.mark_unchanged();
         let opened = now();
         let mut wish = None;
         // The one before is closed by now: servers allow one.
@@ -28,8 +32,16 @@ pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>, as
         }
         match answer {
             Ok(answer) if is_events(&answer) => {
+                had = Some(session.generation);
                 let mut stream = EventStream::new(answer.body, endpoint.limits());
-                let end = stream.messages(|taken| take_in(&endpoint, &connection, taken)).await;
+                let end = tokio::select! {
+                    end = stream.messages(|taken| take_in(&endpoint, &connection, taken)) => end,
+                    // It belongs to a session that is over.
+                    _ = generations.changed() => {
+                        last_id = None;
+                        continue;
+                    }
+                };
                 last_id = stream.last_id().map(str::to_owned).or(last_id);
                 wish = stream.retry();
                 if last_id.is_none() || end == End::Endless {
@@ -37,7 +49,8 @@ pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>, as
                     connection.missed(None);
                 }
             }
-            Ok(answer) if answer.status == StatusCode::NOT_FOUND && session.id.is_some() => {
+            // Without a stream before, 404 says that there is none: the session may be as good as ever.
+            Ok(answer) if answer.status == StatusCode::NOT_FOUND && had == Some(session.generation) => {
                 last_id = None;
                 let renewed = endpoint.renew(&session, &connection).await;
                 if let Err(error) = renewed {
@@ -46,7 +59,13 @@ pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>, as
             }
             outcome if !is_worth_another_try(&outcome) => {
                 let status = outcome.ok().map(|answer| answer.status.as_u16());
-                return tracing::debug!(status, "the server offers no stream of its own");
+                tracing::debug!(status, "the server offers no stream of its own");
+                // With another session it may.
+                if generations.changed().await.is_err() {
+                    return;
+                }
+                last_id = None;
+                continue;
             }
             _ => {}
         }

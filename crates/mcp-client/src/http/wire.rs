@@ -207,6 +207,7 @@ impl Wire {
             }
         };
         let mut connections = self.connections.lock();
+        while connections.try_join_next().is_some() {}
         connections.spawn(async { drop(tokio::time::timeout(DRAIN, draining).await) });
     }
 

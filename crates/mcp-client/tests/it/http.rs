@@ -88,6 +88,11 @@ async fn f_24_what_is_no_message_is_told_with_status_type_and_beginning() {
             "status 502 and text/plain: bad gateway",
         ),
         (Say::status(418, &[("content-type", "text/plain")], "t-123 is not welcome"), "*** is not welcome"),
+        (Say::status(200, &[("content-type", "text/html")], &"oops ".repeat(50_000)), "oops oops"),
+        (
+            Say::status(200, &[("content-type", "text/plain")], r#"{"jsonrpc":"2.0","id":2,"result":{}}"#),
+            "status 200 and text/plain",
+        ),
     ] {
         against(calling(move |_| say.clone()), |web| async move {
             let client = McpClient::connect(Recipe::url(&web.url).bearer_token("t-123")).await.unwrap();
@@ -358,7 +363,8 @@ async fn spec_4_3_4_arguments_travel_as_headers_and_a_stale_schema_is_read_again
     let script = move |seen: &Seen| match seen.method() {
         "tools/list" => {
             let name = if lists.fetch_add(1, Ordering::SeqCst) == 0 { "Old" } else { "Region" };
-            seen.result(json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": [
+            // It may be kept, which must not keep the mistake.
+            seen.result(json!({"resultType": "complete", "ttlMs": 60_000, "cacheScope": "private", "tools": [
                 {"name": "echo", "inputSchema": {"type": "object", "properties": {"text": {"type": "string", "x-mcp-header": name}}}},
                 {"name": "bad", "inputSchema": {"type": "object", "properties": {"n": {"type": "number", "x-mcp-header": "N"}}}},
             ]}))
@@ -445,8 +451,6 @@ async fn spec_4_2_a_legacy_stream_goes_on_where_it_was_cut_and_not_too_soon() {
 #[tokio::test]
 async fn spec_5_6_a_legacy_server_asks_inside_of_a_call_or_on_its_own_stream() {
     for on_own_stream in [false, true] {
-        let (answered, _) = tokio::sync::broadcast::channel::<()>(4);
-        drop(answered);
         let question = json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {
             "message": "Name?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}});
         let script = move |seen: &Seen| match seen.method() {
@@ -789,6 +793,139 @@ async fn what_is_secret_in_a_url_is_never_shown() {
         let error = McpClient::connect(Recipe::url(moved)).await.unwrap_err();
         assert!(error.to_string().contains("https://b.example/x?…"), "{error}");
         assert!(!format!("{error:?}").contains("hush"), "{error:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_long_token_is_masked_whole_and_shown_by_nobody() {
+    let token = format!("eyJ{}", "abcdefghij".repeat(120));
+    let reflected = token.clone();
+    against(
+        calling(move |_| Say::status(500, &[], &format!("no such token: {reflected}"))),
+        |web| async move {
+            let client = McpClient::connect(Recipe::url(&web.url).bearer_token(&token)).await.unwrap();
+            let error = echo(&client, "x").await.unwrap_err();
+            assert!(error.to_string().contains("no such token: ***"), "{error}");
+            assert!(!format!("{client:?} {error:?}").contains("abcdefghij"));
+            client.close().await;
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn spec_5_6_a_ping_on_the_servers_own_stream_is_answered_though_nobody_calls() {
+    let script = |seen: &Seen| match seen.method() {
+        "GET" => {
+            let ping = json!({"jsonrpc": "2.0", "id": 77, "method": "ping"});
+            let odd = json!({"jsonrpc": "2.0", "id": 78, "method": "sampling/createMessage"});
+            let wait = Piece::Wait(Duration::from_millis(500));
+            Say::stream([wait, event(&ping).into(), event(&odd).into(), Piece::UntilGone])
+        }
+        _ => legacy(seen, "s"),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        for _ in 0..100 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let seen = web.seen();
+            let answer = |id: u64| seen.iter().find(|seen| seen.body["id"] == id);
+            if let (Some(pong), Some(refusal)) = (answer(77), answer(78)) {
+                assert_eq!(pong.body["result"], json!({}));
+                assert_eq!(refusal.body["error"]["code"], -32601);
+                return client.disconnect().await;
+            }
+        }
+        panic!("nothing was answered: {:?}", web.methods());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn n_34_a_server_without_a_stream_of_its_own_is_not_greeted_again_for_it() {
+    let script = |seen: &Seen| match seen.method() {
+        "GET" => Say::status(404, &[], "Cannot GET /mcp"),
+        _ => legacy(seen, "s"),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert_eq!((web.count("initialize"), web.count("GET")), (1, 1));
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn n_34_after_a_new_session_there_is_a_new_stream() {
+    let sessions = AtomicUsize::new(0);
+    let script = move |seen: &Seen| {
+        if seen.method() == "initialize" {
+            sessions.fetch_add(1, Ordering::SeqCst);
+        }
+        let number = sessions.load(Ordering::SeqCst);
+        let is_old = seen.header("mcp-session-id") == Some("s1") && seen.method() == "tools/call";
+        match seen.method() {
+            _ if is_old => Say::status(404, &[], ""),
+            "GET" => Say::stream([Piece::UntilGone]),
+            _ => legacy(seen, &format!("s{number}")),
+        }
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        assert_eq!(echo(&client, "x").await.unwrap(), "x");
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let seen = web.seen();
+        let streams: Vec<Option<&str>> =
+            seen.iter().filter(|seen| seen.verb == "GET").map(|seen| seen.header("mcp-session-id")).collect();
+        assert_eq!(streams, [Some("s1"), Some("s2")]);
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn x_29_the_first_call_is_bounded_by_its_clocks_and_many_learn_once() {
+    let script = |seen: &Seen| match seen.method() {
+        "tools/list" => Say::stream([Piece::UntilGone]),
+        _ => modern(seen),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        let began = std::time::Instant::now();
+        let error = client.call("echo", json!({})).timeout(Duration::from_millis(300)).await.unwrap_err();
+        assert!(
+            matches!(error, Error::TimedOut { .. }) && began.elapsed() < Duration::from_secs(2),
+            "{error}"
+        );
+        client.close().await;
+    })
+    .await;
+    against(modern, |web| async move {
+        let client = connect(&web).await;
+        let mut calls = tokio::task::JoinSet::new();
+        for _ in 0..10 {
+            let client = client.clone();
+            calls.spawn(async move { echo(&client, "x").await.unwrap() });
+        }
+        assert_eq!(calls.join_all().await, ["x"; 10]);
+        assert_eq!(web.count("tools/list"), 1);
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn x_30_what_never_had_a_connection_was_not_sent() {
+    harmless(async {
+        let web = Web::serve(modern).await;
+        let client = connect(&web).await;
+        assert_eq!(echo(&client, "x").await.unwrap(), "x");
+        web.end().await;
+        let error = echo(&client, "x").await.unwrap_err();
+        assert!(matches!(error, Error::Lost { sent: Sent::No, .. }) && error.is_retry_safe(), "{error:?}");
+        client.close().await;
     })
     .await;
 }

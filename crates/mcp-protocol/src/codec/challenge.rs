@@ -68,7 +68,7 @@ fn parse(value: &str, challenges: &mut Vec<Challenge>) {
     let mut rest = value;
     loop {
         rest = rest.trim_start_matches([' ', '\t', ',']);
-        if rest.is_empty() || challenges.len() > CHALLENGES {
+        if rest.is_empty() || challenges.len() == CHALLENGES {
             return;
         }
         let (name, after) = token(rest);
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_hostile_header_costs_nothing() {
         let flood = "Bearer a=b,".repeat(10_000);
-        assert!(read(&flood).len() <= CHALLENGES + 1);
+        assert_eq!(read(&flood).len(), CHALLENGES);
         let parameters = format!("Bearer {}", "a=b,".repeat(10_000));
         assert_eq!(read(&parameters)[0].1.len(), PARAMETERS);
         for text in ["\"", "\\", "a=\"\\", "ä=ö", "Bearer =", "Bearer a=", "Bearer a=,b"] {
