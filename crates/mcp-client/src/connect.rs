@@ -10,7 +10,7 @@ use mcp_protocol::logging::LogLevel;
 use mcp_protocol::messages::Method;
 use mcp_protocol::meta::Meta;
 use mcp_protocol::negotiation::{Mode, Verdict};
-use mcp_protocol::{Era, Limits, ProtocolVersion};
+use mcp_protocol::{Limits, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::cache::{Cache, View};
@@ -403,6 +403,7 @@ impl Brought {
     /// The level of log messages that is set once for the whole connection; legacy.
     fn standing_level(&self, verdict: &Verdict) -> Option<LogLevel> {
         let has_log = crate::client::capabilities_of(verdict).logging.is_some();
-        self.log_level.clone().filter(|_| verdict.era() == Era::Legacy && has_log)
+        let is_modern = verdict.version.dialect().is_some_and(|dialect| dialect.is_modern());
+        self.log_level.clone().filter(|_| !is_modern && has_log)
     }
 }

@@ -161,7 +161,7 @@ impl Asking<'_> {
                     self.machine.handle_waited(now());
                 }
                 HttpAction::Settled(verdict) => {
-                    if verdict.era() == Era::Legacy {
+                    if !verdict.version.dialect().is_some_and(|dialect| dialect.is_modern()) {
                         self.greet(&verdict.version).await;
                     }
                     return Ok(Found::Streamable { verdict, session: self.session.take() });
