@@ -18,6 +18,10 @@ use crate::error::{Error, Result, Sent};
 /// How long a server may take to say what it will tell; then there is no clock.
 pub(crate) const LISTEN: Clocks = Clocks::none().idle(Duration::from_secs(10));
 
+/// How long what was queued may hold up a subscription.
+#[cfg(feature = "http")]
+const QUEUED: Duration = Duration::from_secs(2);
+
 /// Changes that may wait for their reader; the same change waits only once.
 const WAITING: usize = 256;
 
@@ -125,12 +129,29 @@ impl McpClient {
         let key = self.inner().connection.lock().follow(told.clone(), &Method::ResourcesSubscribe)?;
         let mut changes =
             Changes { client: self.clone(), key, told: told.clone(), followed: Vec::new(), request: None };
+        #[cfg(feature = "http")]
+        self.after_what_was_queued().await;
         for uri in told.resource_subscriptions.into_iter().flatten() {
             let _: EmptyResult =
                 self.request(&Method::ResourcesSubscribe, &SubscribeParams::new(uri.clone())).await?;
             changes.followed.push(uri);
         }
         Ok(changes)
+    }
+}
+
+#[cfg(feature = "http")]
+impl McpClient {
+    /// Over HTTP nothing says which of two messages comes first: what was given up a moment ago is given up before it is
+    /// asked for again.
+    async fn after_what_was_queued(&self) {
+        let until = tokio::time::Instant::now() + QUEUED;
+        while self.endpoint().is_some()
+            && !self.inner().connection.lock().is_written()
+            && tokio::time::Instant::now() < until
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 }
 

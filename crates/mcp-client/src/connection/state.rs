@@ -419,6 +419,12 @@ impl State {
         self.waiting.get_mut(at).map(|(_, waiting)| waiting)
     }
 
+    /// True if everything that was queued has left.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_written(&self) -> bool {
+        self.queued == self.written
+    }
+
     /// True if the connection has ended.
     #[cfg(feature = "http")]
     pub(crate) fn is_over(&self) -> bool {

@@ -31,6 +31,8 @@ use crate::verdicts::Verdicts;
 
 /// How long to wait before asking a second time, if the server has no wish.
 const AGAIN: Duration = Duration::from_millis(500);
+/// How long `notifications/initialized` may take to be answered.
+const GREETING: Duration = Duration::from_secs(10);
 /// How much of an answer that is no message is looked at.
 const LOOK: usize = 64 << 10;
 
@@ -96,6 +98,7 @@ pub(super) async fn ask(
         challenges: (0, Vec::new()),
         session: None,
         asked: Method::Discover,
+        until: now().checked_add(budget),
     };
     let found = asking.run().await;
     if found.is_err()
@@ -124,6 +127,8 @@ struct Asking<'a> {
     session: Option<HeaderValue>,
     /// What was asked last.
     asked: Method,
+    /// When all of it must be done.
+    until: Option<std::time::Instant>,
 }
 
 impl Asking<'_> {
@@ -217,7 +222,8 @@ impl Asking<'_> {
             headers.insert(HeaderName::from_static(header::SESSION_ID), session.clone());
         }
         let ask = self.contact.post(headers, body.into());
-        match tokio::time::timeout(Duration::from_secs(10), self.contact.wire.send(|| ask.clone())).await {
+        let left = self.until.map_or(GREETING, |until| until.saturating_duration_since(now()));
+        match tokio::time::timeout(left.min(GREETING), self.contact.wire.send(|| ask.clone())).await {
             Ok(Ok(answer)) if answer.status.is_success() => {}
             Ok(Ok(answer)) => tracing::debug!(status = answer.status.as_u16(), "`initialized` was refused"),
             Ok(Err(error)) => tracing::debug!(%error, "`initialized` was not sent"),

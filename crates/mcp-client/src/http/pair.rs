@@ -170,6 +170,16 @@ async fn read(mut stream: EventStream, mut into: WriteHalf<DuplexStream>) {
                     line.push(b'\n');
                     true
                 }
+                // Nobody waits for it in vain: a line that is cut settles its call.
+                Item::TooLong(error) => match error.id.map(|id| serde_json::to_string(&id)) {
+                    Some(Ok(id)) => {
+                        line.extend_from_slice(
+                            format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":\n").as_bytes(),
+                        );
+                        true
+                    }
+                    _ => false,
+                },
                 _ => false,
             })
             .await;
@@ -181,7 +191,8 @@ async fn read(mut stream: EventStream, mut into: WriteHalf<DuplexStream>) {
 
 /// Lines become messages that are posted.
 async fn write(contact: &Arc<Contact>, to: &Arc<Url>, mut from: ReadHalf<DuplexStream>) {
-    let mut lines = Lines::new(&contact.limits);
+    // What we say ourselves may be as long as it is.
+    let mut lines = Lines::new(&contact.limits.clone().message(usize::MAX / 8));
     let mut posts: JoinSet<bool> = JoinSet::new();
     loop {
         while posts.len() < POSTS

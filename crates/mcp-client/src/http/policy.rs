@@ -290,6 +290,10 @@ pub(crate) fn parse_url(text: &str) -> Result<Url, &'static str> {
     if text.len() > URL {
         return Err("it is longer than 2048 bytes");
     }
+    // A parser would leave them out silently.
+    if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+        return Err("it has spaces or control characters");
+    }
     let url = Url::parse(text).map_err(|_| "it is no URL")?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err("its scheme is neither `https` nor `http`");
@@ -325,6 +329,23 @@ mod tests {
             assert!(parse_url(url).is_err(), "{url}");
         }
         assert!(verdict(&policy.without_loopback(), "http://localhost").is_err());
+    }
+
+    #[test]
+    fn v_1_what_is_no_web_address_is_refused_and_nothing_is_left_out_of_it() {
+        for text in [
+            "$(id)",
+            "-x",
+            "--url",
+            "file:///etc/passwd",
+            "javascript:alert(1)",
+            "data:,x",
+            "https://a/\nb",
+            " https://a",
+        ] {
+            assert!(parse_url(text).is_err(), "{text:?}");
+        }
+        assert_eq!(parse_url("https://A.example/$(id)").unwrap().as_str(), "https://a.example/$(id)");
     }
 
     #[test]

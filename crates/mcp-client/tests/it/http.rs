@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mcp_client::http::{Network, Policy};
 use mcp_client::protocol::subscriptions::SubscriptionFilter;
-use mcp_client::{Blame, Cache, Change, Error, Handlers, McpClient, Recipe, Sent};
+use mcp_client::{Blame, Cache, Change, Error, Handlers, McpClient, Recipe, Sent, Verdicts};
 use serde_json::{Value, json};
 
 use crate::support::harmless;
@@ -525,8 +525,8 @@ async fn n_36_f_26_a_server_that_hangs_up_on_every_stream_is_not_stormed() {
     against(legacy_script, |web| async move {
         let client = connect(&web).await;
         tokio::time::sleep(Duration::from_secs(10)).await;
-        let streams = web.count("GET");
-        assert!((2..=5).contains(&streams), "{streams} in 10 s");
+        let (streams, connections) = (web.count("GET"), web.connections());
+        assert!((2..=5).contains(&streams) && connections <= 8, "{streams} of {connections} in 10 s");
         assert_eq!(echo(&client, "still here").await.unwrap(), "still here");
         client.close().await;
     })
@@ -927,5 +927,110 @@ async fn x_30_what_never_had_a_connection_was_not_sent() {
         assert!(matches!(error, Error::Lost { sent: Sent::No, .. }) && error.is_retry_safe(), "{error:?}");
         client.close().await;
     })
+    .await;
+}
+
+#[tokio::test]
+async fn n_37_a_quiet_cut_is_no_error_and_neither_is_the_server_that_still_counts_the_old_stream() {
+    let streams = AtomicUsize::new(0);
+    let script = move |seen: &Seen| match seen.method() {
+        "GET" => match streams.fetch_add(1, Ordering::SeqCst) {
+            0 => Say::stream([]),
+            1 => Say::status(409, &[], "only one stream"),
+            _ => {
+                let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+                Say::stream([event(&changed).into(), Piece::UntilGone])
+            }
+        },
+        _ => legacy(seen, "s"),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        let mut changes = client.changes(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+        let mut next = async || tokio::time::timeout(Duration::from_secs(8), changes.next()).await.unwrap();
+        // The cut may come before there is a follower.
+        let first = next().await;
+        let second = if first == Some(Change::Gap) { next().await } else { first };
+        assert_eq!(second, Some(Change::Tools));
+        assert_eq!(echo(&client, "x").await.unwrap(), "x");
+        assert_eq!(web.count("GET"), 3);
+        drop(changes);
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn n_35_after_a_new_session_the_lists_are_the_new_ones_and_whoever_follows_is_told() {
+    let sessions = AtomicUsize::new(0);
+    let script = move |seen: &Seen| {
+        if seen.method() == "initialize" {
+            sessions.fetch_add(1, Ordering::SeqCst);
+        }
+        let session = format!("s{}", sessions.load(Ordering::SeqCst));
+        let is_old = seen.header("mcp-session-id") == Some("s1") && seen.method() == "tools/call";
+        match seen.method() {
+            _ if is_old => Say::status(404, &[], ""),
+            "tools/list" => {
+                seen.result(json!({"tools": [{"name": session, "inputSchema": {"type": "object"}}]}))
+            }
+            _ => legacy(seen, &session),
+        }
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        let filter = SubscriptionFilter::new().resource_subscriptions(vec!["a:b".to_owned()]);
+        let mut changes = client.changes(filter).await.unwrap();
+        assert_eq!(client.list_tools().await.unwrap()[0].name, "s1");
+        assert_eq!(echo(&client, "x").await.unwrap(), "x");
+        assert_eq!(client.list_tools().await.unwrap()[0].name, "s2");
+        let told = tokio::time::timeout(Duration::from_secs(5), changes.next()).await.unwrap();
+        assert_eq!(told, Some(Change::Gap));
+        drop(changes);
+        client.close().await;
+        let seen = web.seen();
+        let asked = |session| {
+            let of = |seen: &&Seen| seen.header("mcp-session-id") == Some(session);
+            seen.iter().filter(of).filter(|seen| seen.method() == "resources/subscribe").count()
+        };
+        assert_eq!((asked("s1"), asked("s2")), (1, 1), "what was followed is followed again");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn x_28_a_kept_verdict_saves_the_probe_over_http() {
+    against(
+        |seen| legacy(seen, "s"),
+        |web| async move {
+            let verdicts = Verdicts::new();
+            for _ in 0..2 {
+                let client =
+                    McpClient::builder(Recipe::url(&web.url)).verdicts(&verdicts).connect().await.unwrap();
+                client.close().await;
+            }
+            assert_eq!((web.count("server/discover"), web.count("initialize")), (1, 2));
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_given_up_is_given_up_before_it_is_asked_for_again() {
+    against(
+        |seen| legacy(seen, "s"),
+        |web| async move {
+            let client = connect(&web).await;
+            let filter = SubscriptionFilter::new().resource_subscriptions(vec!["a:b".to_owned()]);
+            for _ in 0..5 {
+                drop(client.changes(filter.clone()).await.unwrap());
+            }
+            client.close().await;
+            let methods = web.methods();
+            let order: Vec<&str> =
+                methods.iter().filter_map(|method| method.strip_prefix("resources/")).collect();
+            assert_eq!(order, ["subscribe", "unsubscribe"].repeat(5));
+        },
+    )
     .await;
 }
