@@ -1,7 +1,6 @@
 //! What servers said and allowed to be kept: spec §6.7.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -37,6 +36,8 @@ pub struct Cache(Option<Arc<Mutex<Entries>>>);
 struct Entries {
     kept: BTreeMap<Key, Entry>,
     bytes: usize,
+    /// Counts what ended entries, so that an answer which was on its way meanwhile is not kept.
+    changes: u64,
 }
 
 /// Who said what to whom.
@@ -78,7 +79,7 @@ impl Cache {
     /// Forgets everything.
     pub fn clear(&self) {
         if let Some(mut entries) = self.lock() {
-            *entries = Entries::default();
+            *entries = Entries { changes: entries.changes + 1, ..Entries::default() };
         }
     }
 
@@ -95,8 +96,6 @@ pub(crate) struct View {
     server: String,
     /// A digest of what says who asks.
     principal: String,
-    /// Counts what ended entries, so that an answer which was on its way meanwhile is not kept.
-    changes: AtomicU64,
 }
 
 /// A request whose answer may be kept.
@@ -109,7 +108,7 @@ pub(crate) struct Wanted {
 
 impl View {
     pub(crate) fn new(cache: Cache, server: String, principal: String) -> Self {
-        Self { cache, server, principal, changes: AtomicU64::new(0) }
+        Self { cache, server, principal }
     }
 
     /// What answers a request, or what is to be kept.
@@ -125,15 +124,14 @@ impl View {
                 None => {}
             }
         }
-        let changes = self.changes.load(Ordering::SeqCst);
-        Err(Some(Wanted { method, about: about.to_owned(), changes }))
+        Err(Some(Wanted { method, about: about.to_owned(), changes: entries.changes }))
     }
 
     /// Keeps an answer, if the server allows it.
     pub(crate) fn keep(&self, wanted: Wanted, body: &KeptBody) {
         let Wanted { method, about, changes } = wanted;
         let Some(mut entries) = self.cache.lock() else { return };
-        if changes != self.changes.load(Ordering::SeqCst) {
+        if changes != entries.changes {
             return;
         }
         let whole = body.body();
@@ -151,7 +149,6 @@ impl View {
 
     /// Something on the server changed.
     pub(crate) fn changed(&self, change: &Change) {
-        self.changes.fetch_add(1, Ordering::SeqCst);
         self.forget(|method, about| match change {
             Change::Tools => method == name_of(&Method::ToolsList),
             Change::Prompts => method == name_of(&Method::PromptsList),
@@ -167,12 +164,12 @@ impl View {
 
     /// A list is not what it was: a cursor was refused, or what stands in it proved wrong.
     pub(crate) fn drop_pages(&self, list: &Method) {
-        self.changes.fetch_add(1, Ordering::SeqCst);
         self.forget(|method, _| method == name_of(list));
     }
 
     fn forget(&self, is_over: impl Fn(&str, &str) -> bool) {
         let Some(mut entries) = self.cache.lock() else { return };
+        entries.changes += 1;
         let over: Vec<Key> = entries
             .kept
             .keys()
@@ -329,6 +326,12 @@ mod tests {
         view.changed(&Change::Tools);
         view.keep(wanted, &body("5000", "private"));
         assert!(!has(&view, &Method::ToolsList, ""), "it was older than the change");
+        // Somebody else may have been told.
+        let other = super::View::new(cache.clone(), "a".to_owned(), "me".to_owned());
+        let Err(Some(wanted)) = view.find(&Method::ToolsList, "") else { panic!() };
+        other.changed(&Change::Tools);
+        view.keep(wanted, &body("5000", "private"));
+        assert!(!has(&view, &Method::ToolsList, ""), "it was older than the change that another was told of");
         let none = super::View::new(Cache::none(), "a".to_owned(), "me".to_owned());
         assert!(matches!(none.find(&Method::ToolsList, ""), Err(None)));
     }

@@ -393,6 +393,7 @@ impl McpClient {
     #[cfg(feature = "http")]
     fn is_stale(&self, method: &Method, error: &mcp_protocol::errors::ErrorObject) -> bool {
         *method == Method::ToolsCall
+            && self.dialect().is_modern()
             && error.code == mcp_protocol::errors::ErrorCode::HeaderMismatch
             && self.endpoint().is_some()
     }

@@ -17,6 +17,9 @@ use super::wire::{Answer, HttpError};
 use crate::connection::{Connection, now};
 use crate::error::{EndCause, Ended, Error, HttpStatus, Result, Sent};
 
+/// How long a call without clocks is put off.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
 /// A request that is made by whoever waits for it. Dropped, its stream is closed.
 #[derive(Debug)]
 pub(crate) struct Exchange {
@@ -103,8 +106,10 @@ impl Exchange {
             StatusCode::NOT_FOUND if session.id.is_some() && !is_renewed => return Ok(Next::Renew),
             StatusCode::TOO_MANY_REQUESTS if !has_waited => {
                 let time = wait(&answer.headers).unwrap_or(Duration::from_secs(1));
-                let is_soon =
-                    now().checked_add(time).is_some_and(|at| self.deadline.is_none_or(|end| at < end));
+                let is_soon = match self.deadline {
+                    Some(end) => now().checked_add(time).is_some_and(|at| at < end),
+                    None => time <= LONGEST_WAIT,
+                };
                 if is_soon {
                     return Ok(Next::Wait(time));
                 }

@@ -67,16 +67,23 @@ pub(crate) async fn find(
                 }
                 return Ok((contact, found));
             }
-            Err(error) => {
+            // What stands in the way says nothing about the era.
+            Err(error) if mode == recipe.era || is_obstacle(&error) => return Err(error),
+            Err(_) => {
                 if let Some(verdicts) = verdicts {
                     verdicts.forget(recipe);
-                }
-                if mode == recipe.era {
-                    return Err(error);
                 }
                 mode = recipe.era;
             }
         }
+    }
+}
+
+fn is_obstacle(error: &Error) -> bool {
+    match error {
+        Error::Connect { source, .. } => matches!(**source, NegotiationError::Http(_)),
+        Error::Unauthorized { .. } | Error::Denied { .. } | Error::Recipe { .. } => true,
+        _ => false,
     }
 }
 
@@ -271,7 +278,10 @@ impl Asking<'_> {
             self.challenges = (answer.status.as_u16(), challenges(&answer.headers));
         }
         let contact = Arc::clone(self.contact);
-        let body = match self.in_time(message(&contact, &mut answer)).await {
+        // Who may not ask is told so by the head alone.
+        let is_told = matches!(answer.status.as_u16(), 401 | 403);
+        let reading = async { if is_told { Ok(Bytes::new()) } else { message(&contact, &mut answer).await } };
+        let body = match self.in_time(reading).await {
             Some(Ok(body)) => body,
             Some(Err(problem)) => {
                 self.no_answer(problem);

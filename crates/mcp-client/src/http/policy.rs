@@ -64,14 +64,14 @@ impl Policy {
     /// Refuses a host; `.example.com` means everything below it. This wins over everything that is allowed.
     #[must_use]
     pub fn deny_host(mut self, host: impl Into<String>) -> Self {
-        self.denied.push(host.into().to_ascii_lowercase());
+        self.denied.push(rule(host.into()));
         self
     }
 
     /// Allows this host and, from now on, no other that is not allowed too; `.example.com` means everything below it.
     #[must_use]
     pub fn allow_host(mut self, host: impl Into<String>) -> Self {
-        self.allowed.push(host.into().to_ascii_lowercase());
+        self.allowed.push(rule(host.into()));
         self
     }
 
@@ -157,6 +157,14 @@ impl Policy {
             IpAddr::V4(address) => v4_problem(address),
             IpAddr::V6(address) => v6_problem(address),
         }
+    }
+}
+
+/// A rule as hosts are written in URLs.
+fn rule(host: String) -> String {
+    match host.parse::<Ipv6Addr>() {
+        Ok(address) => format!("[{address}]"),
+        Err(_) => host.trim_end_matches('.').to_ascii_lowercase(),
     }
 }
 
@@ -423,6 +431,8 @@ mod tests {
         ] {
             assert_eq!(verdict(&policy, url).is_ok(), is_allowed, "{url}");
         }
+        let policy = Policy::as_given().deny_host("::1").deny_host("B.org.");
+        assert!(verdict(&policy, "http://[0:0::1]:8/").is_err() && verdict(&policy, "http://b.org").is_err());
         assert_eq!(verdict(&Policy::as_given(), "http://10.0.0.1"), Ok(()), "the author gave it");
     }
 }

@@ -26,7 +26,14 @@ pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>, as
         let opened = now();
         let mut wish = None;
         // The one before is closed by now: servers allow one.
-        let answer = endpoint.contact.wire.send(|| endpoint.stream(&session, last_id.as_deref())).await;
+        let answer = tokio::select! {
+            answer = endpoint.contact.wire.send(|| endpoint.stream(&session, last_id.as_deref())) => answer,
+            // It is asked for in a session that is over.
+            _ = generations.changed() => {
+                last_id = None;
+                continue;
+            }
+        };
         if let Some(asked) = asked.take() {
             let _ = asked.send(());
         }

@@ -534,6 +534,31 @@ async fn n_36_f_26_a_server_that_hangs_up_on_every_stream_is_not_stormed() {
 }
 
 #[tokio::test]
+async fn n_36_f_26_a_server_that_hangs_up_on_every_stream_of_changes_is_not_stormed_either() {
+    let listens = AtomicUsize::new(0);
+    let script = move |seen: &Seen| match seen.method() {
+        // Acknowledged once; from then on the connection is closed without a word.
+        "subscriptions/listen" if listens.fetch_add(1, Ordering::SeqCst) == 0 => {
+            let acknowledged = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+                "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": seen.body["id"]}, "notifications": {}}});
+            Say::stream([event(&acknowledged).into()])
+        }
+        "subscriptions/listen" => Say::nothing(),
+        _ => modern(seen),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        let changes = client.changes(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let (listens, connections) = (web.count("subscriptions/listen"), web.connections());
+        assert!((2..=6).contains(&listens) && connections <= 8, "{listens} of {connections} in 10 s");
+        drop(changes);
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn n_38_a_side_stream_without_headers_holds_up_nothing() {
     let script = |seen: &Seen| match seen.method() {
         "GET" => Say::Pieces(vec![Piece::UntilGone]),
@@ -1032,5 +1057,85 @@ async fn what_was_given_up_is_given_up_before_it_is_asked_for_again() {
             assert_eq!(order, ["subscribe", "unsubscribe"].repeat(5));
         },
     )
+    .await;
+}
+
+#[tokio::test]
+async fn x_30_a_code_that_means_something_in_another_era_is_no_reason_to_call_again() {
+    let script = |seen: &Seen| match seen.method() {
+        "tools/call" => seen.error(200, -32020, "out of stock"),
+        _ => legacy(seen, "s"),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        assert!(matches!(echo(&client, "x").await, Err(Error::Refused { .. })));
+        assert_eq!(web.count("tools/call"), 1);
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn x_28_what_stands_in_the_way_does_not_prove_a_verdict_wrong() {
+    let is_down = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let down = Arc::clone(&is_down);
+    let script = move |seen: &Seen| match down.load(Ordering::SeqCst) {
+        true => Say::status(500, &[], ""),
+        false => legacy(seen, "s"),
+    };
+    against(script, |web| async move {
+        let verdicts = Verdicts::new();
+        let connect = || McpClient::builder(Recipe::url(&web.url)).verdicts(&verdicts).connect();
+        connect().await.unwrap().close().await;
+        let kept = verdicts.to_text();
+        is_down.store(true, Ordering::SeqCst);
+        let before = web.methods().len();
+        connect().await.unwrap_err();
+        assert_eq!(web.methods()[before..], ["initialize"]);
+        assert_eq!(verdicts.to_text(), kept);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn f_30_a_name_that_nobody_knows_was_asked_for_in_vain_and_nothing_was_sent() {
+    harmless(async {
+        let network =
+            Network::new().no_proxy().resolver(|_| async { Err(std::io::Error::other("no such name")) });
+        let recipe = Recipe::url("https://nobody.example/");
+        let error = McpClient::builder(recipe).network(&network).connect().await.unwrap_err();
+        assert!(error.is_retry_safe() && error.to_string().contains("no such name"), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn s4_40_what_comes_before_the_answer_is_heard_before_it_and_a_slow_reader_holds_up_nobody() {
+    let script = calling(|seen| {
+        let step = |progress: u32| {
+            event(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {
+                "progressToken": seen.body["params"]["_meta"]["progressToken"], "progress": progress}}))
+        };
+        let answer =
+            seen.event(json!({"resultType": "complete", "content": [{"type": "text", "text": "x"}]}));
+        let steps = (1..=1000).map(|progress| Piece::from(step(progress)));
+        Say::stream(steps.chain([answer.into()]))
+    });
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        let mut running = client.call("echo", json!({})).running();
+        let first = running.progress().await.unwrap();
+        // It reads nothing for a while, and others do not notice.
+        client.ping().await.unwrap();
+        let (mut last, mut gaps) = (first.progress, first.gap);
+        while let Some(step) = running.progress().await {
+            assert!(step.progress > last);
+            (last, gaps) = (step.progress, gaps + step.gap);
+        }
+        assert_eq!(last, 1000.0);
+        assert!(gaps < 1000);
+        assert_eq!(running.outcome().await.unwrap().text(), "x");
+        client.close().await;
+    })
     .await;
 }

@@ -168,10 +168,12 @@ pub enum Obstacle {
     #[error("refused with status 403")]
     Forbidden,
     /// A status that asks for patience: a second time, or for more than there is.
-    #[error("status {status}; try again later")]
+    #[error("status {status}; try again {}", later(.retry_after))]
     Busy {
         /// 408, 425, 429, 502, 503 or 504.
         status: u16,
+        /// How long the server wants to be left alone, if it said so.
+        retry_after: Option<Duration>,
     },
     /// The server failed.
     #[error("status {status}")]
@@ -190,6 +192,10 @@ pub enum Obstacle {
     /// No answer at all.
     #[error("no answer")]
     Network,
+}
+
+fn later(wait: &Option<Duration>) -> String {
+    wait.map_or_else(|| "later".to_owned(), |wait| format!("in {} s", wait.as_secs()))
 }
 
 fn to(location: &Option<String>) -> String {
@@ -310,7 +316,8 @@ impl HttpClient {
             403 => self.fail(NegotiationError::Http(Obstacle::Forbidden)),
             status @ (408 | 425 | 429 | 502 | 503 | 504) => {
                 if self.retried || !self.has_time_for(answer.retry_after, now) {
-                    self.fail(NegotiationError::Http(Obstacle::Busy { status }));
+                    let retry_after = answer.retry_after;
+                    self.fail(NegotiationError::Http(Obstacle::Busy { status, retry_after }));
                 } else {
                     self.retried = true;
                     self.deadline = None;

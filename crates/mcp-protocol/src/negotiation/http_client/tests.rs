@@ -206,7 +206,7 @@ fn row_13_busy_is_waited_for_once_and_then_reported() {
         script.0.handle_answer(&HttpAnswer::new(status).retry_after(after), script.1);
         script.expect(HttpAction::Wait { retry_after: Some(after) });
         script.0.handle_waited(script.1);
-        script.expect(probe()).status(status).expect_obstacle(Obstacle::Busy { status });
+        script.expect(probe()).status(status).expect_obstacle(Obstacle::Busy { status, retry_after: None });
     }
 }
 
@@ -360,9 +360,10 @@ fn x_28_all_requests_together_keep_the_budget() {
     // Six seconds are left of thirty, less than a first event may take.
     assert_eq!(script.0.poll_timeout().unwrap() - script.1, Duration::from_secs(6));
     // A wait beyond the budget is not begun.
-    let answer = HttpAnswer::new(503).retry_after(Duration::from_secs(86_400));
+    let wait = Duration::from_secs(86_400);
+    let answer = HttpAnswer::new(503).retry_after(wait);
     script.0.handle_answer(&answer, script.1);
-    script.expect_obstacle(Obstacle::Busy { status: 503 });
+    script.expect_obstacle(Obstacle::Busy { status: 503, retry_after: Some(wait) });
 }
 
 #[test]
