@@ -4,10 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use hyper::body::Incoming;
+use hyper::body::{Bytes, Incoming};
 use hyper::service::Service as _;
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use mcp_client::http::{Answering, HttpClient, HttpError, Network};
+use mcp_client::http::{Answering, HttpBody, HttpClient, HttpError, Network};
 use mcp_client::protocol::Era;
 use mcp_client::{Error, McpClient, Recipe, Sent};
 use mcp_server::http::{Access, HttpOptions};
@@ -376,24 +377,111 @@ async fn n_42_x_32_the_usual_variables_are_honoured() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// A client of the host's own: it never reaches anybody.
-struct Theirs(AtomicUsize);
+/// A client of the host's own.
+struct Theirs {
+    client: hyper_util::client::legacy::Client<HttpConnector, http_body_util::Full<Bytes>>,
+    requests: Arc<AtomicUsize>,
+}
 
 impl HttpClient for Theirs {
-    fn send(&self, request: http::Request<hyper::body::Bytes>) -> Answering<'_> {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        let host = request.uri().host().map(str::to_owned);
-        Box::pin(async move { Err(HttpError::unsent(format!("{} is far away", host.unwrap_or_default()))) })
+    fn send(&self, request: http::Request<Bytes>) -> Answering<'_> {
+        self.requests.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move {
+            let answer = self.client.request(request.map(http_body_util::Full::new)).await;
+            let answer = answer.map_err(|error| HttpError::maybe_sent(error.to_string()))?;
+            Ok(answer.map(|body| -> HttpBody {
+                Box::pin(http_body_util::BodyExt::map_err(body, |error| error.into()))
+            }))
+        })
     }
 }
 
 #[tokio::test]
 async fn a_client_of_the_hosts_own_is_asked_instead_of_ours() {
-    let network = Network::new().client(Theirs(AtomicUsize::new(0)));
-    let error =
-        McpClient::builder(Recipe::url("https://mcp.test/")).network(&network).connect().await.unwrap_err();
-    assert!(error.to_string().contains("mcp.test is far away"), "{error}");
-    assert_eq!(HttpError::maybe_sent("x").sent(), Sent::Maybe);
+    let (port, _serving) = plain().await;
+    let requests = Arc::new(AtomicUsize::new(0));
+    let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build_http();
+    let network = Network::new().client(Theirs { client, requests: Arc::clone(&requests) });
+    for revision in BOTH_ERAS {
+        let recipe = Recipe::url(format!("http://127.0.0.1:{port}/mcp"));
+        let client =
+            McpClient::builder(recipe).versions([revision]).network(&network).connect().await.unwrap();
+        assert_eq!(echo(&client).await, "hi");
+        client.close().await;
+    }
+    assert!(requests.load(Ordering::SeqCst) >= 6);
+    let nobody = Recipe::url("http://127.0.0.1:1/");
+    let error = McpClient::builder(nobody).network(&network).connect().await.unwrap_err();
+    assert!(matches!(error, Error::Connect { .. }), "{error}");
+    assert_eq!((HttpError::maybe_sent("x").sent(), HttpError::unsent("x").sent()), (Sent::Maybe, Sent::No));
+}
+
+/// A SOCKS5 proxy with a name and a password. Every name leads to this machine.
+async fn socks(names: Arc<Mutex<Vec<String>>>) -> (SocketAddr, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
+        let mut connections = JoinSet::new();
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let names = Arc::clone(&names);
+            connections.spawn(async move {
+                let mut read = async |count: usize| {
+                    let mut bytes = vec![0; count];
+                    stream.read_exact(&mut bytes).await.unwrap();
+                    bytes
+                };
+                let methods = read(2).await[1];
+                assert!(read(methods.into()).await.contains(&2), "a password is offered");
+                stream.write_all(&[5, 2]).await.unwrap();
+                let mut read = async |count: usize| {
+                    let mut bytes = vec![0; count];
+                    stream.read_exact(&mut bytes).await.unwrap();
+                    bytes
+                };
+                let length = read(2).await[1];
+                assert_eq!(read(length.into()).await, b"me");
+                let length = read(1).await[0];
+                assert_eq!(read(length.into()).await, b"secret");
+                stream.write_all(&[1, 0]).await.unwrap();
+                let mut read = async |count: usize| {
+                    let mut bytes = vec![0; count];
+                    stream.read_exact(&mut bytes).await.unwrap();
+                    bytes
+                };
+                assert_eq!(read(4).await, [5, 1, 0, 3], "a connection to a name");
+                let length = read(1).await[0];
+                let name = String::from_utf8(read(length.into()).await).unwrap();
+                let port = read(2).await;
+                names.lock().unwrap().push(name);
+                stream.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).await.unwrap();
+                let port = u16::from_be_bytes([port[0], port[1]]);
+                let mut server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut stream, &mut server).await;
+            });
+        }
+    });
+    (address, serving)
+}
+
+#[tokio::test]
+async fn x_32_a_socks_proxy_leads_to_both_schemes_and_resolves_names_itself() {
+    let authority = Authority::new();
+    let secure = Secure::serve(&authority, &["h2", "http/1.1"], false).await;
+    let (port, _serving) = plain().await;
+    let names = Arc::default();
+    let (address, _socks) = socks(Arc::clone(&names)).await;
+    let network = Network::new()
+        .root_certificates(authority.pem.as_str())
+        .proxy(format!("socks5h://me:secret@{address}"));
+    for url in [secure.url(), format!("http://mcp.test:{port}/mcp")] {
+        let client = McpClient::builder(Recipe::url(url)).network(&network).connect().await.unwrap();
+        assert_eq!(echo(&client).await, "hi");
+        client.close().await;
+    }
+    let names = names.lock().unwrap().clone();
+    assert!(names.len() >= 2 && names.iter().all(|name| name == "mcp.test"), "{names:?}");
 }
 
 #[tokio::test]

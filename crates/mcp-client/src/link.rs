@@ -79,7 +79,7 @@ impl Owner {
         match self {
             Self::Nobody => String::new(),
             #[cfg(feature = "http")]
-            Self::Pump(_) => String::new(),
+            Self::Pump(pump) => pump.why(),
             #[cfg(feature = "stdio")]
             Self::Process(process) => {
                 process.stderr().settled().await;
@@ -93,7 +93,7 @@ impl Owner {
         match self {
             Self::Nobody => String::new(),
             #[cfg(feature = "http")]
-            Self::Pump(_) => String::new(),
+            Self::Pump(pump) => pump.why(),
             #[cfg(feature = "stdio")]
             Self::Process(process) => process.stderr().tail(),
         }

@@ -2,13 +2,13 @@
 //!
 //! It is made a link of lines, so that everything else is as with a process.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use mcp_protocol::codec::line::{Line, Lines};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::AbortHandle;
 use url::Url;
 
 use super::contact::Contact;
@@ -23,8 +23,6 @@ use crate::recipe::Recipe;
 use mcp_protocol::codec::sse::Item;
 use mcp_protocol::negotiation::NegotiationError;
 
-/// Messages that are on their way at once: one, because their order counts.
-const POSTS: usize = 1;
 /// How long one may take.
 const POST: Duration = Duration::from_secs(60);
 /// How long the first event may take.
@@ -115,27 +113,36 @@ impl Opened {
     pub(crate) fn into_link(self) -> Link {
         let (ours, theirs) = tokio::io::duplex(BUFFER);
         let (reader, writer) = tokio::io::split(ours);
-        let pump = tokio::spawn(pump(self, theirs));
-        let owner = Owner::Pump(Arc::new(Pump(pump.abort_handle())));
+        let why = Arc::new(Mutex::default());
+        let pump = tokio::spawn(pump(self, theirs, Arc::clone(&why)));
+        let owner = Owner::Pump(Arc::new(Pump { task: pump.abort_handle(), why }));
         Link { reader: Box::new(reader), writer: Box::new(writer), owner }
     }
 }
 
 /// What moves messages between link and network. Dropped, it ends.
 #[derive(Debug)]
-pub(crate) struct Pump(AbortHandle);
+pub(crate) struct Pump {
+    task: AbortHandle,
+    why: Arc<Mutex<String>>,
+}
 
 impl Pump {
     pub(crate) fn stop(&self) {
-        self.0.abort();
+        self.task.abort();
     }
 
-    /// Waits until it has ended and its connections are closed.
+    /// Waits until it has ended.
     pub(crate) async fn stopped(&self) {
         self.stop();
-        while !self.0.is_finished() {
+        while !self.task.is_finished() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    /// Why it ended, if it was a message that the server did not take.
+    pub(crate) fn why(&self) -> String {
+        self.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -146,12 +153,16 @@ impl Drop for Pump {
 }
 
 /// Ends when either side does.
-async fn pump(opened: Opened, link: DuplexStream) {
+async fn pump(opened: Opened, link: DuplexStream, why: Arc<Mutex<String>>) {
     let Opened { contact, stream, to } = opened;
     let (from, into) = tokio::io::split(link);
     tokio::select! {
         () = read(stream, into) => {}
-        () = write(&contact, &to, from) => {}
+        refused = write(&contact, &to, from) => {
+            if let Err(problem) = refused {
+                *why.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+            }
+        }
     }
     contact.wire.close().await;
 }
@@ -189,49 +200,27 @@ async fn read(mut stream: EventStream, mut into: WriteHalf<DuplexStream>) {
     }
 }
 
-/// Lines become messages that are posted.
-async fn write(contact: &Arc<Contact>, to: &Arc<Url>, mut from: ReadHalf<DuplexStream>) {
+/// Lines become messages that are posted, one after the other, because their order counts.
+async fn write(contact: &Contact, to: &Arc<Url>, mut from: ReadHalf<DuplexStream>) -> Result<(), String> {
+    let uri = to.as_str().parse().map_err(|_| "it says no URL to post to".to_owned())?;
     // What we say ourselves may be as long as it is.
     let mut lines = Lines::new(&contact.limits.clone().message(usize::MAX / 8));
-    let mut posts: JoinSet<bool> = JoinSet::new();
     loop {
-        while posts.len() < POSTS
-            && let Some(Line::Whole(line)) = lines.poll_line()
-        {
-            posts.spawn(post(Arc::clone(contact), Arc::clone(to), Bytes::copy_from_slice(line)));
-        }
-        let has_room = posts.len() < POSTS;
-        tokio::select! {
-            read = from.read_buf(lines.space()), if has_room => {
-                if !matches!(read, Ok(1..)) {
-                    // What is on its way may arrive.
-                    while posts.join_next().await.is_some() {}
-                    return;
+        while let Some(Line::Whole(line)) = lines.poll_line() {
+            let message = Bytes::copy_from_slice(line);
+            let posting = contact.wire.send(|| contact.post_to(to, &uri, message.clone()));
+            match tokio::time::timeout(POST, posting).await {
+                Ok(Ok(answer)) if answer.status.is_success() => contact.wire.drain(answer.body),
+                Ok(Ok(answer)) => {
+                    let (status, _) = contact.status(answer).await;
+                    return Err(format!("a message was answered with {status}"));
                 }
-            }
-            Some(posted) = posts.join_next() => {
-                if !posted.unwrap_or(false) {
-                    return;
-                }
+                Ok(Err(error)) => return Err(format!("a message could not be sent: {error}")),
+                Err(_) => return Err("a message was not answered in time".to_owned()),
             }
         }
-    }
-}
-
-/// False if the server does not take what is posted: then everything is over.
-async fn post(contact: Arc<Contact>, to: Arc<Url>, message: Bytes) -> bool {
-    let Ok(uri) = to.as_str().parse() else { return false };
-    let posting = contact.wire.send(|| contact.post_to(&to, &uri, message.clone()));
-    match tokio::time::timeout(POST, posting).await {
-        Ok(Ok(answer)) if answer.status.is_success() => true,
-        Ok(Ok(answer)) => {
-            tracing::debug!(status = answer.status.as_u16(), "a message was refused");
-            false
+        if !matches!(from.read_buf(lines.space()).await, Ok(1..)) {
+            return Ok(());
         }
-        Ok(Err(error)) => {
-            tracing::debug!(%error, "a message could not be sent");
-            false
-        }
-        Err(_) => false,
     }
 }

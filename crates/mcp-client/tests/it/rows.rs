@@ -447,3 +447,22 @@ async fn rows_22_to_24_what_is_no_pair_is_no_server_and_all_statuses_are_told() 
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_message_that_the_old_pair_does_not_take_is_told_with_its_status() {
+    harmless(async {
+        let web = Web::serve(|seen| match (seen.verb.as_str(), seen.path.as_str()) {
+            ("GET", _) => {
+                Say::stream(["event: endpoint\ndata: /post\n\n".to_owned().into(), Piece::UntilGone])
+            }
+            (_, "/post") => Say::status(401, &[("content-type", "text/plain")], "who are you?"),
+            _ => Say::status(405, &[], ""),
+        })
+        .await;
+        let error = connect(&web).await.unwrap_err().to_string();
+        assert!(error.contains("status 401 and text/plain: who are you?"), "{error}");
+        web.is_left().await;
+        web.end().await;
+    })
+    .await;
+}
