@@ -498,23 +498,7 @@ async fn a_server_that_has_both_eras_is_modern_over_tls_too() {
 async fn f_31_f_36_to_f_39_the_misbehaving_client_does_not_harm_our_server() {
     let (port, _serving) = plain().await;
     let url = format!("http://127.0.0.1:{port}/mcp");
-    for fault in [
-        "garbage",
-        "batch",
-        "deep",
-        "long-body",
-        "claims-a-gigabyte",
-        "half-a-body",
-        "slow-head",
-        "wrong-method",
-        "no-method",
-        "wrong-version",
-        "no-envelope",
-        "foreign-host",
-        "foreign-origin",
-        "unknown-session",
-        "no-http",
-    ] {
+    for fault in mcp_client::test_peer::WEB_FAULTS {
         let words = ["web-client", fault, &url].map(str::to_owned);
         let ran = tokio::task::spawn_blocking(move || mcp_client::test_peer::main(words.into_iter()))
             .await

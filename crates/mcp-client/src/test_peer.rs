@@ -88,6 +88,8 @@ mod web_server;
 
 use std::process::ExitCode;
 
+pub use web_client::FAULTS as WEB_FAULTS;
+
 const HELP: &str = "usage: mcp-test-peer server [OPTIONS]
        mcp-test-peer client FAULT -- COMMAND [ARGUMENTS]
        mcp-test-peer web-server [OPTIONS]
@@ -107,7 +109,7 @@ pub fn main(arguments: impl Iterator<Item = String>) -> ExitCode {
         ["web-server", options @ ..] => web_server::run(options),
         ["web-client", fault, url] => web_client::run(fault, url),
         ["help" | "--help" | "-h"] => {
-            println!("{HELP} {}.", web_client::FAULTS.join(", "));
+            println!("{HELP} {}.", WEB_FAULTS.join(", "));
             Ok(ExitCode::SUCCESS)
         }
         _ => Err("the arguments are not understood".to_owned()),

@@ -101,12 +101,12 @@ impl Contact {
     }
 
     pub(super) fn post(&self, headers: HeaderMap, body: Bytes) -> Ask {
-        Ask { method: Method::POST, url: Arc::clone(&self.url), uri: self.uri.clone(), headers, body }
+        self.ask(Method::POST, headers, body)
     }
 
     /// A message for another URL of the same web origin.
     pub(super) fn post_to(&self, url: &Arc<Url>, uri: &Uri, body: Bytes) -> Ask {
-        Ask { method: Method::POST, url: Arc::clone(url), uri: uri.clone(), headers: self.headers(), body }
+        Ask { url: Arc::clone(url), uri: uri.clone(), ..self.post(self.headers(), body) }
     }
 
     /// A stream of events, from where it was cut.
@@ -116,24 +116,16 @@ impl Contact {
         if let Some(id) = after.and_then(|id| HeaderValue::from_str(id).ok()) {
             more.insert(HeaderName::from_static(LAST_EVENT_ID), id);
         }
-        Ask {
-            method: Method::GET,
-            url: Arc::clone(&self.url),
-            uri: self.uri.clone(),
-            headers: more,
-            body: Bytes::new(),
-        }
+        self.ask(Method::GET, more, Bytes::new())
     }
 
     pub(super) fn delete(&self, mut more: HeaderMap) -> Ask {
         more.extend(self.given.clone());
-        Ask {
-            method: Method::DELETE,
-            url: Arc::clone(&self.url),
-            uri: self.uri.clone(),
-            headers: more,
-            body: Bytes::new(),
-        }
+        self.ask(Method::DELETE, more, Bytes::new())
+    }
+
+    fn ask(&self, method: Method, headers: HeaderMap, body: Bytes) -> Ask {
+        Ask { method, url: Arc::clone(&self.url), uri: self.uri.clone(), headers, body }
     }
 
     /// What is told of an answer that is no message, and its body as far as it was read.

@@ -138,7 +138,8 @@ async fn post(connection: Arc<Connection>, endpoint: Arc<Endpoint>, message: Byt
     let length = message.len() + 1;
     let exchange = async {
         let session = endpoint.session();
-        let Ok(mut answer) = endpoint.contact.wire.send(|| endpoint.message(&message, &session)).await else {
+        let Ok(mut answer) = endpoint.contact.wire.send(|| endpoint.message(&[], &message, &session)).await
+        else {
             return tracing::debug!("a message could not be sent");
         };
         if !answer.status.is_success() {

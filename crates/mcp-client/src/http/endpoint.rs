@@ -118,18 +118,16 @@ impl Endpoint {
         }
     }
 
-    /// A request, with what it repeats in headers.
-    pub(super) fn request(&self, repeated: &Repeated, body: &Bytes, session: &Session) -> Ask {
+    /// A message, with what it repeats in headers.
+    pub(super) fn message(
+        &self,
+        repeated: &[(HeaderName, HeaderValue)],
+        body: &Bytes,
+        session: &Session,
+    ) -> Ask {
         let mut headers = self.contact.headers();
         self.add_standing(&mut headers, session);
         headers.extend(repeated.iter().cloned());
-        self.contact.post(headers, body.clone())
-    }
-
-    /// A message that waits for no answer; legacy.
-    pub(super) fn message(&self, body: &Bytes, session: &Session) -> Ask {
-        let mut headers = self.contact.headers();
-        self.add_standing(&mut headers, session);
         self.contact.post(headers, body.clone())
     }
 
@@ -157,8 +155,9 @@ impl Endpoint {
         if header::name_member(method).is_none() {
             return Ok(repeated);
         }
-        // Read from what is sent, so that they cannot differ.
-        let Ok(Incoming::Message(Message::Request(request))) = parse_bytes(body, self.limits()) else {
+        // Read from what is sent, so that they cannot differ. It may be longer than what is received.
+        let limits = self.limits().clone().message(usize::MAX / 8);
+        let Ok(Incoming::Message(Message::Request(request))) = parse_bytes(body, &limits) else {
             return Err("it is no request".to_owned());
         };
         let Some(name) = header::name_of(method, &request.params).map_err(|error| error.to_string())? else {

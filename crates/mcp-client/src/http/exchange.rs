@@ -53,7 +53,7 @@ impl Exchange {
         loop {
             let session = self.endpoint.session();
             let sending =
-                self.endpoint.contact.wire.send(|| self.endpoint.request(&repeated, &self.body, &session));
+                self.endpoint.contact.wire.send(|| self.endpoint.message(&repeated, &self.body, &session));
             let answer = sending.await.map_err(|error| self.lost(error))?;
             match self.take_in(answer, &session, is_renewed, has_waited).await? {
                 Next::Done => return Ok(()),

@@ -113,8 +113,8 @@ impl Target {
     }
 }
 
-/// The faults.
-pub(super) const FAULTS: &[&str] = &[
+/// The faults of the misbehaving client over HTTP.
+pub const FAULTS: &[&str] = &[
     "garbage",
     "batch",
     "deep",

@@ -1139,3 +1139,16 @@ async fn s4_40_what_comes_before_the_answer_is_heard_before_it_and_a_slow_reader
     })
     .await;
 }
+
+#[tokio::test]
+async fn what_we_say_may_be_longer_than_what_we_take() {
+    against(
+        calling(|seen| seen.result(json!({"resultType": "complete", "content": []}))),
+        |web| async move {
+            let client = connect(&web).await;
+            client.call("echo", json!({"text": "x".repeat(20 << 20)})).await.unwrap();
+            client.close().await;
+        },
+    )
+    .await;
+}
