@@ -21,9 +21,10 @@ use rustls::{RootCertStore, ServerConfig};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::support::BOTH_ERAS;
+use crate::support::{BOTH_ERAS, nothing_left};
 
 /// A certificate authority of our own.
 struct Authority {
@@ -146,81 +147,95 @@ async fn echo(client: &McpClient) -> String {
 
 #[tokio::test]
 async fn n_42_x_33_a_private_authority_is_trusted_in_both_eras_and_both_versions_of_http() {
-    let authority = Authority::new();
-    for (protocols, version) in [
-        (&["h2", "http/1.1"][..], http::Version::HTTP_2),
-        (&["http/1.1"][..], http::Version::HTTP_11),
-        (&[][..], http::Version::HTTP_11),
-    ] {
-        let secure = Secure::serve(&authority, protocols, false).await;
-        for revision in BOTH_ERAS {
-            let builder = McpClient::builder(Recipe::url(secure.url())).versions([revision.clone()]);
-            let client = builder.network(&network(&authority)).connect().await.unwrap();
-            assert_eq!(client.version(), &revision);
-            assert_eq!(echo(&client).await, "hi");
-            client.close().await;
+    nothing_left(async {
+        let authority = Authority::new();
+        for (protocols, version) in [
+            (&["h2", "http/1.1"][..], http::Version::HTTP_2),
+            (&["http/1.1"][..], http::Version::HTTP_11),
+            (&[][..], http::Version::HTTP_11),
+        ] {
+            let secure = Secure::serve(&authority, protocols, false).await;
+            for revision in BOTH_ERAS {
+                let builder = McpClient::builder(Recipe::url(secure.url())).versions([revision.clone()]);
+                let client = builder.network(&network(&authority)).connect().await.unwrap();
+                assert_eq!(client.version(), &revision);
+                assert_eq!(echo(&client).await, "hi");
+                client.close().await;
+            }
+            let seen = secure.versions.lock().unwrap().clone();
+            assert!(seen.len() >= 4 && seen.iter().all(|seen| *seen == version), "{seen:?}");
         }
-        let seen = secure.versions.lock().unwrap().clone();
-        assert!(seen.len() >= 4 && seen.iter().all(|seen| *seen == version), "{seen:?}");
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn f_30_x_33_who_is_not_trusted_is_not_spoken_to() {
-    let (authority, stranger) = (Authority::new(), Authority::new());
-    let secure = Secure::serve(&authority, &["http/1.1"], false).await;
-    let wrong_name = format!("https://other.test:{}/mcp", secure.port);
-    for (url, network) in [
-        (secure.url(), network(&stranger)),
-        (
-            secure.url(),
-            Network::new().no_proxy().resolver(|_| async { Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]) }),
-        ),
-        (wrong_name, network(&authority)),
-    ] {
-        let recipe = Recipe::url(url).bearer_token("hush-hush");
-        let error = McpClient::builder(recipe).network(&network).connect().await.unwrap_err();
-        let text = error.to_string();
-        assert!(text.contains("certificate") && !text.contains("hush"), "{text}");
-        assert!(matches!(error, Error::Connect { .. }), "{error:?}");
-    }
-    assert!(secure.versions.lock().unwrap().is_empty(), "nothing was asked");
-    // What was given as certificates is none.
-    let network = Network::new().root_certificates("nonsense");
-    let error = McpClient::builder(Recipe::url(secure.url())).network(&network).connect().await.unwrap_err();
-    assert!(matches!(error, Error::Recipe { .. }), "{error}");
+    nothing_left(async {
+        let (authority, stranger) = (Authority::new(), Authority::new());
+        let secure = Secure::serve(&authority, &["http/1.1"], false).await;
+        let wrong_name = format!("https://other.test:{}/mcp", secure.port);
+        for (url, network) in [
+            (secure.url(), network(&stranger)),
+            (
+                secure.url(),
+                Network::new().no_proxy().resolver(|_| async { Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]) }),
+            ),
+            (wrong_name, network(&authority)),
+        ] {
+            let recipe = Recipe::url(url).bearer_token("hush-hush");
+            let error = McpClient::builder(recipe).network(&network).connect().await.unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains("certificate") && !text.contains("hush"), "{text}");
+            assert!(matches!(error, Error::Connect { .. }), "{error:?}");
+        }
+        assert!(secure.versions.lock().unwrap().is_empty(), "nothing was asked");
+        // What was given as certificates is none.
+        let network = Network::new().root_certificates("nonsense");
+        let error =
+            McpClient::builder(Recipe::url(secure.url())).network(&network).connect().await.unwrap_err();
+        assert!(matches!(error, Error::Recipe { .. }), "{error}");
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn x_33_a_client_certificate_is_shown_and_a_ready_configuration_is_used_as_it_is() {
-    let authority = Authority::new();
-    let secure = Secure::serve(&authority, &["h2", "http/1.1"], true).await;
-    let ours = authority.certify("client", ExtendedKeyUsagePurpose::ClientAuth);
-    let with = network(&authority).client_certificate(ours.chain.as_str(), ours.key.as_str());
-    let client = McpClient::builder(Recipe::url(secure.url())).network(&with).connect().await.unwrap();
-    assert_eq!(echo(&client).await, "hi");
-    client.close().await;
-    assert!(
-        McpClient::builder(Recipe::url(secure.url())).network(&network(&authority)).connect().await.is_err()
-    );
-    assert!(!format!("{with:?}").contains("PRIVATE"));
+    nothing_left(async {
+        let authority = Authority::new();
+        let secure = Secure::serve(&authority, &["h2", "http/1.1"], true).await;
+        let ours = authority.certify("client", ExtendedKeyUsagePurpose::ClientAuth);
+        let with = network(&authority).client_certificate(ours.chain.as_str(), ours.key.as_str());
+        let client = McpClient::builder(Recipe::url(secure.url())).network(&with).connect().await.unwrap();
+        assert_eq!(echo(&client).await, "hi");
+        client.close().await;
+        assert!(
+            McpClient::builder(Recipe::url(secure.url()))
+                .network(&network(&authority))
+                .connect()
+                .await
+                .is_err()
+        );
+        assert!(!format!("{with:?}").contains("PRIVATE"));
 
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let chain = vec![CertificateDer::from_pem_slice(ours.chain.as_bytes()).unwrap()];
-    let key = PrivateKeyDer::from_pem_slice(ours.key.as_bytes()).unwrap();
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(authority.roots())
-        .with_client_auth_cert(chain, key)
-        .unwrap();
-    let ready = Network::new()
-        .no_proxy()
-        .tls(config)
-        .resolver(|_| async { Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]) });
-    let client = McpClient::builder(Recipe::url(secure.url())).network(&ready).connect().await.unwrap();
-    assert_eq!(echo(&client).await, "hi");
-    client.close().await;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let chain = vec![CertificateDer::from_pem_slice(ours.chain.as_bytes()).unwrap()];
+        let key = PrivateKeyDer::from_pem_slice(ours.key.as_bytes()).unwrap();
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(authority.roots())
+            .with_client_auth_cert(chain, key)
+            .unwrap();
+        let ready = Network::new()
+            .no_proxy()
+            .tls(config)
+            .resolver(|_| async { Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]) });
+        let client = McpClient::builder(Recipe::url(secure.url())).network(&ready).connect().await.unwrap();
+        assert_eq!(echo(&client).await, "hi");
+        client.close().await;
+    })
+    .await;
 }
 
 /// First lines, and what said who asks.
@@ -284,25 +299,28 @@ async fn relay(mut stream: TcpStream, all: Heads) {
 
 #[tokio::test]
 async fn n_42_x_32_https_goes_through_a_tunnel_and_the_proxy_learns_who_asks_it() {
-    let (authority, proxy) = (Authority::new(), Proxy::serve().await);
-    let secure = Secure::serve(&authority, &["h2", "http/1.1"], false).await;
-    let network = Network::new()
-        .root_certificates(authority.pem.as_str())
-        .proxy(format!("http://me:pass%20word@{}", proxy.address));
-    assert!(!format!("{network:?}").contains("pass"));
-    for revision in BOTH_ERAS {
-        let recipe = Recipe::url(secure.url()).bearer_token("hush-hush");
-        let builder = McpClient::builder(recipe).versions([revision]).network(&network);
-        let client = builder.connect().await.unwrap();
-        assert_eq!(echo(&client).await, "hi");
-        client.close().await;
-    }
-    let expected = format!("CONNECT mcp.test:{} HTTP/1.1", secure.port);
-    for (first, authorization) in proxy.seen() {
-        assert_eq!(first, expected);
-        assert_eq!(authorization.as_deref(), Some("Basic bWU6cGFzcyB3b3Jk"));
-    }
-    assert!(!proxy.seen().is_empty());
+    nothing_left(async {
+        let (authority, proxy) = (Authority::new(), Proxy::serve().await);
+        let secure = Secure::serve(&authority, &["h2", "http/1.1"], false).await;
+        let network = Network::new()
+            .root_certificates(authority.pem.as_str())
+            .proxy(format!("http://me:pass%20word@{}", proxy.address));
+        assert!(!format!("{network:?}").contains("pass"));
+        for revision in BOTH_ERAS {
+            let recipe = Recipe::url(secure.url()).bearer_token("hush-hush");
+            let builder = McpClient::builder(recipe).versions([revision]).network(&network);
+            let client = builder.connect().await.unwrap();
+            assert_eq!(echo(&client).await, "hi");
+            client.close().await;
+        }
+        let expected = format!("CONNECT mcp.test:{} HTTP/1.1", secure.port);
+        for (first, authorization) in proxy.seen() {
+            assert_eq!(first, expected);
+            assert_eq!(authorization.as_deref(), Some("Basic bWU6cGFzcyB3b3Jk"));
+        }
+        assert!(!proxy.seen().is_empty());
+    })
+    .await;
 }
 
 /// Our server without TLS.
@@ -327,54 +345,60 @@ async fn plain() -> (u16, JoinSet<()>) {
 
 #[tokio::test]
 async fn n_42_x_32_plain_http_is_asked_of_the_proxy_and_this_machine_never_is() {
-    let proxy = Proxy::serve().await;
-    let (port, _serving) = plain().await;
-    let network = Network::new().proxy(format!("http://me:secret@{}", proxy.address));
-    for revision in BOTH_ERAS {
-        let recipe = Recipe::url(format!("http://mcp.test:{port}/mcp"));
-        let builder = McpClient::builder(recipe).versions([revision]).network(&network);
-        let client = builder.connect().await.unwrap();
-        assert_eq!(echo(&client).await, "hi");
-        client.close().await;
-    }
-    let seen = proxy.seen();
-    assert!(!seen.is_empty());
-    for (first, authorization) in &seen {
-        assert!(first.contains(&format!("http://mcp.test:{port}/mcp HTTP/1.1")), "{first}");
-        assert_eq!(authorization.as_deref(), Some("Basic bWU6c2VjcmV0"));
-    }
-    for host in ["127.0.0.1", "localhost"] {
-        let recipe = Recipe::url(format!("http://{host}:{port}/mcp"));
-        let client = McpClient::builder(recipe).network(&network).connect().await.unwrap();
-        assert_eq!(echo(&client).await, "hi");
-        client.close().await;
-    }
-    assert_eq!(proxy.seen().len(), seen.len(), "this machine is reached directly");
+    nothing_left(async {
+        let proxy = Proxy::serve().await;
+        let (port, _serving) = plain().await;
+        let network = Network::new().proxy(format!("http://me:secret@{}", proxy.address));
+        for revision in BOTH_ERAS {
+            let recipe = Recipe::url(format!("http://mcp.test:{port}/mcp"));
+            let builder = McpClient::builder(recipe).versions([revision]).network(&network);
+            let client = builder.connect().await.unwrap();
+            assert_eq!(echo(&client).await, "hi");
+            client.close().await;
+        }
+        let seen = proxy.seen();
+        assert!(!seen.is_empty());
+        for (first, authorization) in &seen {
+            assert!(first.contains(&format!("http://mcp.test:{port}/mcp HTTP/1.1")), "{first}");
+            assert_eq!(authorization.as_deref(), Some("Basic bWU6c2VjcmV0"));
+        }
+        for host in ["127.0.0.1", "localhost"] {
+            let recipe = Recipe::url(format!("http://{host}:{port}/mcp"));
+            let client = McpClient::builder(recipe).network(&network).connect().await.unwrap();
+            assert_eq!(echo(&client).await, "hi");
+            client.close().await;
+        }
+        assert_eq!(proxy.seen().len(), seen.len(), "this machine is reached directly");
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn n_42_x_32_the_usual_variables_are_honoured() {
-    let (authority, proxy) = (Authority::new(), Proxy::serve().await);
-    let secure = Secure::serve(&authority, &["h2", "http/1.1"], false).await;
-    let folder = std::env::temp_dir().join(format!("mcp-tests-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let roots = folder.join("roots.pem");
-    std::fs::write(&roots, &authority.pem).unwrap();
-    let call = |no_proxy: &'static str| {
-        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_servers"));
-        command.args(["call", &secure.url()]).env("SSL_CERT_FILE", &roots).kill_on_drop(true);
-        command.env("HTTPS_PROXY", format!("http://{}", proxy.address)).env("NO_PROXY", no_proxy);
-        command.output()
-    };
-    let output = call("").await.unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "hi\n");
-    let through = proxy.seen().len();
-    assert!(through > 0);
-    // Without the proxy nobody knows the name.
-    let output = call(".test").await.unwrap();
-    assert!(!output.status.success());
-    assert_eq!(proxy.seen().len(), through);
-    std::fs::remove_dir_all(&folder).unwrap();
+    nothing_left(async {
+        let (authority, proxy) = (Authority::new(), Proxy::serve().await);
+        let secure = Secure::serve(&authority, &["h2", "http/1.1"], false).await;
+        let folder = std::env::temp_dir().join(format!("mcp-tests-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let roots = folder.join("roots.pem");
+        std::fs::write(&roots, &authority.pem).unwrap();
+        let call = |no_proxy: &'static str| {
+            let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_servers"));
+            command.args(["call", &secure.url()]).env("SSL_CERT_FILE", &roots).kill_on_drop(true);
+            command.env("HTTPS_PROXY", format!("http://{}", proxy.address)).env("NO_PROXY", no_proxy);
+            command.output()
+        };
+        let output = call("").await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "hi\n");
+        let through = proxy.seen().len();
+        assert!(through > 0);
+        // Without the proxy nobody knows the name.
+        let output = call(".test").await.unwrap();
+        assert!(!output.status.success());
+        assert_eq!(proxy.seen().len(), through);
+        std::fs::remove_dir_all(&folder).unwrap();
+    })
+    .await;
 }
 
 /// A client of the host's own.
@@ -398,22 +422,76 @@ impl HttpClient for Theirs {
 
 #[tokio::test]
 async fn a_client_of_the_hosts_own_is_asked_instead_of_ours() {
-    let (port, _serving) = plain().await;
-    let requests = Arc::new(AtomicUsize::new(0));
-    let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build_http();
-    let network = Network::new().client(Theirs { client, requests: Arc::clone(&requests) });
-    for revision in BOTH_ERAS {
-        let recipe = Recipe::url(format!("http://127.0.0.1:{port}/mcp"));
-        let client =
-            McpClient::builder(recipe).versions([revision]).network(&network).connect().await.unwrap();
-        assert_eq!(echo(&client).await, "hi");
-        client.close().await;
-    }
-    assert!(requests.load(Ordering::SeqCst) >= 6);
-    let nobody = Recipe::url("http://127.0.0.1:1/");
-    let error = McpClient::builder(nobody).network(&network).connect().await.unwrap_err();
-    assert!(matches!(error, Error::Connect { .. }), "{error}");
-    assert_eq!((HttpError::maybe_sent("x").sent(), HttpError::unsent("x").sent()), (Sent::Maybe, Sent::No));
+    nothing_left(async {
+        let (port, _serving) = plain().await;
+        let requests = Arc::new(AtomicUsize::new(0));
+        let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build_http();
+        let network = Network::new().client(Theirs { client, requests: Arc::clone(&requests) });
+        for revision in BOTH_ERAS {
+            let recipe = Recipe::url(format!("http://127.0.0.1:{port}/mcp"));
+            let client =
+                McpClient::builder(recipe).versions([revision]).network(&network).connect().await.unwrap();
+            assert_eq!(echo(&client).await, "hi");
+            client.close().await;
+        }
+        assert!(requests.load(Ordering::SeqCst) >= 6);
+        let nobody = Recipe::url("http://127.0.0.1:1/");
+        let error = McpClient::builder(nobody).network(&network).connect().await.unwrap_err();
+        assert!(matches!(error, Error::Connect { .. }), "{error}");
+        assert_eq!(
+            (HttpError::maybe_sent("x").sent(), HttpError::unsent("x").sent()),
+            (Sent::Maybe, Sent::No)
+        );
+    })
+    .await;
+}
+
+/// Passes bytes on to a port, until it falls asleep: then what is open stays open, and nothing is passed on.
+async fn sleeper(to: u16) -> (u16, watch::Sender<()>, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (asleep, sleeps) = watch::channel(());
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
+        let mut connections = JoinSet::new();
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut sleeps = sleeps.clone();
+            sleeps.mark_unchanged();
+            connections.spawn(async move {
+                let mut server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+                tokio::select! {
+                    _ = tokio::io::copy_bidirectional(&mut stream, &mut server) => return,
+                    _ = sleeps.changed() => {}
+                }
+                std::future::pending::<()>().await;
+            });
+        }
+    });
+    (port, asleep, serving)
+}
+
+#[tokio::test]
+async fn f_30_a_shared_connection_that_did_not_survive_a_sleep_fails_one_call_only() {
+    nothing_left(async {
+        let authority = Authority::new();
+        let secure = Secure::serve(&authority, &["h2"], false).await;
+        let (port, asleep, _relaying) = sleeper(secure.port).await;
+        for revision in BOTH_ERAS {
+            let recipe = Recipe::url(format!("https://mcp.test:{port}/mcp"));
+            let builder = McpClient::builder(recipe).versions([revision]).network(&network(&authority));
+            let client = builder.connect().await.unwrap();
+            assert_eq!(echo(&client).await, "hi");
+            asleep.send_replace(());
+            let late = std::time::Duration::from_millis(500);
+            let first = client.call("echo", json!({"text": "hi"})).timeout(late).await;
+            assert!(matches!(first, Err(Error::TimedOut { .. })), "{first:?}");
+            let second = client.call("echo", json!({"text": "hi"})).timeout(late * 6).await;
+            assert_eq!(second.unwrap().text(), "hi");
+            client.close().await;
+        }
+    })
+    .await;
 }
 
 /// A SOCKS5 proxy with a name and a password. Every name leads to this machine.
@@ -467,42 +545,54 @@ async fn socks(names: Arc<Mutex<Vec<String>>>) -> (SocketAddr, JoinSet<()>) {
 
 #[tokio::test]
 async fn x_32_a_socks_proxy_leads_to_both_schemes_and_resolves_names_itself() {
-    let authority = Authority::new();
-    let secure = Secure::serve(&authority, &["h2", "http/1.1"], false).await;
-    let (port, _serving) = plain().await;
-    let names = Arc::default();
-    let (address, _socks) = socks(Arc::clone(&names)).await;
-    let network = Network::new()
-        .root_certificates(authority.pem.as_str())
-        .proxy(format!("socks5h://me:secret@{address}"));
-    for url in [secure.url(), format!("http://mcp.test:{port}/mcp")] {
-        let client = McpClient::builder(Recipe::url(url)).network(&network).connect().await.unwrap();
-        assert_eq!(echo(&client).await, "hi");
-        client.close().await;
-    }
-    let names = names.lock().unwrap().clone();
-    assert!(names.len() >= 2 && names.iter().all(|name| name == "mcp.test"), "{names:?}");
+    nothing_left(async {
+        let authority = Authority::new();
+        let secure = Secure::serve(&authority, &["h2", "http/1.1"], false).await;
+        let (port, _serving) = plain().await;
+        let names = Arc::default();
+        let (address, _socks) = socks(Arc::clone(&names)).await;
+        let network = Network::new()
+            .root_certificates(authority.pem.as_str())
+            .proxy(format!("socks5h://me:secret@{address}"));
+        for url in [secure.url(), format!("http://mcp.test:{port}/mcp")] {
+            let client = McpClient::builder(Recipe::url(url)).network(&network).connect().await.unwrap();
+            assert_eq!(echo(&client).await, "hi");
+            client.close().await;
+        }
+        let names = names.lock().unwrap().clone();
+        assert!(names.len() >= 2 && names.iter().all(|name| name == "mcp.test"), "{names:?}");
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_server_that_has_both_eras_is_modern_over_tls_too() {
-    let authority = Authority::new();
-    let secure = Secure::serve(&authority, &["h2"], false).await;
-    let client =
-        McpClient::builder(Recipe::url(secure.url())).network(&network(&authority)).connect().await.unwrap();
-    assert_eq!(client.era(), Era::Modern);
-    client.close().await;
+    nothing_left(async {
+        let authority = Authority::new();
+        let secure = Secure::serve(&authority, &["h2"], false).await;
+        let client = McpClient::builder(Recipe::url(secure.url()))
+            .network(&network(&authority))
+            .connect()
+            .await
+            .unwrap();
+        assert_eq!(client.era(), Era::Modern);
+        client.close().await;
+    })
+    .await;
 }
 
 #[tokio::test]
-async fn f_31_f_36_to_f_39_the_misbehaving_client_does_not_harm_our_server() {
-    let (port, _serving) = plain().await;
-    let url = format!("http://127.0.0.1:{port}/mcp");
-    for fault in mcp_client::test_peer::WEB_FAULTS {
-        let words = ["web-client", fault, &url].map(str::to_owned);
-        let ran = tokio::task::spawn_blocking(move || mcp_client::test_peer::main(words.into_iter()))
-            .await
-            .unwrap();
-        assert_eq!(format!("{ran:?}"), format!("{:?}", std::process::ExitCode::SUCCESS), "{fault}");
-    }
+async fn f_31_to_f_39_the_misbehaving_client_does_not_harm_our_server() {
+    nothing_left(async {
+        let (port, _serving) = plain().await;
+        let url = format!("http://127.0.0.1:{port}/mcp");
+        for fault in mcp_client::test_peer::WEB_FAULTS {
+            let words = ["web-client", fault, &url].map(str::to_owned);
+            let ran = tokio::task::spawn_blocking(move || mcp_client::test_peer::main(words.into_iter()))
+                .await
+                .unwrap();
+            assert_eq!(format!("{ran:?}"), format!("{:?}", std::process::ExitCode::SUCCESS), "{fault}");
+        }
+    })
+    .await;
 }

@@ -39,3 +39,18 @@ pub(crate) async fn pair(server: McpServer, version: &ProtocolVersion, handlers:
 pub(crate) async fn connect(server: McpServer, version: &ProtocolVersion) -> McpClient {
     pair(server, version, Handlers::new()).await.client
 }
+
+/// Runs a test, and demands that afterwards no spawned future and no descriptor is left that was not there before.
+pub(crate) async fn nothing_left(test: impl Future<Output = ()>) {
+    let left = || {
+        let futures = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        (futures, std::fs::read_dir("/proc/self/fd").unwrap().count())
+    };
+    let before = left();
+    test.await;
+    let until = tokio::time::Instant::now() + std::time::Duration::from_secs(2);
+    while left() != before {
+        assert!(tokio::time::Instant::now() < until, "{:?} are left, of {before:?} before", left());
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}

@@ -438,6 +438,18 @@ impl McpClient {
         self.inner.connection.lock().peer.stats()
     }
 
+    /// True while a server behind a URL keeps ending the streams on which it tells of changes, or cannot be reached for them:
+    /// since the fourth that ended soon, until one has lived for half a minute. What it tells of its own accord may be
+    /// missed meanwhile; calls may work all the same.
+    #[must_use]
+    pub fn is_failing(&self) -> bool {
+        match &self.inner.connection.agreed.transport {
+            crate::connection::Transport::Link => false,
+            #[cfg(feature = "http")]
+            crate::connection::Transport::Http(endpoint) => endpoint.is_failing(),
+        }
+    }
+
     /// How the connection ended, once it has. A server that [restarts](crate::Recipe::restarts) can be used all the same.
     #[must_use]
     pub fn ended(&self) -> Option<Arc<Ended>> {

@@ -4,8 +4,10 @@ use std::process::ExitStatus;
 #[cfg(any(feature = "http", feature = "stdio"))]
 use std::sync::Arc;
 
+use mcp_protocol::messages::Id;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::error::Error;
 #[cfg(feature = "stdio")]
 use crate::process::{Patience, Process};
 use crate::shutdown::Shutdown;
@@ -60,6 +62,20 @@ impl Owner {
         }
     }
 
+    /// Waits for a request that was written and is not taken; for ever where whatever is written is.
+    ///
+    /// # Cancellation
+    /// Safe.
+    pub(crate) async fn not_taken(&self) -> (Id, Error) {
+        match self {
+            Self::Nobody => std::future::pending().await,
+            #[cfg(feature = "http")]
+            Self::Pump(pump) => pump.not_taken().await,
+            #[cfg(feature = "stdio")]
+            Self::Process(_) => std::future::pending().await,
+        }
+    }
+
     /// What the process ended with, if it does within this time.
     pub(crate) async fn exits_within(&self, time: std::time::Duration) -> Option<ExitStatus> {
         match self {
@@ -79,7 +95,7 @@ impl Owner {
         match self {
             Self::Nobody => String::new(),
             #[cfg(feature = "http")]
-            Self::Pump(pump) => pump.why(),
+            Self::Pump(_) => String::new(),
             #[cfg(feature = "stdio")]
             Self::Process(process) => {
                 process.stderr().settled().await;
@@ -93,7 +109,7 @@ impl Owner {
         match self {
             Self::Nobody => String::new(),
             #[cfg(feature = "http")]
-            Self::Pump(pump) => pump.why(),
+            Self::Pump(_) => String::new(),
             #[cfg(feature = "stdio")]
             Self::Process(process) => process.stderr().tail(),
         }

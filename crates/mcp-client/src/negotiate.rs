@@ -41,15 +41,20 @@ pub(crate) struct Negotiated {
     pub(crate) verdict: Verdict,
 }
 
-/// A negotiation that failed, and what the server left behind.
-pub(crate) struct Failed {
-    source: NegotiationError,
-    ended: Ended,
+/// A negotiation that failed.
+pub(crate) enum Failed {
+    /// With what the server left behind.
+    Negotiation(NegotiationError, Ended),
+    /// The link did not take what was said.
+    NotTaken(Error),
 }
 
 impl Failed {
     pub(crate) fn named(self, server: String) -> Error {
-        Error::Connect { server, source: Box::new(self.source), ended: self.ended }
+        match self {
+            Self::Negotiation(source, ended) => Error::Connect { server, source: Box::new(source), ended },
+            Self::NotTaken(error) => error,
+        }
     }
 }
 
@@ -67,6 +72,8 @@ impl Offer {
             let link = launch.start().await?;
             let negotiated = match self.over(link, Some(launch), &recipe.limits, mode, budget).await {
                 Ok(negotiated) => negotiated,
+                // It says nothing about the era.
+                Err(Failed::NotTaken(error)) => return Err(error),
                 Err(failed) => {
                     if let Some(verdicts) = verdicts {
                         verdicts.forget(recipe);
@@ -112,7 +119,11 @@ impl Offer {
         let Negotiating { link, lines, held, outbox, .. } = negotiating;
         match settled {
             Ok(verdict) => Ok(Negotiated { link, lines, held, unsent: outbox, verdict }),
-            Err(mut source) => {
+            Err(not_taken @ Failed::NotTaken(_)) => {
+                link.owner.end(false).await;
+                Err(not_taken)
+            }
+            Err(Failed::Negotiation(mut source, _)) => {
                 let Link { reader: _, writer, owner } = link;
                 if let NegotiationError::Noise { sample } = &mut source {
                     *sample = owner.mask(sample);
@@ -122,7 +133,7 @@ impl Offer {
                 let status = owner.exits_within(left.saturating_sub(ENDING).min(EXIT).max(MOMENT)).await;
                 let stderr = if status.is_some() { owner.stderr().await } else { owner.stderr_so_far() };
                 owner.end(false).await;
-                Err(Failed { source, ended: Ended { cause: EndCause::Server, status, stderr } })
+                Err(Failed::Negotiation(source, Ended { cause: EndCause::Server, status, stderr }))
             }
         }
     }
@@ -179,7 +190,7 @@ struct Negotiating {
 }
 
 impl Negotiating {
-    async fn run(&mut self) -> Result<Verdict, NegotiationError> {
+    async fn run(&mut self) -> Result<Verdict, Failed> {
         let mut written = 0;
         let mut is_open = true;
         let mut is_flushed = true;
@@ -191,7 +202,7 @@ impl Negotiating {
                         self.outbox.drain(..written);
                         return Ok(*verdict);
                     }
-                    StdioAction::Failed(error) => return Err(error),
+                    StdioAction::Failed(error) => return Err(Failed::Negotiation(error, Ended::default())),
                     StdioAction::Respawn => {
                         self.respawn().await;
                         (written, is_open, is_flushed, last) = (0, true, true, None);
@@ -225,6 +236,7 @@ impl Negotiating {
                         self.machine.handle_closed();
                     }
                 },
+                (_, error) = self.link.owner.not_taken() => return Err(Failed::NotTaken(error)),
                 _ = self.link.owner.exited(), if last.is_none() => {
                     last = Some(tokio::time::Instant::now() + LAST_WORDS);
                 }

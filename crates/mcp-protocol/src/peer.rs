@@ -426,6 +426,13 @@ impl Peer {
         self.wake = Wake::default();
     }
 
+    /// The call in flight with this id.
+    #[must_use]
+    pub fn call_with(&self, id: &Id) -> Option<Call> {
+        let Id::Number(number) = id else { return None };
+        self.calls.binary_search_by_key(number, |slot| slot.id).is_ok().then_some(Call(*number))
+    }
+
     /// Takes in that one call will never be answered, because what carried it ended: over HTTP that is an exchange of its
     /// own. Nobody is told. False if it was settled before.
     pub fn handle_lost(&mut self, call: Call) -> bool {

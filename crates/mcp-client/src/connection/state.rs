@@ -142,6 +142,8 @@ pub(super) enum Settled {
     Broken(String),
     TimedOut(Reason),
     Lost(Sent, Arc<Ended>),
+    /// It was not taken, and will not be answered.
+    NotTaken(Box<Error>),
 }
 
 impl State {
@@ -364,6 +366,14 @@ impl State {
     /// A response came that cannot be read.
     pub(crate) fn settle_broken(&mut self, call: Call, problem: String) {
         self.settle_with(call, Settled::Broken(problem));
+    }
+
+    /// A message was not taken: if it was a request, whoever waits for its answer waits in vain.
+    pub(crate) fn not_taken(&mut self, id: &Id, error: Error) {
+        if let Some(call) = self.peer.call_with(id) {
+            self.peer.handle_lost(call);
+            self.settle_with(call, Settled::NotTaken(Box::new(error)));
+        }
     }
 
     /// Tells of calls that ended without a message.

@@ -60,6 +60,8 @@ pub(crate) struct Contact {
     /// The same with what every message has.
     posted: HeaderMap,
     pub(super) limits: Limits,
+    /// For what we say ourselves, which may be as long as it is.
+    pub(super) own: Limits,
     secrets: Vec<String>,
 }
 
@@ -92,7 +94,9 @@ impl Contact {
             url.query_pairs().map(|(_, value)| value.into_owned()).filter(|value| value.len() >= SECRET);
         let secrets = address.headers.iter().flat_map(|(_, value)| secrets_in(value)).chain(query).collect();
         let wire = Wire::new(network, &url).map_err(unusable)?;
-        Ok(Self { wire, url: Arc::new(url), uri, given, posted, limits: recipe.limits.clone(), secrets })
+        let limits = recipe.limits.clone();
+        let own = limits.clone().message(usize::MAX / 8);
+        Ok(Self { wire, url: Arc::new(url), uri, given, posted, limits, own, secrets })
     }
 
     /// The headers of a message.

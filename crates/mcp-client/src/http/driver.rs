@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use mcp_protocol::messages::{Incoming, Message, parse_bytes};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
@@ -163,5 +164,12 @@ async fn post(connection: Arc<Connection>, endpoint: Arc<Endpoint>, message: Byt
         }
     };
     let _ = tokio::time::timeout(POST, exchange).await;
+    // A request that was not answered now never will be.
+    if let Ok(Incoming::Message(Message::Request(request))) = parse_bytes(&message, &endpoint.contact.own) {
+        let peer = &mut connection.lock().peer;
+        if let Some(call) = peer.call_with(&request.id) {
+            peer.handle_lost(call);
+        }
+    }
     length
 }

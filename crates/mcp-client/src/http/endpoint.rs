@@ -13,6 +13,7 @@ use mcp_protocol::tools::Tool;
 use mcp_protocol::{Limits, ProtocolVersion};
 use tokio::sync::watch;
 
+use super::backoff::Failing;
 use super::contact::Contact;
 use super::negotiate::{self, Found};
 use super::wire::Ask;
@@ -40,6 +41,8 @@ pub(crate) struct Endpoint {
     learning: tokio::sync::Mutex<()>,
     arrivals: Mutex<Arrivals>,
     schemas: Mutex<Schemas>,
+    /// Streams that keep ending.
+    pub(super) failing: Failing,
 }
 
 /// The session of a legacy server.
@@ -85,7 +88,13 @@ impl Endpoint {
             learning: tokio::sync::Mutex::default(),
             arrivals: Mutex::new(arrivals),
             schemas: Mutex::default(),
+            failing: Failing::default(),
         }
+    }
+
+    /// True while a stream is wanted that keeps ending.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.failing.is_any()
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -155,9 +164,8 @@ impl Endpoint {
         if header::name_member(method).is_none() {
             return Ok(repeated);
         }
-        // Read from what is sent, so that they cannot differ. It may be longer than what is received.
-        let limits = self.limits().clone().message(usize::MAX / 8);
-        let Ok(Incoming::Message(Message::Request(request))) = parse_bytes(body, &limits) else {
+        // Read from what is sent, so that they cannot differ.
+        let Ok(Incoming::Message(Message::Request(request))) = parse_bytes(body, &self.contact.own) else {
             return Err("it is no request".to_owned());
         };
         let Some(name) = header::name_of(method, &request.params).map_err(|error| error.to_string())? else {

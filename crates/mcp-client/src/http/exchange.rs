@@ -15,7 +15,7 @@ use super::endpoint::{Endpoint, Session};
 use super::events::{End, EventStream, Taken};
 use super::wire::{Answer, HttpError};
 use crate::connection::{Connection, now};
-use crate::error::{EndCause, Ended, Error, HttpStatus, Result, Sent};
+use crate::error::{EndCause, Ended, Error, HttpStatus, Result};
 
 /// How long a call without clocks is put off.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -71,15 +71,12 @@ impl Exchange {
     }
 
     fn lost(&self, error: HttpError) -> Error {
-        if let Some(denied) = error.denied {
-            return Error::Denied { host: denied.host, reason: denied.reason };
-        }
-        self.cut(error.sent(), error.to_string())
+        error.into_lost(self.method.clone())
     }
 
-    fn cut(&self, sent: Sent, problem: String) -> Error {
-        let ended = Ended { cause: EndCause::Network(problem), ..Ended::default() };
-        Error::Lost { method: self.method.clone(), sent, ended: Arc::new(ended) }
+    /// What was sent is not answered.
+    fn cut(&self, problem: String) -> Error {
+        self.lost(HttpError::maybe_sent(problem))
     }
 
     fn unreadable(&self, problem: impl Into<String>) -> Error {
@@ -222,7 +219,7 @@ impl Exchange {
             let problem = problem.unwrap_or_else(|| "the stream ended before the answer".to_owned());
             last_id = stream.last_id().map(str::to_owned).or(last_id);
             let Some(after) = last_id.as_deref().filter(|_| !self.endpoint.is_modern) else {
-                return Err(self.cut(Sent::Maybe, problem));
+                return Err(self.cut(problem));
             };
             let mut lived = now().saturating_duration_since(opened);
             let wish = stream.retry();
@@ -239,7 +236,7 @@ impl Exchange {
                     Ok(answer) if answer.status.is_server_error() => {}
                     Ok(answer) => {
                         let problem = format!("{problem}, and going on was answered with {}", answer.status);
-                        return Err(self.cut(Sent::Maybe, problem));
+                        return Err(self.cut(problem));
                     }
                     Err(_) => {}
                 }

@@ -7,7 +7,7 @@ use mcp_protocol::messages::Method;
 use mcp_protocol::subscriptions::ListenParams;
 
 use super::backoff::{Backoff, jitter};
-use crate::connection::{Connection, Manner, Request, now};
+use crate::connection::{Connection, Manner, Request, Transport, now};
 use crate::error::Error;
 use crate::subscription::LISTEN;
 
@@ -18,10 +18,11 @@ pub(crate) async fn listen(
     key: u64,
     params: ListenParams,
 ) {
-    let mut backoff = Backoff::default();
+    let Transport::Http(endpoint) = &connection.agreed.transport else { return };
+    let mut backoff = Backoff::telling(&endpoint.failing);
     let mut opened = now();
     loop {
-        match request.await {
+        match backoff.living(request).await {
             // The follower knows: whatever settles its request tells it.
             Ok(_) => return,
             Err(Error::Lost { .. } | Error::TimedOut { .. }) => {}
@@ -35,7 +36,7 @@ pub(crate) async fn listen(
         let mut lived = now().saturating_duration_since(opened);
         request = loop {
             tokio::time::sleep(backoff.ended(lived, None, jitter())).await;
-            if backoff.is_failing() {
+            if backoff.has_begun_to_fail() {
                 tracing::warn!(server = %connection.agreed.server, "keeps ending the stream of its changes");
             }
             let manner = Manner { clocks: LISTEN, ..Manner::default() };

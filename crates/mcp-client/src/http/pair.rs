@@ -2,26 +2,29 @@
 //!
 //! It is made a link of lines, so that everything else is as with a process.
 
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use mcp_protocol::codec::line::{Line, Lines};
+use mcp_protocol::codec::sse::Item;
+use mcp_protocol::messages::{Id, Incoming, Message, Method, parse_bytes};
+use mcp_protocol::negotiation::{NegotiationError, Obstacle};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
+use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use url::Url;
 
-use super::contact::Contact;
+use super::contact::{Contact, challenges};
 use super::events::EventStream;
 use super::exchange::is_events;
 use super::negotiate::endpoint_of;
 use super::network::Network;
-use super::wire::Answer;
+use super::wire::{Answer, HttpError};
 use crate::error::{EndCause, Ended, Error, Result};
 use crate::link::{Link, Owner};
 use crate::recipe::Recipe;
-use mcp_protocol::codec::sse::Item;
-use mcp_protocol::negotiation::NegotiationError;
 
 /// How long one may take.
 const POST: Duration = Duration::from_secs(60);
@@ -34,7 +37,13 @@ const BUFFER: usize = 64 << 10;
 pub(crate) struct Opened {
     contact: Arc<Contact>,
     stream: EventStream,
-    to: Arc<Url>,
+    to: Target,
+}
+
+/// Where to post.
+struct Target {
+    url: Arc<Url>,
+    uri: http::Uri,
 }
 
 impl std::fmt::Debug for Opened {
@@ -69,7 +78,8 @@ pub(super) async fn first_event(contact: &Arc<Contact>, answer: Answer) -> Resul
     if to.origin() != contact.url.origin() || !to.username().is_empty() || to.password().is_some() {
         return Err(NoPair::OtherOrigin(to.origin().ascii_serialization()));
     }
-    Ok(Opened { contact: Arc::clone(contact), stream, to: Arc::new(to) })
+    let Ok(uri) = to.as_str().parse() else { return Err(NoPair::None) };
+    Ok(Opened { contact: Arc::clone(contact), stream, to: Target { url: Arc::new(to), uri } })
 }
 
 /// Opens the stream of a recipe that is known to be one half of a pair.
@@ -77,7 +87,7 @@ pub(crate) async fn open(recipe: &Recipe, network: &Network) -> Result<Link> {
     let contact = Arc::new(Contact::new(recipe, network)?);
     let failed = |problem: String| Error::Connect {
         server: recipe.to_string(),
-        source: Box::new(NegotiationError::Http(mcp_protocol::negotiation::Obstacle::Network)),
+        source: Box::new(NegotiationError::Http(Obstacle::Network)),
         ended: Ended { cause: EndCause::Network(problem), ..Ended::default() },
     };
     let ask = contact.get(http::HeaderMap::new(), None);
@@ -91,9 +101,8 @@ pub(crate) async fn open(recipe: &Recipe, network: &Network) -> Result<Link> {
         };
         let status = answer.status.as_u16();
         if matches!(status, 401 | 403) {
-            let challenges = super::contact::challenges(&answer.headers);
-            let method = mcp_protocol::messages::Method::Initialize;
-            return Err(Error::Unauthorized { method, status, challenges });
+            let challenges = challenges(&answer.headers);
+            return Err(Error::Unauthorized { method: Method::Initialize, status, challenges });
         }
         first_event(&contact, answer).await.map_err(|no| match no {
             NoPair::None => failed(format!("status {status}, and no stream that says where to post")),
@@ -113,10 +122,14 @@ impl Opened {
     pub(crate) fn into_link(self) -> Link {
         let (ours, theirs) = tokio::io::duplex(BUFFER);
         let (reader, writer) = tokio::io::split(ours);
-        let why = Arc::new(Mutex::default());
-        let pump = tokio::spawn(pump(self, theirs, Arc::clone(&why)));
-        let owner = Owner::Pump(Arc::new(Pump { task: pump.abort_handle(), why }));
-        Link { reader: Box::new(reader), writer: Box::new(writer), owner }
+        let (tell, not_taken) = mpsc::channel(1);
+        let (is_there, gone) = watch::channel(());
+        let pump = tokio::spawn(async move {
+            let _is_there = is_there;
+            pump(self, theirs, tell).await;
+        });
+        let pump = Pump { task: pump.abort_handle(), not_taken: Mutex::new(not_taken), gone };
+        Link { reader: Box::new(reader), writer: Box::new(writer), owner: Owner::Pump(Arc::new(pump)) }
     }
 }
 
@@ -124,7 +137,8 @@ impl Opened {
 #[derive(Debug)]
 pub(crate) struct Pump {
     task: AbortHandle,
-    why: Arc<Mutex<String>>,
+    not_taken: Mutex<mpsc::Receiver<(Id, Error)>>,
+    gone: watch::Receiver<()>,
 }
 
 impl Pump {
@@ -135,14 +149,20 @@ impl Pump {
     /// Waits until it has ended.
     pub(crate) async fn stopped(&self) {
         self.stop();
-        while !self.task.is_finished() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        // Nothing is ever sent.
+        let _ = self.gone.clone().changed().await;
     }
 
-    /// Why it ended, if it was a message that the server did not take.
-    pub(crate) fn why(&self) -> String {
-        self.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Waits for a request that the server did not take.
+    ///
+    /// # Cancellation
+    /// Safe.
+    pub(crate) async fn not_taken(&self) -> (Id, Error) {
+        let next = poll_fn(|cx| self.not_taken.lock().unwrap_or_else(PoisonError::into_inner).poll_recv(cx));
+        match next.await {
+            Some(told) => told,
+            None => std::future::pending().await,
+        }
     }
 }
 
@@ -153,16 +173,12 @@ impl Drop for Pump {
 }
 
 /// Ends when either side does.
-async fn pump(opened: Opened, link: DuplexStream, why: Arc<Mutex<String>>) {
+async fn pump(opened: Opened, link: DuplexStream, tell: mpsc::Sender<(Id, Error)>) {
     let Opened { contact, stream, to } = opened;
     let (from, into) = tokio::io::split(link);
     tokio::select! {
         () = read(stream, into) => {}
-        refused = write(&contact, &to, from) => {
-            if let Err(problem) = refused {
-                *why.lock().unwrap_or_else(PoisonError::into_inner) = problem;
-            }
-        }
+        () = write(&contact, &to, from, tell) => {}
     }
     contact.wire.close().await;
 }
@@ -200,27 +216,59 @@ async fn read(mut stream: EventStream, mut into: WriteHalf<DuplexStream>) {
     }
 }
 
-/// Lines become messages that are posted, one after the other, because their order counts.
-async fn write(contact: &Contact, to: &Arc<Url>, mut from: ReadHalf<DuplexStream>) -> Result<(), String> {
-    let uri = to.as_str().parse().map_err(|_| "it says no URL to post to".to_owned())?;
-    // What we say ourselves may be as long as it is.
-    let mut lines = Lines::new(&contact.limits.clone().message(usize::MAX / 8));
+/// Lines become messages that are posted, one after the other, because their order counts. One that is not taken is told,
+/// and the next may be.
+async fn write(
+    contact: &Contact,
+    to: &Target,
+    mut from: ReadHalf<DuplexStream>,
+    tell: mpsc::Sender<(Id, Error)>,
+) {
+    let mut lines = Lines::new(&contact.own);
     loop {
         while let Some(Line::Whole(line)) = lines.poll_line() {
             let message = Bytes::copy_from_slice(line);
-            let posting = contact.wire.send(|| contact.post_to(to, &uri, message.clone()));
-            match tokio::time::timeout(POST, posting).await {
-                Ok(Ok(answer)) if answer.status.is_success() => contact.wire.drain(answer.body),
-                Ok(Ok(answer)) => {
-                    let (status, _) = contact.status(answer).await;
-                    return Err(format!("a message was answered with {status}"));
+            let Err(problem) = post(contact, to, &message).await else { continue };
+            match parse_bytes(&message, &contact.own) {
+                Ok(Incoming::Message(Message::Request(request))) => {
+                    if tell.send((request.id, problem(request.method))).await.is_err() {
+                        return;
+                    }
                 }
-                Ok(Err(error)) => return Err(format!("a message could not be sent: {error}")),
-                Err(_) => return Err("a message was not answered in time".to_owned()),
+                _ => tracing::debug!("a message was not taken"),
             }
         }
         if !matches!(from.read_buf(lines.space()).await, Ok(1..)) {
-            return Ok(());
+            return;
         }
+    }
+}
+
+/// Why a message was not taken, once it is known what it was.
+type Problem = Box<dyn FnOnce(Method) -> Error + Send>;
+
+async fn post(contact: &Contact, to: &Target, message: &Bytes) -> Result<(), Problem> {
+    let posting = async {
+        let answer = contact.wire.send(|| contact.post_to(&to.url, &to.uri, message.clone())).await;
+        let answer = answer.map_err(|error| -> Problem { Box::new(|method| error.into_lost(method)) })?;
+        match answer.status.as_u16() {
+            200..300 => {
+                contact.wire.drain(answer.body);
+                Ok(())
+            }
+            status @ (401 | 403) => {
+                let challenges = challenges(&answer.headers);
+                Err(Box::new(move |method| Error::Unauthorized { method, status, challenges }) as Problem)
+            }
+            _ => {
+                let answer = Box::new(contact.status(answer).await.0);
+                Err(Box::new(|method| Error::Status { method, answer }) as Problem)
+            }
+        }
+    };
+    let late = || HttpError::maybe_sent("the message was not answered in time");
+    match tokio::time::timeout(POST, posting).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(Box::new(move |method| late().into_lost(method))),
     }
 }

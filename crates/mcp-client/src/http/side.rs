@@ -15,7 +15,7 @@ use crate::connection::{Connection, now};
 /// Keeps the stream open for as long as the server offers one.
 pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>, asked: oneshot::Sender<()>) {
     let mut asked = Some(asked);
-    let mut backoff = Backoff::default();
+    let mut backoff = Backoff::telling(&endpoint.failing);
     let mut generations = endpoint.generations();
     // Which session had a stream.
     let mut had = None;
@@ -42,7 +42,7 @@ pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>, as
                 had = Some(session.generation);
                 let mut stream = EventStream::new(answer.body, endpoint.limits());
                 let end = tokio::select! {
-                    end = stream.messages(|taken| take_in(&endpoint, &connection, taken)) => end,
+                    end = backoff.living(stream.messages(|taken| take_in(&endpoint, &connection, taken))) => end,
                     // It belongs to a session that is over.
                     _ = generations.changed() => {
                         last_id = None;
@@ -77,7 +77,7 @@ pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>, as
             _ => {}
         }
         let wait = backoff.ended(now().saturating_duration_since(opened), wish, jitter());
-        if backoff.is_failing() {
+        if backoff.has_begun_to_fail() {
             tracing::warn!(server = %connection.agreed.server, "keeps ending the stream of its notifications");
         }
         tokio::time::sleep(wait).await;

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, LOCATION, PROXY_AUTHORIZATION};
+use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::connect::HttpInfo;
+use hyper_util::client::legacy::connect::{CaptureConnection, HttpInfo, capture_connection};
 use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::TokioTimer;
 use tokio::task::JoinSet;
@@ -24,7 +25,7 @@ use url::Url;
 use super::connector::{Connector, Route};
 use super::network::{HttpBody, HttpClient, Network};
 use super::policy::{Denied, Policy};
-use crate::error::Sent;
+use crate::error::{EndCause, Ended, Error, Sent};
 
 /// How long a connection that nobody uses is kept: less than servers do, so that one they have closed is rare.
 const IDLE: Duration = Duration::from_secs(4);
@@ -99,6 +100,15 @@ impl HttpError {
     #[must_use]
     pub fn sent(&self) -> Sent {
         self.sent
+    }
+
+    /// What it means for a request.
+    pub(super) fn into_lost(self, method: mcp_protocol::messages::Method) -> Error {
+        if let Some(Denied { host, reason }) = self.denied {
+            return Error::Denied { host, reason };
+        }
+        let ended = Ended { cause: EndCause::Network(self.problem), ..Ended::default() };
+        Error::Lost { method, sent: self.sent, ended: Arc::new(ended) }
     }
 }
 
@@ -186,7 +196,10 @@ impl Wire {
                 if let Some(authorization) = authorization {
                     request.headers_mut().insert(PROXY_AUTHORIZATION, authorization.clone());
                 }
-                let response = client.request(request.map(Full::new)).await?;
+                let mut request = request.map(Full::new);
+                let mut doubt = Doubt::about(&mut request);
+                let response = client.request(request).await?;
+                doubt.clear();
                 let address = response.extensions().get::<HttpInfo>().map(HttpInfo::remote_addr);
                 Ok(Answer::new(response, address, Body::Ours))
             }
@@ -227,6 +240,31 @@ impl Drop for Wire {
 impl fmt::Debug for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Wire").finish_non_exhaustive()
+    }
+}
+
+/// Doubt about a connection that has not answered. Dropped, the connection is not used for anything new: it may be dead,
+/// as all are after a sleep. HTTP/2 only, where connections are shared; others end with their request anyway.
+struct Doubt(Option<CaptureConnection>);
+
+impl Doubt {
+    fn about<B>(request: &mut Request<B>) -> Self {
+        let may_be_shared = request.uri().scheme() == Some(&Scheme::HTTPS);
+        Self(may_be_shared.then(|| capture_connection(request)))
+    }
+
+    fn clear(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Doubt {
+    fn drop(&mut self) {
+        if let Some(connection) = &self.0
+            && let Some(connection) = connection.connection_metadata().as_ref()
+        {
+            connection.poison();
+        }
     }
 }
 

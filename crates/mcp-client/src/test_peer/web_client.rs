@@ -8,6 +8,8 @@ use std::time::Duration;
 
 /// How long a server may take for anything.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a server may not read before it is believed that it reads nothing more.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// `http://HOST:PORT/PATH`, taken apart.
 struct Target {
@@ -19,18 +21,15 @@ pub(super) fn run(fault: &str, url: &str) -> Result<ExitCode, String> {
     let rest = url.strip_prefix("http://").ok_or("the URL must begin with http://")?;
     let (host, path) = rest.split_once('/').map_or((rest, ""), |(host, path)| (host, path));
     let target = Target { host: host.to_owned(), path: format!("/{path}") };
-    let bytes = target.bytes(fault).ok_or(format!("there is no fault `{fault}`"))?;
-    let hangs_up = fault == "half-a-body" || fault == "slow-head";
-    let answered = target.say(&bytes, hangs_up);
-    let serves = target.say(&target.discover(&[]), false);
-    let is_refusal = |answer: &str| hangs_up || answer.starts_with("HTTP/1.1 4");
-    match (answered, serves) {
-        (Ok(answer), Ok(still)) if is_refusal(&answer) && still.starts_with("HTTP/1.1 2") => {
-            println!("{fault}: answered with {answer:?}, and still serves");
+    let committed = target.commit(fault).ok_or(format!("there is no fault `{fault}`"))?;
+    let serves = target.say(&target.discover(&[]));
+    match (committed, serves) {
+        (Ok(answer), Ok(still)) if still.starts_with("HTTP/1.1 2") => {
+            println!("{fault}: {answer}, and still serves");
             Ok(ExitCode::SUCCESS)
         }
-        (answered, serves) => {
-            println!("{fault}: answered with {answered:?}, then with {serves:?}");
+        (committed, serves) => {
+            println!("{fault}: {committed:?}, then answered with {serves:?}");
             Ok(ExitCode::FAILURE)
         }
     }
@@ -39,27 +38,95 @@ pub(super) fn run(fault: &str, url: &str) -> Result<ExitCode, String> {
 const BODY: &str = r#"{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"test-peer","version":"1"}}}}"#;
 
 impl Target {
-    /// Says something, and gives the first line of the answer. Hangs up in the middle if told so.
-    fn say(&self, bytes: &[u8], hangs_up: bool) -> Result<String, String> {
+    /// Commits a fault, and tells what the server made of it.
+    fn commit(&self, fault: &str) -> Option<Result<String, String>> {
+        Some(match fault {
+            "half-a-body" | "slow-head" => self.hang_up(&self.bytes(fault)?),
+            "hang-up" => (0..20).try_fold(String::new(), |_, _| self.hang_up(&self.discover(&[]))),
+            "slow-reader" => self.read_nothing(),
+            "idle-connections" => self.be_idle(),
+            "duplicate-ids" => self.in_a_session(|session| {
+                let list = r#"{"jsonrpc":"2.0","id":7,"method":"tools/list"}"#;
+                let bytes = self.legacy(session, list);
+                let (first, second) = (self.open(&bytes)?, self.open(&bytes)?);
+                Ok(format!("answered with {:?} and {:?}", status(first)?, status(second)?))
+            }),
+            "cancel-unknown" => self.in_a_session(|session| {
+                let cancel = |id: &str| {
+                    let params = format!(r#"{{"requestId":{id}}}"#);
+                    let body = format!(
+                        r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#
+                    );
+                    self.say(&self.legacy(session, &body))
+                };
+                let answers = ["99", "\"hello\"", "null", "{}"].map(cancel);
+                answers
+                    .into_iter()
+                    .collect::<Result<Vec<_>, _>>()
+                    .map(|answers| format!("answered with {answers:?}"))
+            }),
+            _ => match self.say(&self.bytes(fault)?) {
+                Ok(answer) if answer.starts_with("HTTP/1.1 4") => Ok(format!("refused with {answer:?}")),
+                Ok(answer) => Err(format!("answered with {answer:?}")),
+                Err(error) => Err(error),
+            },
+        })
+    }
+
+    /// Says something.
+    fn open(&self, bytes: &[u8]) -> Result<TcpStream, String> {
         let text = |error: std::io::Error| error.to_string();
         let mut stream = TcpStream::connect(&self.host).map_err(text)?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(text)?;
+        stream.set_write_timeout(Some(MOMENT)).map_err(text)?;
         // A server may answer and hang up before it has read everything.
         let _ = stream.write_all(bytes);
-        if hangs_up {
-            return Ok(String::new());
+        Ok(stream)
+    }
+
+    /// Says something, and gives the first line of the answer.
+    fn say(&self, bytes: &[u8]) -> Result<String, String> {
+        status(self.open(bytes)?)
+    }
+
+    /// Says something, and is gone.
+    fn hang_up(&self, bytes: &[u8]) -> Result<String, String> {
+        self.open(bytes).map(|_| "left alone".to_owned())
+    }
+
+    /// Asks more and more, and reads no answer.
+    fn read_nothing(&self) -> Result<String, String> {
+        let ask = self.discover(&[("Connection", "keep-alive")]);
+        let mut stream = self.open(&ask)?;
+        let taken = (1..100_000).take_while(|_| stream.write_all(&ask).is_ok()).count();
+        if taken > 90_000 {
+            Err(format!("took {taken} requests"))
+        } else {
+            Ok(format!("took {taken} requests"))
         }
-        let mut answer = Vec::new();
-        let mut piece = [0; 4096];
-        while !answer.contains(&b'\n') {
-            match stream.read(&mut piece) {
-                Ok(0) => break,
-                Ok(count) => answer.extend_from_slice(&piece[..count]),
-                Err(error) if answer.is_empty() => return Err(error.to_string()),
-                Err(_) => break,
-            }
-        }
-        Ok(String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned())
+    }
+
+    fn be_idle(&self) -> Result<String, String> {
+        let idle: Result<Vec<_>, _> = (0..200).map(|_| self.open(b"")).collect();
+        // Some of them are there while the server is asked.
+        let answer = self.say(&self.discover(&[]))?;
+        idle.map(|idle| format!("with {} idle connections answered {answer:?}", idle.len()))
+    }
+
+    /// Does something in a session of a legacy client.
+    fn in_a_session(&self, act: impl FnOnce(&str) -> Result<String, String>) -> Result<String, String> {
+        let hello = r#"{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test-peer","version":"1"}}}"#;
+        let head = head(self.open(&self.legacy("", hello))?)?;
+        let session = head.lines().filter_map(|line| line.split_once(':'));
+        let mut session = session.filter(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id"));
+        act(session.next().map_or("", |(_, id)| id.trim()))
+    }
+
+    fn legacy(&self, session: &str, body: &str) -> Vec<u8> {
+        self.post(
+            &[("MCP-Protocol-Version", "2025-06-18"), ("Mcp-Session-Id", session), ("Mcp-Method", "")],
+            body,
+        )
     }
 
     /// A good request, but for these headers.
@@ -103,14 +170,31 @@ impl Target {
             "no-envelope" => self.post(&[], r#"{"jsonrpc":"2.0","id":1,"method":"server/discover"}"#),
             "foreign-host" => self.discover(&[("Host", "evil.example.com")]),
             "foreign-origin" => self.discover(&[("Origin", "https://evil.example.com")]),
-            "unknown-session" => self.post(
-                &[("MCP-Protocol-Version", "2025-11-25"), ("Mcp-Session-Id", "nobody"), ("Mcp-Method", "")],
-                r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#,
-            ),
+            "unknown-session" => self.legacy("nobody", r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#),
             "no-http" => b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n".to_vec(),
             _ => return None,
         })
     }
+}
+
+/// The first line of an answer.
+fn status(stream: TcpStream) -> Result<String, String> {
+    Ok(head(stream)?.lines().next().unwrap_or_default().to_owned())
+}
+
+/// An answer up to its body, as far as it came.
+fn head(mut stream: TcpStream) -> Result<String, String> {
+    let mut answer = Vec::new();
+    let mut piece = [0; 4096];
+    while !answer.windows(4).any(|four| four == b"\r\n\r\n") {
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(count) => answer.extend_from_slice(&piece[..count]),
+            Err(error) if answer.is_empty() => return Err(error.to_string()),
+            Err(_) => break,
+        }
+    }
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 /// The faults of the misbehaving client over HTTP.
@@ -122,6 +206,11 @@ pub const FAULTS: &[&str] = &[
     "claims-a-gigabyte",
     "half-a-body",
     "slow-head",
+    "idle-connections",
+    "duplicate-ids",
+    "cancel-unknown",
+    "hang-up",
+    "slow-reader",
     "wrong-method",
     "no-method",
     "wrong-version",

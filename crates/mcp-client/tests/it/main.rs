@@ -6,6 +6,8 @@ mod crashes;
 mod eras;
 mod faults;
 mod http;
+mod pair;
+mod reach;
 mod restarts;
 mod rows;
 mod support;

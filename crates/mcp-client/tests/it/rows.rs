@@ -307,92 +307,6 @@ async fn row_18_a_handshake_that_is_refused_is_reported_and_a_modern_answer_to_i
     .await;
 }
 
-/// The old pair: what is posted is answered on the stream.
-struct Pair {
-    sent: tokio::sync::broadcast::Sender<String>,
-}
-
-#[tokio::test]
-async fn rows_19_and_21_the_old_pair_is_found_and_used() {
-    harmless(async {
-        let (sent, _) = tokio::sync::broadcast::channel::<String>(16);
-        let pair = std::sync::Arc::new(Pair { sent });
-        let web = pair_server(std::sync::Arc::clone(&pair)).await;
-        let client = McpClient::connect(Recipe::url(&web.0)).await.unwrap();
-        assert_eq!(client.era(), Era::Legacy);
-        let outcome = client.call("echo", json!({"text": "old"})).await.unwrap();
-        assert_eq!(outcome.text(), "old");
-        client.close().await;
-        let client = McpClient::connect(Recipe::sse(&web.0)).await.unwrap();
-        assert_eq!(client.call("echo", json!({"text": "known"})).await.unwrap().text(), "known");
-        client.close().await;
-        web.1.abort();
-        let _ = web.1.await;
-    })
-    .await;
-}
-
-/// A pair by hand: one stream at a time.
-async fn pair_server(pair: std::sync::Arc<Pair>) -> (String, tokio::task::JoinHandle<()>) {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/sse", listener.local_addr().unwrap());
-    let serving = tokio::spawn(async move {
-        let mut exchanges = tokio::task::JoinSet::new();
-        loop {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let pair = std::sync::Arc::clone(&pair);
-            exchanges.spawn(async move {
-                let mut bytes = vec![0; 64 << 10];
-                loop {
-                    let count = stream.read(&mut bytes).await.unwrap_or(0);
-                    if count == 0 {
-                        return;
-                    }
-                    let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
-                    if text.starts_with("GET /sse") {
-                        let mut said = pair.sent.subscribe();
-                        let head = "HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\n\r\n\
-                                    event: endpoint\ndata: /post?id=7\n\n";
-                        stream.write_all(head.as_bytes()).await.unwrap();
-                        let mut rest = [0; 16];
-                        loop {
-                            tokio::select! {
-                                text = said.recv() => {
-                                    let text = format!("event: message\ndata: {}\n\n", text.unwrap());
-                                    if stream.write_all(text.as_bytes()).await.is_err() { return }
-                                }
-                                read = stream.read(&mut rest) => if read.unwrap_or(0) == 0 { return },
-                            }
-                        }
-                    }
-                    if !text.starts_with("POST /post?id=7") {
-                        let _ = stream.write_all(b"HTTP/1.1 405 X\r\ncontent-length: 0\r\n\r\n").await;
-                        continue;
-                    }
-                    let body = text.split_once("\r\n\r\n").unwrap().1;
-                    let body: serde_json::Value = serde_json::from_str(body).unwrap();
-                    let result = match body["method"].as_str() {
-                        Some("initialize") => json!({
-                            "protocolVersion": "2024-11-05", "capabilities": {"tools": {}},
-                            "serverInfo": {"name": "old", "version": "1"}}),
-                        Some("tools/call") => {
-                            json!({"content": [{"type": "text", "text": body["params"]["arguments"]["text"]}]})
-                        }
-                        _ => json!({}),
-                    };
-                    let _ = stream.write_all(b"HTTP/1.1 202 X\r\ncontent-length: 8\r\n\r\nAccepted").await;
-                    if !body["id"].is_null() {
-                        let answer = json!({"jsonrpc": "2.0", "id": body["id"], "result": result});
-                        let _ = pair.sent.send(answer.to_string());
-                    }
-                }
-            });
-        }
-    });
-    (url, serving)
-}
-
 #[tokio::test]
 async fn rows_21_v_16_an_endpoint_on_another_origin_is_refused_and_nothing_is_posted_there() {
     harmless(async {
@@ -442,25 +356,6 @@ async fn rows_22_to_24_what_is_no_pair_is_no_server_and_all_statuses_are_told() 
         let web = Web::serve(statuses(Say::stream([Piece::UntilGone]))).await;
         let recipe = Recipe::url(&web.url).start_timeout(Duration::from_millis(600));
         assert!(McpClient::connect(recipe).await.is_err());
-        web.is_left().await;
-        web.end().await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_message_that_the_old_pair_does_not_take_is_told_with_its_status() {
-    harmless(async {
-        let web = Web::serve(|seen| match (seen.verb.as_str(), seen.path.as_str()) {
-            ("GET", _) => {
-                Say::stream(["event: endpoint\ndata: /post\n\n".to_owned().into(), Piece::UntilGone])
-            }
-            (_, "/post") => Say::status(401, &[("content-type", "text/plain")], "who are you?"),
-            _ => Say::status(405, &[], ""),
-        })
-        .await;
-        let error = connect(&web).await.unwrap_err().to_string();
-        assert!(error.contains("status 401 and text/plain: who are you?"), "{error}");
         web.is_left().await;
         web.end().await;
     })

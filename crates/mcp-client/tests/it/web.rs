@@ -4,10 +4,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use mcp_client::{McpClient, Recipe};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+
+use crate::support::harmless;
 
 /// A request as it came.
 #[derive(Clone, Debug)]
@@ -308,4 +311,42 @@ pub(crate) fn legacy(seen: &Seen, session: &str) -> Say {
         }
         _ => seen.error(200, -32601, "no such method"),
     }
+}
+
+pub(crate) async fn connect(web: &Web) -> McpClient {
+    McpClient::connect(Recipe::url(&web.url)).await.unwrap()
+}
+
+pub(crate) async fn echo(client: &McpClient, text: &str) -> mcp_client::Result<String> {
+    let call = client.call("echo", json!({"text": text}));
+    Ok(tokio::time::timeout(Duration::from_secs(8), call).await.expect("it hangs")?.text())
+}
+
+/// Runs a test against a scripted server, and demands that nothing is left of it.
+pub(crate) async fn against<Fut: Future<Output = ()>>(
+    script: impl Fn(&Seen) -> Say + Send + Sync + 'static,
+    test: impl FnOnce(Arc<Web>) -> Fut,
+) {
+    harmless(async {
+        let web = Arc::new(Web::serve(script).await);
+        test(Arc::clone(&web)).await;
+        web.is_left().await;
+        Arc::into_inner(web).unwrap().end().await;
+    })
+    .await;
+}
+
+/// A server whose answer to a call is scripted.
+pub(crate) fn calling(
+    answer: impl Fn(&Seen) -> Say + Send + Sync + 'static,
+) -> impl Fn(&Seen) -> Say + Send + Sync {
+    move |seen| if seen.method() == "tools/call" { answer(seen) } else { modern(seen) }
+}
+
+/// The same, the first time only.
+pub(crate) fn first(
+    answer: impl Fn(&Seen) -> Say + Send + Sync + 'static,
+) -> impl Fn(&Seen) -> Say + Send + Sync {
+    let calls = AtomicUsize::new(0);
+    calling(move |seen| if calls.fetch_add(1, Ordering::SeqCst) == 0 { answer(seen) } else { modern(seen) })
 }

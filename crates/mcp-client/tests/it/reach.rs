@@ -1,0 +1,202 @@
+//! What is between a client and a server: names, addresses, and connections that are dead.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use mcp_client::http::{Network, Policy};
+use mcp_client::{Error, McpClient, Recipe, Sent};
+use serde_json::json;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::support::harmless;
+use crate::web::{Say, Seen, Web, against, connect, echo, legacy, modern};
+
+#[tokio::test]
+async fn s0_27_v_12_a_name_that_leads_to_a_private_address_is_denied_before_a_packet_leaves() {
+    against(modern, |web| async move {
+        let port = web.url.rsplit(':').next().unwrap().to_owned();
+        // Public at first, and this machine the next time: rebinding.
+        let lookups = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&lookups);
+        let network = Network::new().no_proxy().policy(Policy::public()).resolver(move |name| {
+            assert_eq!(name, "rebind.example");
+            let first = counted.fetch_add(1, Ordering::SeqCst) == 0;
+            let addresses = if first { vec!["8.8.8.8", "127.0.0.1"] } else { vec!["127.0.0.1"] };
+            async move { Ok(addresses.iter().map(|address| address.parse().unwrap()).collect()) }
+        });
+        for _ in 0..2 {
+            let recipe = Recipe::url(format!("https://rebind.example:{port}"));
+            let error = McpClient::builder(recipe).network(&network).connect().await.unwrap_err();
+            assert!(matches!(&error, Error::Denied { host, .. } if host == "rebind.example"), "{error:?}");
+        }
+        let strict = network.clone().policy(Policy::public().without_loopback());
+        let here = [format!("https://127.0.0.1:{port}"), format!("https://[::ffff:127.0.0.1]:{port}")];
+        let others = ["https://10.0.0.1/", "https://2852039166/", "https://[fd00::1]/"].map(str::to_owned);
+        for url in here.into_iter().chain(others) {
+            let connecting = McpClient::builder(Recipe::url(&url)).network(&strict).connect();
+            let outcome = tokio::time::timeout(Duration::from_secs(2), connecting).await.unwrap();
+            assert!(matches!(outcome, Err(Error::Denied { .. })), "{url} {outcome:?}");
+        }
+        assert_eq!((web.connections(), lookups.load(Ordering::SeqCst)), (0, 2));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn x_30_a_pooled_connection_that_is_stale_costs_nothing() {
+    // The server closes every connection after its answer, without saying so.
+    let script = |seen: &Seen| match modern(seen) {
+        Say::Whole(bytes) => Say::raw(bytes),
+        say => say,
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        for number in 0..20 {
+            let text = number.to_string();
+            assert_eq!(echo(&client, &text).await.unwrap(), text);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(web.count("tools/call"), 20, "none was made twice");
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn x_30_what_never_had_a_connection_was_not_sent() {
+    harmless(async {
+        let web = Web::serve(modern).await;
+        let client = connect(&web).await;
+        assert_eq!(echo(&client, "x").await.unwrap(), "x");
+        web.end().await;
+        let error = echo(&client, "x").await.unwrap_err();
+        assert!(matches!(error, Error::Lost { sent: Sent::No, .. }) && error.is_retry_safe(), "{error:?}");
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn f_30_a_name_that_nobody_knows_was_asked_for_in_vain_and_nothing_was_sent() {
+    harmless(async {
+        let network =
+            Network::new().no_proxy().resolver(|_| async { Err(std::io::Error::other("no such name")) });
+        let recipe = Recipe::url("https://nobody.example/");
+        let error = McpClient::builder(recipe).network(&network).connect().await.unwrap_err();
+        assert!(error.is_retry_safe() && error.to_string().contains("no such name"), "{error}");
+    })
+    .await;
+}
+
+/// A listener whose queue is full: whoever comes is not even refused.
+async fn black_hole(address: &str, port: u16) -> Option<(TcpListener, Vec<TcpStream>)> {
+    let address: IpAddr = address.parse().unwrap();
+    let socket = if address.is_ipv6() { TcpSocket::new_v6() } else { TcpSocket::new_v4() }.ok()?;
+    socket.bind((address, port).into()).ok()?;
+    let hole = socket.listen(1).unwrap();
+    let mut queued = Vec::new();
+    while let Ok(stream) =
+        tokio::time::timeout(Duration::from_millis(100), TcpStream::connect((address, port))).await
+    {
+        queued.push(stream.unwrap());
+    }
+    Some((hole, queued))
+}
+
+#[tokio::test]
+async fn f_30_an_address_that_swallows_everything_is_left_for_the_next() {
+    // Of the other family at once, of the same one after half of the time.
+    for (hole, patience) in [("::1", Duration::from_secs(2)), ("127.0.0.2", Duration::from_secs(8))] {
+        against(modern, |web| async move {
+            let port: u16 = web.url.rsplit(':').next().unwrap().trim_end_matches("/mcp").parse().unwrap();
+            let Some(_hole) = black_hole(hole, port).await else {
+                assert!(!std::path::Path::new("/proc/net/if_inet6").exists(), "{hole} cannot be listened to");
+                return eprintln!("this machine has no {hole}");
+            };
+            let network = Network::new().no_proxy().resolver(move |_| async move {
+                Ok(vec![hole.parse().unwrap(), "127.0.0.1".parse().unwrap()])
+            });
+            let began = Instant::now();
+            let recipe = Recipe::url(format!("http://two.example:{port}/mcp"));
+            let client = McpClient::builder(recipe).network(&network).connect().await.unwrap();
+            assert_eq!(echo(&client, "through").await.unwrap(), "through");
+            assert!(began.elapsed() < patience, "{hole} {:?}", began.elapsed());
+            client.close().await;
+        })
+        .await;
+    }
+}
+
+/// Passes bytes on to a server, until it falls asleep: then what is open stays open, and nothing is passed on.
+struct Relay {
+    url: String,
+    asleep: watch::Sender<u32>,
+    _serving: JoinSet<()>,
+}
+
+impl Relay {
+    async fn to(web: &Web) -> Self {
+        let target = web.url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let (asleep, sleeps) = watch::channel(0);
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let (target, mut sleeps) = (target.clone(), sleeps.clone());
+                sleeps.mark_unchanged();
+                connections.spawn(async move {
+                    let mut server = TcpStream::connect(target).await.unwrap();
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut stream, &mut server) => return,
+                        _ = sleeps.changed() => {}
+                    }
+                    std::future::pending::<()>().await;
+                });
+            }
+        });
+        Self { url, asleep, _serving: serving }
+    }
+
+    /// Everything that is open is dead from here on, and nobody is told.
+    fn sleep(&self) {
+        self.asleep.send_modify(|count| *count += 1);
+    }
+}
+
+#[tokio::test]
+async fn f_30_the_first_call_after_a_sleep_ends_in_time_and_the_next_one_is_well() {
+    let with_stream = |seen: &Seen| match seen.method() {
+        "GET" => Say::stream([crate::web::Piece::UntilGone]),
+        _ => legacy(seen, "s"),
+    };
+    for is_modern in [true, false] {
+        let script = move |seen: &Seen| if is_modern { modern(seen) } else { with_stream(seen) };
+        harmless(async {
+            let web = Web::serve(script).await;
+            let relay = Relay::to(&web).await;
+            let client = McpClient::connect(Recipe::url(&relay.url)).await.unwrap();
+            assert_eq!(echo(&client, "awake").await.unwrap(), "awake");
+            relay.sleep();
+            let began = Instant::now();
+            let late = Duration::from_millis(700);
+            let outcome = client.call("echo", json!({"text": "x"})).timeout(late).await;
+            assert!(matches!(outcome, Err(Error::TimedOut { .. })), "{outcome:?}");
+            assert!(began.elapsed() < late * 2, "{:?}", began.elapsed());
+            assert_eq!(echo(&client, "again").await.unwrap(), "again");
+            let began = Instant::now();
+            client.close().await;
+            assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+            drop(relay);
+            web.is_left().await;
+            web.end().await;
+        })
+        .await;
+    }
+}
