@@ -11,6 +11,7 @@ import { z } from 'zod';
 
 const text = (text) => ({ content: [{ type: 'text', text }] });
 let cancelled = 0;
+let grown = 0;
 function make() {
   const server = new McpServer({ name: 'ts1', version: '1' });
   server.registerTool('echo', { inputSchema: { text: z.string() } }, async (args) => text(args.text));
@@ -34,7 +35,7 @@ function make() {
     return text(`Hello, ${answer.content.name}!`);
   });
   server.registerTool('grow', {}, async () => {
-    server.registerTool('grown', {}, async () => text('new'));
+    server.registerTool(`grown-${(grown += 1)}`, {}, async () => text('new'));
     return text('grown');
   });
   server.registerResource('note', 'note://hello', {}, async (uri) => ({ contents: [{ uri: uri.href, text: 'hello' }] }));

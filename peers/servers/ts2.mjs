@@ -1,16 +1,20 @@
-// A server with the TypeScript SDK 2.x: both eras. `ts2.mjs`, or `ts2.mjs http PORT`.
-import { toNodeHandler } from '@modelcontextprotocol/node';
+// A server with the TypeScript SDK 2.x: both eras. `ts2.mjs`, `ts2.mjs http PORT`, or `ts2.mjs sessions PORT`, which is
+// legacy.
+import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextprotocol/node';
 import { McpServer, acceptedContent, createMcpHandler, inputRequired } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
+import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 
 const text = (text) => ({ content: [{ type: 'text', text }] });
 let cancelled = 0;
-let isGrown = false;
+let grown = 0;
 let changed = () => {};
-const grown = (server) => server.registerTool('grown', { inputSchema: z.object({}) }, async () => text('new'));
+function grow(server, number) {
+  server.registerTool(`grown-${number}`, { inputSchema: z.object({}) }, async () => text('new'));
+}
 function make() {
   const server = new McpServer({ name: 'ts2', version: '1' });
   const none = { inputSchema: z.object({}) };
@@ -39,12 +43,11 @@ function make() {
     return text(`Hello, ${answer.name}!`);
   });
   server.registerTool('grow', none, async () => {
-    grown(server);
-    isGrown = true;
+    grow(server, (grown += 1));
     changed();
     return text('grown');
   });
-  if (isGrown) grown(server);
+  for (let number = 1; number <= grown; number += 1) grow(server, number);
   server.registerResource('note', 'note://hello', {}, async (uri) => ({ contents: [{ uri: uri.href, text: 'hello' }] }));
   return server;
 }
@@ -55,6 +58,20 @@ if (mode === 'http') {
   const handler = createMcpHandler(make);
   changed = () => handler.notify.toolsChanged();
   createServer(toNodeHandler(handler)).listen(Number(port), '127.0.0.1');
+} else if (mode === 'sessions') {
+  const sessions = new Map();
+  const serve = async (request, response) => {
+    const id = request.headers['mcp-session-id'];
+    let transport = sessions.get(id);
+    if (id !== undefined && !transport) return response.writeHead(404).end();
+    if (!transport) {
+      const onsessioninitialized = (id) => sessions.set(id, transport);
+      transport = new NodeStreamableHTTPServerTransport({ sessionIdGenerator: randomUUID, onsessioninitialized });
+      await make().connect(transport);
+    }
+    await transport.handleRequest(request, response);
+  };
+  createServer(serve).listen(Number(port), '127.0.0.1');
 } else {
   serveStdio(make);
 }

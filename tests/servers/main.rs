@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
 use mcp_client::protocol::negotiation::Mode;
 use mcp_client::protocol::subscriptions::SubscriptionFilter;
-use mcp_client::{Asked, Change, Force, Handlers, McpClient, Recipe};
+use mcp_client::{Asked, Change, Error, Force, Handlers, McpClient, Recipe, Sent};
 use serde_json::{Value, json};
 
 /// What all of one server may take.
@@ -129,19 +129,19 @@ fn servers(peers: &Path) -> Vec<Server> {
         own("TypeScript SDK 1.32.2", stdio(node(peers.join("servers/ts1.mjs"))), &[Mode::Auto], &[]),
         own("TypeScript SDK 2.4.0", stdio(node(peers.join("servers/ts2.mjs"))), BOTH, &[]),
         own("Python SDK 2.3.0", stdio(python("python_mcp.py")), BOTH, &[]),
-        // Its API for asking in the modern era is not used here, nor the one for its streams of changes.
-        own("rmcp 3.8.0", stdio(Recipe::command(peers.join("peer-rmcp-server"))), BOTH, &["ask", "change"]),
+        own("rmcp 3.8.0", stdio(Recipe::command(peers.join("peer-rmcp-server"))), BOTH, &[]),
         own("FastMCP 4.1.2", stdio(python("fastmcp_server.py")), BOTH, &["change"]),
         own("HTTP: ours", web("servers", &["own"]), BOTH, &[]),
         own("HTTP: TypeScript SDK 1.32.2", script("node", "ts1.mjs", "http"), &[Mode::Auto], &[]),
         own("HTTP+SSE: TypeScript 1.32.2", script("node", "ts1.mjs", "sse"), &[Mode::Auto], &[]),
-        // It has no sessions, and cannot ask nor tell anything without one.
+        // Its handler of both eras has no sessions, and cannot ask nor tell anything without one.
         Server {
             not_legacy: &["ask", "change"],
             ..own("HTTP: TypeScript SDK 2.4.0", script("node", "ts2.mjs", "http"), BOTH, &[])
         },
+        own("HTTP: TypeScript 2, sessions", script("node", "ts2.mjs", "sessions"), &[Mode::Auto], &[]),
         own("HTTP: Python SDK 2.3.0", script("python", "python_mcp.py", "http"), BOTH, &[]),
-        own("HTTP: rmcp 3.8.0", web("peer-rmcp-server", &["http"]), BOTH, &["ask", "change"]),
+        own("HTTP: rmcp 3.8.0", web("peer-rmcp-server", &["http"]), BOTH, &[]),
         own("HTTP: FastMCP 4.1.2", script("python", "fastmcp_server.py", "http"), BOTH, &["change"]),
     ]
 }
@@ -240,8 +240,8 @@ impl Server {
         }
         let version = client.version().to_string();
         if let Some(web) = &mut web {
-            web.restart().await?;
-            self.call(&client, &self.call).await.map_err(|problem| format!("restart: {problem}"))?;
+            let follows = taken.contains(&"change");
+            self.restart(&client, web, follows).await.map_err(|problem| format!("restart: {problem}"))?;
             taken.push("restart");
         }
         let shutdown = client.close().await;
@@ -312,6 +312,39 @@ impl Server {
                 }
             }
         }
+    }
+
+    /// Has the server restarted while a call is in flight and its changes are followed: the call is lost, at once, and
+    /// everything else goes on.
+    async fn restart(&self, client: &McpClient, web: &mut web::Web<'_>, follows: bool) -> Result<(), String> {
+        let Some(((tool, arguments, _), _)) = &self.cancel else { return Err("no call to lose".to_owned()) };
+        let filter = SubscriptionFilter::new().tools_list_changed(true);
+        let mut changes = match follows {
+            true => Some(client.changes(filter).await.map_err(|error| error.to_string())?),
+            false => None,
+        };
+        let lost = tokio::spawn(client.call(*tool, arguments.clone()).into_future());
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        web.restart().await?;
+        match tokio::time::timeout(Duration::from_secs(5), lost).await {
+            Ok(Ok(Err(Error::Lost { sent: Sent::Maybe, .. }))) => {}
+            other => return Err(format!("the call in flight: {other:?}")),
+        }
+        self.call(client, &self.call).await?;
+        let (Some(changes), Some(change)) = (&mut changes, &self.change) else { return Ok(()) };
+        // What it tells before the stream is there again is lost, which the gap says.
+        let mut has_gap = false;
+        for _ in 0..30 {
+            self.call(client, change).await?;
+            match tokio::time::timeout(Duration::from_millis(500), changes.next()).await {
+                Ok(Some(Change::Gap)) => has_gap = true,
+                Ok(Some(Change::Tools)) if has_gap => return Ok(()),
+                // What changed before.
+                Ok(Some(Change::Tools)) | Err(_) => {}
+                Ok(other) => return Err(format!("the changes: {other:?}")),
+            }
+        }
+        Err("the changes: nothing more".to_owned())
     }
 
     async fn call(&self, client: &McpClient, (tool, arguments, wanted): &Call) -> Result<(), String> {

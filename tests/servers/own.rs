@@ -64,6 +64,7 @@ pub(crate) fn call(url: &str) -> ExitCode {
 fn server() -> McpServer {
     let dropped = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&dropped);
+    let grown = AtomicUsize::new(0);
     McpServer::named("ours", "1")
         .tool(tool("echo", |Text { text }: Text| async { text }))
         .tool(tool("slow", |_: NoArgs, cx: Context| async move {
@@ -86,9 +87,12 @@ fn server() -> McpServer {
             async move { count.to_string() }
         }))
         .tool(tool("ask", ask))
-        .tool(tool("grow", |_: NoArgs, cx: Context| async move {
-            cx.registry().add_tool(tool("grown", || async { "new" }))?;
-            Ok::<_, ToolError>("grown")
+        .tool(tool("grow", move |_: NoArgs, cx: Context| {
+            let name = format!("grown-{}", grown.fetch_add(1, Ordering::SeqCst));
+            async move {
+                cx.registry().add_tool(tool(name, || async { "new" }))?;
+                Ok::<_, ToolError>("grown")
+            }
         }))
         .resource(resource(Resource::new("note://hello", "note"), || async { "hello" }))
 }

@@ -1,25 +1,43 @@
-//! A server with rmcp: both eras. It asks in the legacy one only. `peer-rmcp-server`, or `peer-rmcp-server http PORT`
+//! A server with rmcp: both eras. `peer-rmcp-server`, or `peer-rmcp-server http PORT`
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, ListToolsResult,
-    PaginatedRequestParams, ProgressNotificationParam, ReadResourceRequestParams, ReadResourceResponse,
-    ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, InputRequest,
+    InputRequiredResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, SubscriptionFilter,
+    Tool,
 };
-use rmcp::service::{RequestContext, RoleServer, ServiceExt};
+use rmcp::service::{RequestContext, RoleServer, ServiceExt, SubscriptionContext};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::json;
+use tokio::sync::watch;
 
 /// Shared by all sessions.
 #[derive(Clone, Default)]
 struct Server {
     cancelled: Arc<AtomicUsize>,
-    is_grown: Arc<AtomicBool>,
+    grown: watch::Sender<bool>,
+}
+
+/// Asks for a name as the modern era does, unless it was given.
+fn ask_modern(request: &CallToolRequestParams) -> Result<CallToolResponse, ErrorData> {
+    let given = request.input_responses.as_ref().and_then(|responses| responses.get("who"));
+    if let Some(given) = given {
+        return Ok(text(format!("Hello, {}!", given["content"]["name"].as_str().unwrap_or_default())));
+    }
+    let ask = json!({"method": "elicitation/create", "params": form()});
+    let ask: InputRequest = serde_json::from_value(ask).map_err(failed)?;
+    Ok(InputRequiredResult::from_input_requests([("who".to_owned(), ask)].into()).into())
+}
+
+fn form() -> serde_json::Value {
+    json!({"mode": "form", "message": "Who are you?", "requestedSchema": {"type": "object",
+        "properties": {"name": {"type": "string"}}, "required": ["name"]}})
 }
 
 fn text(text: impl Into<String>) -> CallToolResponse {
@@ -33,7 +51,11 @@ fn failed(error: impl std::fmt::Display) -> ErrorData {
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(
-            ServerCapabilities::builder().enable_tools().enable_tool_list_changed().enable_resources().build(),
+            ServerCapabilities::builder()
+                .enable_tools()
+                .enable_tool_list_changed()
+                .enable_resources()
+                .build(),
         )
     }
 
@@ -44,7 +66,7 @@ impl ServerHandler for Server {
     ) -> Result<ListToolsResult, ErrorData> {
         let schema = json!({"type": "object"}).as_object().cloned().unwrap_or_default();
         let mut names = vec!["echo", "slow", "wait", "cancelled", "ask", "grow"];
-        if self.is_grown.load(Ordering::SeqCst) {
+        if *self.grown.borrow() {
             names.push("grown");
         }
         let tools = names.into_iter().map(|name| Tool::new(name, name, schema.clone())).collect();
@@ -64,7 +86,8 @@ impl ServerHandler for Server {
             "slow" => {
                 let token = context.meta.get_progress_token().ok_or_else(|| failed("no token"))?;
                 for step in 1..=3 {
-                    let params = ProgressNotificationParam::new(token.clone(), f64::from(step)).with_total(3.0);
+                    let params =
+                        ProgressNotificationParam::new(token.clone(), f64::from(step)).with_total(3.0);
                     context.peer.notify_progress(params).await.map_err(failed)?;
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
@@ -80,20 +103,40 @@ impl ServerHandler for Server {
                 Ok(text("waited"))
             }
             "cancelled" => Ok(text(self.cancelled.load(Ordering::SeqCst).to_string())),
+            "ask" if context.protocol_version() == Some(ProtocolVersion::V_2026_07_28) => {
+                ask_modern(&request)
+            }
             "ask" => {
-                let form = json!({"mode": "form", "message": "Who are you?", "requestedSchema": {"type": "object",
-                    "properties": {"name": {"type": "string"}}, "required": ["name"]}});
-                let params = serde_json::from_value(form).map_err(failed)?;
+                let params = serde_json::from_value(form()).map_err(failed)?;
                 let answer = context.peer.create_elicitation(params).await.map_err(failed)?;
                 let content = answer.content.unwrap_or_default();
                 Ok(text(format!("Hello, {}!", content["name"].as_str().unwrap_or_default())))
             }
             "grow" => {
-                self.is_grown.store(true, Ordering::SeqCst);
+                self.grown.send_replace(true);
                 context.peer.notify_tool_list_changed().await.map_err(failed)?;
                 Ok(text("grown"))
             }
             other => Err(ErrorData::invalid_params(format!("no tool {other}"), None)),
+        }
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let mut grown = self.grown.subscribe();
+        // It may have grown since the acknowledgment.
+        let mut is_new = *grown.borrow_and_update();
+        loop {
+            if is_new {
+                context.sink().notify_tool_list_changed().await.map_err(failed)?;
+            }
+            tokio::select! {
+                () = context.cancelled() => return Ok(()),
+                changed = grown.changed() => is_new = changed.is_ok(),
+            }
         }
     }
 
