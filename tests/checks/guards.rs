@@ -215,6 +215,19 @@ mod tests {
         assert_eq!(counts::check(false), Vec::<String>::new());
     }
 
+    /// A clock that jumps must not end a call, nor keep one alive: who needs a date is listed here, and nobody else reads it.
+    #[test]
+    fn f_30_deadlines_never_look_at_the_date() {
+        let dates = ["negotiate.rs", "http/negotiate.rs", "http/contact.rs"];
+        for folder in ["crates/mcp-client/src", "crates/mcp-protocol/src"] {
+            for (path, text) in sources(folder) {
+                let is_listed = dates.iter().any(|file| path.ends_with(&format!("mcp-client/src/{file}")));
+                let is_read = shipped(&text).contains("SystemTime::now");
+                assert_eq!(is_listed, is_read, "{path}");
+            }
+        }
+    }
+
     #[test]
     fn x_5_only_dialect_and_negotiation_compare_versions() {
         let all = ["crates/mcp-protocol/src", "crates/mcp-server/src", "crates/mcp-client/src"].map(sources);

@@ -1065,3 +1065,24 @@ async fn what_nobody_waits_for_and_is_refused_is_not_in_flight_for_ever() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn x_34_a_list_that_does_not_end_is_an_error_or_is_cut() {
+    let script = |seen: &Seen| match seen.method() {
+        "tools/list" => seen.result(json!({
+            "resultType": "complete", "ttlMs": 0, "cacheScope": "private", "nextCursor": "again",
+            "tools": [{"name": "echo", "inputSchema": {"type": "object"}}],
+        })),
+        _ => modern(seen),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        let error = client.list_tools().await.unwrap_err();
+        assert!(matches!(error, Error::Endless { .. }), "{error:?}");
+        let list = client.tools().await.unwrap();
+        assert!(list.cut.is_some() && list.items.len() == 1, "{list:?}");
+        assert_eq!(echo(&client, "all the same").await.unwrap(), "all the same");
+        client.close().await;
+    })
+    .await;
+}

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use mcp_client::protocol::Era;
+use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
 use mcp_client::protocol::negotiation::{NegotiationError, Obstacle};
-use mcp_client::{EndCause, Error, McpClient, Recipe, Result};
+use mcp_client::{Asked, EndCause, Error, Handlers, McpClient, Recipe, Result};
 use serde_json::json;
 
 use crate::support::harmless;
@@ -111,6 +112,44 @@ async fn rows_4_to_6_what_only_a_modern_server_says_never_leads_to_initialize() 
             Say::json(400, &json!({"jsonrpc": "2.0", "id": seen.body["id"], "error": error}))
         };
         assert_eq!(after_probe(say).await.0.unwrap(), Era::Legacy);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn row_5_a_capability_that_is_wanted_is_declared_once_more_and_not_for_ever() {
+    harmless(async {
+        for refusals in [1, 2] {
+            let probes = std::sync::atomic::AtomicUsize::new(0);
+            let web = Web::serve(move |seen| {
+                let is_probe = seen.method() == "server/discover";
+                if !is_probe || probes.fetch_add(1, std::sync::atomic::Ordering::SeqCst) >= refusals {
+                    return modern(seen);
+                }
+                let data = json!({"requiredCapabilities": {"elicitation": {}}});
+                let error = json!({"code": -32021, "message": "no", "data": data});
+                Say::json(400, &json!({"jsonrpc": "2.0", "id": seen.body["id"], "error": error}))
+            })
+            .await;
+            let handlers =
+                Handlers::new().on_form(async |_: Asked<ElicitFormParams>| ElicitResult::decline());
+            let connecting = McpClient::builder(Recipe::url(&web.url)).handlers(handlers).connect().await;
+            assert_eq!(connecting.is_ok(), refusals == 1, "{connecting:?}");
+            if let Ok(client) = connecting {
+                assert_eq!(client.era(), Era::Modern);
+                client.close().await;
+            }
+            assert_eq!(web.methods(), ["server/discover"; 2]);
+            for probe in web.seen() {
+                let meta = &probe.body["params"]["_meta"];
+                assert!(
+                    meta["io.modelcontextprotocol/clientCapabilities"]["elicitation"].is_object(),
+                    "{meta}"
+                );
+            }
+            web.is_left().await;
+            web.end().await;
+        }
     })
     .await;
 }
