@@ -2,6 +2,7 @@
 
 mod options;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use mcp_client::protocol::visible::Visible;
@@ -52,7 +53,10 @@ async fn act(client: &McpClient, action: Action, timeout: Option<std::time::Dura
         Action::List => {
             for tool in client.list_tools().await? {
                 let about = tool.description.unwrap_or_default();
-                println!("{}\t{}", Visible::new(&tool.name), Visible::new(&about).at_most(200));
+                let line = format!("{}\t{}", Visible::new(&tool.name), Visible::new(&about).at_most(200));
+                if !say(&line) {
+                    break;
+                }
             }
             return Ok(0);
         }
@@ -67,8 +71,13 @@ async fn act(client: &McpClient, action: Action, timeout: Option<std::time::Dura
         eprintln!("{}", outcome.text());
         return Ok(1);
     }
-    println!("{}", outcome.text());
+    say(&outcome.text());
     Ok(0)
+}
+
+/// Writes a line; false if nobody reads any more, as after `| head`.
+fn say(line: &str) -> bool {
+    writeln!(std::io::stdout(), "{line}").is_ok()
 }
 
 /// What a script can tell the failures apart by.

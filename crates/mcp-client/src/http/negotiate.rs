@@ -21,7 +21,7 @@ use mcp_protocol::negotiation::{
 use super::contact::{Contact, Whole, challenges, location, wait, whole};
 use super::events::{End, EventStream, Taken};
 use super::network::Network;
-use super::pair::{self, Opened};
+use super::pair::{self, Asked, Opened};
 use super::wire::{Answer, Ask, HttpError};
 use crate::connection::now;
 use crate::error::{EndCause, Ended, Error, Result};
@@ -157,7 +157,7 @@ impl Asking<'_> {
                 }
                 HttpAction::OpenStream => {
                     if let Some(opened) = self.open_stream().await? {
-                        return Ok(Found::Pair(Box::new(opened)));
+                        return Ok(Found::Pair(opened));
                     }
                 }
                 HttpAction::Declare(required) => {
@@ -248,7 +248,13 @@ impl Asking<'_> {
 
     async fn send(&mut self, ask: Ask) -> Result<Option<Answer>> {
         let contact = Arc::clone(self.contact);
-        match self.in_time(contact.wire.send(|| ask.clone())).await {
+        let answer = self.in_time(contact.wire.send(|| ask.clone())).await;
+        self.sent(answer)
+    }
+
+    /// Tells the machine of what was not answered.
+    fn sent<T>(&mut self, answer: Option<Result<T, HttpError>>) -> Result<Option<T>> {
+        match answer {
             Some(Ok(answer)) => Ok(Some(answer)),
             Some(Err(HttpError { denied: Some(denied), .. })) => {
                 Err(Error::Denied { host: denied.host, reason: denied.reason })
@@ -316,27 +322,19 @@ impl Asking<'_> {
     }
 
     /// Opens a stream that may be one half of the old pair.
-    async fn open_stream(&mut self) -> Result<Option<Opened>> {
-        let ask = self.contact.get(HeaderMap::new(), None);
-        let Some(answer) = self.send(ask).await? else { return Ok(None) };
-        if matches!(answer.status.as_u16(), 401 | 403) {
-            self.challenges = (answer.status.as_u16(), challenges(&answer.headers));
-        }
-        let status = answer.status.as_u16();
+    async fn open_stream(&mut self) -> Result<Option<Box<Opened>>> {
         let contact = Arc::clone(self.contact);
-        let told = match self.in_time(pair::first_event(&contact, answer)).await {
-            Some(Ok(opened)) => return Ok(Some(opened)),
-            Some(Err(pair::NoPair::OtherOrigin(url))) => {
-                let problem = format!("its stream points to another web origin: {url}");
-                return Err(Error::Recipe { recipe: self.name.to_owned(), problem });
+        let Some(asked) = self.sent(self.in_time(pair::ask(&contact)).await)? else { return Ok(None) };
+        let status = match asked {
+            Asked::Pair(opened) => return Ok(Some(opened)),
+            Asked::OtherOrigin(origin) => return Err(pair::other_origin(self.name.to_owned(), &origin)),
+            Asked::Unauthorized(status, challenges) => {
+                self.challenges = (status, challenges);
+                status
             }
-            Some(Err(pair::NoPair::None)) => HttpAnswer::new(status),
-            None => {
-                self.machine.handle_timeout(now());
-                return Ok(None);
-            }
+            Asked::Other(status) => status,
         };
-        self.machine.handle_answer(&told, now());
+        self.machine.handle_answer(&HttpAnswer::new(status), now());
         Ok(None)
     }
 }

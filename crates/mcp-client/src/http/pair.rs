@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use mcp_protocol::codec::challenge::Challenge;
 use mcp_protocol::codec::line::{Line, Lines};
 use mcp_protocol::codec::sse::Item;
 use mcp_protocol::messages::{Id, Incoming, Message, Method, parse_bytes};
@@ -21,7 +22,8 @@ use super::events::EventStream;
 use super::exchange::is_events;
 use super::negotiate::endpoint_of;
 use super::network::Network;
-use super::wire::{Answer, HttpError};
+use super::policy::Denied;
+use super::wire::HttpError;
 use crate::error::{EndCause, Ended, Error, Result};
 use crate::link::{Link, Owner};
 use crate::recipe::Recipe;
@@ -52,17 +54,26 @@ impl std::fmt::Debug for Opened {
     }
 }
 
-/// Why a stream is no half of a pair.
-pub(super) enum NoPair {
-    None,
+/// What became of asking for a stream that may be one half of a pair.
+pub(super) enum Asked {
+    Pair(Box<Opened>),
     /// It points somewhere else, where nothing of ours may go.
     OtherOrigin(String),
+    /// It is for others only.
+    Unauthorized(u16, Vec<Challenge>),
+    /// It is something else, with this status.
+    Other(u16),
 }
 
-/// Reads the first event of a stream.
-pub(super) async fn first_event(contact: &Arc<Contact>, answer: Answer) -> Result<Opened, NoPair> {
+/// Asks for a stream and reads its first event.
+pub(super) async fn ask(contact: &Arc<Contact>) -> Result<Asked, HttpError> {
+    let answer = contact.wire.send(|| contact.get(http::HeaderMap::new(), None)).await?;
+    let status = answer.status.as_u16();
+    if matches!(status, 401 | 403) {
+        return Ok(Asked::Unauthorized(status, challenges(&answer.headers)));
+    }
     if !is_events(&answer) {
-        return Err(NoPair::None);
+        return Ok(Asked::Other(status));
     }
     let mut stream = EventStream::new(answer.body, &contact.limits);
     let mut endpoint = None;
@@ -73,13 +84,19 @@ pub(super) async fn first_event(contact: &Arc<Contact>, answer: Answer) -> Resul
         })
         .await;
     let Some(to) = endpoint.and_then(|endpoint| contact.url.join(&endpoint).ok()) else {
-        return Err(NoPair::None);
+        return Ok(Asked::Other(status));
     };
     if to.origin() != contact.url.origin() || !to.username().is_empty() || to.password().is_some() {
-        return Err(NoPair::OtherOrigin(to.origin().ascii_serialization()));
+        return Ok(Asked::OtherOrigin(to.origin().ascii_serialization()));
     }
-    let Ok(uri) = to.as_str().parse() else { return Err(NoPair::None) };
-    Ok(Opened { contact: Arc::clone(contact), stream, to: Target { url: Arc::new(to), uri } })
+    let Ok(uri) = to.as_str().parse() else { return Ok(Asked::Other(status)) };
+    let to = Target { url: Arc::new(to), uri };
+    Ok(Asked::Pair(Box::new(Opened { contact: Arc::clone(contact), stream, to })))
+}
+
+/// The error for a stream that points somewhere else.
+pub(super) fn other_origin(recipe: String, origin: &str) -> Error {
+    Error::Recipe { recipe, problem: format!("its stream points to another web origin: {origin}") }
 }
 
 /// Opens the stream of a recipe that is known to be one half of a pair.
@@ -90,30 +107,19 @@ pub(crate) async fn open(recipe: &Recipe, network: &Network) -> Result<Link> {
         source: Box::new(NegotiationError::Http(Obstacle::Network)),
         ended: Ended { cause: EndCause::Network(problem), ..Ended::default() },
     };
-    let ask = contact.get(http::HeaderMap::new(), None);
-    let opening = async {
-        let answer = match contact.wire.send(|| ask.clone()).await {
-            Ok(answer) => answer,
-            Err(error) => match error.denied {
-                Some(denied) => return Err(Error::Denied { host: denied.host, reason: denied.reason }),
-                None => return Err(failed(error.to_string())),
-            },
-        };
-        let status = answer.status.as_u16();
-        if matches!(status, 401 | 403) {
-            let challenges = challenges(&answer.headers);
-            return Err(Error::Unauthorized { method: Method::Initialize, status, challenges });
+    match tokio::time::timeout(FIRST.min(recipe.start_budget()), ask(&contact)).await {
+        Ok(Ok(Asked::Pair(opened))) => Ok(opened.into_link()),
+        Ok(Ok(Asked::OtherOrigin(origin))) => Err(other_origin(recipe.to_string(), &origin)),
+        Ok(Ok(Asked::Unauthorized(status, challenges))) => {
+            Err(Error::Unauthorized { method: Method::Initialize, status, challenges })
         }
-        first_event(&contact, answer).await.map_err(|no| match no {
-            NoPair::None => failed(format!("status {status}, and no stream that says where to post")),
-            NoPair::OtherOrigin(url) => Error::Recipe {
-                recipe: recipe.to_string(),
-                problem: format!("its stream points to another web origin: {url}"),
-            },
-        })
-    };
-    match tokio::time::timeout(FIRST.min(recipe.start_budget()), opening).await {
-        Ok(opened) => Ok(opened?.into_link()),
+        Ok(Ok(Asked::Other(status))) => {
+            Err(failed(format!("status {status}, and no stream that says where to post")))
+        }
+        Ok(Err(HttpError { denied: Some(Denied { host, reason }), .. })) => {
+            Err(Error::Denied { host, reason })
+        }
+        Ok(Err(error)) => Err(failed(error.to_string())),
         Err(_) => Err(failed("the stream said nothing in time".to_owned())),
     }
 }
