@@ -54,8 +54,8 @@ async fn act(client: &McpClient, action: Action, timeout: Option<std::time::Dura
             for tool in client.list_tools().await? {
                 let about = tool.description.unwrap_or_default();
                 let line = format!("{}\t{}", Visible::new(&tool.name), Visible::new(&about).at_most(200));
-                if !say(&line) {
-                    break;
+                if let Err(code) = say(&line) {
+                    return Ok(code);
                 }
             }
             return Ok(0);
@@ -71,13 +71,19 @@ async fn act(client: &McpClient, action: Action, timeout: Option<std::time::Dura
         eprintln!("{}", outcome.text());
         return Ok(1);
     }
-    say(&outcome.text());
-    Ok(0)
+    Ok(say(&outcome.text()).err().unwrap_or(0))
 }
 
-/// Writes a line; false if nobody reads any more, as after `| head`.
-fn say(line: &str) -> bool {
-    writeln!(std::io::stdout(), "{line}").is_ok()
+/// Writes a line, or says what to end with: nothing is wrong if nobody reads any more, as after `| head`.
+fn say(line: &str) -> Result<(), u8> {
+    match writeln!(std::io::stdout(), "{line}") {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Err(0),
+        Err(error) => {
+            eprintln!("the result cannot be written: {error}");
+            Err(1)
+        }
+    }
 }
 
 /// What a script can tell the failures apart by.
