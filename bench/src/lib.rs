@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+pub mod callers;
 pub mod client;
 pub mod rmcp_echo;
+pub mod table;
 
 /// The schema of every tool in the lists.
 pub const SCHEMA: &str = r#"{"type":"object","properties":{"path":{"type":"string"},"limit":{"type":"integer"}},"required":["path"]}"#;

@@ -8,15 +8,8 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use mcp_bench::table::{Table, keep};
 use serde_json::{Value, json};
-
-const CONTENDERS: &[(&str, &str, &[&str])] = &[
-    ("hand-written", "echo-hand", &["--tools", "1000"]),
-    ("ours, legacy", "echo-ours", &["--tools", "1000"]),
-    ("ours, modern", "echo-ours", &["--tools", "1000"]),
-    ("rmcp", "echo-rmcp", &["--tools", "1000"]),
-    ("rmcp, best", "echo-rmcp", &["--tools", "1000", "--best"]),
-];
 
 struct Server {
     child: Child,
@@ -140,17 +133,28 @@ impl Drop for Server {
     }
 }
 
-const MEASURES: &[&str] = &[
-    "64 in flight, CPU µs",
-    "64 in flight, calls/s",
-    "sequential, p50 µs",
-    "sequential, CPU µs",
-    "list of 1000, CPU µs",
-    "echo 1 MiB, CPU µs",
-    "peak at 10 MiB, MB",
-    "idle memory, MB",
-    "first answer, ms",
-];
+const TABLE: Table = Table {
+    contenders: &[
+        ("hand-written", "echo-hand", &["--tools", "1000"]),
+        ("ours, legacy", "echo-ours", &["--tools", "1000"]),
+        ("ours, modern", "echo-ours", &["--tools", "1000"]),
+        ("rmcp", "echo-rmcp", &["--tools", "1000"]),
+        ("rmcp, best", "echo-rmcp", &["--tools", "1000", "--best"]),
+    ],
+    measures: &[
+        "64 in flight, CPU µs",
+        "64 in flight, calls/s",
+        "sequential, p50 µs",
+        "sequential, CPU µs",
+        "list of 1000, CPU µs",
+        "echo 1 MiB, CPU µs",
+        "peak at 10 MiB, MB",
+        "idle memory, MB",
+        "first answer, ms",
+    ],
+    base: |_| 0,
+    base_name: "hand",
+};
 
 fn measure(name: &str, program: &str, arguments: &[&str]) -> Vec<f64> {
     let (mut server, _) = Server::start(name, program, arguments);
@@ -175,37 +179,5 @@ fn measure(name: &str, program: &str, arguments: &[&str]) -> Vec<f64> {
 }
 
 fn main() {
-    let rounds: usize = std::env::args().nth(1).and_then(|arg| arg.parse().ok()).unwrap_or(5);
-    let mut results = vec![vec![Vec::new(); MEASURES.len()]; CONTENDERS.len()];
-    for _ in 0..rounds {
-        for (contender, results) in CONTENDERS.iter().zip(&mut results) {
-            let (name, program, arguments) = contender;
-            for (value, values) in measure(name, program, arguments).into_iter().zip(results) {
-                values.push(value);
-            }
-        }
-    }
-    print!("{:<24}", "median (times hand)");
-    for (name, _, _) in CONTENDERS {
-        print!("{name:>22}");
-    }
-    println!();
-    let mut table = Vec::new();
-    for (at, measure) in MEASURES.iter().enumerate() {
-        print!("{measure:<24}");
-        let medians: Vec<f64> = results
-            .iter_mut()
-            .map(|results| {
-                results[at].sort_by(f64::total_cmp);
-                results[at][rounds / 2]
-            })
-            .collect();
-        for median in &medians {
-            print!("{:>22}", format!("{median:.2} ({:.2})", median / medians[0]));
-        }
-        println!();
-        table.push(json!({"measure": measure, "medians": medians}));
-    }
-    std::fs::create_dir_all("target").ok();
-    std::fs::write("target/stdio.json", serde_json::to_string_pretty(&table).unwrap()).unwrap();
+    keep("stdio", &TABLE.run(|(name, program, arguments)| measure(name, program, arguments)));
 }
