@@ -9,7 +9,9 @@ use mcp_client::{Blame, Cache, Change, Error, Handlers, McpClient, Recipe, Sent,
 use serde_json::{Value, json};
 
 use crate::support::harmless;
-use crate::web::{Piece, Say, Seen, against, calling, connect, echo, event, first, legacy, modern};
+use crate::web::{
+    Piece, Say, Seen, against, calling, connect, echo, event, first, forgetful, legacy, modern,
+};
 
 #[tokio::test]
 async fn a_modern_call_carries_its_headers_and_what_the_host_gives() {
@@ -206,20 +208,7 @@ async fn x_30_a_session_that_was_forgotten_is_renewed_once_and_the_call_made_aga
         ),
     ];
     for say in forgotten {
-        let sessions = AtomicUsize::new(0);
-        let script = move |seen: &Seen| {
-            if seen.method() == "initialize" {
-                sessions.fetch_add(1, Ordering::SeqCst);
-            }
-            let number = sessions.load(Ordering::SeqCst);
-            // The first session is forgotten when it is used.
-            if number == 1 && seen.method() == "tools/call" {
-                say.clone()
-            } else {
-                legacy(seen, &format!("s{number}"))
-            }
-        };
-        against(script, |web| async move {
+        against(forgetful(say, legacy), |web| async move {
             let client = connect(&web).await;
             assert_eq!(echo(&client, "again").await.unwrap(), "again");
             client.close().await;
@@ -252,16 +241,7 @@ async fn x_30_a_session_that_is_always_forgotten_is_no_reason_to_go_on() {
 
 #[tokio::test]
 async fn n_34_many_calls_renew_a_session_once() {
-    let sessions = AtomicUsize::new(0);
-    let script = move |seen: &Seen| {
-        if seen.method() == "initialize" {
-            sessions.fetch_add(1, Ordering::SeqCst);
-        }
-        let number = sessions.load(Ordering::SeqCst);
-        let is_old = seen.header("mcp-session-id") == Some("s1") && seen.method() == "tools/call";
-        if is_old { Say::status(404, &[], "") } else { legacy(seen, &format!("s{number}")) }
-    };
-    against(script, |web| async move {
+    against(forgetful(Say::status(404, &[], ""), legacy), |web| async move {
         let client = connect(&web).await;
         let mut calls = tokio::task::JoinSet::new();
         for _ in 0..10 {
@@ -802,20 +782,11 @@ async fn n_34_a_server_without_a_stream_of_its_own_is_not_greeted_again_for_it()
 
 #[tokio::test]
 async fn n_34_after_a_new_session_there_is_a_new_stream() {
-    let sessions = AtomicUsize::new(0);
-    let script = move |seen: &Seen| {
-        if seen.method() == "initialize" {
-            sessions.fetch_add(1, Ordering::SeqCst);
-        }
-        let number = sessions.load(Ordering::SeqCst);
-        let is_old = seen.header("mcp-session-id") == Some("s1") && seen.method() == "tools/call";
-        match seen.method() {
-            _ if is_old => Say::status(404, &[], ""),
-            "GET" => Say::stream([Piece::UntilGone]),
-            _ => legacy(seen, &format!("s{number}")),
-        }
+    let with_stream = |seen: &Seen, session: &str| match seen.method() {
+        "GET" => Say::stream([Piece::UntilGone]),
+        _ => legacy(seen, session),
     };
-    against(script, |web| async move {
+    against(forgetful(Say::status(404, &[], ""), with_stream), |web| async move {
         let client = connect(&web).await;
         assert_eq!(echo(&client, "x").await.unwrap(), "x");
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -891,22 +862,11 @@ async fn n_37_a_quiet_cut_is_no_error_and_neither_is_the_server_that_still_count
 
 #[tokio::test]
 async fn n_35_after_a_new_session_the_lists_are_the_new_ones_and_whoever_follows_is_told() {
-    let sessions = AtomicUsize::new(0);
-    let script = move |seen: &Seen| {
-        if seen.method() == "initialize" {
-            sessions.fetch_add(1, Ordering::SeqCst);
-        }
-        let session = format!("s{}", sessions.load(Ordering::SeqCst));
-        let is_old = seen.header("mcp-session-id") == Some("s1") && seen.method() == "tools/call";
-        match seen.method() {
-            _ if is_old => Say::status(404, &[], ""),
-            "tools/list" => {
-                seen.result(json!({"tools": [{"name": session, "inputSchema": {"type": "object"}}]}))
-            }
-            _ => legacy(seen, &session),
-        }
+    let telling = |seen: &Seen, session: &str| match seen.method() {
+        "tools/list" => seen.result(json!({"tools": [{"name": session, "inputSchema": {"type": "object"}}]})),
+        _ => legacy(seen, session),
     };
-    against(script, |web| async move {
+    against(forgetful(Say::status(404, &[], ""), telling), |web| async move {
         let client = connect(&web).await;
         let filter = SubscriptionFilter::new().resource_subscriptions(vec!["a:b".to_owned()]);
         let mut changes = client.changes(filter).await.unwrap();

@@ -350,3 +350,19 @@ pub(crate) fn first(
     let calls = AtomicUsize::new(0);
     calling(move |seen| if calls.fetch_add(1, Ordering::SeqCst) == 0 { answer(seen) } else { modern(seen) })
 }
+
+/// A legacy server whose sessions are `s1`, `s2` and so on, and which forgets the first when a tool is called in it.
+pub(crate) fn forgetful(
+    forgotten: Say,
+    otherwise: impl Fn(&Seen, &str) -> Say + Send + Sync + 'static,
+) -> impl Fn(&Seen) -> Say + Send + Sync {
+    let sessions = AtomicUsize::new(0);
+    move |seen| {
+        if seen.method() == "initialize" {
+            sessions.fetch_add(1, Ordering::SeqCst);
+        }
+        let session = format!("s{}", sessions.load(Ordering::SeqCst));
+        let is_old = seen.header("mcp-session-id") == Some("s1") && seen.method() == "tools/call";
+        if is_old { forgotten.clone() } else { otherwise(seen, &session) }
+    }
+}
