@@ -483,10 +483,10 @@ async fn f_30_a_shared_connection_that_did_not_survive_a_sleep_fails_one_call_on
             let client = builder.connect().await.unwrap();
             assert_eq!(echo(&client).await, "hi");
             asleep.send_replace(());
-            let late = std::time::Duration::from_millis(500);
+            let late = std::time::Duration::from_millis(1200);
             let first = client.call("echo", json!({"text": "hi"})).timeout(late).await;
             assert!(matches!(first, Err(Error::TimedOut { .. })), "{first:?}");
-            let second = client.call("echo", json!({"text": "hi"})).timeout(late * 6).await;
+            let second = client.call("echo", json!({"text": "hi"})).timeout(late * 3).await;
             assert_eq!(second.unwrap().text(), "hi");
             client.close().await;
         }

@@ -29,10 +29,18 @@ const BYTES: usize = 16 << 20;
 /// let connect = McpClient::builder(Recipe::command("weather")).cache(&cache);
 /// cache.clear();
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Cache(Option<Arc<Mutex<Entries>>>);
 
-#[derive(Debug, Default)]
+/// How much there is, and nothing of it: some of it is somebody else's.
+impl std::fmt::Debug for Cache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (entries, bytes) = self.lock().map_or((0, 0), |entries| (entries.kept.len(), entries.bytes));
+        f.debug_struct("Cache").field("entries", &entries).field("bytes", &bytes).finish()
+    }
+}
+
+#[derive(Default)]
 struct Entries {
     kept: BTreeMap<Key, Entry>,
     bytes: usize,
@@ -41,7 +49,7 @@ struct Entries {
 }
 
 /// Who said what to whom.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     server: String,
     method: &'static str,
@@ -51,7 +59,6 @@ struct Key {
     principal: Option<String>,
 }
 
-#[derive(Debug)]
 struct Entry {
     body: KeptBody,
     until: Instant,
@@ -89,7 +96,6 @@ impl Cache {
 }
 
 /// The part of a cache that is one connection's to see.
-#[derive(Debug)]
 pub(crate) struct View {
     cache: Cache,
     /// Where the server is, and in which revision it speaks.
@@ -98,8 +104,13 @@ pub(crate) struct View {
     principal: String,
 }
 
+impl std::fmt::Debug for View {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("View").field(&self.cache).finish()
+    }
+}
+
 /// A request whose answer may be kept.
-#[derive(Debug)]
 pub(crate) struct Wanted {
     method: &'static str,
     about: String,
@@ -184,7 +195,7 @@ impl View {
 
 impl Entries {
     fn insert(&mut self, key: Key, entry: Entry, now: Instant) {
-        let size = entry.body.text().len();
+        let size = size(&key, &entry);
         if size > BYTES / 4 {
             return;
         }
@@ -213,9 +224,15 @@ impl Entries {
 
     fn remove(&mut self, key: &Key) {
         if let Some(entry) = self.kept.remove(key) {
-            self.bytes -= entry.body.text().len();
+            self.bytes -= size(key, &entry);
         }
     }
+}
+
+/// What an entry takes. A cursor is the server's to choose, and may be longer than what it leads to.
+fn size(key: &Key, entry: &Entry) -> usize {
+    let principal = key.principal.as_ref().map_or(0, String::len);
+    key.server.len() + key.about.len() + principal + entry.body.text().len()
 }
 
 /// The methods whose results may be kept.
@@ -290,6 +307,28 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn spec_10_17_nobody_sees_what_is_kept_for_somebody_else_by_printing_it() {
+        let cache = Cache::new();
+        keep(&view(&cache, "a", "me"), &Method::ResourcesRead, "note://diary", &body("5000", "private"));
+        let shown = format!("{cache:?} {:?}", view(&cache, "a", "you"));
+        assert!(shown.contains("entries: 1"), "{shown}");
+        assert!(!shown.contains("diary") && !shown.contains("ttlMs") && !shown.contains("me"), "{shown}");
+    }
+
+    #[tokio::test]
+    async fn x_12_long_cursors_count_too() {
+        let cache = Cache::new();
+        let view = view(&cache, "a", "me");
+        for number in 0..100 {
+            let cursor = format!("{number}{}", "x".repeat(1 << 20));
+            keep(&view, &Method::ToolsList, &cursor, &body("5000", "private"));
+        }
+        let entries = cache.lock().unwrap();
+        let held: usize = entries.kept.keys().map(|key| key.about.len()).sum();
+        assert!(held <= BYTES && entries.kept.len() < 17, "{held}");
+    }
+
+    #[tokio::test]
     async fn spec_6_7_a_change_ends_what_it_concerns_and_what_was_on_its_way() {
         let cache = Cache::new();
         let view = view(&cache, "a", "me");
@@ -350,6 +389,6 @@ mod tests {
         }
         let entries = cache.lock().unwrap();
         assert!(entries.kept.len() <= ENTRIES && entries.bytes <= BYTES);
-        assert_eq!(entries.bytes, entries.kept.values().map(|entry| entry.body.text().len()).sum::<usize>());
+        assert_eq!(entries.bytes, entries.kept.iter().map(|(key, entry)| size(key, entry)).sum::<usize>());
     }
 }

@@ -104,7 +104,7 @@ pub(crate) fn capabilities_of(verdict: &Verdict) -> &ServerCapabilities {
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// True for what changes nothing on the server.
-fn is_read_only(method: &Method) -> bool {
+pub(crate) fn is_read_only(method: &Method) -> bool {
     matches!(
         method,
         Method::Ping

@@ -10,6 +10,7 @@ mod driver;
 mod endpoint;
 mod events;
 mod exchange;
+mod gate;
 mod listen;
 mod negotiate;
 mod network;

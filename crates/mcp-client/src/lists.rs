@@ -82,7 +82,8 @@ impl McpClient {
         #[cfg(feature = "http")]
         if let Some(endpoint) = self.endpoint().filter(|_| self.dialect().is_modern()) {
             for (tool, error) in endpoint.learn(&mut list.items) {
-                tracing::warn!(tool = %tool.name, %error, "cannot be called over HTTP");
+                let name = mcp_protocol::visible::Visible::new(&tool.name).at_most(80);
+                tracing::warn!(tool = %name, %error, "cannot be called over HTTP");
                 list.skipped.push(SkippedTool::new(Some(tool.name), error));
             }
         }

@@ -1,9 +1,6 @@
-//! How long to wait before a stream that ended is opened again, and when that has gone on for too long.
+//! How long to wait before a stream that ended is opened again. Pure.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// The first wait, if the server has no wish; then twice as long, and so on.
@@ -11,50 +8,24 @@ const FIRST: Duration = Duration::from_secs(1);
 /// The longest.
 const MOST: Duration = Duration::from_secs(30);
 /// A stream that lived this long was a good one.
-const LIVED: Duration = Duration::from_secs(30);
+pub(super) const LIVED: Duration = Duration::from_secs(30);
 /// What a server may wish for.
 const WISH: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
 
 /// After so many streams that ended soon, something is wrong.
 const FAILING: u32 = 4;
 
-/// How many streams are kept open that keep ending.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Failing(Arc<AtomicUsize>);
-
-impl Failing {
-    pub(super) fn is_any(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > 0
-    }
-}
-
 /// Counts streams that ended soon. One that was opened and ended at once counts like one that was never opened.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     failures: u32,
-    /// Told when it has gone on for too long, and when that is over.
-    failing: Failing,
 }
 
 impl Backoff {
-    pub(super) fn telling(failing: &Failing) -> Self {
-        Self { failures: 0, failing: failing.clone() }
-    }
-
-    /// Reads a stream; if it lives, what was before is forgiven.
-    pub(super) async fn living<T>(&mut self, stream: impl Future<Output = T>) -> T {
-        let mut stream = pin!(stream);
-        if let Ok(end) = tokio::time::timeout(LIVED, &mut stream).await {
-            return end;
-        }
-        self.forgive();
-        stream.await
-    }
-
     /// A stream ended that lived so long. Gives how long to wait, not sooner than the server wishes.
     pub(super) fn ended(&mut self, lived: Duration, wish: Option<u64>, jitter: Duration) -> Duration {
         if lived >= LIVED {
-            self.forgive();
+            self.failures = 0;
         }
         let wish = wish.map(|millis| Duration::from_millis(millis).clamp(WISH.0, WISH.1));
         let own = (FIRST * 2u32.saturating_pow(self.failures.min(16))).min(MOST);
@@ -64,28 +35,12 @@ impl Backoff {
             wish => own.max(wish.unwrap_or_default()),
         };
         self.failures += 1;
-        if self.failures == FAILING {
-            self.failing.0.fetch_add(1, Ordering::Relaxed);
-        }
         wait + jitter.min(wait / 4)
     }
 
     /// True when it is time to say that something is wrong.
-    pub(super) fn has_begun_to_fail(&self) -> bool {
-        self.failures == FAILING
-    }
-
-    fn forgive(&mut self) {
-        if self.failures >= FAILING {
-            self.failing.0.fetch_sub(1, Ordering::Relaxed);
-        }
-        self.failures = 0;
-    }
-}
-
-impl Drop for Backoff {
-    fn drop(&mut self) {
-        self.forgive();
+    pub(super) fn is_failing(&self) -> bool {
+        self.failures >= FAILING
     }
 }
 
@@ -131,32 +86,5 @@ mod tests {
         let waits: Vec<u64> =
             (0..7).map(|_| backoff.ended(Duration::ZERO, None, Duration::ZERO).as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn f_26_who_keeps_ending_streams_is_failing_until_one_lives() {
-        let failing = Failing::default();
-        let mut backoff = Backoff::telling(&failing);
-        for _ in 0..3 {
-            backoff.ended(Duration::ZERO, None, Duration::ZERO);
-            assert!(!failing.is_any());
-        }
-        backoff.ended(Duration::ZERO, None, Duration::ZERO);
-        assert!(failing.is_any() && backoff.has_begun_to_fail());
-        backoff.ended(Duration::ZERO, None, Duration::ZERO);
-        assert!(!backoff.has_begun_to_fail(), "it is told once");
-        backoff.living(tokio::time::sleep(LIVED / 2)).await;
-        assert!(failing.is_any());
-        let told = backoff.living(async {
-            tokio::time::sleep(LIVED * 2).await;
-            failing.is_any()
-        });
-        assert!(!told.await, "while it lives");
-        for _ in 0..9 {
-            backoff.ended(Duration::ZERO, None, Duration::ZERO);
-        }
-        assert!(failing.is_any());
-        drop(backoff);
-        assert!(!failing.is_any(), "nobody wants the stream any more");
     }
 }

@@ -45,6 +45,7 @@ struct End(Arc<Connection>, Arc<Endpoint>);
 impl Drop for End {
     fn drop(&mut self) {
         self.0.end(Ended { cause: EndCause::Closed, ..Ended::default() });
+        self.1.abort_renewals();
         self.1.arrivals().stop();
     }
 }
@@ -62,6 +63,7 @@ impl Driver {
         }
         serve(&connection, &endpoint).await;
         side.shutdown().await;
+        endpoint.end_renewals(GOODBYE).await;
         drop(end);
         let session = endpoint.session();
         if session.id.is_some() {

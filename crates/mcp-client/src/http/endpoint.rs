@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -12,18 +13,19 @@ use mcp_protocol::negotiation::Mode;
 use mcp_protocol::tools::Tool;
 use mcp_protocol::{Limits, ProtocolVersion};
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
-use super::backoff::Failing;
 use super::contact::Contact;
+use super::gate::Gate;
 use super::negotiate::{self, Found};
-use super::wire::Ask;
+use super::wire::{Ask, HttpError};
 use crate::arrivals::Arrivals;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::negotiate::Offer;
 
 /// How long a new session may take.
-const RENEWAL: std::time::Duration = std::time::Duration::from_secs(30);
+const RENEWAL: Duration = Duration::from_secs(30);
 
 /// A server behind a URL.
 #[derive(Debug)]
@@ -35,14 +37,14 @@ pub(crate) struct Endpoint {
     name: String,
     version: HeaderValue,
     session: Mutex<Session>,
-    renewing: tokio::sync::Mutex<()>,
+    renewals: Mutex<Renewals>,
     generations: watch::Sender<u64>,
     /// Held by the one who reads the list of tools for all.
     learning: tokio::sync::Mutex<()>,
     arrivals: Mutex<Arrivals>,
     schemas: Mutex<Schemas>,
-    /// Streams that keep ending.
-    pub(super) failing: Failing,
+    /// For streams that have to be opened again.
+    pub(super) gate: Gate,
 }
 
 /// The session of a legacy server.
@@ -83,18 +85,18 @@ impl Endpoint {
             name,
             version: HeaderValue::from_str(version.as_str()).unwrap_or(HeaderValue::from_static("")),
             session: Mutex::new(Session { id: session.map(sensitive), generation: 0 }),
-            renewing: tokio::sync::Mutex::default(),
+            renewals: Mutex::default(),
             generations: watch::channel(0).0,
             learning: tokio::sync::Mutex::default(),
             arrivals: Mutex::new(arrivals),
             schemas: Mutex::default(),
-            failing: Failing::default(),
+            gate: Gate::default(),
         }
     }
 
     /// True while a stream is wanted that keeps ending.
     pub(crate) fn is_failing(&self) -> bool {
-        self.failing.is_any()
+        self.gate.is_failing()
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -224,22 +226,105 @@ impl Endpoint {
     }
 
     /// Has a new session instead of this one; whoever comes later waits for the same.
-    pub(super) async fn renew(&self, lost: &Session, connection: &Connection) -> Result<()> {
-        let _one = self.renewing.lock().await;
+    ///
+    /// # Cancellation
+    /// Safe: it goes on, for whoever comes next.
+    pub(super) async fn renew(self: &Arc<Self>, lost: &Session, connection: &Arc<Connection>) -> Result<()> {
+        let Some(mut outcome) = self.begin_renewal(lost, connection) else { return Ok(()) };
+        let over = || HttpError::unsent("the connection was closed").into_lost(Method::Initialize);
+        let outcome = outcome.wait_for(Option::is_some).await.map_err(|_| over())?;
+        match &*outcome {
+            Some(Err(error)) => Err(told_again(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same, without waiting for it. Gives where its outcome will be told; `None` if there is a new one.
+    pub(super) fn begin_renewal(
+        self: &Arc<Self>,
+        lost: &Session,
+        connection: &Arc<Connection>,
+    ) -> Option<watch::Receiver<Outcome>> {
+        let mut renewals = lock(&self.renewals);
         if self.session().generation != lost.generation {
-            return Ok(());
+            return None;
+        }
+        if let Some(under_way) = renewals.last.as_ref().filter(|renewal| !renewal.task.is_finished()) {
+            return Some(under_way.outcome.clone());
+        }
+        let (tell, outcome) = watch::channel(None);
+        if renewals.is_over {
+            return Some(outcome);
         }
         tracing::debug!(server = %self.name, "has forgotten our session; there is a new one");
+        let (endpoint, connection, lost) = (Arc::clone(self), Arc::clone(connection), lost.generation);
+        let task = tokio::spawn(async move {
+            let renewed = endpoint.new_session(lost, &connection).await;
+            tell.send_replace(Some(renewed.map_err(Arc::new)));
+        });
+        renewals.last = Some(Renewal { outcome: outcome.clone(), task: task.abort_handle() });
+        Some(outcome)
+    }
+
+    async fn new_session(&self, lost: u64, connection: &Connection) -> Result<()> {
         let found = negotiate::ask(&self.contact, &self.offer, &self.name, Mode::Legacy, RENEWAL).await?;
         let Found::Streamable { session, .. } = found else {
             let problem = "it speaks another transport than before".to_owned();
             return Err(Error::Recipe { recipe: self.name.clone(), problem });
         };
-        let generation = lost.generation + 1;
+        let generation = lost + 1;
         *lock(&self.session) = Session { id: session.map(sensitive), generation };
         self.generations.send_replace(generation);
         connection.renewed();
         Ok(())
+    }
+
+    /// There will be no new session. One that is under way may be had within this time, so that it can be ended.
+    pub(super) async fn end_renewals(&self, patience: Duration) {
+        let Some(Renewal { mut outcome, task }) = self.stop_renewals() else { return };
+        let _ = tokio::time::timeout(patience, outcome.wait_for(Option::is_some)).await;
+        task.abort();
+        while outcome.changed().await.is_ok() {}
+    }
+
+    fn stop_renewals(&self) -> Option<Renewal> {
+        let mut renewals = lock(&self.renewals);
+        renewals.is_over = true;
+        renewals.last.take()
+    }
+
+    /// The same at once.
+    pub(super) fn abort_renewals(&self) {
+        if let Some(renewal) = self.stop_renewals() {
+            renewal.task.abort();
+        }
+    }
+}
+
+/// How a new session was had, once that is known.
+type Outcome = Option<std::result::Result<(), Arc<Error>>>;
+
+/// New sessions, one at a time. They belong to no call: one that gives up leaves it to the next.
+#[derive(Debug, Default)]
+struct Renewals {
+    last: Option<Renewal>,
+    is_over: bool,
+}
+
+#[derive(Debug)]
+struct Renewal {
+    outcome: watch::Receiver<Outcome>,
+    task: AbortHandle,
+}
+
+/// An error for each who waited for the same.
+fn told_again(error: &Error) -> Error {
+    match error {
+        Error::Unauthorized { method, status, challenges } => {
+            Error::Unauthorized { method: method.clone(), status: *status, challenges: challenges.clone() }
+        }
+        Error::Denied { host, reason } => Error::Denied { host: host.clone(), reason: reason.clone() },
+        error => HttpError::unsent(error.to_string()).into_lost(Method::Initialize),
     }
 }
 

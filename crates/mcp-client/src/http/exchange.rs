@@ -14,6 +14,7 @@ use super::contact::{Whole, challenges, wait, whole};
 use super::endpoint::{Endpoint, Session};
 use super::events::{End, EventStream, Taken};
 use super::wire::{Answer, HttpError};
+use crate::client::is_read_only;
 use crate::connection::{Connection, now};
 use crate::error::{EndCause, Ended, Error, HttpStatus, Result};
 
@@ -255,7 +256,11 @@ impl Exchange {
             && let Ok(incoming @ Incoming::Message(Message::Response(response))) = &incoming
         {
             if session.id.is_some() && !is_renewed && is_lost_session(&status, response) {
-                return Ok(Next::Renew);
+                if is_read_only(&self.method) {
+                    return Ok(Next::Renew);
+                }
+                // The status does not prove that nothing was done, so this is not sent again; what comes next is well.
+                self.endpoint.begin_renewal(session, &self.connection);
             }
             if status.retry_after.is_none() {
                 let is_settled = self.deliver(incoming);

@@ -325,16 +325,22 @@ impl Asking<'_> {
     async fn open_stream(&mut self) -> Result<Option<Box<Opened>>> {
         let contact = Arc::clone(self.contact);
         let Some(asked) = self.sent(self.in_time(pair::ask(&contact)).await)? else { return Ok(None) };
-        let status = match asked {
+        let told = match asked {
             Asked::Pair(opened) => return Ok(Some(opened)),
             Asked::OtherOrigin(origin) => return Err(pair::other_origin(self.name.to_owned(), &origin)),
             Asked::Unauthorized(status, challenges) => {
                 self.challenges = (status, challenges);
-                status
+                HttpAnswer::new(status)
             }
-            Asked::Other(status) => status,
+            Asked::Other(status, wait) => {
+                let told = HttpAnswer::new(status);
+                match wait {
+                    Some(wait) => told.retry_after(wait),
+                    None => told,
+                }
+            }
         };
-        self.machine.handle_answer(&HttpAnswer::new(status), now());
+        self.machine.handle_answer(&told, now());
         Ok(None)
     }
 }

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use url::Url;
 
-use super::contact::{Contact, challenges};
+use super::contact::{Contact, challenges, wait};
 use super::events::EventStream;
 use super::exchange::is_events;
 use super::negotiate::endpoint_of;
@@ -61,8 +61,8 @@ pub(super) enum Asked {
     OtherOrigin(String),
     /// It is for others only.
     Unauthorized(u16, Vec<Challenge>),
-    /// It is something else, with this status.
-    Other(u16),
+    /// It is something else, with this status, and it may be busy for so long.
+    Other(u16, Option<Duration>),
 }
 
 /// Asks for a stream and reads its first event.
@@ -73,7 +73,7 @@ pub(super) async fn ask(contact: &Arc<Contact>) -> Result<Asked, HttpError> {
         return Ok(Asked::Unauthorized(status, challenges(&answer.headers)));
     }
     if !is_events(&answer) {
-        return Ok(Asked::Other(status));
+        return Ok(Asked::Other(status, wait(&answer.headers)));
     }
     let mut stream = EventStream::new(answer.body, &contact.limits);
     let mut endpoint = None;
@@ -84,12 +84,12 @@ pub(super) async fn ask(contact: &Arc<Contact>) -> Result<Asked, HttpError> {
         })
         .await;
     let Some(to) = endpoint.and_then(|endpoint| contact.url.join(&endpoint).ok()) else {
-        return Ok(Asked::Other(status));
+        return Ok(Asked::Other(status, None));
     };
     if to.origin() != contact.url.origin() || !to.username().is_empty() || to.password().is_some() {
         return Ok(Asked::OtherOrigin(to.origin().ascii_serialization()));
     }
-    let Ok(uri) = to.as_str().parse() else { return Ok(Asked::Other(status)) };
+    let Ok(uri) = to.as_str().parse() else { return Ok(Asked::Other(status, None)) };
     let to = Target { url: Arc::new(to), uri };
     Ok(Asked::Pair(Box::new(Opened { contact: Arc::clone(contact), stream, to })))
 }
@@ -102,9 +102,9 @@ pub(super) fn other_origin(recipe: String, origin: &str) -> Error {
 /// Opens the stream of a recipe that is known to be one half of a pair.
 pub(crate) async fn open(recipe: &Recipe, network: &Network) -> Result<Link> {
     let contact = Arc::new(Contact::new(recipe, network)?);
-    let failed = |problem: String| Error::Connect {
+    let failed = |obstacle, problem: String| Error::Connect {
         server: recipe.to_string(),
-        source: Box::new(NegotiationError::Http(Obstacle::Network)),
+        source: Box::new(NegotiationError::Http(obstacle)),
         ended: Ended { cause: EndCause::Network(problem), ..Ended::default() },
     };
     match tokio::time::timeout(FIRST.min(recipe.start_budget()), ask(&contact)).await {
@@ -113,14 +113,17 @@ pub(crate) async fn open(recipe: &Recipe, network: &Network) -> Result<Link> {
         Ok(Ok(Asked::Unauthorized(status, challenges))) => {
             Err(Error::Unauthorized { method: Method::Initialize, status, challenges })
         }
-        Ok(Ok(Asked::Other(status))) => {
-            Err(failed(format!("status {status}, and no stream that says where to post")))
+        Ok(Ok(Asked::Other(status, retry_after))) => {
+            let problem = format!("status {status}, and no stream that says where to post");
+            let is_busy = matches!(status, 408 | 425 | 429 | 502 | 503 | 504);
+            let obstacle = if is_busy { Obstacle::Busy { status, retry_after } } else { Obstacle::Network };
+            Err(failed(obstacle, problem))
         }
         Ok(Err(HttpError { denied: Some(Denied { host, reason }), .. })) => {
             Err(Error::Denied { host, reason })
         }
-        Ok(Err(error)) => Err(failed(error.to_string())),
-        Err(_) => Err(failed("the stream said nothing in time".to_owned())),
+        Ok(Err(error)) => Err(failed(Obstacle::Network, error.to_string())),
+        Err(_) => Err(failed(Obstacle::Network, "the stream said nothing in time".to_owned())),
     }
 }
 

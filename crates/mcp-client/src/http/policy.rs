@@ -114,6 +114,9 @@ impl Policy {
     /// Judges an address that a name was resolved to.
     pub(crate) fn check_address(&self, host: &str, address: IpAddr) -> Result<(), Denied> {
         let address = unwrapped(address);
+        if self.denies(address) {
+            return Err(Denied::new(host, format!("is at {address}, which is denied")));
+        }
         if host == "localhost" && address.is_loopback() {
             return self.check_loopback(host);
         }
@@ -123,7 +126,19 @@ impl Policy {
         }
     }
 
+    /// True for an address that is denied by itself, however it is written.
+    fn denies(&self, address: IpAddr) -> bool {
+        let address = unwrapped(address);
+        let rules = self.denied.iter().filter_map(|rule| {
+            rule.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok().map(unwrapped)
+        });
+        rules.into_iter().any(|denied| denied == address)
+    }
+
     fn check_literal(&self, name: &str, address: IpAddr, scheme: &str) -> Result<(), Denied> {
+        if self.denies(address) {
+            return Err(Denied::new(name, "is denied"));
+        }
         // Only as it is written: other ways to wrap it lead through other machines.
         if address.to_canonical().is_loopback() {
             return self.check_loopback(name);
@@ -147,7 +162,8 @@ impl Policy {
 
     /// What is wrong with an address, for a host that is not this machine by its literal name.
     fn problem_with(&self, address: IpAddr) -> Option<&'static str> {
-        if self.no_loopback && address.is_loopback() {
+        // Who connects to no address connects to this machine.
+        if self.no_loopback && (address.is_loopback() || address.is_unspecified()) {
             return Some("this machine");
         }
         if !self.is_public || self.ranges.iter().any(|range| range.contains(address)) {
@@ -190,6 +206,8 @@ fn unwrapped(address: IpAddr) -> IpAddr {
         () if upper[..10] == [0; 10] && (upper[10..12] == [0xff; 2] || upper[10..12] == [0; 2] && g != 0) => {
             embedded(g, h)
         }
+        // ::ffff:0:a.b.c.d, which is translated.
+        () if upper[..8] == [0; 8] && upper[8..12] == [0xff, 0xff, 0, 0] => embedded(g, h),
         // NAT64 and 6to4.
         () if a == 0x64 && b == 0xff9b && upper[4..12] == [0; 8] => embedded(g, h),
         () if a == 0x2002 => embedded(b, v6.segments()[2]),
@@ -219,9 +237,11 @@ fn v6_problem(address: Ipv6Addr) -> Option<&'static str> {
         (0xfc00..=0xfdff, _) | (0xfec0..=0xfeff, _) => "in a private network",
         (0xfe80..=0xfebf, _) => "an address of the local link",
         (0xff00.., _) => "for many at once",
-        // NAT64 of the local network, Teredo, documentation.
-        (0x64, 0xff9b) | (0x2001, 0 | 0xdb8) => "reserved",
-        _ => return None,
+        // Teredo, benchmarks, identifiers that are no addresses, documentation.
+        (0x2001, 0 | 2 | 0x10..=0x2f | 0xdb8) | (0x3fff, 0..=0x0fff) => "reserved",
+        // Nothing else was given out.
+        (0x2000..=0x3fff, _) => return None,
+        _ => "reserved",
     })
 }
 
@@ -386,6 +406,12 @@ mod tests {
             "[::10.0.0.1]",
             "[64:ff9b:1::1]",
             "[2001::1]",
+            "[::ffff:0:10.0.0.1]",
+            "[::ffff:0:127.0.0.1]",
+            "[100::1]",
+            "[3fff::1]",
+            "[4000::1]",
+            "[5f00::1]",
         ] {
             assert!(verdict(&policy, &format!("https://{host}/")).is_err(), "{host}");
         }
@@ -398,6 +424,23 @@ mod tests {
         }
         assert_eq!(policy.check_address("localhost", "127.0.0.1".parse().unwrap()), Ok(()));
         assert!(policy.check_address("localhost", "10.0.0.1".parse().unwrap()).is_err());
+    }
+
+    #[test]
+    fn s0_26_what_is_denied_or_this_machine_is_so_however_it_is_written() {
+        let denying = Policy::as_given().deny_host("10.0.0.1").deny_host("::1");
+        for host in ["10.0.0.1", "[::ffff:10.0.0.1]", "[64:ff9b::a00:1]", "[::1]"] {
+            assert!(verdict(&denying, &format!("https://{host}/")).is_err(), "{host}");
+        }
+        for address in ["10.0.0.1", "::ffff:10.0.0.1", "::1"] {
+            assert!(denying.check_address("a.example", address.parse().unwrap()).is_err(), "{address}");
+        }
+        assert_eq!(verdict(&denying, "https://10.0.0.2/"), Ok(()));
+        let elsewhere = Policy::as_given().without_loopback();
+        for host in ["127.0.0.1", "[::1]", "0.0.0.0", "[::]", "[::ffff:0.0.0.0]"] {
+            assert!(verdict(&elsewhere, &format!("http://{host}/")).is_err(), "{host}");
+        }
+        assert!(elsewhere.check_address("a.example", "0.0.0.0".parse().unwrap()).is_err());
     }
 
     #[test]

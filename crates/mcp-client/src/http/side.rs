@@ -1,86 +1,123 @@
 //! The stream on which a legacy server says what belongs to no request. It never holds up a call.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::StatusCode;
 use tokio::sync::oneshot;
 
-use super::backoff::{Backoff, jitter};
-use super::endpoint::Endpoint;
+use super::contact::wait;
+use super::endpoint::{Endpoint, Session};
 use super::events::{End, EventStream, Taken};
 use super::exchange::is_events;
+use super::gate::{Ended, Turn};
 use super::wire::{Answer, HttpError};
 use crate::connection::{Connection, now};
 
-/// Keeps the stream open for as long as the server offers one.
+/// How long a server may take to say whether it has a stream.
+const HEAD: Duration = Duration::from_secs(30);
+
+/// What became of one attempt.
+enum Attempt {
+    /// It may be tried again.
+    Ended(Ended),
+    /// The server offers none in this session.
+    NotOffered,
+}
+
+/// The stream of one session.
+struct Side<'a> {
+    endpoint: &'a Arc<Endpoint>,
+    connection: &'a Arc<Connection>,
+    session: Session,
+    /// Whether the session has had a stream.
+    had: bool,
+    /// Where to go on.
+    last_id: Option<String>,
+}
+
+/// Keeps the stream open for as long as the server offers one, in one session after the other.
 pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>, asked: oneshot::Sender<()>) {
     let mut asked = Some(asked);
-    let mut backoff = Backoff::telling(&endpoint.failing);
     let mut generations = endpoint.generations();
-    // Which session had a stream.
-    let mut had = None;
-    let mut last_id: Option<String> = None;
+    let _wanting = endpoint.gate.want();
     loop {
-        let session = endpoint.session();
         generations.mark_unchanged();
-        let opened = now();
-        let mut wish = None;
-        // The one before is closed by now: servers allow one.
-        let answer = tokio::select! {
-            answer = endpoint.contact.wire.send(|| endpoint.stream(&session, last_id.as_deref())) => answer,
-            // It is asked for in a session that is over.
-            _ = generations.changed() => {
-                last_id = None;
-                continue;
+        let session = endpoint.session();
+        let mut side =
+            Side { endpoint: &endpoint, connection: &connection, session, had: false, last_id: None };
+        tokio::select! {
+            () = side.keep(&mut asked) => {}
+            // The stream belongs to a session that is over, and what is said in the new one begins anew.
+            changed = generations.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+impl Side<'_> {
+    /// Ends never: whoever asks for it ends it with its session.
+    async fn keep(&mut self, asked: &mut Option<oneshot::Sender<()>>) {
+        let gate = &self.endpoint.gate;
+        let mut turn = gate.first();
+        loop {
+            match self.attempt(turn, asked).await {
+                Attempt::Ended(ended) => turn = gate.again(&self.connection.agreed.server, ended).await,
+                Attempt::NotOffered => return std::future::pending().await,
             }
-        };
+        }
+    }
+
+    async fn attempt(&mut self, turn: Turn<'_>, asked: &mut Option<oneshot::Sender<()>>) -> Attempt {
+        let opened = now();
+        // The one before is closed by now: servers allow one.
+        let ask = || self.endpoint.stream(&self.session, self.last_id.as_deref());
+        let answer = tokio::time::timeout(HEAD, self.endpoint.contact.wire.send(ask)).await;
         if let Some(asked) = asked.take() {
             let _ = asked.send(());
         }
         match answer {
-            Ok(answer) if is_events(&answer) => {
-                had = Some(session.generation);
-                let mut stream = EventStream::new(answer.body, endpoint.limits());
-                let end = tokio::select! {
-                    end = backoff.living(stream.messages(|taken| take_in(&endpoint, &connection, taken))) => end,
-                    // It belongs to a session that is over.
-                    _ = generations.changed() => {
-                        last_id = None;
-                        continue;
-                    }
-                };
-                last_id = stream.last_id().map(str::to_owned).or(last_id);
-                wish = stream.retry();
-                if last_id.is_none() || end == End::Endless {
+            Ok(Ok(answer)) if is_events(&answer) => {
+                self.had = true;
+                let mut stream = EventStream::new(answer.body, self.endpoint.limits());
+                let end =
+                    turn.read(stream.messages(|taken| take_in(self.endpoint, self.connection, taken))).await;
+                self.last_id = stream.last_id().map(str::to_owned).or(self.last_id.take());
+                if self.last_id.is_none() || end == End::Endless {
                     // What was said meanwhile is lost.
-                    connection.missed(None);
+                    self.connection.missed(None);
                 }
+                let lived = now().saturating_duration_since(opened);
+                Attempt::Ended(Ended { lived, retry: stream.retry(), retry_after: None })
             }
             // Without a stream before, 404 says that there is none: the session may be as good as ever.
-            Ok(answer) if answer.status == StatusCode::NOT_FOUND && had == Some(session.generation) => {
-                last_id = None;
-                let renewed = endpoint.renew(&session, &connection).await;
-                if let Err(error) = renewed {
+            Ok(Ok(answer)) if answer.status == StatusCode::NOT_FOUND && self.had => {
+                if let Err(error) = self.endpoint.renew(&self.session, self.connection).await {
                     tracing::debug!(%error, "no new session");
                 }
+                Attempt::Ended(Ended::default())
             }
-            outcome if !is_worth_another_try(&outcome) => {
-                let status = outcome.ok().map(|answer| answer.status.as_u16());
-                tracing::debug!(status, "the server offers no stream of its own");
-                // With another session it may.
-                if generations.changed().await.is_err() {
-                    return;
-                }
-                last_id = None;
-                continue;
-            }
-            _ => {}
+            Ok(outcome) => self.refused(&outcome),
+            Err(_) => Attempt::Ended(Ended::default()),
         }
-        let wait = backoff.ended(now().saturating_duration_since(opened), wish, jitter());
-        if backoff.has_begun_to_fail() {
-            tracing::warn!(server = %connection.agreed.server, "keeps ending the stream of its notifications");
+    }
+
+    fn refused(&mut self, outcome: &Result<Answer, HttpError>) -> Attempt {
+        let retry_after = outcome.as_ref().ok().and_then(|answer| wait(&answer.headers));
+        let ended = Attempt::Ended(Ended { retry_after, ..Ended::default() });
+        if is_worth_another_try(outcome) {
+            return ended;
         }
-        tokio::time::sleep(wait).await;
+        let status = outcome.as_ref().ok().map(|answer| answer.status.as_u16());
+        if self.last_id.take().is_some() {
+            tracing::debug!(status, "does not go on where the stream was; what was said meanwhile is lost");
+            self.connection.missed(None);
+            return ended;
+        }
+        if self.had {
+            return ended;
+        }
+        tracing::debug!(status, "the server offers no stream of its own");
+        Attempt::NotOffered
     }
 }
 

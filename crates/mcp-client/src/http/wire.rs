@@ -32,6 +32,8 @@ const IDLE: Duration = Duration::from_secs(4);
 /// How much is read, and for how long, of a body whose end does not matter.
 const DRAINED: usize = 16 << 10;
 const DRAIN: Duration = Duration::from_secs(1);
+/// A request that was given up sooner says nothing about its connection.
+const DOUBT: Duration = Duration::from_secs(1);
 /// Redirects that are followed.
 const REDIRECTS: usize = 3;
 /// How long an HTTP/2 connection may be silent before the other side is asked, and how long it may take to answer.
@@ -243,24 +245,29 @@ impl fmt::Debug for Wire {
     }
 }
 
-/// Doubt about a connection that has not answered. Dropped, the connection is not used for anything new: it may be dead,
-/// as all are after a sleep. HTTP/2 only, where connections are shared; others end with their request anyway.
-struct Doubt(Option<CaptureConnection>);
+/// Doubt about a connection that has not answered. Dropped after a while, the connection is not used for anything new: it
+/// may be dead, as all are after a sleep. HTTP/2 only, where connections are shared; others end with their request anyway.
+struct Doubt {
+    connection: Option<CaptureConnection>,
+    since: tokio::time::Instant,
+}
 
 impl Doubt {
     fn about<B>(request: &mut Request<B>) -> Self {
         let may_be_shared = request.uri().scheme() == Some(&Scheme::HTTPS);
-        Self(may_be_shared.then(|| capture_connection(request)))
+        let connection = may_be_shared.then(|| capture_connection(request));
+        Self { connection, since: tokio::time::Instant::now() }
     }
 
     fn clear(&mut self) {
-        self.0 = None;
+        self.connection = None;
     }
 }
 
 impl Drop for Doubt {
     fn drop(&mut self) {
-        if let Some(connection) = &self.0
+        if let Some(connection) = &self.connection
+            && self.since.elapsed() >= DOUBT
             && let Some(connection) = connection.connection_metadata().as_ref()
         {
             connection.poison();

@@ -202,10 +202,6 @@ async fn x_30_a_session_that_was_forgotten_is_renewed_once_and_the_call_made_aga
             &json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32001, "message": "Session not found"}}),
         ),
         Say::status(401, &[], ""),
-        Say::json(
-            400,
-            &json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "No valid session ID"}}),
-        ),
     ];
     for say in forgotten {
         against(forgetful(say, legacy), |web| async move {
@@ -221,6 +217,109 @@ async fn x_30_a_session_that_was_forgotten_is_renewed_once_and_the_call_made_aga
         })
         .await;
     }
+}
+
+#[tokio::test]
+async fn n_34_x_30_a_status_that_proves_nothing_loses_a_call_and_the_next_has_a_new_session() {
+    let forgotten = Say::json(
+        400,
+        &json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "No valid session ID"}}),
+    );
+    against(forgetful(forgotten, legacy), |web| async move {
+        let client = connect(&web).await;
+        let error = echo(&client, "x").await.unwrap_err();
+        assert!(matches!(error, Error::Refused { .. }), "{error:?}");
+        let until = std::time::Instant::now() + Duration::from_secs(5);
+        while echo(&client, "again").await.is_err() {
+            assert!(std::time::Instant::now() < until);
+        }
+        assert_eq!(web.count("initialize"), 2);
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn n_34_a_new_session_belongs_to_no_call_and_is_ended_with_the_client() {
+    // The second greeting takes longer than a call has.
+    let greetings = AtomicUsize::new(0);
+    let slow = move |seen: &Seen, session: &str| match seen.method() {
+        "initialize" if greetings.fetch_add(1, Ordering::SeqCst) == 1 => match legacy(seen, session) {
+            Say::Whole(bytes) => {
+                Say::Pieces(vec![Piece::Wait(Duration::from_millis(800)), Piece::Bytes(bytes)])
+            }
+            say => say,
+        },
+        _ => legacy(seen, session),
+    };
+    against(forgetful(Say::status(404, &[], ""), slow), |web| async move {
+        let client = connect(&web).await;
+        let short = Duration::from_millis(300);
+        for _ in 0..2 {
+            let error = client.call("echo", json!({"text": "x"})).timeout(short).await.unwrap_err();
+            assert!(matches!(error, Error::TimedOut { .. }), "{error:?}");
+        }
+        // One that is under way is had, and ended.
+        client.close().await;
+        let ended = |seen: &Seen| seen.verb == "DELETE" && seen.header("mcp-session-id") == Some("s2");
+        assert_eq!((web.count("initialize"), web.seen().iter().filter(|seen| ended(seen)).count()), (2, 1));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn spec_4_2_a_stream_that_cannot_go_on_begins_anew_with_a_gap() {
+    // It marks its events, is cut, and knows nothing of what it said.
+    let script = |seen: &Seen| match (seen.method(), seen.header("last-event-id")) {
+        ("GET", Some(_)) => Say::status(400, &[], "no such event"),
+        ("GET", None) => {
+            Say::stream(["id: 7\ndata:\n\n".to_owned().into(), Piece::Wait(Duration::from_millis(50))])
+        }
+        _ => legacy(seen, "s"),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        let mut changes = client.changes(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+        assert_eq!(changes.next().await, Some(Change::Gap));
+        while web.count("GET") < 3 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let marks: Vec<_> = web
+            .seen()
+            .iter()
+            .filter(|seen| seen.verb == "GET")
+            .take(3)
+            .map(|seen| seen.header("last-event-id").is_some())
+            .collect();
+        assert_eq!(marks, [false, true, false]);
+        drop(changes);
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn n_34_a_new_session_has_a_stream_that_begins_anew() {
+    let streams = AtomicUsize::new(0);
+    let marked = move |seen: &Seen, session: &str| match seen.method() {
+        "GET" if streams.fetch_add(1, Ordering::SeqCst) == 0 => {
+            Say::stream(["id: 7\ndata:\n\n".to_owned().into()])
+        }
+        "GET" => Say::stream([Piece::UntilGone]),
+        _ => legacy(seen, session),
+    };
+    against(forgetful(Say::status(404, &[], ""), marked), |web| async move {
+        let client = connect(&web).await;
+        // While the stream that was cut waits to be opened again.
+        assert_eq!(echo(&client, "x").await.unwrap(), "x");
+        while web.count("GET") < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let second = web.seen().into_iter().filter(|seen| seen.verb == "GET").nth(1).unwrap();
+        assert_eq!((second.header("mcp-session-id"), second.header("last-event-id")), (Some("s2"), None));
+        client.close().await;
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -502,6 +601,32 @@ async fn n_36_f_26_a_server_that_hangs_up_on_every_stream_of_changes_is_not_stor
         drop(changes);
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(!client.is_failing(), "nobody wants it any more");
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn n_36_f_26_many_followers_are_no_storm_either() {
+    let script = |seen: &Seen| match seen.method() {
+        "subscriptions/listen" => {
+            let acknowledged = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+                "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": seen.body["id"]}, "notifications": {}}});
+            Say::stream([event(&acknowledged).into()])
+        }
+        _ => modern(seen),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        let mut followers = Vec::new();
+        for _ in 0..8 {
+            followers.push(client.changes(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap());
+        }
+        let asked_for = web.count("subscriptions/listen");
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let again = web.count("subscriptions/listen") - asked_for;
+        assert!((1..=4).contains(&again), "{again} of {asked_for}");
+        drop(followers);
         client.close().await;
     })
     .await;
