@@ -113,6 +113,12 @@ impl Arrivals {
         self.whole_line(connection, &mut connection.lock(), line, now);
     }
 
+    /// Takes in what is too long to be a message: nobody waits for it in vain.
+    #[cfg(feature = "http")]
+    pub(crate) fn too_long(&self, connection: &Connection, error: &mcp_protocol::errors::DecodeError) {
+        unreadable(&mut connection.lock(), error);
+    }
+
     /// What stands behind the last newline when the server ends.
     pub(crate) fn rest(&mut self, connection: &Connection, lines: &Lines, now: Instant) {
         if !lines.rest().is_empty() {

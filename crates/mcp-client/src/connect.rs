@@ -247,8 +247,8 @@ impl Connect {
                     network: self.network,
                 };
                 match &launch.recipe.address {
-                    Some(address) if !address.is_pair => brought.with_url(launch).await,
-                    _ => brought.with_launch(launch).await,
+                    Some(_) => brought.with_url(launch).await,
+                    None => brought.with_launch(launch).await,
                 }
             }
             Target::Streams(streams) => {
@@ -299,10 +299,6 @@ impl Identity {
 
 impl Brought {
     async fn with_launch(self, launch: Launch) -> Result<McpClient> {
-        #[cfg(not(feature = "http"))]
-        if launch.recipe.address.is_some() {
-            return Err(Error::FeatureDisabled { feature: "http" });
-        }
         let (limits, name) = (launch.recipe.limits.clone(), launch.recipe.to_string());
         let identity = Identity::of(&launch);
         let negotiated = self.offer.negotiate(&launch, self.verdicts.as_ref()).await?;
@@ -316,30 +312,16 @@ impl Brought {
     }
 
     #[cfg(feature = "http")]
-    async fn with_url(self, mut launch: Launch) -> Result<McpClient> {
-        use crate::http::{Endpoint, Found, find};
+    async fn with_url(self, launch: Launch) -> Result<McpClient> {
+        use crate::http::{Endpoint, find};
 
         let (limits, name) = (launch.recipe.limits.clone(), launch.recipe.to_string());
         let identity = Identity::of(&launch);
-        let began = crate::connection::now();
-        let found = find(&self.offer, &launch.recipe, &launch.network, self.verdicts.as_ref()).await?;
-        let (contact, verdict, session) = match found {
-            (contact, Found::Streamable { verdict, session }) => (contact, *verdict, session),
-            (_, Found::Pair(opened)) => {
-                let budget = launch.recipe.start_budget();
-                let left = budget.saturating_sub(crate::connection::now().saturating_duration_since(began));
-                let over = self.offer.over(opened.into_link(), None, &limits, Mode::Legacy, left).await;
-                let negotiated = over.map_err(|failed| failed.named(name.clone()))?;
-                // It is found now, and has no way to go on where it was.
-                if let Some(address) = &mut launch.recipe.address {
-                    address.is_pair = true;
-                }
-                return self.over(negotiated, limits, name, identity, Some(launch));
-            }
-        };
+        let (contact, verdict, start) =
+            find(&self.offer, &launch.recipe, &launch.network, self.verdicts.as_ref()).await?;
         let arrivals = crate::arrivals::Arrivals::new(Arc::clone(&self.handlers), Owner::Nobody).quiet();
         let endpoint =
-            Endpoint::new(contact, self.offer.clone(), name.clone(), &verdict.version, session, arrivals);
+            Endpoint::new(contact, self.offer.clone(), name.clone(), &verdict.version, start, arrivals);
         let endpoint = Arc::new(endpoint);
         let transport = Transport::Http(Arc::clone(&endpoint));
         let agreed = self.agreed(&verdict, limits, name, identity, transport);

@@ -5,7 +5,7 @@ mod state;
 
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mcp_protocol::dialect::{Lower, Lowering};
 use mcp_protocol::errors::ErrorObject;
@@ -24,6 +24,8 @@ use crate::subscription::{Again, Change, LISTEN};
 pub(crate) use request::{Request, Step};
 pub(crate) use state::{Locked, State, Writer};
 
+/// How long a request is in flight whose response nobody waits for.
+const FORGOTTEN: Duration = Duration::from_secs(60);
 /// What a server is told of a request that was dropped.
 const NOT_WANTED: &str = "no longer wanted";
 
@@ -129,8 +131,18 @@ impl Connection {
     pub(crate) fn renewed(&self) {
         let mut state = self.lock();
         self.agreed.cache.changed(&Change::Gap);
+        // It numbers its requests anew.
+        state.peer.handle_forgotten();
         state.hub.cut();
         self.ask_again(&mut state);
+    }
+
+    /// The stream on which everything was to be answered has ended. The connection goes on.
+    #[cfg(feature = "http")]
+    pub(crate) fn cut(&self, stream: u64, problem: String) {
+        let ended = Arc::new(Ended { cause: EndCause::Network(problem), ..Ended::default() });
+        self.lock().lose(stream, &ended);
+        self.missed(None);
     }
 
     /// Changes may have been missed: by one who follows them, or by all.
@@ -260,7 +272,7 @@ impl Connection {
 
     /// Queues a request whose response nobody waits for. False if the connection is lost or busy.
     pub(crate) fn forget(&self, state: &mut State, method: &Method, params: &dyn Lower) -> bool {
-        self.open(state, method, params, Clocks::default(), now()).is_ok()
+        self.open(state, method, params, Clocks::default().idle(FORGOTTEN), now()).is_ok()
     }
 
     /// Reserves an id, starts the clocks and writes the request. Gives what was queued before it, too.

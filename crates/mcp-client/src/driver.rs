@@ -185,7 +185,6 @@ async fn serve(
                 }
                 Err(error) => return EndCause::Read(error.to_string()),
             },
-            (id, error) = owner.not_taken() => connection.lock().not_taken(&id, error),
             _ = owner.exited(), if last.is_none() => {
                 last = Some(tokio::time::Instant::now() + LAST_WORDS);
             }

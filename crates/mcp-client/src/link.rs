@@ -1,13 +1,11 @@
 //! One live pair of byte streams, and what has to be ended with it.
 
 use std::process::ExitStatus;
-#[cfg(any(feature = "http", feature = "stdio"))]
+#[cfg(feature = "stdio")]
 use std::sync::Arc;
 
-use mcp_protocol::messages::Id;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::error::Error;
 #[cfg(feature = "stdio")]
 use crate::process::{Patience, Process};
 use crate::shutdown::Shutdown;
@@ -42,9 +40,6 @@ pub(crate) enum Owner {
     /// A process that we started.
     #[cfg(feature = "stdio")]
     Process(Arc<Process>),
-    /// Futures that make a link of something else.
-    #[cfg(feature = "http")]
-    Pump(Arc<crate::http::Pump>),
 }
 
 impl Owner {
@@ -55,24 +50,8 @@ impl Owner {
     pub(crate) async fn exited(&self) -> Option<ExitStatus> {
         match self {
             Self::Nobody => std::future::pending().await,
-            #[cfg(feature = "http")]
-            Self::Pump(_) => std::future::pending().await,
             #[cfg(feature = "stdio")]
             Self::Process(process) => process.exited().await,
-        }
-    }
-
-    /// Waits for a request that was written and is not taken; for ever where whatever is written is.
-    ///
-    /// # Cancellation
-    /// Safe.
-    pub(crate) async fn not_taken(&self) -> (Id, Error) {
-        match self {
-            Self::Nobody => std::future::pending().await,
-            #[cfg(feature = "http")]
-            Self::Pump(pump) => pump.not_taken().await,
-            #[cfg(feature = "stdio")]
-            Self::Process(_) => std::future::pending().await,
         }
     }
 
@@ -83,8 +62,6 @@ impl Owner {
                 let _ = time;
                 None
             }
-            #[cfg(feature = "http")]
-            Self::Pump(_) => None,
             #[cfg(feature = "stdio")]
             Self::Process(_) => tokio::time::timeout(time, self.exited()).await.ok().flatten(),
         }
@@ -94,8 +71,6 @@ impl Owner {
     pub(crate) async fn stderr(&self) -> String {
         match self {
             Self::Nobody => String::new(),
-            #[cfg(feature = "http")]
-            Self::Pump(_) => String::new(),
             #[cfg(feature = "stdio")]
             Self::Process(process) => {
                 process.stderr().settled().await;
@@ -108,8 +83,6 @@ impl Owner {
     pub(crate) fn stderr_so_far(&self) -> String {
         match self {
             Self::Nobody => String::new(),
-            #[cfg(feature = "http")]
-            Self::Pump(_) => String::new(),
             #[cfg(feature = "stdio")]
             Self::Process(process) => process.stderr().tail(),
         }
@@ -120,11 +93,6 @@ impl Owner {
         match self {
             Self::Nobody => {
                 let _ = patiently;
-                Shutdown::default()
-            }
-            #[cfg(feature = "http")]
-            Self::Pump(pump) => {
-                pump.stopped().await;
                 Shutdown::default()
             }
             #[cfg(feature = "stdio")]
@@ -138,9 +106,6 @@ impl Owner {
     pub(crate) fn mask(&self, text: &str) -> String {
         match self {
             Self::Nobody => text.to_owned(),
-            #[cfg(feature = "http")]
-            // What was sent along is not known here.
-            Self::Pump(_) => String::new(),
             #[cfg(feature = "stdio")]
             Self::Process(process) => process.stderr().mask(text),
         }
@@ -150,8 +115,6 @@ impl Owner {
     pub(crate) fn group(&self) -> Option<u32> {
         match self {
             Self::Nobody => None,
-            #[cfg(feature = "http")]
-            Self::Pump(_) => None,
             #[cfg(feature = "stdio")]
             Self::Process(process) => process.group(),
         }
@@ -161,8 +124,6 @@ impl Owner {
     pub(crate) fn stderr_lines(&self) -> Option<crate::Feed<Arc<str>>> {
         match self {
             Self::Nobody => None,
-            #[cfg(feature = "http")]
-            Self::Pump(_) => None,
             Self::Process(process) => Some(process.stderr().lines()),
         }
     }
@@ -171,8 +132,6 @@ impl Owner {
     pub(crate) fn kill(&self) {
         match self {
             Self::Nobody => {}
-            #[cfg(feature = "http")]
-            Self::Pump(pump) => pump.stop(),
             #[cfg(feature = "stdio")]
             Self::Process(process) => process.kill(),
         }

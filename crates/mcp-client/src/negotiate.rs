@@ -41,20 +41,15 @@ pub(crate) struct Negotiated {
     pub(crate) verdict: Verdict,
 }
 
-/// A negotiation that failed.
-pub(crate) enum Failed {
-    /// With what the server left behind.
-    Negotiation(NegotiationError, Ended),
-    /// The link did not take what was said.
-    NotTaken(Error),
+/// A negotiation that failed, and what the server left behind.
+pub(crate) struct Failed {
+    source: NegotiationError,
+    ended: Ended,
 }
 
 impl Failed {
     pub(crate) fn named(self, server: String) -> Error {
-        match self {
-            Self::Negotiation(source, ended) => Error::Connect { server, source: Box::new(source), ended },
-            Self::NotTaken(error) => error,
-        }
+        Error::Connect { server, source: Box::new(self.source), ended: self.ended }
     }
 }
 
@@ -69,11 +64,9 @@ impl Offer {
         let mut mode = if is_guess { Mode::Legacy } else { recipe.era };
         loop {
             let budget = until.map_or(recipe.start_budget(), |until| until.saturating_duration_since(now()));
-            let link = launch.start().await?;
+            let link = launch.start()?;
             let negotiated = match self.over(link, Some(launch), &recipe.limits, mode, budget).await {
                 Ok(negotiated) => negotiated,
-                // It says nothing about the era.
-                Err(Failed::NotTaken(error)) => return Err(error),
                 Err(failed) => {
                     if let Some(verdicts) = verdicts {
                         verdicts.forget(recipe);
@@ -119,11 +112,7 @@ impl Offer {
         let Negotiating { link, lines, held, outbox, .. } = negotiating;
         match settled {
             Ok(verdict) => Ok(Negotiated { link, lines, held, unsent: outbox, verdict }),
-            Err(not_taken @ Failed::NotTaken(_)) => {
-                link.owner.end(false).await;
-                Err(not_taken)
-            }
-            Err(Failed::Negotiation(mut source, _)) => {
+            Err(mut source) => {
                 let Link { reader: _, writer, owner } = link;
                 if let NegotiationError::Noise { sample } = &mut source {
                     *sample = owner.mask(sample);
@@ -133,7 +122,7 @@ impl Offer {
                 let status = owner.exits_within(left.saturating_sub(ENDING).min(EXIT).max(MOMENT)).await;
                 let stderr = if status.is_some() { owner.stderr().await } else { owner.stderr_so_far() };
                 owner.end(false).await;
-                Err(Failed::Negotiation(source, Ended { cause: EndCause::Server, status, stderr }))
+                Err(Failed { source, ended: Ended { cause: EndCause::Server, status, stderr } })
             }
         }
     }
@@ -156,21 +145,13 @@ impl std::fmt::Display for Launch {
 }
 
 impl Launch {
-    async fn start(&self) -> Result<Link> {
-        #[cfg(feature = "http")]
-        if self.recipe.address.is_some() {
-            return crate::http::open_pair(&self.recipe, &self.network).await;
-        }
-        self.start_process()
-    }
-
     #[cfg(feature = "stdio")]
-    fn start_process(&self) -> Result<Link> {
+    fn start(&self) -> Result<Link> {
         Ok(Link::start(&self.recipe, self.ledger.as_ref())?)
     }
 
     #[cfg(not(feature = "stdio"))]
-    fn start_process(&self) -> Result<Link> {
+    fn start(&self) -> Result<Link> {
         Err(Error::FeatureDisabled { feature: "stdio" })
     }
 }
@@ -190,7 +171,7 @@ struct Negotiating {
 }
 
 impl Negotiating {
-    async fn run(&mut self) -> Result<Verdict, Failed> {
+    async fn run(&mut self) -> Result<Verdict, NegotiationError> {
         let mut written = 0;
         let mut is_open = true;
         let mut is_flushed = true;
@@ -202,7 +183,7 @@ impl Negotiating {
                         self.outbox.drain(..written);
                         return Ok(*verdict);
                     }
-                    StdioAction::Failed(error) => return Err(Failed::Negotiation(error, Ended::default())),
+                    StdioAction::Failed(error) => return Err(error),
                     StdioAction::Respawn => {
                         self.respawn().await;
                         (written, is_open, is_flushed, last) = (0, true, true, None);
@@ -236,7 +217,6 @@ impl Negotiating {
                         self.machine.handle_closed();
                     }
                 },
-                (_, error) = self.link.owner.not_taken() => return Err(Failed::NotTaken(error)),
                 _ = self.link.owner.exited(), if last.is_none() => {
                     last = Some(tokio::time::Instant::now() + LAST_WORDS);
                 }
@@ -303,7 +283,7 @@ impl Negotiating {
         self.lines = Lines::new(&self.limits);
         let Some(launch) = &self.again else { return self.machine.handle_not_started() };
         self.link.owner.end(false).await;
-        match launch.start().await {
+        match launch.start() {
             Ok(link) => {
                 self.link = link;
                 self.machine.handle_started(now());

@@ -439,6 +439,11 @@ impl Peer {
         self.take(call).is_some()
     }
 
+    /// Takes in that the other side has forgotten what it asked: nothing of that is answered any more.
+    pub fn handle_forgotten(&mut self) {
+        self.requests.clear();
+    }
+
     /// Takes in a new link after the old one ended. Ids go on, so that no answer is taken for that to an older call.
     pub fn handle_reopened(&mut self) {
         self.closed = false;

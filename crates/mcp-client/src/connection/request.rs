@@ -87,7 +87,6 @@ impl Request {
                 Err(Error::TimedOut { method, reason, after: now().saturating_duration_since(self.opened) })
             }
             Settled::Lost(sent, ended) => Err(Error::Lost { method, sent, ended }),
-            Settled::NotTaken(error) => Err(*error),
         }))
     }
 }

@@ -133,6 +133,9 @@ pub(super) enum Departure {
     /// By itself, and nobody can say when.
     #[cfg(feature = "http")]
     Apart,
+    /// By itself, to be answered on the stream with this number.
+    #[cfg(feature = "http")]
+    On(u64),
 }
 
 #[derive(Debug)]
@@ -142,8 +145,6 @@ pub(super) enum Settled {
     Broken(String),
     TimedOut(Reason),
     Lost(Sent, Arc<Ended>),
-    /// It was not taken, and will not be answered.
-    NotTaken(Box<Error>),
 }
 
 impl State {
@@ -368,14 +369,6 @@ impl State {
         self.settle_with(call, Settled::Broken(problem));
     }
 
-    /// A message was not taken: if it was a request, whoever waits for its answer waits in vain.
-    pub(crate) fn not_taken(&mut self, id: &Id, error: Error) {
-        if let Some(call) = self.peer.call_with(id) {
-            self.peer.handle_lost(call);
-            self.settle_with(call, Settled::NotTaken(Box::new(error)));
-        }
-    }
-
     /// Tells of calls that ended without a message.
     pub(crate) fn settle_events(&mut self) {
         let written = self.written;
@@ -386,7 +379,7 @@ impl State {
                     let is_sent = self.waiting(call).is_some_and(|waiting| match waiting.departure {
                         Departure::After(offset) => offset < written,
                         #[cfg(feature = "http")]
-                        Departure::Apart => true,
+                        Departure::Apart | Departure::On(_) => true,
                     });
                     let sent = if is_sent { Sent::Maybe } else { Sent::No };
                     self.settle_with(call, Settled::Lost(sent, self.ended.clone().unwrap_or_default()));
@@ -427,6 +420,28 @@ impl State {
     pub(super) fn waiting(&mut self, call: Call) -> Option<&mut Waiting> {
         let at = self.waiting.binary_search_by_key(&call, |(call, _)| *call).ok()?;
         self.waiting.get_mut(at).map(|(_, waiting)| waiting)
+    }
+
+    /// A request leaves, to be answered on this stream; or it was refused there, and leaves again.
+    #[cfg(feature = "http")]
+    pub(crate) fn departs(&mut self, call: Call, stream: Option<u64>) {
+        if let Some(waiting) = self.waiting(call) {
+            waiting.departure = stream.map_or(Departure::Apart, Departure::On);
+        }
+    }
+
+    /// What was to be answered on this stream never will be.
+    #[cfg(feature = "http")]
+    pub(super) fn lose(&mut self, stream: u64, ended: &Arc<Ended>) {
+        let is_lost = |waiting: &Waiting| {
+            waiting.settled.is_none() && matches!(waiting.departure, Departure::On(on) if on <= stream)
+        };
+        let calls: Vec<Call> =
+            self.waiting.iter().filter(|(_, waiting)| is_lost(waiting)).map(|(call, _)| *call).collect();
+        for call in calls {
+            self.peer.handle_lost(call);
+            self.settle_with(call, Settled::Lost(Sent::Maybe, Arc::clone(ended)));
+        }
     }
 
     /// True if everything that was queued has left.

@@ -22,8 +22,15 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// A stream ended that lived so long. Gives how long to wait, not sooner than the server wishes.
-    pub(super) fn ended(&mut self, lived: Duration, wish: Option<u64>, jitter: Duration) -> Duration {
+    /// A stream ended that lived so long, and takes so many requests to be opened again. Gives how long to wait, not sooner
+    /// than the server wishes.
+    pub(super) fn ended(
+        &mut self,
+        lived: Duration,
+        wish: Option<u64>,
+        jitter: Duration,
+        cost: u32,
+    ) -> Duration {
         if lived >= LIVED {
             self.failures = 0;
         }
@@ -34,7 +41,7 @@ impl Backoff {
             Some(wish) if self.failures == 0 => wish,
             wish => own.max(wish.unwrap_or_default()),
         };
-        self.failures += 1;
+        self.failures += cost;
         wait + jitter.min(wait / 4)
     }
 
@@ -54,12 +61,12 @@ mod tests {
     use super::*;
 
     /// How many connections a server sees in a minute that ends every stream at once.
-    fn in_a_minute(lived: Duration, wish: Option<u64>) -> usize {
+    fn in_a_minute(lived: Duration, wish: Option<u64>, cost: u32) -> usize {
         let mut backoff = Backoff::default();
         let (mut time, mut connects) = (Duration::ZERO, 0);
         while time < Duration::from_secs(60) {
             connects += 1;
-            time += lived + backoff.ended(lived, wish, Duration::ZERO);
+            time += lived + backoff.ended(lived, wish, Duration::ZERO, cost);
         }
         connects
     }
@@ -68,8 +75,12 @@ mod tests {
     fn n_36_f_26_a_server_that_hangs_up_sees_at_most_eight_connections_in_a_minute() {
         for wish in [None, Some(0), Some(1), Some(500), Some(5000), Some(u64::MAX)] {
             for lived in [0, 10, 1000] {
-                let connects = in_a_minute(Duration::from_millis(lived), wish);
-                assert!((1..=8).contains(&connects), "{wish:?} {lived} {connects}");
+                let lived = Duration::from_millis(lived);
+                let connects = in_a_minute(lived, wish, 1);
+                assert!((1..=8).contains(&connects), "{wish:?} {lived:?} {connects}");
+                // One for the stream, one for what is posted.
+                let connects = in_a_minute(lived, wish, 3) * 2;
+                assert!((2..=8).contains(&connects), "{wish:?} {lived:?} {connects}");
             }
         }
     }
@@ -77,14 +88,14 @@ mod tests {
     #[test]
     fn f_25_the_servers_wish_counts_within_reason_and_a_long_life_is_forgiven() {
         let mut backoff = Backoff::default();
-        assert_eq!(backoff.ended(Duration::ZERO, Some(500), Duration::ZERO), Duration::from_millis(500));
-        assert_eq!(backoff.ended(Duration::ZERO, Some(500), Duration::ZERO), Duration::from_secs(2));
-        assert_eq!(backoff.ended(LIVED, Some(u64::MAX), Duration::ZERO), WISH.1);
-        assert_eq!(backoff.ended(LIVED, Some(0), Duration::ZERO), WISH.0);
-        assert_eq!(backoff.ended(LIVED, None, Duration::from_secs(1)), FIRST + FIRST / 4);
+        assert_eq!(backoff.ended(Duration::ZERO, Some(500), Duration::ZERO, 1), Duration::from_millis(500));
+        assert_eq!(backoff.ended(Duration::ZERO, Some(500), Duration::ZERO, 1), Duration::from_secs(2));
+        assert_eq!(backoff.ended(LIVED, Some(u64::MAX), Duration::ZERO, 1), WISH.1);
+        assert_eq!(backoff.ended(LIVED, Some(0), Duration::ZERO, 1), WISH.0);
+        assert_eq!(backoff.ended(LIVED, None, Duration::from_secs(1), 1), FIRST + FIRST / 4);
         let mut backoff = Backoff::default();
         let waits: Vec<u64> =
-            (0..7).map(|_| backoff.ended(Duration::ZERO, None, Duration::ZERO).as_secs()).collect();
+            (0..7).map(|_| backoff.ended(Duration::ZERO, None, Duration::ZERO, 1).as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30]);
     }
 }

@@ -15,7 +15,7 @@ use super::contact::{Whole, whole};
 use super::endpoint::Endpoint;
 use super::events::{EventStream, Taken};
 use super::exchange::is_events;
-use super::side;
+use super::{pair, side};
 use crate::connection::{Connection, now};
 use crate::driver::Alarm;
 use crate::error::{EndCause, Ended};
@@ -56,10 +56,13 @@ impl Driver {
         let Self { connection, endpoint, report, asked } = self;
         let end = End(Arc::clone(&connection), Arc::clone(&endpoint));
         let mut side = JoinSet::new();
-        if endpoint.is_modern {
+        if endpoint.is_modern || endpoint.is_pair() {
             drop(asked);
         } else {
             side.spawn(side::run(Arc::clone(&endpoint), Arc::clone(&connection), asked));
+        }
+        if endpoint.is_pair() {
+            side.spawn(pair::run(Arc::clone(&endpoint), Arc::clone(&connection)));
         }
         serve(&connection, &endpoint).await;
         side.shutdown().await;
@@ -138,40 +141,54 @@ async fn serve(connection: &Arc<Connection>, endpoint: &Arc<Endpoint>) {
 
 /// Sends a message that nobody waits for: an answer, a notification, a request whose answer does not matter.
 async fn post(connection: Arc<Connection>, endpoint: Arc<Endpoint>, message: Bytes) -> usize {
-    let length = message.len() + 1;
-    let exchange = async {
-        let session = endpoint.session();
-        let Ok(mut answer) = endpoint.contact.wire.send(|| endpoint.message(&[], &message, &session)).await
-        else {
-            return tracing::debug!("a message could not be sent");
-        };
-        if !answer.status.is_success() {
-            return tracing::debug!(status = answer.status.as_u16(), "a message was refused");
-        }
-        let take_in = |message: &[u8]| endpoint.arrivals().line(&connection, message, now());
-        if is_events(&answer) {
-            let mut stream = EventStream::new(answer.body, endpoint.limits());
-            let read = |taken: Taken<'_>| {
-                if let Taken::Message(message) = taken {
-                    take_in(message);
-                }
-                false
-            };
-            stream.messages(read).await;
-        } else if answer.media_type().as_deref() == Some("application/json")
-            && let Ok(Whole::All(body)) = whole(&mut answer.body, endpoint.limits().message).await
-            && !body.is_empty()
-        {
-            take_in(&body);
-        }
-    };
-    let _ = tokio::time::timeout(POST, exchange).await;
-    // A request that was not answered now never will be.
-    if let Ok(Incoming::Message(Message::Request(request))) = parse_bytes(&message, &endpoint.contact.own) {
+    let is_sent = tokio::time::timeout(POST, send(&connection, &endpoint, &message)).await.unwrap_or(false);
+    // A request that was not answered now never will be, unless there is another place for that.
+    if !(is_sent && endpoint.is_pair())
+        && let Ok(Incoming::Message(Message::Request(request))) = parse_bytes(&message, &endpoint.contact.own)
+    {
         let peer = &mut connection.lock().peer;
         if let Some(call) = peer.call_with(&request.id) {
             peer.handle_lost(call);
         }
     }
-    length
+    message.len() + 1
+}
+
+/// True if the message was taken.
+async fn send(connection: &Connection, endpoint: &Endpoint, message: &Bytes) -> bool {
+    let session = endpoint.session();
+    if endpoint.is_pair() && session.to.is_none() {
+        tracing::debug!("a message for a stream that has ended");
+        return false;
+    }
+    let mut answer = match endpoint.contact.wire.send(|| endpoint.message(&[], message, &session)).await {
+        Ok(answer) if answer.status.is_success() => answer,
+        Ok(answer) => {
+            tracing::debug!(status = answer.status.as_u16(), "a message was refused");
+            return false;
+        }
+        Err(error) => {
+            tracing::debug!(%error, "a message could not be sent");
+            return false;
+        }
+    };
+    let take_in = |message: &[u8]| endpoint.arrivals().line(connection, message, now());
+    if endpoint.is_pair() {
+        endpoint.contact.wire.drain(answer.body);
+    } else if is_events(&answer) {
+        let mut stream = EventStream::new(answer.body, endpoint.limits());
+        let read = |taken: Taken<'_>| {
+            if let Taken::Message(message) = taken {
+                take_in(message);
+            }
+            false
+        };
+        stream.messages(read).await;
+    } else if answer.media_type().as_deref() == Some("application/json")
+        && let Ok(Whole::All(body)) = whole(&mut answer.body, endpoint.limits().message).await
+        && !body.is_empty()
+    {
+        take_in(&body);
+    }
+    true
 }

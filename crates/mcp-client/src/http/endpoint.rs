@@ -17,7 +17,8 @@ use tokio::task::AbortHandle;
 
 use super::contact::Contact;
 use super::gate::Gate;
-use super::negotiate::{self, Found};
+use super::negotiate::{self, Found, Start};
+use super::pair::{self, Opened, Target};
 use super::wire::{Ask, HttpError};
 use crate::arrivals::Arrivals;
 use crate::connection::Connection;
@@ -32,6 +33,8 @@ const RENEWAL: Duration = Duration::from_secs(30);
 pub(crate) struct Endpoint {
     pub(super) contact: Arc<Contact>,
     pub(super) is_modern: bool,
+    /// The old pair, and its stream until somebody reads it.
+    pair: Option<Mutex<Option<Box<Opened>>>>,
     /// What to say again for a new session.
     offer: Offer,
     name: String,
@@ -51,8 +54,21 @@ pub(crate) struct Endpoint {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Session {
     pub(super) id: Option<HeaderValue>,
+    /// Where to post to one half of a pair, for as long as the other is open.
+    pub(super) to: Option<Arc<Target>>,
     /// Which one it is.
     pub(super) generation: u64,
+}
+
+impl Session {
+    fn of(opened: &Opened, generation: u64) -> Self {
+        Self { id: None, to: Some(Arc::clone(&opened.to)), generation }
+    }
+
+    /// True if a server may say that it has forgotten it.
+    pub(super) fn is_one(&self) -> bool {
+        self.id.is_some() || self.to.is_some()
+    }
 }
 
 /// Headers that repeat what stands in a body.
@@ -73,9 +89,13 @@ impl Endpoint {
         mut offer: Offer,
         name: String,
         version: &ProtocolVersion,
-        session: Option<HeaderValue>,
+        start: Start,
         arrivals: Arrivals,
     ) -> Self {
+        let (session, pair) = match start {
+            Start::Streamable(id) => (Session { id: id.map(sensitive), ..Session::default() }, None),
+            Start::Pair(opened) => (Session::of(&opened, 0), Some(Mutex::new(Some(opened)))),
+        };
         // Everything that was said is in this revision.
         offer.versions = vec![version.clone()];
         Self {
@@ -84,7 +104,8 @@ impl Endpoint {
             offer,
             name,
             version: HeaderValue::from_str(version.as_str()).unwrap_or(HeaderValue::from_static("")),
-            session: Mutex::new(Session { id: session.map(sensitive), generation: 0 }),
+            session: Mutex::new(session),
+            pair,
             renewals: Mutex::default(),
             generations: watch::channel(0).0,
             learning: tokio::sync::Mutex::default(),
@@ -121,6 +142,30 @@ impl Endpoint {
         lock(&self.session).clone()
     }
 
+    /// True for the old pair.
+    pub(crate) fn is_pair(&self) -> bool {
+        self.pair.is_some()
+    }
+
+    /// The stream of a pair that nobody reads yet.
+    pub(super) fn take_stream(&self) -> Option<Box<Opened>> {
+        lock(self.pair.as_ref()?).take()
+    }
+
+    /// The stream of a pair has ended, and with it the session.
+    pub(super) fn end_stream(&self, session: &Session) {
+        let mut current = lock(&self.session);
+        if current.generation == session.generation {
+            current.to = None;
+        }
+    }
+
+    /// True if what was posted in this session can be answered.
+    pub(super) fn is_open(&self, session: &Session) -> bool {
+        let current = lock(&self.session);
+        current.generation == session.generation && current.to.is_some()
+    }
+
     /// What every request has besides its body.
     fn add_standing(&self, headers: &mut HeaderMap, session: &Session) {
         headers.insert(HeaderName::from_static(header::PROTOCOL_VERSION), self.version.clone());
@@ -136,6 +181,9 @@ impl Endpoint {
         body: &Bytes,
         session: &Session,
     ) -> Ask {
+        if let Some(to) = &session.to {
+            return self.contact.post_to(&to.url, &to.uri, body.clone());
+        }
         let mut headers = self.contact.headers();
         self.add_standing(&mut headers, session);
         headers.extend(repeated.iter().cloned());
@@ -267,16 +315,29 @@ impl Endpoint {
     }
 
     async fn new_session(&self, lost: u64, connection: &Connection) -> Result<()> {
+        let generation = lost + 1;
+        let session = match &self.pair {
+            Some(pair) => {
+                let (_, opened) = pair::open(&self.contact, &self.offer, &self.name, RENEWAL).await?;
+                let session = Session::of(&opened, generation);
+                *lock(pair) = Some(opened);
+                session
+            }
+            None => Session { id: self.new_id().await?.map(sensitive), to: None, generation },
+        };
+        *lock(&self.session) = session;
+        self.generations.send_replace(generation);
+        connection.renewed();
+        Ok(())
+    }
+
+    async fn new_id(&self) -> Result<Option<HeaderValue>> {
         let found = negotiate::ask(&self.contact, &self.offer, &self.name, Mode::Legacy, RENEWAL).await?;
         let Found::Streamable { session, .. } = found else {
             let problem = "it speaks another transport than before".to_owned();
             return Err(Error::Recipe { recipe: self.name.clone(), problem });
         };
-        let generation = lost + 1;
-        *lock(&self.session) = Session { id: session.map(sensitive), generation };
-        self.generations.send_replace(generation);
-        connection.renewed();
-        Ok(())
+        Ok(session)
     }
 
     /// There will be no new session. One that is under way may be had within this time, so that it can be ended.

@@ -53,10 +53,12 @@ impl Exchange {
             .map_err(|problem| Error::Unsendable { method: self.method.clone(), problem })?;
         loop {
             let session = self.endpoint.session();
-            let sending =
-                self.endpoint.contact.wire.send(|| self.endpoint.message(&repeated, &self.body, &session));
-            let answer = sending.await.map_err(|error| self.lost(error))?;
-            match self.take_in(answer, &session, is_renewed, has_waited).await? {
+            let next = match self.endpoint.is_pair() && session.to.is_none() {
+                true if is_renewed => return Err(self.lost(HttpError::unsent("its stream ended"))),
+                true => Next::Renew,
+                false => self.once(&repeated, &session, is_renewed, has_waited).await?,
+            };
+            match next {
                 Next::Done => return Ok(()),
                 Next::Renew => {
                     is_renewed = true;
@@ -69,6 +71,25 @@ impl Exchange {
                 }
             }
         }
+    }
+
+    async fn once(
+        &self,
+        repeated: &[(http::HeaderName, http::HeaderValue)],
+        session: &Session,
+        is_renewed: bool,
+        has_waited: bool,
+    ) -> Result<Next> {
+        if session.to.is_some() {
+            self.connection.lock().departs(self.call, Some(session.generation));
+        }
+        let ask = || self.endpoint.message(repeated, &self.body, session);
+        let answer = self.endpoint.contact.wire.send(ask).await.map_err(|error| self.lost(error))?;
+        let next = self.take_in(answer, session, is_renewed, has_waited).await?;
+        if session.to.is_some() && !matches!(next, Next::Done) {
+            self.connection.lock().departs(self.call, None);
+        }
+        Ok(next)
     }
 
     fn lost(&self, error: HttpError) -> Error {
@@ -101,7 +122,7 @@ impl Exchange {
                 }
                 return Err(Error::Unauthorized { method: self.method.clone(), status, challenges });
             }
-            StatusCode::NOT_FOUND if session.id.is_some() && !is_renewed => return Ok(Next::Renew),
+            StatusCode::NOT_FOUND if session.is_one() && !is_renewed => return Ok(Next::Renew),
             StatusCode::TOO_MANY_REQUESTS if !has_waited => {
                 let time = wait(&answer.headers).unwrap_or(Duration::from_secs(1));
                 let is_soon = match self.deadline {
@@ -111,6 +132,12 @@ impl Exchange {
                 if is_soon {
                     return Ok(Next::Wait(time));
                 }
+            }
+            status if status.is_success() && session.to.is_some() => {
+                self.endpoint.contact.wire.drain(answer.body);
+                // It is answered on the stream, if that is still there.
+                let is_open = self.endpoint.is_open(session);
+                return if is_open { Ok(Next::Done) } else { Err(self.cut("the stream ended".to_owned())) };
             }
             status if status.is_success() => {
                 if let Some(encoding) = answer.encoding() {
@@ -227,7 +254,7 @@ impl Exchange {
             drop(stream);
             // The clocks of the call bound this.
             stream = loop {
-                tokio::time::sleep(backoff.ended(lived, wish, jitter())).await;
+                tokio::time::sleep(backoff.ended(lived, wish, jitter(), 1)).await;
                 let answer =
                     self.endpoint.contact.wire.send(|| self.endpoint.stream(session, Some(after))).await;
                 match answer {

@@ -33,6 +33,8 @@ pub(super) struct Ended {
     pub(super) retry: Option<u64>,
     /// How long the server wants to be left alone.
     pub(super) retry_after: Option<Duration>,
+    /// How many requests it takes to open it again; one unless told.
+    pub(super) cost: u32,
 }
 
 /// The right to open a stream.
@@ -79,7 +81,7 @@ impl Gate {
             biased;
             _ = proven.changed() => self.first(),
             mut backoff = self.backoff.lock() => {
-                let wait = backoff.ended(ended.lived, ended.retry, jitter());
+                let wait = backoff.ended(ended.lived, ended.retry, jitter(), ended.cost.max(1));
                 if backoff.is_failing() && !self.is_failing.swap(true, Ordering::Relaxed) {
                     let server = Visible::new(server).at_most(80);
                     tracing::warn!(%server, "keeps ending the stream on which it tells of changes");

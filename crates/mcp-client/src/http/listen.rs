@@ -36,7 +36,7 @@ pub(crate) async fn listen(
         };
         connection.missed(Some(key));
         let lived = now().saturating_duration_since(opened);
-        let mut ended = Ended { lived, retry: None, retry_after };
+        let mut ended = Ended { lived, retry_after, ..Ended::default() };
         (turn, request) = loop {
             let turn = endpoint.gate.again(&connection.agreed.server, ended).await;
             let manner = Manner { clocks: LISTEN, ..Manner::default() };

@@ -44,28 +44,48 @@ pub(crate) enum Found {
     Pair(Box<Opened>),
 }
 
-/// Finds out what is behind the URL of a recipe. A server that is known to be a legacy one is greeted as such; if that
+/// How a server whose revision is known is spoken to.
+#[derive(Debug)]
+pub(crate) enum Start {
+    /// Streamable HTTP, of either era; maybe in a session.
+    Streamable(Option<HeaderValue>),
+    /// The old pair, whose stream is open.
+    Pair(Box<Opened>),
+}
+
+/// Finds out what is behind the URL of a recipe, and greets it. A server that is known to be a legacy one is greeted as such; if that
 /// proves wrong, it is asked.
 pub(crate) async fn find(
     offer: &Offer,
     recipe: &Recipe,
     network: &Network,
     verdicts: Option<&Verdicts>,
-) -> Result<(Arc<Contact>, Found)> {
+) -> Result<(Arc<Contact>, Verdict, Start)> {
     let contact = Arc::new(Contact::new(recipe, network)?);
     let name = recipe.to_string();
     let until = now().checked_add(recipe.start_budget());
+    let left = || until.map_or(recipe.start_budget(), |until| until.saturating_duration_since(now()));
+    if recipe.address.as_ref().is_some_and(|address| address.is_pair) {
+        let (verdict, opened) = pair::open(&contact, offer, &name, left()).await?;
+        return Ok((contact, verdict, Start::Pair(opened)));
+    }
     let known = verdicts.and_then(|verdicts| verdicts.era(recipe, SystemTime::now()));
     let is_guess = recipe.era == Mode::Auto && known == Some(Era::Legacy);
     let mut mode = if is_guess { Mode::Legacy } else { recipe.era };
     loop {
-        let budget = until.map_or(recipe.start_budget(), |until| until.saturating_duration_since(now()));
-        match ask(&contact, offer, &name, mode, budget).await {
+        match ask(&contact, offer, &name, mode, left()).await {
             Ok(found) => {
-                if let (Some(verdicts), Found::Streamable { verdict, .. }) = (verdicts, &found) {
-                    verdicts.keep(recipe, verdict, SystemTime::now());
+                let (verdict, start) = match found {
+                    Found::Streamable { verdict, session } => (*verdict, Start::Streamable(session)),
+                    Found::Pair(opened) => {
+                        let (verdict, opened) = pair::greet(&contact, offer, &name, opened, left()).await?;
+                        (verdict, Start::Pair(opened))
+                    }
+                };
+                if let Some(verdicts) = verdicts {
+                    verdicts.keep(recipe, &verdict, SystemTime::now());
                 }
-                return Ok((contact, found));
+                return Ok((contact, verdict, start));
             }
             // What stands in the way says nothing about the era.
             Err(error) if mode == recipe.era || is_obstacle(&error) => return Err(error),
@@ -211,24 +231,17 @@ impl Asking<'_> {
     }
 
     fn initialize(&self, version: &ProtocolVersion) -> Ask {
-        let Offer { capabilities, info, .. } = self.offer;
-        let params = InitializeParams::new(version.clone(), capabilities.clone(), info.clone());
-        let dialect = version.dialect().unwrap_or(mcp_protocol::Dialect::V2025_11_25);
-        let mut body = Vec::new();
-        let _ = write::request(&mut body, &id(), &Method::Initialize, &dialect.lower(&params));
-        self.contact.post(self.contact.headers(), body.into())
+        self.contact.post(self.contact.headers(), initialize(self.offer, version))
     }
 
     /// Tells a legacy server that everything is understood. One that does not take it will say so at the next request.
     async fn greet(&mut self, version: &ProtocolVersion) {
-        let mut body = Vec::new();
-        let _ = write::notification(&mut body, &Method::Initialized, None);
         let mut headers = self.contact.headers();
         add(&mut headers, header::PROTOCOL_VERSION, version.as_str());
         if let Some(session) = &self.session {
             headers.insert(HeaderName::from_static(header::SESSION_ID), session.clone());
         }
-        let ask = self.contact.post(headers, body.into());
+        let ask = self.contact.post(headers, initialized());
         let left = self.until.map_or(GREETING, |until| until.saturating_duration_since(now()));
         match tokio::time::timeout(left.min(GREETING), self.contact.wire.send(|| ask.clone())).await {
             Ok(Ok(answer)) if answer.status.is_success() => {}
@@ -327,7 +340,7 @@ impl Asking<'_> {
         let Some(asked) = self.sent(self.in_time(pair::ask(&contact)).await)? else { return Ok(None) };
         let told = match asked {
             Asked::Pair(opened) => return Ok(Some(opened)),
-            Asked::OtherOrigin(origin) => return Err(pair::other_origin(self.name.to_owned(), &origin)),
+            Asked::OtherOrigin(origin) => return Err(pair::other_origin(self.name, &origin)),
             Asked::Unauthorized(status, challenges) => {
                 self.challenges = (status, challenges);
                 HttpAnswer::new(status)
@@ -345,8 +358,26 @@ impl Asking<'_> {
     }
 }
 
+/// The greeting of a legacy client.
+pub(super) fn initialize(offer: &Offer, version: &ProtocolVersion) -> Bytes {
+    let Offer { capabilities, info, .. } = offer;
+    let params = InitializeParams::new(version.clone(), capabilities.clone(), info.clone());
+    let dialect = version.dialect().unwrap_or(mcp_protocol::Dialect::V2025_11_25);
+    let mut body = Vec::new();
+    // It has nothing that a revision cannot say.
+    let _ = write::request(&mut body, &id(), &Method::Initialize, &dialect.lower(&params));
+    body.into()
+}
+
+/// The end of a greeting.
+pub(super) fn initialized() -> Bytes {
+    let mut body = Vec::new();
+    let _ = write::notification(&mut body, &Method::Initialized, None);
+    body.into()
+}
+
 /// The id of what is asked before there is a connection.
-fn id() -> Id {
+pub(super) fn id() -> Id {
     Id::String("negotiation".into())
 }
 

@@ -1,51 +1,51 @@
 //! The old pair: what is posted to one URL is answered on a stream of events. Spec §4.4.
 //!
-//! It is made a link of lines, so that everything else is as with a process.
+//! The stream is the session: when it ends, everything in flight is lost, and another is opened.
 
-use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use mcp_protocol::codec::challenge::Challenge;
-use mcp_protocol::codec::line::{Line, Lines};
-use mcp_protocol::codec::sse::Item;
-use mcp_protocol::messages::{Id, Incoming, Message, Method, parse_bytes};
-use mcp_protocol::negotiation::{NegotiationError, Obstacle};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
-use tokio::sync::{mpsc, watch};
-use tokio::task::AbortHandle;
+use mcp_protocol::messages::{Incoming, Message, Method, Response, parse_bytes};
+use mcp_protocol::negotiation::{
+    HttpAction, HttpAnswer, HttpClient, Mode, NegotiationError, Obstacle, Terms, Verdict,
+};
 use url::Url;
 
 use super::contact::{Contact, challenges, wait};
-use super::events::EventStream;
+use super::endpoint::Endpoint;
+use super::events::{End, EventStream, Taken};
 use super::exchange::is_events;
-use super::negotiate::endpoint_of;
-use super::network::Network;
+use super::gate;
+use super::negotiate::{endpoint_of, id, initialize, initialized};
 use super::policy::Denied;
 use super::wire::HttpError;
+use crate::connection::{Connection, now};
 use crate::error::{EndCause, Ended, Error, Result};
-use crate::link::{Link, Owner};
-use crate::recipe::Recipe;
+use crate::negotiate::Offer;
 
-/// How long one may take.
-const POST: Duration = Duration::from_secs(60);
 /// How long the first event may take.
 const FIRST: Duration = Duration::from_secs(10);
-/// What may wait between the link and the network.
-const BUFFER: usize = 64 << 10;
+/// How many messages may come before the answer to our greeting.
+const HELD: usize = 64;
+/// How many requests it takes to open a pair: the stream, and two messages.
+const COST: u32 = 3;
 
 /// A stream whose first event said where to post.
 pub(crate) struct Opened {
-    contact: Arc<Contact>,
     stream: EventStream,
-    to: Target,
+    pub(super) to: Arc<Target>,
+    /// What came before the answer to our greeting.
+    held: Vec<Vec<u8>>,
 }
 
 /// Where to post.
-struct Target {
-    url: Arc<Url>,
-    uri: http::Uri,
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) url: Arc<Url>,
+    pub(super) uri: http::Uri,
 }
 
 impl std::fmt::Debug for Opened {
@@ -66,7 +66,7 @@ pub(super) enum Asked {
 }
 
 /// Asks for a stream and reads its first event.
-pub(super) async fn ask(contact: &Arc<Contact>) -> Result<Asked, HttpError> {
+pub(super) async fn ask(contact: &Contact) -> Result<Asked, HttpError> {
     let answer = contact.wire.send(|| contact.get(http::HeaderMap::new(), None)).await?;
     let status = answer.status.as_u16();
     if matches!(status, 401 | 403) {
@@ -90,194 +90,215 @@ pub(super) async fn ask(contact: &Arc<Contact>) -> Result<Asked, HttpError> {
         return Ok(Asked::OtherOrigin(to.origin().ascii_serialization()));
     }
     let Ok(uri) = to.as_str().parse() else { return Ok(Asked::Other(status, None)) };
-    let to = Target { url: Arc::new(to), uri };
-    Ok(Asked::Pair(Box::new(Opened { contact: Arc::clone(contact), stream, to })))
+    let to = Arc::new(Target { url: Arc::new(to), uri });
+    Ok(Asked::Pair(Box::new(Opened { stream, to, held: Vec::new() })))
 }
 
 /// The error for a stream that points somewhere else.
-pub(super) fn other_origin(recipe: String, origin: &str) -> Error {
-    Error::Recipe { recipe, problem: format!("its stream points to another web origin: {origin}") }
+pub(super) fn other_origin(recipe: &str, origin: &str) -> Error {
+    let problem = format!("its stream points to another web origin: {origin}");
+    Error::Recipe { recipe: recipe.to_owned(), problem }
 }
 
-/// Opens the stream of a recipe that is known to be one half of a pair.
-pub(crate) async fn open(recipe: &Recipe, network: &Network) -> Result<Link> {
-    let contact = Arc::new(Contact::new(recipe, network)?);
-    let failed = |obstacle, problem: String| Error::Connect {
-        server: recipe.to_string(),
-        source: Box::new(NegotiationError::Http(obstacle)),
-        ended: Ended { cause: EndCause::Network(problem), ..Ended::default() },
-    };
-    match tokio::time::timeout(FIRST.min(recipe.start_budget()), ask(&contact)).await {
-        Ok(Ok(Asked::Pair(opened))) => Ok(opened.into_link()),
-        Ok(Ok(Asked::OtherOrigin(origin))) => Err(other_origin(recipe.to_string(), &origin)),
-        Ok(Ok(Asked::Unauthorized(status, challenges))) => {
-            Err(Error::Unauthorized { method: Method::Initialize, status, challenges })
-        }
-        Ok(Ok(Asked::Other(status, retry_after))) => {
-            let problem = format!("status {status}, and no stream that says where to post");
-            let is_busy = matches!(status, 408 | 425 | 429 | 502 | 503 | 504);
-            let obstacle = if is_busy { Obstacle::Busy { status, retry_after } } else { Obstacle::Network };
-            Err(failed(obstacle, problem))
-        }
+/// Opens what is known to be a pair, and greets it.
+pub(super) async fn open(
+    contact: &Contact,
+    offer: &Offer,
+    name: &str,
+    budget: Duration,
+) -> Result<(Verdict, Box<Opened>)> {
+    let began = now();
+    let network = |problem: &str| failed(name, NegotiationError::Http(Obstacle::Network), problem);
+    let asked = match tokio::time::timeout(FIRST.min(budget), ask(contact)).await {
+        Ok(Ok(asked)) => asked,
         Ok(Err(HttpError { denied: Some(Denied { host, reason }), .. })) => {
-            Err(Error::Denied { host, reason })
+            return Err(Error::Denied { host, reason });
         }
-        Ok(Err(error)) => Err(failed(Obstacle::Network, error.to_string())),
-        Err(_) => Err(failed(Obstacle::Network, "the stream said nothing in time".to_owned())),
+        Ok(Err(error)) => return Err(network(&error.to_string())),
+        Err(_) => return Err(network("the stream said nothing in time")),
+    };
+    let opened = match asked {
+        Asked::Pair(opened) => opened,
+        Asked::OtherOrigin(origin) => return Err(other_origin(name, &origin)),
+        Asked::Unauthorized(status, challenges) => {
+            return Err(Error::Unauthorized { method: Method::Initialize, status, challenges });
+        }
+        Asked::Other(status, retry_after) => {
+            let obstacle = match status {
+                408 | 425 | 429 | 502..=504 => Obstacle::Busy { status, retry_after },
+                500.. => Obstacle::Broken { status },
+                _ => Obstacle::Network,
+            };
+            let problem = format!("status {status}, and no stream that says where to post");
+            return Err(failed(name, NegotiationError::Http(obstacle), &problem));
+        }
+    };
+    let left = budget.saturating_sub(now().saturating_duration_since(began));
+    greet(contact, offer, name, opened, left).await
+}
+
+fn failed(name: &str, source: NegotiationError, problem: &str) -> Error {
+    let ended = Ended { cause: EndCause::Network(problem.to_owned()), ..Ended::default() };
+    Error::Connect { server: name.to_owned(), source: Box::new(source), ended }
+}
+
+/// Greets a server whose stream is open.
+pub(super) async fn greet(
+    contact: &Contact,
+    offer: &Offer,
+    name: &str,
+    mut opened: Box<Opened>,
+    budget: Duration,
+) -> Result<(Verdict, Box<Opened>)> {
+    let terms = Terms::default().versions(offer.versions.clone()).mode(Mode::Legacy).budget(budget);
+    let mut machine = HttpClient::new(terms, now());
+    let mut problem = "the stream ended";
+    let greeting = async {
+        loop {
+            match machine.poll_action() {
+                Some(HttpAction::Initialize { version }) => {
+                    let greeting = initialize(offer, &version);
+                    let answer = opened.exchange(contact, greeting).await?;
+                    match answer.as_deref().map(|answer| parse_bytes(answer, &contact.limits)) {
+                        Some(Ok(Incoming::Message(message))) => {
+                            machine.handle_answer(&HttpAnswer::new(200).message(message), now());
+                        }
+                        _ => machine.handle_network_failure(),
+                    }
+                }
+                Some(HttpAction::Settled(verdict)) => {
+                    post(contact, &opened.to, &Method::Initialized, &initialized()).await?;
+                    return Ok(*verdict);
+                }
+                Some(HttpAction::Failed(source)) => return Err(failed(name, source, problem)),
+                Some(_) | None => {
+                    problem = "it is no server of this kind";
+                    machine.handle_network_failure();
+                }
+            }
+        }
+    };
+    match tokio::time::timeout(budget, greeting).await {
+        Ok(verdict) => Ok((verdict?, opened)),
+        Err(_) => {
+            let silent = NegotiationError::Http(Obstacle::Network);
+            Err(failed(name, silent, "the greeting was not answered in time"))
+        }
     }
 }
 
 impl Opened {
-    pub(crate) fn into_link(self) -> Link {
-        let (ours, theirs) = tokio::io::duplex(BUFFER);
-        let (reader, writer) = tokio::io::split(ours);
-        let (tell, not_taken) = mpsc::channel(1);
-        let (is_there, gone) = watch::channel(());
-        let pump = tokio::spawn(async move {
-            let _is_there = is_there;
-            pump(self, theirs, tell).await;
+    /// Posts a request and reads until it is answered; `None` if the stream ends before. A server may answer what is
+    /// posted only when its work is done.
+    async fn exchange(&mut self, contact: &Contact, request: Bytes) -> Result<Option<Vec<u8>>> {
+        let Self { stream, to, held } = self;
+        let mut answer = None;
+        let reading = stream.messages(|taken| {
+            let Taken::Message(message) = taken else { return false };
+            if is_answer(message, contact) {
+                answer = Some(message.to_vec());
+            } else if held.len() < HELD {
+                held.push(message.to_vec());
+            }
+            answer.is_some()
         });
-        let pump = Pump { task: pump.abort_handle(), not_taken: Mutex::new(not_taken), gone };
-        Link { reader: Box::new(reader), writer: Box::new(writer), owner: Owner::Pump(Arc::new(pump)) }
-    }
-}
-
-/// What moves messages between link and network. Dropped, it ends.
-#[derive(Debug)]
-pub(crate) struct Pump {
-    task: AbortHandle,
-    not_taken: Mutex<mpsc::Receiver<(Id, Error)>>,
-    gone: watch::Receiver<()>,
-}
-
-impl Pump {
-    pub(crate) fn stop(&self) {
-        self.task.abort();
-    }
-
-    /// Waits until it has ended.
-    pub(crate) async fn stopped(&self) {
-        self.stop();
-        // Nothing is ever sent.
-        let _ = self.gone.clone().changed().await;
-    }
-
-    /// Waits for a request that the server did not take.
-    ///
-    /// # Cancellation
-    /// Safe.
-    pub(crate) async fn not_taken(&self) -> (Id, Error) {
-        let next = poll_fn(|cx| self.not_taken.lock().unwrap_or_else(PoisonError::into_inner).poll_recv(cx));
-        match next.await {
-            Some(told) => told,
-            None => std::future::pending().await,
-        }
-    }
-}
-
-impl Drop for Pump {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-/// Ends when either side does.
-async fn pump(opened: Opened, link: DuplexStream, tell: mpsc::Sender<(Id, Error)>) {
-    let Opened { contact, stream, to } = opened;
-    let (from, into) = tokio::io::split(link);
-    tokio::select! {
-        () = read(stream, into) => {}
-        () = write(&contact, &to, from, tell) => {}
-    }
-    contact.wire.close().await;
-}
-
-/// Events become lines.
-async fn read(mut stream: EventStream, mut into: WriteHalf<DuplexStream>) {
-    loop {
-        let mut line = Vec::new();
-        let end = stream
-            .each(|item| match item {
-                Item::Event(event) if event.kind == "message" => {
-                    line.extend(event.data.iter().map(|byte| match byte {
-                        b'\n' | b'\r' => b' ',
-                        byte => *byte,
-                    }));
-                    line.push(b'\n');
-                    true
+        {
+            let mut reading = pin!(reading);
+            tokio::select! {
+                _ = &mut reading => {}
+                posted = post(contact, to, &Method::Initialize, &request) => {
+                    posted?;
+                    reading.await;
                 }
-                // Nobody waits for it in vain: a line that is cut settles its call.
-                Item::TooLong(error) => match error.id.map(|id| serde_json::to_string(&id)) {
-                    Some(Ok(id)) => {
-                        line.extend_from_slice(
-                            format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":\n").as_bytes(),
-                        );
-                        true
-                    }
-                    _ => false,
-                },
-                _ => false,
-            })
-            .await;
-        if line.is_empty() || into.write_all(&line).await.is_err() {
-            return tracing::debug!(?end, "the stream of a pair ended");
+            }
         }
+        Ok(answer)
     }
 }
 
-/// Lines become messages that are posted, one after the other, because their order counts. One that is not taken is told,
-/// and the next may be.
-async fn write(
-    contact: &Contact,
-    to: &Target,
-    mut from: ReadHalf<DuplexStream>,
-    tell: mpsc::Sender<(Id, Error)>,
-) {
-    let mut lines = Lines::new(&contact.own);
+/// True for what answers our greeting.
+fn is_answer(message: &[u8], contact: &Contact) -> bool {
+    match parse_bytes(message, &contact.limits) {
+        Ok(Incoming::Message(Message::Response(Response { id: Some(answered), .. }))) => answered == id(),
+        Ok(Incoming::Message(Message::Response(Response { id: None, outcome }))) => outcome.is_err(),
+        _ => false,
+    }
+}
+
+/// Posts a message; gives why it was not taken.
+async fn post(contact: &Contact, to: &Target, method: &Method, message: &Bytes) -> Result<()> {
+    let method = || method.clone();
+    let sending = contact.wire.send(|| contact.post_to(&to.url, &to.uri, message.clone()));
+    let answer = sending.await.map_err(|error| error.into_lost(method()))?;
+    match answer.status.as_u16() {
+        200..300 => {
+            contact.wire.drain(answer.body);
+            Ok(())
+        }
+        status @ (401 | 403) => {
+            Err(Error::Unauthorized { method: method(), status, challenges: challenges(&answer.headers) })
+        }
+        _ => Err(Error::Status { method: method(), answer: Box::new(contact.status(answer).await.0) }),
+    }
+}
+
+/// Reads what the server says, on one stream after the other.
+pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>) {
+    let mut generations = endpoint.generations();
+    let gate = &endpoint.gate;
+    let _wanting = gate.want();
+    let mut turn = Some(gate.first());
     loop {
-        while let Some(Line::Whole(line)) = lines.poll_line() {
-            let message = Bytes::copy_from_slice(line);
-            let Err(problem) = post(contact, to, &message).await else { continue };
-            match parse_bytes(&message, &contact.own) {
-                Ok(Incoming::Message(Message::Request(request))) => {
-                    if tell.send((request.id, problem(request.method))).await.is_err() {
+        generations.mark_unchanged();
+        let session = endpoint.session();
+        let mut ended = gate::Ended { cost: COST, ..gate::Ended::default() };
+        if let Some(opened) = endpoint.take_stream() {
+            let Opened { mut stream, held, .. } = *opened;
+            for message in held {
+                endpoint.arrivals().line(&connection, &message, now());
+            }
+            let began = now();
+            let turn = turn.take().unwrap_or_else(|| gate.first());
+            let reading = stream.messages(|taken| take_in(&endpoint, &connection, taken));
+            let problem = tokio::select! {
+                end = turn.read(reading) => match end {
+                    End::Cut(Some(problem)) => problem,
+                    End::Cut(None) | End::Enough => "the stream ended before the answer".to_owned(),
+                    End::Endless => "an event without end".to_owned(),
+                },
+                _ = generations.changed() => "the server has forgotten the session".to_owned(),
+            };
+            ended.lived = now().saturating_duration_since(began);
+            ended.retry = stream.retry();
+            drop(stream);
+            endpoint.end_stream(&session);
+            connection.cut(session.generation, problem);
+        }
+        // Whoever calls may be faster.
+        while endpoint.session().generation == session.generation {
+            let next = tokio::select! {
+                next = gate.again(&connection.agreed.server, ended) => next,
+                _ = generations.changed() => break,
+            };
+            match endpoint.renew(&session, &connection).await {
+                Ok(()) => turn = Some(next),
+                Err(Error::Unauthorized { .. } | Error::Denied { .. } | Error::Recipe { .. }) => {
+                    drop(next);
+                    tracing::debug!("the stream is not opened again before somebody calls");
+                    if generations.changed().await.is_err() {
                         return;
                     }
                 }
-                _ => tracing::debug!("a message was not taken"),
+                Err(_) => ended = gate::Ended { cost: COST, ..gate::Ended::default() },
             }
-        }
-        if !matches!(from.read_buf(lines.space()).await, Ok(1..)) {
-            return;
         }
     }
 }
 
-/// Why a message was not taken, once it is known what it was.
-type Problem = Box<dyn FnOnce(Method) -> Error + Send>;
-
-async fn post(contact: &Contact, to: &Target, message: &Bytes) -> Result<(), Problem> {
-    let posting = async {
-        let answer = contact.wire.send(|| contact.post_to(&to.url, &to.uri, message.clone())).await;
-        let answer = answer.map_err(|error| -> Problem { Box::new(|method| error.into_lost(method)) })?;
-        match answer.status.as_u16() {
-            200..300 => {
-                contact.wire.drain(answer.body);
-                Ok(())
-            }
-            status @ (401 | 403) => {
-                let challenges = challenges(&answer.headers);
-                Err(Box::new(move |method| Error::Unauthorized { method, status, challenges }) as Problem)
-            }
-            _ => {
-                let answer = Box::new(contact.status(answer).await.0);
-                Err(Box::new(|method| Error::Status { method, answer }) as Problem)
-            }
-        }
-    };
-    let late = || HttpError::maybe_sent("the message was not answered in time");
-    match tokio::time::timeout(POST, posting).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(Box::new(move |method| late().into_lost(method))),
+fn take_in(endpoint: &Endpoint, connection: &Connection, taken: Taken<'_>) -> bool {
+    match taken {
+        Taken::Message(message) => endpoint.arrivals().line(connection, message, now()),
+        Taken::TooLong(error) => endpoint.arrivals().too_long(connection, &error),
     }
+    false
 }

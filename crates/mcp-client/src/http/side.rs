@@ -87,7 +87,7 @@ impl Side<'_> {
                     self.connection.missed(None);
                 }
                 let lived = now().saturating_duration_since(opened);
-                Attempt::Ended(Ended { lived, retry: stream.retry(), retry_after: None })
+                Attempt::Ended(Ended { lived, retry: stream.retry(), ..Ended::default() })
             }
             // Without a stream before, 404 says that there is none: the session may be as good as ever.
             Ok(Ok(answer)) if answer.status == StatusCode::NOT_FOUND && self.had => {
