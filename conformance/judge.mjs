@@ -23,6 +23,8 @@ for (const file of files) {
     const isFine = ["SUCCESS", "INFO"].includes(check.status) || (check.status === "SKIPPED" && mayBeSkipped);
     if (!isFine) faults.push(`${scenario}: ${check.status} ${check.id} ${check.name}: ${check.errorMessage ?? ""}`);
   }
+  const rows = all.rows[scenario] ?? checks.length;
+  if (checks.length !== rows) faults.push(`${scenario}: ${checks.length} checks instead of ${rows}`);
   if (!checks.some((check) => check.status === "SUCCESS")) faults.push(`${scenario}: nothing succeeded`);
   if (exits && !all.mayGiveUp.includes(scenario)) {
     const exit = join(exits, scenario);

@@ -66,7 +66,7 @@
 //! | `cut`, `no-blank-line` | ends a stream in the middle of an event, or without the line that ends it |
 //! | `pieces`, `comments` | answers in pieces of three bytes with an absurd `retry`; after a flood of comments |
 //! | `redirect {to, status}` | points somewhere else |
-//! | `gzip` | answers in an encoding that nobody asked for |
+//! | `gzip {bytes}` | answers with so many bytes in an encoding that nobody asked for |
 //! | `short`, `long {bytes}` | answers with less than it said; with so many bytes |
 //! | `endless-body {bytes}`, `endless-event {bytes}` | the same without saying how many |
 //! | `trickle {ms}` | sends a byte each so many milliseconds |

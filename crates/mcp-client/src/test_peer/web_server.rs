@@ -225,7 +225,13 @@ impl Shared {
                 let code = number("status").clamp(300, 399);
                 status(out, u16::try_from(code).unwrap_or(307), &[("Location", &text("to"))], "")?;
             }
-            "gzip" => status(out, 200, &[json_type, ("Content-Encoding", "gzip")], "\u{1f}")?,
+            "gzip" => {
+                let head =
+                    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n\r\n";
+                out.write_all(head.as_bytes())?;
+                flood(out, number("bytes"))?;
+                return Ok(false);
+            }
             "short" => {
                 write!(
                     out,
