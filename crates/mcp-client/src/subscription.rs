@@ -145,12 +145,9 @@ impl McpClient {
     /// Over HTTP nothing says which of two messages comes first: what was given up a moment ago is given up before it is
     /// asked for again.
     async fn after_what_was_queued(&self) {
-        let until = tokio::time::Instant::now() + QUEUED;
-        while self.endpoint().is_some()
-            && !self.inner().connection.lock().is_written()
-            && tokio::time::Instant::now() < until
-        {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        if self.endpoint().is_some() {
+            let flushed = poll_fn(|cx| self.inner().connection.lock().poll_flushed(cx));
+            let _ = tokio::time::timeout(QUEUED, flushed).await;
         }
     }
 }

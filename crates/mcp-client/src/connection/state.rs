@@ -36,6 +36,9 @@ pub(crate) struct State {
     /// How many bytes were put into the outbox, and how many the link took, since the beginning.
     pub(super) queued: u64,
     pub(super) written: u64,
+    /// Who waits until everything has left.
+    #[cfg(feature = "http")]
+    pub(super) flushed: Vec<Waker>,
     /// Sorted, because calls only grow. Most are settled in the order they were made.
     pub(super) waiting: VecDeque<(Call, Waiting)>,
     pub(crate) hub: Hub,
@@ -156,6 +159,8 @@ impl State {
             queued: 0,
             outbox: Vec::new(),
             written: 0,
+            #[cfg(feature = "http")]
+            flushed: Vec::new(),
             waiting: VecDeque::new(),
             hub: Hub::default(),
             log_level,
@@ -357,6 +362,12 @@ impl State {
 
     pub(crate) fn wrote(&mut self, count: usize) {
         self.written += count as u64;
+        #[cfg(feature = "http")]
+        if self.queued == self.written {
+            for waker in std::mem::take(&mut self.flushed) {
+                self.wake(Some(waker));
+            }
+        }
     }
 
     /// A response came.
@@ -444,10 +455,16 @@ impl State {
         }
     }
 
-    /// True if everything that was queued has left.
+    /// Ready once everything that was queued has left.
     #[cfg(feature = "http")]
-    pub(crate) fn is_written(&self) -> bool {
-        self.queued == self.written
+    pub(crate) fn poll_flushed(&mut self, cx: &Context<'_>) -> Poll<()> {
+        if self.queued == self.written || self.ended.is_some() {
+            return Poll::Ready(());
+        }
+        if !self.flushed.iter().any(|waker| waker.will_wake(cx.waker())) {
+            self.flushed.push(cx.waker().clone());
+        }
+        Poll::Pending
     }
 
     /// True if the connection has ended.

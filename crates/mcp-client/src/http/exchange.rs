@@ -22,7 +22,6 @@ use crate::error::{EndCause, Ended, Error, HttpStatus, Result};
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// A request that is made by whoever waits for it. Dropped, its stream is closed.
-#[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) connection: Arc<Connection>,

@@ -41,11 +41,16 @@ pub(crate) struct Opened {
     held: Vec<Vec<u8>>,
 }
 
-/// Where to post.
-#[derive(Debug)]
+/// Where to post: a secret, because whoever knows it has the session.
 pub(super) struct Target {
     pub(super) url: Arc<Url>,
     pub(super) uri: http::Uri,
+}
+
+impl std::fmt::Debug for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Target").finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Debug for Opened {

@@ -52,8 +52,8 @@ enum Using {
     Theirs(Arc<dyn HttpClient>),
 }
 
-/// A request: always whole, so that it can be sent again after a redirect.
-#[derive(Clone, Debug)]
+/// A request: always whole, so that it can be sent again after a redirect. It has secrets, and is never shown.
+#[derive(Clone)]
 pub(crate) struct Ask {
     pub(crate) method: Method,
     pub(crate) url: Arc<Url>,
