@@ -160,6 +160,15 @@ impl Arrivals {
         self.running.abort_all();
     }
 
+    /// The server has forgotten what it asked: nobody is told what handlers that run would answer.
+    #[cfg(feature = "http")]
+    pub(crate) fn forget(&mut self, connection: &Connection) {
+        self.running.abort_all();
+        for (_, asked) in self.asked.drain() {
+            connection.resume(&asked.paused);
+        }
+    }
+
     /// True if the host is asked for something.
     pub(crate) fn is_asked(&self) -> bool {
         !self.running.is_empty()

@@ -126,10 +126,12 @@ impl Connection {
         state.wake_driver();
     }
 
-    /// There is a new session: the server has forgotten everything.
+    /// Has a new session: the server has forgotten everything. What was to be said in the old one is not said.
     #[cfg(feature = "http")]
-    pub(crate) fn renewed(&self) {
+    pub(crate) fn renewed(&self, begin: impl FnOnce()) {
         let mut state = self.lock();
+        begin();
+        state.drop_outbox();
         self.agreed.cache.changed(&Change::Gap);
         // It numbers its requests anew.
         state.peer.handle_forgotten();

@@ -141,7 +141,7 @@ pub enum Error {
     },
     /// The server was started again and again and kept ending. Nothing was sent.
     #[error(
-        "`{server}` keeps ending: it was started five times in 30 s, and can be again in {wait:.0?}{ended}"
+        "`{server}` keeps ending: it was begun with five times in 30 s, and can be again in {wait:.0?}{ended}"
     )]
     KeepsEnding {
         /// What was started.

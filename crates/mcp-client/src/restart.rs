@@ -138,13 +138,13 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Counts starts.
 #[derive(Debug, Default)]
-struct Brake {
+pub(crate) struct Brake {
     starts: VecDeque<Instant>,
 }
 
 impl Brake {
     /// Gives how long to wait before the next start, or in which time there may be one at all.
-    fn press(&mut self, now: Instant) -> Result<Duration, Duration> {
+    pub(crate) fn press(&mut self, now: Instant) -> Result<Duration, Duration> {
         let age = |start: &Instant| now.saturating_duration_since(*start);
         while self.starts.front().is_some_and(|oldest| age(oldest) >= WITHIN) {
             self.starts.pop_front();

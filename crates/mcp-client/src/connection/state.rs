@@ -455,6 +455,14 @@ impl State {
         }
     }
 
+    /// Nobody wants to hear what was to be said.
+    #[cfg(feature = "http")]
+    pub(super) fn drop_outbox(&mut self) {
+        let dropped = self.outbox.len();
+        self.outbox.clear();
+        self.wrote(dropped);
+    }
+
     /// Ready once everything that was queued has left.
     #[cfg(feature = "http")]
     pub(crate) fn poll_flushed(&mut self, cx: &Context<'_>) -> Poll<()> {

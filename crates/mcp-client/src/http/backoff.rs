@@ -35,10 +35,12 @@ impl Backoff {
             self.failures = 0;
         }
         let wish = wish.map(|millis| Duration::from_millis(millis).clamp(WISH.0, WISH.1));
-        let own = (FIRST * 2u32.saturating_pow(self.failures.min(16))).min(MOST);
+        // What takes more than one request has to wait longer.
+        let doublings = (self.failures + cost - 1).min(16);
+        let own = (FIRST * 2u32.saturating_pow(doublings)).min(MOST * cost.min(2));
         // The first time the server's wish counts alone: it knows when it will be there again.
         let wait = match wish {
-            Some(wish) if self.failures == 0 => wish,
+            Some(wish) if doublings == 0 => wish,
             wish => own.max(wish.unwrap_or_default()),
         };
         self.failures += cost;
@@ -78,9 +80,9 @@ mod tests {
                 let lived = Duration::from_millis(lived);
                 let connects = in_a_minute(lived, wish, 1);
                 assert!((1..=8).contains(&connects), "{wish:?} {lived:?} {connects}");
-                // One for the stream, one for what is posted.
-                let connects = in_a_minute(lived, wish, 3) * 2;
-                assert!((2..=8).contains(&connects), "{wish:?} {lived:?} {connects}");
+                // One for each of what it takes.
+                let connects = in_a_minute(lived, wish, 4) * 4;
+                assert!((4..=8).contains(&connects), "{wish:?} {lived:?} {connects}");
             }
         }
     }

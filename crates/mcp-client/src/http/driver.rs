@@ -12,7 +12,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use super::contact::{Whole, whole};
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Session};
 use super::events::{EventStream, Taken};
 use super::exchange::is_events;
 use super::{pair, side};
@@ -82,15 +82,17 @@ impl Driver {
 async fn serve(connection: &Arc<Connection>, endpoint: &Arc<Endpoint>) {
     let mut alarm = Alarm::new();
     let mut outbox = Vec::new();
-    let mut queue: VecDeque<Bytes> = VecDeque::new();
+    // What is said belongs to the session in which there was a reason for it.
+    let mut queue: VecDeque<(Session, Bytes)> = VecDeque::new();
     let mut posts: JoinSet<usize> = JoinSet::new();
     let mut closes: Option<tokio::time::Instant> = None;
     loop {
-        let is_flooded;
+        let (is_flooded, session);
         {
             let mut state = connection.lock();
             state.look();
             state.take_outbox(connection.dialect(), &mut outbox);
+            session = endpoint.session();
             if endpoint.is_modern {
                 // A modern server asks nothing and is told nothing.
                 state.wrote(outbox.len());
@@ -109,14 +111,13 @@ async fn serve(connection: &Arc<Connection>, endpoint: &Arc<Endpoint>) {
         if is_flooded || endpoint.arrivals().is_flood() {
             return connection.end(Ended { cause: EndCause::Flood, ..Ended::default() });
         }
-        queue.extend(
-            outbox.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(Bytes::copy_from_slice),
-        );
+        let lines = outbox.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        queue.extend(lines.map(|line| (session.clone(), Bytes::copy_from_slice(line))));
         outbox.clear();
         while posts.len() < POSTS
-            && let Some(message) = queue.pop_front()
+            && let Some((session, message)) = queue.pop_front()
         {
-            posts.spawn(post(Arc::clone(connection), Arc::clone(endpoint), message));
+            posts.spawn(post(Arc::clone(connection), Arc::clone(endpoint), session, message));
         }
         let is_flushed = posts.is_empty() && queue.is_empty();
         if closes.is_some_and(|until| is_flushed || tokio::time::Instant::now() >= until) {
@@ -140,8 +141,14 @@ async fn serve(connection: &Arc<Connection>, endpoint: &Arc<Endpoint>) {
 }
 
 /// Sends a message that nobody waits for: an answer, a notification, a request whose answer does not matter.
-async fn post(connection: Arc<Connection>, endpoint: Arc<Endpoint>, message: Bytes) -> usize {
-    let is_sent = tokio::time::timeout(POST, send(&connection, &endpoint, &message)).await.unwrap_or(false);
+async fn post(
+    connection: Arc<Connection>,
+    endpoint: Arc<Endpoint>,
+    session: Session,
+    message: Bytes,
+) -> usize {
+    let sending = send(&connection, &endpoint, &session, &message);
+    let is_sent = tokio::time::timeout(POST, sending).await.unwrap_or(false);
     // A request that was not answered now never will be, unless there is another place for that.
     if !(is_sent && endpoint.is_pair())
         && let Ok(Incoming::Message(Message::Request(request))) = parse_bytes(&message, &endpoint.contact.own)
@@ -155,13 +162,12 @@ async fn post(connection: Arc<Connection>, endpoint: Arc<Endpoint>, message: Byt
 }
 
 /// True if the message was taken.
-async fn send(connection: &Connection, endpoint: &Endpoint, message: &Bytes) -> bool {
-    let session = endpoint.session();
-    if endpoint.is_pair() && session.to.is_none() {
-        tracing::debug!("a message for a stream that has ended");
+async fn send(connection: &Connection, endpoint: &Endpoint, session: &Session, message: &Bytes) -> bool {
+    if endpoint.session().generation != session.generation || endpoint.is_pair() && session.to.is_none() {
+        tracing::debug!("a message for a session that is over");
         return false;
     }
-    let mut answer = match endpoint.contact.wire.send(|| endpoint.message(&[], message, &session)).await {
+    let mut answer = match endpoint.contact.wire.send(|| endpoint.message(&[], message, session)).await {
         Ok(answer) if answer.status.is_success() => answer,
         Ok(answer) => {
             tracing::debug!(status = answer.status.as_u16(), "a message was refused");

@@ -21,25 +21,27 @@ use super::negotiate::{self, Found, Start};
 use super::pair::{self, Opened, Target};
 use super::wire::{Ask, HttpError};
 use crate::arrivals::Arrivals;
-use crate::connection::Connection;
+use crate::connection::{Connection, now};
 use crate::error::{Error, Result};
 use crate::negotiate::Offer;
+use crate::restart::Brake;
 
 /// How long a new session may take.
 const RENEWAL: Duration = Duration::from_secs(30);
+/// How long one that is stopped may take to be gone.
+const GONE: Duration = Duration::from_secs(1);
 
 /// A server behind a URL.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     pub(super) contact: Arc<Contact>,
     pub(super) is_modern: bool,
-    /// The old pair, and its stream until somebody reads it.
-    pair: Option<Mutex<Option<Box<Opened>>>>,
+    is_pair: bool,
     /// What to say again for a new session.
     offer: Offer,
     name: String,
     version: HeaderValue,
-    session: Mutex<Session>,
+    current: Mutex<Current>,
     renewals: Mutex<Renewals>,
     generations: watch::Sender<u64>,
     /// Held by the one who reads the list of tools for all.
@@ -48,6 +50,14 @@ pub(crate) struct Endpoint {
     schemas: Mutex<Schemas>,
     /// For streams that have to be opened again.
     pub(super) gate: Gate,
+}
+
+/// The session that there is.
+#[derive(Debug)]
+struct Current {
+    session: Session,
+    /// The stream of a pair, until somebody reads it.
+    stream: Option<Box<Opened>>,
 }
 
 /// The session of a legacy server.
@@ -92,9 +102,11 @@ impl Endpoint {
         start: Start,
         arrivals: Arrivals,
     ) -> Self {
-        let (session, pair) = match start {
-            Start::Streamable(id) => (Session { id: id.map(sensitive), ..Session::default() }, None),
-            Start::Pair(opened) => (Session::of(&opened, 0), Some(Mutex::new(Some(opened)))),
+        let current = match start {
+            Start::Streamable(id) => {
+                Current { session: Session { id: id.map(sensitive), ..Session::default() }, stream: None }
+            }
+            Start::Pair(opened) => Current { session: Session::of(&opened, 0), stream: Some(opened) },
         };
         // Everything that was said is in this revision.
         offer.versions = vec![version.clone()];
@@ -104,8 +116,8 @@ impl Endpoint {
             offer,
             name,
             version: HeaderValue::from_str(version.as_str()).unwrap_or(HeaderValue::from_static("")),
-            session: Mutex::new(session),
-            pair,
+            is_pair: current.stream.is_some(),
+            current: Mutex::new(current),
             renewals: Mutex::default(),
             generations: watch::channel(0).0,
             learning: tokio::sync::Mutex::default(),
@@ -139,31 +151,32 @@ impl Endpoint {
     }
 
     pub(super) fn session(&self) -> Session {
-        lock(&self.session).clone()
+        lock(&self.current).session.clone()
     }
 
     /// True for the old pair.
     pub(crate) fn is_pair(&self) -> bool {
-        self.pair.is_some()
+        self.is_pair
     }
 
-    /// The stream of a pair that nobody reads yet.
-    pub(super) fn take_stream(&self) -> Option<Box<Opened>> {
-        lock(self.pair.as_ref()?).take()
+    /// The session of a pair, and its stream if nobody reads it yet.
+    pub(super) fn take_stream(&self) -> (Session, Option<Box<Opened>>) {
+        let mut current = lock(&self.current);
+        (current.session.clone(), current.stream.take())
     }
 
     /// The stream of a pair has ended, and with it the session.
     pub(super) fn end_stream(&self, session: &Session) {
-        let mut current = lock(&self.session);
-        if current.generation == session.generation {
-            current.to = None;
+        let mut current = lock(&self.current);
+        if current.session.generation == session.generation {
+            current.session.to = None;
         }
     }
 
-    /// True if what was posted in this session can be answered.
+    /// True if what is posted in this session can be answered.
     pub(super) fn is_open(&self, session: &Session) -> bool {
-        let current = lock(&self.session);
-        current.generation == session.generation && current.to.is_some()
+        let current = lock(&self.current);
+        current.session.generation == session.generation && current.session.to.is_some()
     }
 
     /// What every request has besides its body.
@@ -304,9 +317,19 @@ impl Endpoint {
         if renewals.is_over {
             return Some(outcome);
         }
+        // Calls must not be a storm either.
+        let wait = match renewals.brake.press(now()) {
+            Ok(wait) => wait,
+            Err(wait) => {
+                let keeps = Error::KeepsEnding { server: self.name.clone(), wait, ended: Arc::default() };
+                tell.send_replace(Some(Err(Arc::new(keeps))));
+                return Some(outcome);
+            }
+        };
         tracing::debug!(server = %self.name, "has forgotten our session; there is a new one");
         let (endpoint, connection, lost) = (Arc::clone(self), Arc::clone(connection), lost.generation);
         let task = tokio::spawn(async move {
+            tokio::time::sleep(wait).await;
             let renewed = endpoint.new_session(lost, &connection).await;
             tell.send_replace(Some(renewed.map_err(Arc::new)));
         });
@@ -316,18 +339,19 @@ impl Endpoint {
 
     async fn new_session(&self, lost: u64, connection: &Connection) -> Result<()> {
         let generation = lost + 1;
-        let session = match &self.pair {
-            Some(pair) => {
-                let (_, opened) = pair::open(&self.contact, &self.offer, &self.name, RENEWAL).await?;
-                let session = Session::of(&opened, generation);
-                *lock(pair) = Some(opened);
-                session
-            }
-            None => Session { id: self.new_id().await?.map(sensitive), to: None, generation },
+        let new = if self.is_pair {
+            let (_, opened) = pair::open(&self.contact, &self.offer, &self.name, RENEWAL).await?;
+            Current { session: Session::of(&opened, generation), stream: Some(opened) }
+        } else {
+            let id = self.new_id().await?.map(sensitive);
+            Current { session: Session { id, to: None, generation }, stream: None }
         };
-        *lock(&self.session) = session;
+        // At once, so that nothing of the old session is said in the new one.
+        let mut arrivals = self.arrivals();
+        arrivals.forget(connection);
+        connection.renewed(|| *lock(&self.current) = new);
+        drop(arrivals);
         self.generations.send_replace(generation);
-        connection.renewed();
         Ok(())
     }
 
@@ -343,9 +367,12 @@ impl Endpoint {
     /// There will be no new session. One that is under way may be had within this time, so that it can be ended.
     pub(super) async fn end_renewals(&self, patience: Duration) {
         let Some(Renewal { mut outcome, task }) = self.stop_renewals() else { return };
+        // A pair has nothing that would have to be ended.
+        let patience = if self.is_pair { Duration::ZERO } else { patience };
         let _ = tokio::time::timeout(patience, outcome.wait_for(Option::is_some)).await;
         task.abort();
-        while outcome.changed().await.is_ok() {}
+        let gone = async { while outcome.changed().await.is_ok() {} };
+        let _ = tokio::time::timeout(GONE, gone).await;
     }
 
     fn stop_renewals(&self) -> Option<Renewal> {
@@ -368,6 +395,7 @@ type Outcome = Option<std::result::Result<(), Arc<Error>>>;
 /// New sessions, one at a time. They belong to no call: one that gives up leaves it to the next.
 #[derive(Debug, Default)]
 struct Renewals {
+    brake: Brake,
     last: Option<Renewal>,
     is_over: bool,
 }
@@ -384,7 +412,17 @@ fn told_again(error: &Error) -> Error {
         Error::Unauthorized { method, status, challenges } => {
             Error::Unauthorized { method: method.clone(), status: *status, challenges: challenges.clone() }
         }
+        Error::Status { method, answer } => Error::Status { method: method.clone(), answer: answer.clone() },
         Error::Denied { host, reason } => Error::Denied { host: host.clone(), reason: reason.clone() },
+        Error::Recipe { recipe, problem } => {
+            Error::Recipe { recipe: recipe.clone(), problem: problem.clone() }
+        }
+        Error::Connect { server, source, ended } => {
+            Error::Connect { server: server.clone(), source: source.clone(), ended: ended.clone() }
+        }
+        Error::KeepsEnding { server, wait, ended } => {
+            Error::KeepsEnding { server: server.clone(), wait: *wait, ended: Arc::clone(ended) }
+        }
         error => HttpError::unsent(error.to_string()).into_lost(Method::Initialize),
     }
 }

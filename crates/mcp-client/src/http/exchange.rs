@@ -81,6 +81,14 @@ impl Exchange {
     ) -> Result<Next> {
         if session.to.is_some() {
             self.connection.lock().departs(self.call, Some(session.generation));
+            // From here on whoever ends the stream tells this call, too.
+            if !self.endpoint.is_open(session) {
+                self.connection.lock().departs(self.call, None);
+                return match is_renewed {
+                    true => Err(self.lost(HttpError::unsent("its stream ended"))),
+                    false => Ok(Next::Renew),
+                };
+            }
         }
         let ask = || self.endpoint.message(repeated, &self.body, session);
         let answer = self.endpoint.contact.wire.send(ask).await.map_err(|error| self.lost(error))?;

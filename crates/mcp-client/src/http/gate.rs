@@ -4,10 +4,12 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use mcp_protocol::negotiation::{NegotiationError, Obstacle};
 use mcp_protocol::visible::Visible;
 use tokio::sync::{Mutex, MutexGuard, watch};
 
 use super::backoff::{Backoff, LIVED, jitter};
+use crate::error::Error;
 
 /// A stream that lived this long shows that others may be opened, too.
 const PROVEN: Duration = Duration::from_secs(5);
@@ -35,6 +37,22 @@ pub(super) struct Ended {
     pub(super) retry_after: Option<Duration>,
     /// How many requests it takes to open it again; one unless told.
     pub(super) cost: u32,
+}
+
+impl Ended {
+    /// One that could not be opened, and takes so many requests.
+    pub(super) fn after(error: &Error, cost: u32) -> Self {
+        let retry_after = match error {
+            Error::Status { answer, .. } => answer.retry_after,
+            Error::Connect { source, .. } => match &**source {
+                NegotiationError::Http(Obstacle::Busy { retry_after, .. }) => *retry_after,
+                _ => None,
+            },
+            Error::KeepsEnding { wait, .. } => Some(*wait),
+            _ => None,
+        };
+        Self { retry_after, cost, ..Self::default() }
+    }
 }
 
 /// The right to open a stream.

@@ -73,15 +73,16 @@ pub(crate) async fn find(
     let is_guess = recipe.era == Mode::Auto && known == Some(Era::Legacy);
     let mut mode = if is_guess { Mode::Legacy } else { recipe.era };
     loop {
-        match ask(&contact, offer, &name, mode, left()).await {
-            Ok(found) => {
-                let (verdict, start) = match found {
-                    Found::Streamable { verdict, session } => (*verdict, Start::Streamable(session)),
-                    Found::Pair(opened) => {
-                        let (verdict, opened) = pair::greet(&contact, offer, &name, opened, left()).await?;
-                        (verdict, Start::Pair(opened))
-                    }
-                };
+        let found = match ask(&contact, offer, &name, mode, left()).await {
+            Ok(Found::Streamable { verdict, session }) => Ok((*verdict, Start::Streamable(session))),
+            Ok(Found::Pair(opened)) => {
+                let greeted = pair::greet(&contact, offer, &name, opened, left()).await;
+                greeted.map(|(verdict, opened)| (verdict, Start::Pair(opened)))
+            }
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok((verdict, start)) => {
                 if let Some(verdicts) = verdicts {
                     verdicts.keep(recipe, &verdict, SystemTime::now());
                 }

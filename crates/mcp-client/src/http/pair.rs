@@ -28,10 +28,10 @@ use crate::negotiate::Offer;
 
 /// How long the first event may take.
 const FIRST: Duration = Duration::from_secs(10);
-/// How many messages may come before the answer to our greeting.
-const HELD: usize = 64;
-/// How many requests it takes to open a pair: the stream, and two messages.
-const COST: u32 = 3;
+/// How many bytes may come before the answer to our greeting.
+const HELD: usize = 1 << 20;
+/// How many requests it takes to open a pair: the stream, two messages, and what is asked for again.
+const COST: u32 = 4;
 
 /// A stream whose first event said where to post.
 pub(crate) struct Opened {
@@ -202,7 +202,9 @@ impl Opened {
             let Taken::Message(message) = taken else { return false };
             if is_answer(message, contact) {
                 answer = Some(message.to_vec());
-            } else if held.len() < HELD {
+            } else if held.iter().map(Vec::len).sum::<usize>() + message.len() <= HELD
+                && held.len() < HELD / 1024
+            {
                 held.push(message.to_vec());
             }
             answer.is_some()
@@ -210,6 +212,7 @@ impl Opened {
         {
             let mut reading = pin!(reading);
             tokio::select! {
+                biased;
                 _ = &mut reading => {}
                 posted = post(contact, to, &Method::Initialize, &request) => {
                     posted?;
@@ -254,10 +257,9 @@ pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>) {
     let _wanting = gate.want();
     let mut turn = Some(gate.first());
     loop {
-        generations.mark_unchanged();
-        let session = endpoint.session();
+        let (session, opened) = endpoint.take_stream();
         let mut ended = gate::Ended { cost: COST, ..gate::Ended::default() };
-        if let Some(opened) = endpoint.take_stream() {
+        if let Some(opened) = opened {
             let Opened { mut stream, held, .. } = *opened;
             for message in held {
                 endpoint.arrivals().line(&connection, &message, now());
@@ -271,7 +273,9 @@ pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>) {
                     End::Cut(None) | End::Enough => "the stream ended before the answer".to_owned(),
                     End::Endless => "an event without end".to_owned(),
                 },
-                _ = generations.changed() => "the server has forgotten the session".to_owned(),
+                _ = generations.wait_for(|generation| *generation != session.generation) => {
+                    "the server has forgotten the session".to_owned()
+                }
             };
             ended.lived = now().saturating_duration_since(began);
             ended.retry = stream.retry();
@@ -283,18 +287,19 @@ pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>) {
         while endpoint.session().generation == session.generation {
             let next = tokio::select! {
                 next = gate.again(&connection.agreed.server, ended) => next,
-                _ = generations.changed() => break,
+                _ = generations.wait_for(|generation| *generation != session.generation) => break,
             };
             match endpoint.renew(&session, &connection).await {
                 Ok(()) => turn = Some(next),
                 Err(Error::Unauthorized { .. } | Error::Denied { .. } | Error::Recipe { .. }) => {
                     drop(next);
                     tracing::debug!("the stream is not opened again before somebody calls");
-                    if generations.changed().await.is_err() {
+                    let renewed = generations.wait_for(|generation| *generation != session.generation);
+                    if renewed.await.is_err() {
                         return;
                     }
                 }
-                Err(_) => ended = gate::Ended { cost: COST, ..gate::Ended::default() },
+                Err(error) => ended = gate::Ended::after(&error, COST),
             }
         }
     }

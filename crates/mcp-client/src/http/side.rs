@@ -10,7 +10,7 @@ use super::contact::wait;
 use super::endpoint::{Endpoint, Session};
 use super::events::{End, EventStream, Taken};
 use super::exchange::is_events;
-use super::gate::{Ended, Turn};
+use super::gate::{Ended, Turn, Wanting};
 use super::wire::{Answer, HttpError};
 use crate::connection::{Connection, now};
 
@@ -34,35 +34,56 @@ struct Side<'a> {
     had: bool,
     /// Where to go on.
     last_id: Option<String>,
+    /// Whether there is a new session because the stream asked for one.
+    has_renewed: bool,
+    _wanting: Option<Wanting<'a>>,
 }
+
+/// How many requests it takes to have a new session, and a stream in it.
+const RENEWED: u32 = 4;
 
 /// Keeps the stream open for as long as the server offers one, in one session after the other.
 pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>, asked: oneshot::Sender<()>) {
     let mut asked = Some(asked);
     let mut generations = endpoint.generations();
-    let _wanting = endpoint.gate.want();
+    let mut is_first = true;
     loop {
-        generations.mark_unchanged();
         let session = endpoint.session();
-        let mut side =
-            Side { endpoint: &endpoint, connection: &connection, session, had: false, last_id: None };
+        let generation = session.generation;
+        let mut side = Side {
+            endpoint: &endpoint,
+            connection: &connection,
+            session,
+            had: false,
+            last_id: None,
+            has_renewed: false,
+            _wanting: Some(endpoint.gate.want()),
+        };
         tokio::select! {
-            () = side.keep(&mut asked) => {}
+            () = side.keep(is_first, &mut asked) => {}
             // The stream belongs to a session that is over, and what is said in the new one begins anew.
-            changed = generations.changed() => if changed.is_err() { return },
+            changed = generations.wait_for(|now| *now != generation) => if changed.is_err() { return },
         }
+        is_first = !side.has_renewed;
     }
 }
 
 impl Side<'_> {
     /// Ends never: whoever asks for it ends it with its session.
-    async fn keep(&mut self, asked: &mut Option<oneshot::Sender<()>>) {
+    async fn keep(&mut self, is_first: bool, asked: &mut Option<oneshot::Sender<()>>) {
         let gate = &self.endpoint.gate;
-        let mut turn = gate.first();
+        let renewed = Ended { cost: RENEWED, ..Ended::default() };
+        let mut turn = match is_first {
+            true => gate.first(),
+            false => gate.again(&self.connection.agreed.server, renewed).await,
+        };
         loop {
             match self.attempt(turn, asked).await {
                 Attempt::Ended(ended) => turn = gate.again(&self.connection.agreed.server, ended).await,
-                Attempt::NotOffered => return std::future::pending().await,
+                Attempt::NotOffered => {
+                    self._wanting = None;
+                    return std::future::pending().await;
+                }
             }
         }
     }
@@ -91,10 +112,15 @@ impl Side<'_> {
             }
             // Without a stream before, 404 says that there is none: the session may be as good as ever.
             Ok(Ok(answer)) if answer.status == StatusCode::NOT_FOUND && self.had => {
-                if let Err(error) = self.endpoint.renew(&self.session, self.connection).await {
-                    tracing::debug!(%error, "no new session");
+                self.endpoint.contact.wire.drain(answer.body);
+                self.has_renewed = true;
+                match self.endpoint.renew(&self.session, self.connection).await {
+                    Ok(()) => Attempt::Ended(Ended::default()),
+                    Err(error) => {
+                        tracing::debug!(%error, "no new session");
+                        Attempt::Ended(Ended::after(&error, RENEWED))
+                    }
                 }
-                Attempt::Ended(Ended::default())
             }
             Ok(outcome) => self.refused(&outcome),
             Err(_) => Attempt::Ended(Ended::default()),

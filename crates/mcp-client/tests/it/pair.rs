@@ -27,6 +27,8 @@ enum Act {
     Hold(Duration),
     /// The same after the client was asked something.
     Ask,
+    /// Answered on the stream, and a moment later hung up on where it was posted.
+    AnswerAndHangUp,
     /// The stream says nothing more, and nobody knows its session.
     Forget,
     /// The same in the first session, and an answer in others.
@@ -164,19 +166,20 @@ impl Shared {
     async fn post(&self, id: &str, body: &Value) -> &'static str {
         let say = {
             let mut state = self.state.lock().unwrap();
-            state.posted.push(body["method"].as_str().unwrap_or("an answer").to_owned());
+            let answer = || format!("answer: {}", body["result"]["action"].as_str().unwrap_or("none"));
+            state.posted.push(body["method"].as_str().map_or_else(answer, str::to_owned));
             match state.streams.get(id) {
                 Some(stream) => stream.clone(),
                 None => return NOT_FOUND,
             }
         };
         if body["id"] == "ask" {
-            self.is_told.notify_one();
+            self.is_told.notify_waiters();
             return ACCEPTED;
         }
         let result = match body["method"].as_str() {
             Some("initialize") => json!({
-                "protocolVersion": "2024-11-05", "capabilities": {"tools": {"listChanged": true}},
+                "protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": true}},
                 "serverInfo": {"name": "old", "version": "1"}}),
             Some("tools/call") => {
                 json!({"content": [{"type": "text", "text": body["params"]["arguments"]["text"]}]})
@@ -194,13 +197,20 @@ impl Shared {
                 tokio::time::sleep(time).await;
             }
             Act::Ask => {
+                let told = self.is_told.notified();
                 let params =
                     json!({"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}});
                 let ask =
                     json!({"jsonrpc": "2.0", "id": "ask", "method": "elicitation/create", "params": params});
                 say.send(ask.to_string()).unwrap();
-                self.is_told.notified().await;
+                told.await;
+                // Whoever asked may be gone.
+                let _ = answer();
+            }
+            Act::AnswerAndHangUp => {
                 answer().unwrap();
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                return "";
             }
             Act::ForgetFirst if id != "1" => answer().unwrap(),
             Act::Forget | Act::ForgetFirst => {
@@ -447,6 +457,63 @@ async fn n_36_f_26_a_pair_that_hangs_up_is_not_stormed() {
         tokio::time::sleep(Duration::from_secs(10)).await;
         assert!((3..=6).contains(&pair.connections()), "{} in 10 s", pair.connections());
         drop(changes);
+        client.close().await;
+        pair.end().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn spec_4_4_an_answer_that_has_come_counts_whatever_becomes_of_what_was_posted() {
+    harmless(async {
+        let pair = Pair::serve(|body| match body["method"].as_str() {
+            Some("tools/call") => Act::AnswerAndHangUp,
+            _ => Act::Answer,
+        })
+        .await;
+        let client = McpClient::connect(Recipe::sse(&pair.url)).await.unwrap();
+        let mut call = Box::pin(client.call("echo", json!({"text": "here"})).into_future());
+        // It is begun, and looked at again when both have happened.
+        let begun = tokio::time::timeout(Duration::from_millis(1), &mut call).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let outcome = if let Ok(outcome) = begun { outcome } else { call.await };
+        assert_eq!(outcome.unwrap().text(), "here");
+        client.close().await;
+        pair.end().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn n_34_what_the_old_session_asked_is_not_answered_in_the_new_one() {
+    harmless(async {
+        let pair = Pair::serve(|body| match body["params"]["arguments"]["text"].as_str() {
+            Some("ask") => Act::Ask,
+            Some("forget") => Act::ForgetFirst,
+            _ => Act::Answer,
+        })
+        .await;
+        let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counted = Arc::clone(&asked);
+        let handlers = Handlers::new().on_form(move |_: Asked<ElicitFormParams>| {
+            let number = counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            async move {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                if number == 0 { ElicitResult::accept([]) } else { ElicitResult::decline() }
+            }
+        });
+        let client = McpClient::builder(Recipe::sse(&pair.url)).handlers(handlers).connect().await.unwrap();
+        let first = tokio::spawn(client.call("echo", json!({"text": "ask"})).into_future());
+        while asked.load(std::sync::atomic::Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(echo(&client, "forget").await.unwrap(), "forget");
+        assert!(matches!(first.await.unwrap(), Err(Error::Lost { sent: Sent::Maybe, .. })));
+        // It numbers its questions anew.
+        assert_eq!(echo(&client, "ask").await.unwrap(), "ask");
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        let answers: Vec<_> = pair.posted().into_iter().filter(|said| said.starts_with("answer")).collect();
+        assert_eq!(answers, ["answer: decline"]);
         client.close().await;
         pair.end().await;
     })
