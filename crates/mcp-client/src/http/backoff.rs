@@ -15,6 +15,21 @@ const WISH: (Duration, Duration) = (Duration::from_millis(100), Duration::from_s
 /// After so many streams that ended soon, something is wrong.
 const FAILING: u32 = 4;
 
+/// What it costs a server when a stream is opened again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cost {
+    /// How many requests it takes.
+    pub(super) requests: u32,
+    /// How many times the wait is doubled from the first time on.
+    pub(super) doublings: u32,
+}
+
+impl Default for Cost {
+    fn default() -> Self {
+        Self { requests: 1, doublings: 0 }
+    }
+}
+
 /// Counts streams that ended soon. One that was opened and ended at once counts like one that was never opened.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
@@ -22,28 +37,27 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// A stream ended that lived so long, and takes so many requests to be opened again. Gives how long to wait, not sooner
-    /// than the server wishes.
+    /// A stream ended that lived so long. Gives how long to wait, not sooner than the server wishes.
     pub(super) fn ended(
         &mut self,
         lived: Duration,
         wish: Option<u64>,
         jitter: Duration,
-        cost: u32,
+        cost: Cost,
     ) -> Duration {
         if lived >= LIVED {
             self.failures = 0;
         }
         let wish = wish.map(|millis| Duration::from_millis(millis).clamp(WISH.0, WISH.1));
-        // What takes more than one request has to wait longer.
-        let doublings = (self.failures + cost - 1).min(16);
-        let own = (FIRST * 2u32.saturating_pow(doublings)).min(MOST * cost.min(2));
+        let doublings = (self.failures + cost.doublings).min(16);
+        let most = if cost.doublings == 0 { MOST } else { MOST * 2 };
+        let own = (FIRST * 2u32.saturating_pow(doublings)).min(most);
         // The first time the server's wish counts alone: it knows when it will be there again.
         let wait = match wish {
             Some(wish) if doublings == 0 => wish,
             wish => own.max(wish.unwrap_or_default()),
         };
-        self.failures += cost;
+        self.failures += cost.requests;
         wait + jitter.min(wait / 4)
     }
 
@@ -63,7 +77,7 @@ mod tests {
     use super::*;
 
     /// How many connections a server sees in a minute that ends every stream at once.
-    fn in_a_minute(lived: Duration, wish: Option<u64>, cost: u32) -> usize {
+    fn in_a_minute(lived: Duration, wish: Option<u64>, cost: Cost) -> usize {
         let mut backoff = Backoff::default();
         let (mut time, mut connects) = (Duration::ZERO, 0);
         while time < Duration::from_secs(60) {
@@ -78,10 +92,10 @@ mod tests {
         for wish in [None, Some(0), Some(1), Some(500), Some(5000), Some(u64::MAX)] {
             for lived in [0, 10, 1000] {
                 let lived = Duration::from_millis(lived);
-                let connects = in_a_minute(lived, wish, 1);
+                let connects = in_a_minute(lived, wish, Cost::default());
                 assert!((1..=8).contains(&connects), "{wish:?} {lived:?} {connects}");
                 // One for each of what it takes.
-                let connects = in_a_minute(lived, wish, 4) * 4;
+                let connects = in_a_minute(lived, wish, super::super::pair::COST) * 4;
                 assert!((4..=8).contains(&connects), "{wish:?} {lived:?} {connects}");
             }
         }
@@ -90,14 +104,21 @@ mod tests {
     #[test]
     fn f_25_the_servers_wish_counts_within_reason_and_a_long_life_is_forgiven() {
         let mut backoff = Backoff::default();
-        assert_eq!(backoff.ended(Duration::ZERO, Some(500), Duration::ZERO, 1), Duration::from_millis(500));
-        assert_eq!(backoff.ended(Duration::ZERO, Some(500), Duration::ZERO, 1), Duration::from_secs(2));
-        assert_eq!(backoff.ended(LIVED, Some(u64::MAX), Duration::ZERO, 1), WISH.1);
-        assert_eq!(backoff.ended(LIVED, Some(0), Duration::ZERO, 1), WISH.0);
-        assert_eq!(backoff.ended(LIVED, None, Duration::from_secs(1), 1), FIRST + FIRST / 4);
+        assert_eq!(
+            backoff.ended(Duration::ZERO, Some(500), Duration::ZERO, Cost::default()),
+            Duration::from_millis(500)
+        );
+        assert_eq!(
+            backoff.ended(Duration::ZERO, Some(500), Duration::ZERO, Cost::default()),
+            Duration::from_secs(2)
+        );
+        assert_eq!(backoff.ended(LIVED, Some(u64::MAX), Duration::ZERO, Cost::default()), WISH.1);
+        assert_eq!(backoff.ended(LIVED, Some(0), Duration::ZERO, Cost::default()), WISH.0);
+        assert_eq!(backoff.ended(LIVED, None, Duration::from_secs(1), Cost::default()), FIRST + FIRST / 4);
         let mut backoff = Backoff::default();
-        let waits: Vec<u64> =
-            (0..7).map(|_| backoff.ended(Duration::ZERO, None, Duration::ZERO, 1).as_secs()).collect();
+        let waits: Vec<u64> = (0..7)
+            .map(|_| backoff.ended(Duration::ZERO, None, Duration::ZERO, Cost::default()).as_secs())
+            .collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30]);
     }
 }

@@ -9,7 +9,7 @@ use mcp_protocol::errors::{ErrorCode, Looks};
 use mcp_protocol::messages::{Incoming, Message, Method, Response, parse_bytes};
 use mcp_protocol::peer::Call;
 
-use super::backoff::{Backoff, jitter};
+use super::backoff::{Backoff, Cost, jitter};
 use super::contact::{Whole, challenges, wait, whole};
 use super::endpoint::{Endpoint, Session};
 use super::events::{End, EventStream, Taken};
@@ -261,7 +261,7 @@ impl Exchange {
             drop(stream);
             // The clocks of the call bound this.
             stream = loop {
-                tokio::time::sleep(backoff.ended(lived, wish, jitter(), 1)).await;
+                tokio::time::sleep(backoff.ended(lived, wish, jitter(), Cost::default())).await;
                 let answer =
                     self.endpoint.contact.wire.send(|| self.endpoint.stream(session, Some(after))).await;
                 match answer {

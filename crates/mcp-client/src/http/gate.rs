@@ -8,7 +8,7 @@ use mcp_protocol::negotiation::{NegotiationError, Obstacle};
 use mcp_protocol::visible::Visible;
 use tokio::sync::{Mutex, MutexGuard, watch};
 
-use super::backoff::{Backoff, LIVED, jitter};
+use super::backoff::{Backoff, Cost, LIVED, jitter};
 use crate::error::Error;
 
 /// A stream that lived this long shows that others may be opened, too.
@@ -35,13 +35,12 @@ pub(super) struct Ended {
     pub(super) retry: Option<u64>,
     /// How long the server wants to be left alone.
     pub(super) retry_after: Option<Duration>,
-    /// How many requests it takes to open it again; one unless told.
-    pub(super) cost: u32,
+    pub(super) cost: Cost,
 }
 
 impl Ended {
-    /// One that could not be opened, and takes so many requests.
-    pub(super) fn after(error: &Error, cost: u32) -> Self {
+    /// One that could not be opened.
+    pub(super) fn after(error: &Error, cost: Cost) -> Self {
         let retry_after = match error {
             Error::Status { answer, .. } => answer.retry_after,
             Error::Connect { source, .. } => match &**source {
@@ -99,7 +98,7 @@ impl Gate {
             biased;
             _ = proven.changed() => self.first(),
             mut backoff = self.backoff.lock() => {
-                let wait = backoff.ended(ended.lived, ended.retry, jitter(), ended.cost.max(1));
+                let wait = backoff.ended(ended.lived, ended.retry, jitter(), ended.cost);
                 if backoff.is_failing() && !self.is_failing.swap(true, Ordering::Relaxed) {
                     let server = Visible::new(server).at_most(80);
                     tracing::warn!(%server, "keeps ending the stream on which it tells of changes");

@@ -14,6 +14,7 @@ use mcp_protocol::negotiation::{
 };
 use url::Url;
 
+use super::backoff::Cost;
 use super::contact::{Contact, challenges, wait};
 use super::endpoint::Endpoint;
 use super::events::{End, EventStream, Taken};
@@ -30,8 +31,8 @@ use crate::negotiate::Offer;
 const FIRST: Duration = Duration::from_secs(10);
 /// How many bytes may come before the answer to our greeting.
 const HELD: usize = 1 << 20;
-/// How many requests it takes to open a pair: the stream, two messages, and what is asked for again.
-const COST: u32 = 4;
+/// The stream, two messages, and what is asked for again.
+pub(super) const COST: Cost = Cost { requests: 4, doublings: 3 };
 
 /// A stream whose first event said where to post.
 pub(crate) struct Opened {

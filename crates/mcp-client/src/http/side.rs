@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 use tokio::sync::oneshot;
 
+use super::backoff::Cost;
 use super::contact::wait;
 use super::endpoint::{Endpoint, Session};
 use super::events::{End, EventStream, Taken};
@@ -39,8 +40,8 @@ struct Side<'a> {
     _wanting: Option<Wanting<'a>>,
 }
 
-/// How many requests it takes to have a new session, and a stream in it.
-const RENEWED: u32 = 4;
+/// A new session, and a stream in it.
+const RENEWED: Cost = Cost { requests: 4, doublings: 0 };
 
 /// Keeps the stream open for as long as the server offers one, in one session after the other.
 pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>, asked: oneshot::Sender<()>) {
