@@ -57,16 +57,12 @@ impl Request {
     /// The next step of progress, or how it ended: the body of the result.
     pub(crate) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
         #[cfg(feature = "http")]
-        if self.exchange.is_some() {
-            // What has come counts, whatever becomes of what carried it.
-            if !self.connection.lock().is_open(self.call) {
-                self.exchange = None;
-            } else if let Some(error) = self.poll_exchange(cx)
-                && self.connection.lock().is_open(self.call)
-            {
-                self.abandon();
-                return Poll::Ready(Step::Done(Err(error)));
-            }
+        // What has come counts, whatever becomes of what carried it.
+        if let Some(error) = self.poll_exchange(cx)
+            && self.connection.lock().is_open(self.call)
+        {
+            self.abandon();
+            return Poll::Ready(Step::Done(Err(error)));
         }
         let mut state = self.connection.lock();
         let Some(waiting) = state.waiting(self.call) else {

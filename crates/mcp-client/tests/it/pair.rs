@@ -21,6 +21,8 @@ use crate::web::echo;
 /// What is done with a message.
 enum Act {
     Answer,
+    /// The same, a moment after it was taken.
+    Later,
     /// Answered with this, and not on the stream; hangs up if it is empty.
     Refuse(&'static str),
     /// Answered on the stream after a while, and only then where it was posted.
@@ -186,10 +188,17 @@ impl Shared {
             }
             _ => json!({}),
         };
-        let answer = json!({"jsonrpc": "2.0", "id": body["id"], "result": result}).to_string();
-        let answer = || if body["id"].is_null() { Ok(()) } else { say.send(answer.clone()) };
+        let text = json!({"jsonrpc": "2.0", "id": body["id"], "result": result}).to_string();
+        let answer = || if body["id"].is_null() { Ok(()) } else { say.send(text.clone()) };
         match (self.act)(body) {
             Act::Answer => answer().unwrap(),
+            Act::Later => {
+                let (say, answer) = (say.clone(), text.clone());
+                tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    say.send(answer).unwrap();
+                });
+            }
             Act::Refuse(refusal) => return refusal,
             Act::Hold(time) => {
                 tokio::time::sleep(time).await;
@@ -350,6 +359,7 @@ async fn spec_4_4_what_is_posted_may_be_answered_there_when_its_work_is_done() {
     harmless(async {
         let pair = Pair::serve(|body| match body["params"]["arguments"]["text"].as_str() {
             Some("slow") => Act::Hold(Duration::from_millis(400)),
+            Some("later") => Act::Later,
             Some("ask") => Act::Ask,
             _ if body["method"] == "initialize" => Act::Hold(Duration::from_millis(50)),
             _ => Act::Answer,
@@ -363,6 +373,7 @@ async fn spec_4_4_what_is_posted_may_be_answered_there_when_its_work_is_done() {
         assert_eq!(echo(&client, "quick").await.unwrap(), "quick");
         assert_eq!(echo(&client, "ask").await.unwrap(), "ask");
         assert!(began.elapsed() < Duration::from_millis(350), "nobody waits for the slow one");
+        assert_eq!(echo(&client, "later").await.unwrap(), "later");
         assert_eq!(slow.await.unwrap().unwrap().text(), "slow");
         assert!(began.elapsed() < Duration::from_millis(700), "the answer counts, not where it was posted");
         // A call that is given up is taken back, though it is not answered where it was posted.
