@@ -139,7 +139,7 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
-    /// The server was started again and again and kept ending. Nothing was sent.
+    /// The server was started again and again and kept ending, or its session was. Nothing was sent.
     #[error(
         "`{server}` keeps ending: it was begun with five times in 30 s, and can be again in {wait:.0?}{ended}"
     )]

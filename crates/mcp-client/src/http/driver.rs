@@ -178,23 +178,20 @@ async fn send(connection: &Connection, endpoint: &Endpoint, session: &Session, m
             return false;
         }
     };
-    let take_in = |message: &[u8]| endpoint.arrivals().line(connection, message, now());
     if endpoint.is_pair() {
         endpoint.contact.wire.drain(answer.body);
     } else if is_events(&answer) {
         let mut stream = EventStream::new(answer.body, endpoint.limits());
-        let read = |taken: Taken<'_>| {
-            if let Taken::Message(message) = taken {
-                take_in(message);
-            }
+        let take_in = |taken: Taken<'_>| {
+            endpoint.take_in(connection, taken);
             false
         };
-        stream.messages(read).await;
+        stream.messages(take_in).await;
     } else if answer.media_type().as_deref() == Some("application/json")
         && let Ok(Whole::All(body)) = whole(&mut answer.body, endpoint.limits().message).await
         && !body.is_empty()
     {
-        take_in(&body);
+        endpoint.take_in(connection, Taken::Message(&body));
     }
     true
 }

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::contact::Contact;
+use super::events::Taken;
 use super::gate::Gate;
 use super::negotiate::{self, Found, Start};
 use super::pair::{self, Opened, Target};
@@ -138,6 +139,14 @@ impl Endpoint {
 
     pub(super) fn arrivals(&self) -> MutexGuard<'_, Arrivals> {
         lock(&self.arrivals)
+    }
+
+    /// Takes in what came on a stream that belongs to no request.
+    pub(super) fn take_in(&self, connection: &Connection, taken: Taken<'_>) {
+        match taken {
+            Taken::Message(message) => self.arrivals().line(connection, message, now()),
+            Taken::TooLong(error) => self.arrivals().too_long(connection, &error),
+        }
     }
 
     /// Told of every new session.

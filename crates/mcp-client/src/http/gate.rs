@@ -29,7 +29,7 @@ pub(super) struct Gate {
 
 /// How a stream ended.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Ended {
+pub(super) struct StreamEnd {
     pub(super) lived: Duration,
     /// When the server wants it opened again, in milliseconds.
     pub(super) retry: Option<u64>,
@@ -38,7 +38,7 @@ pub(super) struct Ended {
     pub(super) cost: Cost,
 }
 
-impl Ended {
+impl StreamEnd {
     /// One that could not be opened.
     pub(super) fn after(error: &Error, cost: Cost) -> Self {
         let retry_after = match error {
@@ -92,7 +92,7 @@ impl Gate {
     }
 
     /// Waits until a stream that ended may be opened again.
-    pub(super) async fn again(&self, server: &str, ended: Ended) -> Turn<'_> {
+    pub(super) async fn again(&self, server: &str, ended: StreamEnd) -> Turn<'_> {
         let mut proven = self.proven.subscribe();
         tokio::select! {
             biased;
@@ -170,7 +170,7 @@ mod tests {
             running.spawn(async move {
                 let _wanting = gate.want();
                 loop {
-                    let turn = gate.again("x", Ended::default()).await;
+                    let turn = gate.again("x", StreamEnd::default()).await;
                     let number = opened.fetch_add(1, Ordering::SeqCst);
                     open.fetch_add(1, Ordering::SeqCst);
                     turn.read(tokio::time::sleep(lives(number))).await;
@@ -199,21 +199,21 @@ mod tests {
         let gate = Gate::default();
         let wanting = gate.want();
         for _ in 0..3 {
-            drop(gate.again("x", Ended::default()).await);
+            drop(gate.again("x", StreamEnd::default()).await);
             assert!(!gate.is_failing());
         }
-        let turn = gate.again("x", Ended::default()).await;
+        let turn = gate.again("x", StreamEnd::default()).await;
         assert!(gate.is_failing());
         turn.read(tokio::time::sleep(LIVED / 2)).await;
         assert!(gate.is_failing());
-        let turn = gate.again("x", Ended { lived: LIVED / 2, ..Ended::default() }).await;
+        let turn = gate.again("x", StreamEnd { lived: LIVED / 2, ..StreamEnd::default() }).await;
         let told = turn.read(async {
             tokio::time::sleep(LIVED * 2).await;
             gate.is_failing()
         });
         assert!(!told.await, "while it lives");
         for _ in 0..9 {
-            drop(gate.again("x", Ended::default()).await);
+            drop(gate.again("x", StreamEnd::default()).await);
         }
         assert!(gate.is_failing());
         drop(wanting);
@@ -223,10 +223,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn f_29_a_server_that_wants_to_be_left_alone_is() {
         let began = tokio::time::Instant::now();
-        let left_alone = Ended { retry_after: Some(Duration::from_secs(600)), ..Ended::default() };
+        let left_alone = StreamEnd { retry_after: Some(Duration::from_secs(600)), ..StreamEnd::default() };
         drop(Gate::default().again("x", left_alone).await);
         assert!(began.elapsed() >= Duration::from_secs(600));
-        let for_ever = Ended { retry_after: Some(Duration::MAX), ..Ended::default() };
+        let for_ever = StreamEnd { retry_after: Some(Duration::MAX), ..StreamEnd::default() };
         drop(Gate::default().again("x", for_ever).await);
         assert!(began.elapsed() < Duration::from_secs(600) + LONGEST * 2);
     }

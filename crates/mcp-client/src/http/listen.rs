@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mcp_protocol::messages::Method;
 use mcp_protocol::subscriptions::ListenParams;
 
-use super::gate::Ended;
+use super::gate::StreamEnd;
 use crate::connection::{Connection, Manner, Request, State, Transport, now};
 use crate::error::Error;
 use crate::subscription::LISTEN;
@@ -36,14 +36,14 @@ pub(crate) async fn listen(
         };
         connection.missed(Some(key));
         let lived = now().saturating_duration_since(opened);
-        let mut ended = Ended { lived, retry_after, ..Ended::default() };
+        let mut ended = StreamEnd { lived, retry_after, ..StreamEnd::default() };
         (turn, request) = loop {
             let turn = endpoint.gate.again(&connection.agreed.server, ended).await;
             let manner = Manner { clocks: LISTEN, ..Manner::default() };
             let listens = |state: &mut State, call| state.hub.listens(key, call);
             match connection.request_with(&Method::Listen, &params, manner, listens) {
                 Ok(request) => break (turn, request),
-                Err(Error::Busy(_)) => ended = Ended::default(),
+                Err(Error::Busy(_)) => ended = StreamEnd::default(),
                 Err(_) => return connection.lock().hub.give_up(|follower| follower == key),
             }
         };

@@ -19,7 +19,7 @@ use super::contact::{Contact, challenges, wait};
 use super::endpoint::Endpoint;
 use super::events::{End, EventStream, Taken};
 use super::exchange::is_events;
-use super::gate;
+use super::gate::StreamEnd;
 use super::negotiate::{endpoint_of, id, initialize, initialized};
 use super::policy::Denied;
 use super::wire::HttpError;
@@ -259,7 +259,7 @@ pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>) {
     let mut turn = Some(gate.first());
     loop {
         let (session, opened) = endpoint.take_stream();
-        let mut ended = gate::Ended { cost: COST, ..gate::Ended::default() };
+        let mut ended = StreamEnd { cost: COST, ..StreamEnd::default() };
         if let Some(opened) = opened {
             let Opened { mut stream, held, .. } = *opened;
             for message in held {
@@ -267,7 +267,10 @@ pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>) {
             }
             let began = now();
             let turn = turn.take().unwrap_or_else(|| gate.first());
-            let reading = stream.messages(|taken| take_in(&endpoint, &connection, taken));
+            let reading = stream.messages(|taken| {
+                endpoint.take_in(&connection, taken);
+                false
+            });
             let problem = tokio::select! {
                 end = turn.read(reading) => match end {
                     End::Cut(Some(problem)) => problem,
@@ -300,16 +303,8 @@ pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>) {
                         return;
                     }
                 }
-                Err(error) => ended = gate::Ended::after(&error, COST),
+                Err(error) => ended = StreamEnd::after(&error, COST),
             }
         }
     }
-}
-
-fn take_in(endpoint: &Endpoint, connection: &Connection, taken: Taken<'_>) -> bool {
-    match taken {
-        Taken::Message(message) => endpoint.arrivals().line(connection, message, now()),
-        Taken::TooLong(error) => endpoint.arrivals().too_long(connection, &error),
-    }
-    false
 }

@@ -11,17 +11,19 @@ use super::contact::wait;
 use super::endpoint::{Endpoint, Session};
 use super::events::{End, EventStream, Taken};
 use super::exchange::is_events;
-use super::gate::{Ended, Turn, Wanting};
+use super::gate::{StreamEnd, Turn, Wanting};
 use super::wire::{Answer, HttpError};
 use crate::connection::{Connection, now};
 
 /// How long a server may take to say whether it has a stream.
 const HEAD: Duration = Duration::from_secs(30);
+/// A new session, and a stream in it.
+const RENEWED: Cost = Cost { requests: 4, doublings: 0 };
 
 /// What became of one attempt.
 enum Attempt {
     /// It may be tried again.
-    Ended(Ended),
+    Ended(StreamEnd),
     /// The server offers none in this session.
     NotOffered,
 }
@@ -39,9 +41,6 @@ struct Side<'a> {
     has_renewed: bool,
     _wanting: Option<Wanting<'a>>,
 }
-
-/// A new session, and a stream in it.
-const RENEWED: Cost = Cost { requests: 4, doublings: 0 };
 
 /// Keeps the stream open for as long as the server offers one, in one session after the other.
 pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>, asked: oneshot::Sender<()>) {
@@ -73,7 +72,7 @@ impl Side<'_> {
     /// Ends never: whoever asks for it ends it with its session.
     async fn keep(&mut self, is_first: bool, asked: &mut Option<oneshot::Sender<()>>) {
         let gate = &self.endpoint.gate;
-        let renewed = Ended { cost: RENEWED, ..Ended::default() };
+        let renewed = StreamEnd { cost: RENEWED, ..StreamEnd::default() };
         let mut turn = match is_first {
             true => gate.first(),
             false => gate.again(&self.connection.agreed.server, renewed).await,
@@ -101,36 +100,39 @@ impl Side<'_> {
             Ok(Ok(answer)) if is_events(&answer) => {
                 self.had = true;
                 let mut stream = EventStream::new(answer.body, self.endpoint.limits());
-                let end =
-                    turn.read(stream.messages(|taken| take_in(self.endpoint, self.connection, taken))).await;
+                let take_in = |taken: Taken<'_>| {
+                    self.endpoint.take_in(self.connection, taken);
+                    false
+                };
+                let end = turn.read(stream.messages(take_in)).await;
                 self.last_id = stream.last_id().map(str::to_owned).or(self.last_id.take());
                 if self.last_id.is_none() || end == End::Endless {
                     // What was said meanwhile is lost.
                     self.connection.missed(None);
                 }
                 let lived = now().saturating_duration_since(opened);
-                Attempt::Ended(Ended { lived, retry: stream.retry(), ..Ended::default() })
+                Attempt::Ended(StreamEnd { lived, retry: stream.retry(), ..StreamEnd::default() })
             }
             // Without a stream before, 404 says that there is none: the session may be as good as ever.
             Ok(Ok(answer)) if answer.status == StatusCode::NOT_FOUND && self.had => {
                 self.endpoint.contact.wire.drain(answer.body);
                 self.has_renewed = true;
                 match self.endpoint.renew(&self.session, self.connection).await {
-                    Ok(()) => Attempt::Ended(Ended::default()),
+                    Ok(()) => Attempt::Ended(StreamEnd::default()),
                     Err(error) => {
                         tracing::debug!(%error, "no new session");
-                        Attempt::Ended(Ended::after(&error, RENEWED))
+                        Attempt::Ended(StreamEnd::after(&error, RENEWED))
                     }
                 }
             }
             Ok(outcome) => self.refused(&outcome),
-            Err(_) => Attempt::Ended(Ended::default()),
+            Err(_) => Attempt::Ended(StreamEnd::default()),
         }
     }
 
     fn refused(&mut self, outcome: &Result<Answer, HttpError>) -> Attempt {
         let retry_after = outcome.as_ref().ok().and_then(|answer| wait(&answer.headers));
-        let ended = Attempt::Ended(Ended { retry_after, ..Ended::default() });
+        let ended = Attempt::Ended(StreamEnd { retry_after, ..StreamEnd::default() });
         if is_worth_another_try(outcome) {
             return ended;
         }
@@ -146,14 +148,6 @@ impl Side<'_> {
         tracing::debug!(status, "the server offers no stream of its own");
         Attempt::NotOffered
     }
-}
-
-fn take_in(endpoint: &Endpoint, connection: &Connection, taken: Taken<'_>) -> bool {
-    match taken {
-        Taken::Message(message) => endpoint.arrivals().line(connection, message, now()),
-        Taken::TooLong(error) => tracing::debug!(%error, "an event that is no message"),
-    }
-    false
 }
 
 /// True for a failure that may be over soon: the network, a server that is busy or broken, a second stream (409).

@@ -31,6 +31,8 @@ enum Act {
     Ask,
     /// Answered on the stream, and a moment later hung up on where it was posted.
     AnswerAndHangUp,
+    /// Answered with more than anybody takes.
+    Long,
     /// The stream says nothing more, and nobody knows its session.
     Forget,
     /// The same in the first session, and an answer in others.
@@ -215,6 +217,11 @@ impl Shared {
                 told.await;
                 // Whoever asked may be gone.
                 let _ = answer();
+            }
+            Act::Long => {
+                let padding = "x".repeat(40 << 20);
+                say.send(format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"x":"{padding}"}}}}"#, body["id"]))
+                    .unwrap();
             }
             Act::AnswerAndHangUp => {
                 answer().unwrap();
@@ -529,6 +536,51 @@ async fn n_34_what_the_old_session_asked_is_not_answered_in_the_new_one() {
         let answers: Vec<_> = pair.posted().into_iter().filter(|said| said.starts_with("answer")).collect();
         assert_eq!(answers, ["answer: decline"]);
         client.close().await;
+        pair.end().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn x_12_an_answer_that_is_too_long_settles_its_call_and_no_other() {
+    harmless(async {
+        let pair = Pair::serve(|body| match body["params"]["arguments"]["text"].as_str() {
+            Some("long") => Act::Long,
+            _ => Act::Answer,
+        })
+        .await;
+        let client = McpClient::connect(Recipe::sse(&pair.url)).await.unwrap();
+        let error = echo(&client, "long").await.unwrap_err();
+        assert!(matches!(error, Error::Unreadable { .. }), "{error:?}");
+        assert_eq!(echo(&client, "fine").await.unwrap(), "fine");
+        client.close().await;
+        pair.end().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn whatever_is_dropped_at_whatever_moment_nothing_is_left() {
+    harmless(async {
+        let pair = Pair::serve(|body| match body["method"].as_str() {
+            Some("tools/call") if body["id"].as_u64() == Some(3) => Act::HangUp,
+            Some("tools/call") if body["id"].as_u64() == Some(2) => Act::ForgetFirst,
+            _ => Act::Hold(Duration::from_millis(2)),
+        })
+        .await;
+        for round in 0..40 {
+            let moment = Duration::from_micros(round * 700);
+            let client = async {
+                let client = McpClient::connect(Recipe::sse(&pair.url)).await?;
+                for _ in 0..4 {
+                    let call = client.call("echo", json!({"text": "x"})).into_future();
+                    let _ = tokio::time::timeout(Duration::from_millis(5), call).await;
+                }
+                Ok::<_, Error>(client)
+            };
+            // Sometimes in the greeting, sometimes in a call or a new session, sometimes when all is done.
+            drop(tokio::time::timeout(moment, client).await);
+        }
         pair.end().await;
     })
     .await;
