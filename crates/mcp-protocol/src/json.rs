@@ -272,7 +272,23 @@ mod tests {
         assert_ne!(form("18446744073709551616"), form("18446744073709551617"));
         assert_ne!(form("\"1\""), form("1"));
         assert_eq!(form("[1.50,1.5e0]").unwrap(), "[1.5,1.5]");
+        assert_eq!(form("[15e-1,0.0,-0.0,1e2]").unwrap(), "[1.5,0.0,-0.0,100.0]");
         assert_eq!((form("1e999"), form("\"\\ud800\"")), (None, None));
+    }
+
+    #[test]
+    fn amounts_that_one_float_would_hold_keep_different_forms() {
+        let form = |text: &str| text.parse::<Json>().unwrap().canonical().unwrap().get().to_owned();
+        for (one, other) in [
+            ("0.1", "0.10000000000000001"),
+            ("9007199254740993.0", "9007199254740992.0"),
+            ("1e-400", "2e-400"),
+            ("1e-400", "0.0"),
+            ("-0.30000000000000004", "-0.300000000000000041"),
+        ] {
+            assert_ne!(form(one), form(other), "{one} {other}");
+        }
+        assert_eq!(form("10.0e-1"), form("1.0"));
     }
 
     #[test]

@@ -360,9 +360,10 @@ impl Shared {
         let Some(tool) = state.tools.get(&name).filter(|tool| !tool.headers.is_empty()) else {
             return Ok(());
         };
-        let arguments = request.params.parse_member("arguments").ok().flatten().unwrap_or_default();
+        // An argument list that is missing or there twice is refused by the call itself.
+        let arguments = request.params.member("arguments").ok().flatten().unwrap_or("{}");
         tool.headers
-            .check(&arguments, |name| headers.get_all(name).iter().map(HeaderValue::as_bytes).collect())
+            .check(arguments, |name| headers.get_all(name).iter().map(HeaderValue::as_bytes).collect())
     }
 
     /// Waits for the end of serving.

@@ -104,21 +104,30 @@ impl ParamHeaders {
         Ok(headers)
     }
 
-    /// Checks the headers of a call against its arguments. `lookup` gives every value of a header by its
+    /// Checks the headers of a call against the text of its arguments. `lookup` returns every value of a header by its
     /// name in lower case.
     ///
     /// # Errors
-    /// The -32020 to answer with.
+    /// The -32020 to answer with: a header that is missing, repeated or different, one whose argument is absent, and an
+    /// argument that is there twice or cannot be read.
     pub fn check<'h>(
         &self,
-        arguments: &Value,
+        arguments: &str,
         lookup: impl Fn(&str) -> Vec<&'h [u8]>,
     ) -> Result<(), ErrorObject> {
-        for header in &self.0 {
-            let Some(expected) = header.text(arguments).map_err(|error| mismatch(error.to_string()))? else {
-                continue;
+        let mut found = vec![None; self.0.len()];
+        let all: Vec<(usize, &ParamHeader)> = self.0.iter().enumerate().collect();
+        find(arguments, 0, &all, &mut found)?;
+        for (header, argument) in self.0.iter().zip(found) {
+            let value = one(&header.name, &lookup(&header.name))?;
+            let (expected, value) = match (argument.map(|text| header.read(text)).transpose()?.flatten(), value) {
+                (Some(expected), Some(value)) => (expected, value),
+                (Some(_), None) => return Err(missing(&header.name)),
+                (None, Some(_)) => {
+                    return Err(mismatch(format!("`{}` has no argument in the body", header.name)));
+                }
+                (None, None) => continue,
             };
-            let value = one(&header.name, &lookup(&header.name))?.ok_or_else(|| missing(&header.name))?;
             let value = decode(value).map_err(|error| mismatch(format!("`{}` {error}", header.name)))?;
             let is_same = match header.kind {
                 Kind::Integer => same_integer(&value, &expected),
@@ -132,8 +141,47 @@ impl ParamHeaders {
     }
 }
 
+/// Finds the arguments of these headers below the member at `depth` of their paths, in one pass over each object on the
+/// way. A name that is there twice is refused, because readers differ in which one they take.
+fn find<'a>(
+    object: &'a str,
+    depth: usize,
+    headers: &[(usize, &ParamHeader)],
+    found: &mut [Option<&'a str>],
+) -> Result<(), ErrorObject> {
+    let mut seen = Vec::new();
+    for (name, value) in members(object) {
+        let is_on_path = |(_, header): &&(usize, &ParamHeader)| header.path.get(depth).is_some_and(|part| *part == name);
+        let below: Vec<_> = headers.iter().filter(is_on_path).copied().collect();
+        let Some((_, first)) = below.first() else { continue };
+        if seen.contains(&name) {
+            return Err(mismatch(format!("the argument for `{}` is there twice", first.name)));
+        }
+        for (index, header) in &below {
+            if header.path.len() == depth + 1 {
+                found[*index] = Some(value);
+            }
+        }
+        find(value, depth + 1, &below, found)?;
+        seen.push(name);
+    }
+    Ok(())
+}
+
 impl ParamHeader {
-    /// The argument as text; `None` if it is absent, `null`, or of a type that its own check will refuse.
+    /// The argument as text; `None` if it is `null`, or of a type that its own check will refuse.
+    fn read(&self, argument: &str) -> Result<Option<String>, ErrorObject> {
+        let unreadable = |_| mismatch(format!("the argument for `{}` cannot be read", self.name));
+        match (self.kind, argument.as_bytes().first()) {
+            (Kind::String, Some(b'"')) | (Kind::Boolean, Some(b't' | b'f')) | (Kind::Integer, Some(b'-' | b'0'..=b'9')) => {
+                let value: Value = serde_json::from_str(argument).map_err(unreadable)?;
+                self.text_of(&value).map_err(|error| mismatch(error.to_string()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The argument among others as text; `None` if it is absent, `null`, or of another type.
     fn text(&self, arguments: &Value) -> Result<Option<String>, AnnotationError> {
         let mut value = arguments;
         for name in &self.path {
@@ -142,6 +190,10 @@ impl ParamHeader {
                 None => return Ok(None),
             }
         }
+        self.text_of(value)
+    }
+
+    fn text_of(&self, value: &Value) -> Result<Option<String>, AnnotationError> {
         Ok(match (self.kind, value) {
             (Kind::String, Value::String(text)) => Some(text.clone()),
             (Kind::Boolean, Value::Bool(flag)) => Some(flag.to_string()),
@@ -310,13 +362,16 @@ mod tests {
         let lookup = |name: &str| {
             values.iter().filter(|(n, _)| n == name).map(|(_, v)| v.as_bytes()).collect::<Vec<_>>()
         };
-        assert_eq!(headers.check(&arguments, lookup), Ok(()));
-        assert!(headers.check(&json!({"s": "u"}), lookup).is_err());
-        assert!(headers.check(&json!({"s": "ü"}), |_| Vec::new()).is_err());
-        assert!(headers.check(&json!({"s": "ü"}), |_| vec![b"a", b"a"]).is_err());
-        assert_eq!(headers.check(&json!({"s": null}), |_| Vec::new()), Ok(()));
-        assert_eq!(headers.check(&json!({"i": 42}), |_| vec![b"42.0"]), Ok(()));
-        assert!(headers.check(&json!({"i": 42}), |_| vec![b"43"]).is_err());
+        let only = |wanted: &'static str, value: &'static [u8]| {
+            move |name: &str| if name == wanted { vec![value] } else { Vec::new() }
+        };
+        assert_eq!(headers.check(&arguments.to_string(), lookup), Ok(()));
+        assert!(headers.check(r#"{"s":"u"}"#, lookup).is_err());
+        assert!(headers.check(r#"{"s":"ü"}"#, |_| Vec::new()).is_err());
+        assert!(headers.check(r#"{"s":"a"}"#, |_| vec![b"a", b"a"]).is_err());
+        assert_eq!(headers.check(r#"{"s":null}"#, |_| Vec::new()), Ok(()));
+        assert_eq!(headers.check(r#"{"i":42}"#, only("mcp-param-i", b"42.0")), Ok(()));
+        assert!(headers.check(r#"{"i":42}"#, only("mcp-param-i", b"43")).is_err());
         assert!(headers.values(&json!({"i": 1_i64 << 60})).is_err());
     }
 
@@ -325,9 +380,45 @@ mod tests {
         let headers = of(json!({"i": {"type": "integer", "x-mcp-header": "I"}})).unwrap();
         for wild in [json!(i64::MIN), json!(-1e300), json!(1e300), json!(u64::MAX)] {
             assert!(headers.values(&json!({ "i": wild })).is_err(), "{wild}");
-            assert!(headers.check(&json!({ "i": wild }), |_| Vec::new()).is_err(), "{wild}");
+            assert!(headers.check(&json!({ "i": wild }).to_string(), |_| Vec::new()).is_err(), "{wild}");
         }
         assert!(headers.values(&json!({"i": -LARGEST})).is_ok());
+    }
+
+    #[test]
+    fn header_check_reads_the_arguments_as_the_tool_does() {
+        let headers = of(json!({
+            "tenant": {"type": "string", "x-mcp-header": "Tenant"},
+            "at": {"type": "object", "properties": {"zone": {"type": "integer", "x-mcp-header": "Zone"}}},
+        }))
+        .unwrap();
+        let check = |arguments: &str, sent: &[(&str, &'static str)]| {
+            headers.check(arguments, |name| {
+                sent.iter().filter(|(known, _)| *known == name).map(|(_, value)| value.as_bytes()).collect()
+            })
+        };
+        let mine = [("mcp-param-tenant", "mine")];
+        // Something else in the arguments that a parser may refuse does not hide the argument.
+        for rest in ["1e999", r#""\ud800""#] {
+            assert_eq!(check(&format!(r#"{{"tenant":"mine","x":{rest}}}"#), &mine), Ok(()));
+            assert!(check(&format!(r#"{{"tenant":"victim","x":{rest}}}"#), &mine).is_err(), "{rest}");
+        }
+        for wrong in [
+            // The argument itself cannot be read, is there twice, is absent, or is of another type.
+            r#"{"tenant":"\ud800"}"#,
+            r#"{"tenant":"mine","tenant":"victim"}"#,
+            r#"{"tenant":"victim","ten\u0061nt":"mine"}"#,
+            r#"{"tenant":"mine","at":{},"at":{"zone":1}}"#,
+            r#"{"tenant":"mine","at":{"zone":1e999}}"#,
+            r#"{"other":"mine"}"#,
+            r#"{"tenant":null}"#,
+            r#"{"tenant":["mine"]}"#,
+        ] {
+            assert!(check(wrong, &mine).is_err(), "{wrong}");
+        }
+        let both = [("mcp-param-tenant", "mine"), ("mcp-param-zone", "7")];
+        assert_eq!(check(r#"{"at":{"zone":7,"x":{"zone":8}},"tenant":"mine","zone":9}"#, &both), Ok(()));
+        assert!(check(r#"{"at":{"zone":8},"tenant":"mine"}"#, &both).is_err());
     }
 
     #[test]

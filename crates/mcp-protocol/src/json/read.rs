@@ -312,17 +312,35 @@ pub(super) fn canonical(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Read<()> {
         Some(b'-' | b'0'..=b'9') => {
             let is_digit = |byte: u8| byte == b'-' || byte.is_ascii_digit();
             let number = from.number("a number within bounds", |text| {
-                let number: f64 = text.parse().ok()?;
+                let number = text.parse().ok().filter(|number: &f64| number.is_finite());
                 if text.bytes().all(is_digit) {
                     return Some(text.to_owned());
                 }
-                number.is_finite().then(|| serde_json::to_string(&number).unwrap_or_default())
+                let written = serde_json::to_string(&number?).ok()?;
+                // Digits that a float cannot hold are kept: two different amounts must not have one form.
+                Some(if decimal(&written) == decimal(text) { written } else { text.to_owned() })
             })?;
             out.extend_from_slice(number.as_bytes());
         }
         _ => out.extend_from_slice(from.any()?.as_bytes()),
     }
     Ok(())
+}
+
+/// A number with a fraction or an exponent as its digits and the power of ten of the last one, without zeros at either
+/// end. Equal for two texts only if their values are equal. `None` if the exponent does not fit.
+fn decimal(text: &str) -> Option<(bool, String, i64)> {
+    let (text, is_negative) = text.strip_prefix('-').map_or((text, false), |rest| (rest, true));
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    let digits = digits.trim_start_matches('0');
+    let trimmed = digits.trim_end_matches('0');
+    if trimmed.is_empty() {
+        return Some((is_negative, String::new(), 0));
+    }
+    let shift = i64::try_from(digits.len() - trimmed.len()).ok()? - i64::try_from(fraction.len()).ok()?;
+    Some((is_negative, trimmed.to_owned(), exponent.parse::<i64>().ok()?.checked_add(shift)?))
 }
 
 /// Writes the members behind `start` again, by key; of those with the same key, the last.

@@ -22,7 +22,7 @@ pub(crate) fn values_come_back(bytes: &[u8]) {
             let lookup = |name: &str| {
                 values.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_bytes()).collect()
             };
-            headers.check(&arguments, lookup).unwrap();
+            headers.check(&arguments.to_string(), lookup).unwrap();
         }
     }
 }
