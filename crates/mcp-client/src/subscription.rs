@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use mcp_protocol::limits::MAX_URI;
 use mcp_protocol::messages::{EmptyResult, Id, Method};
 use mcp_protocol::peer::{Call, Clocks};
 use mcp_protocol::resources::SubscribeParams;
@@ -24,9 +25,6 @@ const QUEUED: Duration = Duration::from_secs(2);
 
 /// Changes that may wait for their reader; the same change waits only once.
 const WAITING: usize = 256;
-
-/// The most bytes of the name of a resource. The server makes names up for what lies below what is followed.
-const URI: usize = 16 << 10;
 
 /// Something on the server changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -271,7 +269,8 @@ pub(crate) enum Next {
 impl Follower {
     fn push(&mut self, change: Change) {
         let change = match change {
-            Change::Resource(uri) if uri.len() > URI => Change::Gap,
+            // The server makes names up for what lies below what is followed.
+            Change::Resource(uri) if uri.len() > MAX_URI => Change::Gap,
             change => change,
         };
         if self.waiting.contains(&change) {

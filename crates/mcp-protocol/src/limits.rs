@@ -26,6 +26,7 @@
 //! | progress | 8 at once, then 10 a second | a tool in a tight loop must not flood its client; the last always goes. |
 //! | remembered envelope | 4 KiB | the last one that was read, so that the same need not be read again. |
 //! | arguments as headers | 100 | of one tool; servers take about as many headers in all. |
+//! | [`MAX_URI`] | 16 KiB | a URI that one side keeps for the other, such as that of a subscription. |
 //! | names | 256, 64 | characters of a server's name; of a callable name, the least that model APIs allow. |
 
 use std::time::Duration;
@@ -62,6 +63,9 @@ pub(crate) const SERVER_NAME: usize = 256;
 
 /// The most characters of a callable name.
 pub(crate) const CALLABLE_NAME: usize = 64;
+
+/// The most bytes of a URI that one side keeps for the other.
+pub const MAX_URI: usize = 16 << 10;
 
 /// How deeply a message may nest, its own braces counted. The 128th level is refused.
 pub const MAX_DEPTH: usize = 127;

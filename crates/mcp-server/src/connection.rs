@@ -1,6 +1,6 @@
 //! What a server keeps of one legacy connection: who is there, what is in flight, what is followed.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mcp_protocol::capabilities::{ClientCapabilities, Implementation};
@@ -12,6 +12,7 @@ use mcp_protocol::peer::{Call, Clocks, DuplicateIds, Peer, Refused, Transmit};
 use mcp_protocol::{Dialect, Json, Limits, Map};
 use tokio::sync::oneshot;
 
+use crate::budget::{Budget, Share};
 use crate::error::AskError;
 use crate::outlet::Outlet;
 
@@ -28,7 +29,61 @@ pub(crate) struct State {
     waiting: Map<Call, oneshot::Sender<Result<Json, AskError>>>,
     pub(crate) log_level: Option<LogLevel>,
     /// Resources whose changes are followed.
-    pub(crate) followed: Map<String, ()>,
+    pub(crate) followed: Followed,
+}
+
+/// The resources whose changes a client follows: so many, and so many bytes of their URIs.
+#[derive(Debug, Default)]
+pub(crate) struct Followed {
+    uris: Map<String, ()>,
+    bytes: usize,
+    /// Where their memory is taken from.
+    memory: Option<Share>,
+}
+
+/// How many resources one connection may follow.
+pub(crate) const MAX_FOLLOWED: usize = 1000;
+/// What an entry costs besides its URI.
+pub(crate) const FOLLOWED_OVERHEAD: usize = 64;
+
+impl Followed {
+    /// Adds a URI, or says why it cannot be added.
+    pub(crate) fn insert(&mut self, uri: String) -> Result<(), &'static str> {
+        if self.uris.contains_key(&uri) {
+            return Ok(());
+        }
+        if self.uris.len() >= MAX_FOLLOWED {
+            return Err("too many subscriptions; unsubscribe from others first");
+        }
+        let bytes = self.bytes + uri.len() + FOLLOWED_OVERHEAD;
+        if !self.memory.as_mut().is_none_or(|memory| memory.resize(bytes)) {
+            return Err("no memory left for subscriptions; unsubscribe from others first");
+        }
+        self.bytes = bytes;
+        self.uris.insert(uri, ());
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, uri: &str) {
+        if self.uris.remove(uri).is_some() {
+            self.bytes -= uri.len() + FOLLOWED_OVERHEAD;
+            if let Some(memory) = &mut self.memory {
+                memory.resize(self.bytes);
+            }
+        }
+    }
+
+    pub(crate) fn contains(&self, uri: &str) -> bool {
+        self.uris.contains_key(uri)
+    }
+
+    pub(crate) fn uris(&self) -> Vec<String> {
+        self.uris.keys().cloned().collect()
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -38,13 +93,13 @@ pub(crate) struct Client {
 }
 
 impl Connection {
-    pub(crate) fn new(limits: Limits, duplicates: DuplicateIds) -> Self {
+    pub(crate) fn new(limits: Limits, duplicates: DuplicateIds, memory: Option<&Arc<Budget>>) -> Self {
         Self {
             state: Mutex::new(State {
                 peer: Peer::server(limits, duplicates),
                 waiting: Map::new(),
                 log_level: None,
-                followed: Map::new(),
+                followed: Followed { memory: memory.map(|memory| memory.overdraw(0)), ..Followed::default() },
             }),
         }
     }
@@ -121,6 +176,7 @@ impl Connection {
         let mut state = self.lock();
         state.peer.handle_closed();
         state.waiting.clear();
+        state.followed.clear();
     }
 
     /// Writes what the machine wants sent.

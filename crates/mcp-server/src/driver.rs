@@ -23,6 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::budget::Budget;
 use crate::connection::{Connection, error_response};
 use crate::context::{Context, Exchange, Legacy, Principal};
 use crate::outlet::{Framing, Outlet};
@@ -30,7 +31,7 @@ use crate::registry::Change;
 use crate::reply::Reply;
 use crate::router::{Core, Route};
 use crate::run::{Run, panicked};
-use changes::Subscriptions;
+use changes::{Follower, Subscriptions};
 
 /// How much is read at once: little while little comes, for the room is cleared before each read.
 const READ: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
@@ -41,21 +42,25 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// What a buffer keeps once it is empty.
 const KEPT: usize = 64 << 10;
 
-/// Serves one client until it closes its end. Compiled once, here, whatever the streams are.
+/// Serves one client until it closes its end. What is held for the client is taken from `memory`, if it is one of many.
+///
+/// Compiled once, here, whatever the streams are.
 pub(crate) fn drive<'a>(
     core: &'a Arc<Core>,
     reader: &'a mut (dyn AsyncRead + Send + Unpin),
     writer: &'a mut (dyn AsyncWrite + Send + Unpin),
+    memory: Option<Arc<Budget>>,
 ) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>> {
-    Box::pin(serve(core, reader, writer))
+    Box::pin(serve(core, reader, writer, memory))
 }
 
 async fn serve(
     core: &Arc<Core>,
     reader: &mut (dyn AsyncRead + Send + Unpin),
     writer: &mut (dyn AsyncWrite + Send + Unpin),
+    memory: Option<Arc<Budget>>,
 ) -> io::Result<()> {
-    let mut driver = Driver::new(core);
+    let mut driver = Driver::new(core, memory);
     let mut changes = core.registry.changes();
     let mut lines = Lines::new(&core.limits);
     let mut writing = Writing::default();
@@ -273,21 +278,24 @@ struct Driver<'a> {
     runs: JoinSet<Done>,
     running: HashMap<tokio::task::Id, Running>,
     subscriptions: Subscriptions,
+    memory: Option<Arc<Budget>>,
     now: Instant,
 }
 
 impl<'a> Driver<'a> {
-    fn new(core: &'a Arc<Core>) -> Self {
+    fn new(core: &'a Arc<Core>, memory: Option<Arc<Budget>>) -> Self {
         let versions = &core.registry.snapshot().identity.versions;
+        let connection = Connection::new(core.limits.clone(), DuplicateIds::Unnamed, memory.as_ref());
         Self {
             core,
             negotiation: StdioServer::new(versions),
-            connection: Arc::new(Connection::new(core.limits.clone(), DuplicateIds::Unnamed)),
+            connection: Arc::new(connection),
             client: None,
-            outlet: Arc::new(Outlet::new(Framing::Lines, WAITING)),
+            outlet: Arc::new(Outlet::new(Framing::Lines, WAITING, memory.clone())),
             runs: JoinSet::new(),
             running: HashMap::new(),
             subscriptions: Subscriptions::default(),
+            memory,
             now: Instant::now(),
         }
     }
@@ -348,7 +356,7 @@ impl<'a> Driver<'a> {
                     let dialect = exchange.dialect;
                     match self.core.route(request, exchange) {
                         Route::Reply(reply) => self.answer(&request.id, dialect, &reply),
-                        Route::Run(run) => self.run(&request.id, dialect, run),
+                        Route::Run(run) => self.run(request, dialect, run),
                         Route::Listen(filter) => self.listen(&request.id, dialect, filter),
                     }
                 }
@@ -407,11 +415,15 @@ impl<'a> Driver<'a> {
         self.negotiation.negotiated().unwrap_or(Dialect::V2026_07_28)
     }
 
-    fn run(&mut self, id: &Id, dialect: Dialect, mut run: Box<Run>) {
+    fn run(&mut self, request: &Request<'_>, dialect: Dialect, mut run: Box<Run>) {
+        let id = &request.id;
         // Whoever is woken by this is polled again when it is spawned.
         match Pin::new(&mut run).poll(&mut TaskContext::from_waker(Waker::noop())) {
             Poll::Ready(reply) => self.answer(id, dialect, &reply),
             Poll::Pending => {
+                if let Some(memory) = &self.memory {
+                    run.hold(memory.overdraw(request.params.text().len()));
+                }
                 let context = run.context.clone();
                 let abort = self.runs.spawn(async move { Done::Reply(run.await) });
                 let running = Running { id: Some(id.clone()), dialect, context, abort };
@@ -559,8 +571,7 @@ impl<'a> Driver<'a> {
             Ok(change) => self.tell(&change),
             // Too many to tell each: tell that everything may have changed.
             Err(RecvError::Lagged(_)) => {
-                let followed: Vec<_> = self.connection.lock().followed.keys().cloned().collect();
-                let followed = followed.into_iter().chain(self.subscriptions.followed());
+                let followed = self.connection.uris().into_iter().chain(self.subscriptions.followed());
                 for change in changes::everything(followed) {
                     self.tell(&change);
                 }

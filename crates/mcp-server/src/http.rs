@@ -21,16 +21,17 @@ use std::convert::Infallible;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
-use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use bytes::{Buf, Bytes};
+use http::header::{
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+};
 use http::request::Parts;
 use http::{Method as HttpVerb, Request as HttpRequestParts, Response, StatusCode};
 use http_body::Body;
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use mcp_protocol::codec::header as mirrored;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::messages::{Id, Incoming, Message, Method, Request, parse_bytes, write};
@@ -45,6 +46,7 @@ pub use body::HttpBody;
 pub use guard::Access;
 pub use options::HttpOptions;
 
+use crate::budget::{Budget, Share};
 use crate::context::{Exchange, Principal};
 use crate::driver::changes;
 use crate::error::Error;
@@ -56,7 +58,7 @@ use crate::server::McpServer;
 use body::Work;
 use headers::{Headers, Ours};
 use legacy::no_session;
-use session::{Session, Sessions};
+use session::{Sessions, Using};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -65,6 +67,8 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const WAITING: usize = 1 << 20;
 /// Room for most responses, so that they are written without moving house.
 const RESPONSE: usize = 512;
+/// The most bytes of a body that may use the part of the budget which larger ones leave.
+const SMALL_BODY: usize = 16 << 10;
 
 /// A server as a `tower` service: mount it in axum with `route_service`, or in any hyper program.
 ///
@@ -78,8 +82,13 @@ struct Shared {
     options: HttpOptions,
     limits: Limits,
     sessions: Sessions,
-    /// Streams of changes that are open.
-    streams: AtomicUsize,
+    /// Streams of changes that may be open.
+    streams: Arc<Budget>,
+    /// Bytes that sessions and streams may hold.
+    memory: Arc<Budget>,
+    /// Bytes of request bodies, and the part of them that large bodies may take.
+    bodies: Arc<Budget>,
+    large_bodies: Arc<Budget>,
     /// True when nothing more is to begin, and what would go on for ever ends.
     closing: watch::Sender<bool>,
     #[cfg(feature = "serve")]
@@ -109,16 +118,20 @@ impl McpServer {
     /// # Errors
     /// When the server was put together wrong.
     pub fn into_http_service(self, options: HttpOptions) -> Result<HttpService, Error> {
-        let core = self.into_core()?;
+        let core = self.into_core(options.calls)?;
         let versions = core.registry.snapshot().identity.versions.clone();
         let limits = core.limits.clone().message(options.body);
+        let (memory, bodies) = (Budget::new(options.memory), Budget::new(options.bodies));
         Ok(HttpService(Arc::new(Shared {
             negotiation: HttpServer::new(&versions),
             limits,
-            sessions: Sessions::new(options.sessions, options.session_idle),
+            sessions: Sessions::new(&options, &memory),
             core,
+            streams: Budget::new(options.streams),
+            memory,
+            large_bodies: Budget::within(&bodies, options.bodies - options.bodies / 4),
+            bodies,
             options,
-            streams: AtomicUsize::new(0),
             closing: watch::Sender::new(false),
             #[cfg(feature = "serve")]
             pairs: pair::Pairs::default(),
@@ -161,11 +174,11 @@ impl Shared {
             Ok(headers) => headers,
             Err(answer) => return Ok(answer),
         };
-        let bytes = match self.read_body(body).await {
-            Ok(bytes) => bytes,
-            Err(status) => return Ok(bare(status)),
+        let (bytes, memory) = match self.read_body(body).await {
+            Ok(read) => read,
+            Err(answer) => return Ok(*answer),
         };
-        match self.post(&parts.headers, &headers, &bytes) {
+        match self.post(&parts.headers, &headers, &bytes, memory) {
             Step::Done(answer) => Ok(answer),
             Step::Later(rest) => {
                 drop(bytes);
@@ -181,6 +194,15 @@ impl Shared {
         if let Err(status) = self.options.access.check(&parts.uri, &parts.headers, &headers) {
             return Err(bare(status));
         }
+        // Whoever stands between may have taken another one of them.
+        for (name, values) in
+            [(mirrored::SESSION_ID, &headers.ours.session), (mirrored::LAST_EVENT_ID, &headers.last_event)]
+        {
+            if values.is_repeated() {
+                let error = ErrorObject::new(ErrorCode::InvalidRequest, format!("`{name}` is there twice"));
+                return Err(refuse(StatusCode::BAD_REQUEST, &error, None));
+            }
+        }
         Err(match parts.method {
             HttpVerb::POST if !is_json(&headers) => bare(StatusCode::UNSUPPORTED_MEDIA_TYPE),
             HttpVerb::POST if !accepts(&parts.headers, &headers) => bare(StatusCode::NOT_ACCEPTABLE),
@@ -195,33 +217,63 @@ impl Shared {
         })
     }
 
-    async fn read_body<B>(&self, body: B) -> Result<Bytes, StatusCode>
+    /// Reads a body, and takes its bytes from the budget as they come.
+    async fn read_body<B>(&self, body: B) -> Result<(Bytes, Share), Box<Answer>>
     where
         B: Body,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let limit = u64::try_from(self.options.body).unwrap_or(u64::MAX);
         if body.size_hint().lower() > limit {
-            return Err(StatusCode::PAYLOAD_TOO_LARGE);
+            return Err(Box::new(bare(StatusCode::PAYLOAD_TOO_LARGE)));
         }
-        let mut collected = pin!(Limited::new(body, self.options.body).collect());
+        let mut reading = pin!(self.collect(body));
         // Most bodies are there already, and need no timer.
-        let collected = match poll_fn(|cx| Poll::Ready(collected.as_mut().poll(cx))).await {
-            Poll::Ready(collected) => Ok(collected),
-            Poll::Pending => Box::pin(tokio::time::timeout(self.options.body_time, collected)).await,
-        };
-        match collected {
-            Ok(Ok(collected)) => Ok(collected.to_bytes()),
-            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-                Err(StatusCode::PAYLOAD_TOO_LARGE)
-            }
-            Ok(Err(_)) => Err(StatusCode::BAD_REQUEST),
-            Err(_) => Err(StatusCode::REQUEST_TIMEOUT),
+        match poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await {
+            Poll::Ready(read) => read,
+            Poll::Pending => Box::pin(tokio::time::timeout(self.options.body_time, reading))
+                .await
+                .unwrap_or_else(|_| Err(Box::new(bare(StatusCode::REQUEST_TIMEOUT)))),
         }
     }
 
+    async fn collect<B>(&self, body: B) -> Result<(Bytes, Share), Box<Answer>>
+    where
+        B: Body,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let mut body = pin!(body);
+        let mut whole = Whole::Nothing;
+        let mut memory = self.bodies.overdraw(0);
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else { return Err(Box::new(bare(StatusCode::BAD_REQUEST))) };
+            let Ok(mut data) = frame.into_data() else { continue };
+            let data = data.copy_to_bytes(data.remaining());
+            let length = whole.len() + data.len();
+            if length > self.options.body {
+                return Err(Box::new(bare(StatusCode::PAYLOAD_TOO_LARGE)));
+            }
+            let before = whole.held();
+            whole.push(data);
+            if !self.charge(&mut memory, before, whole.held()) {
+                return Err(Box::new(overloaded("too many request bodies at once; retry later", None)));
+            }
+        }
+        Ok((whole.into_bytes(), memory))
+    }
+
+    /// Takes memory for a body that has grown. Once it is large, it leaves a part of the budget to small ones.
+    fn charge(&self, memory: &mut Share, before: usize, held: usize) -> bool {
+        if before <= SMALL_BODY && held > SMALL_BODY {
+            let Some(large) = self.large_bodies.take(held) else { return false };
+            *memory = large;
+            return true;
+        }
+        memory.resize(held)
+    }
+
     /// Takes in a body. Most requests are answered at once, and need no future of their own.
-    fn post(self: &Arc<Self>, all: &HeaderMap, headers: &Ours<'_>, body: &Bytes) -> Step {
+    fn post(self: &Arc<Self>, all: &HeaderMap, headers: &Ours<'_>, body: &Bytes, memory: Share) -> Step {
         let incoming = match parse_bytes(body, &self.limits) {
             Ok(incoming) => incoming,
             Err(error) => {
@@ -233,18 +285,21 @@ impl Shared {
         let verdict = self.classify(HttpMethod::Post, headers, session.as_ref(), Some(&incoming));
         Step::Done(match (verdict, &incoming) {
             (HttpVerdict::Modern(dialect, meta), Incoming::Message(Message::Request(request))) => {
-                return self.modern(request, dialect, meta, all);
+                return self.modern(request, dialect, meta, all, memory);
             }
             (HttpVerdict::ModernNotification, _) => bare(StatusCode::ACCEPTED),
             (HttpVerdict::Initialize(dialect, params), Incoming::Message(Message::Request(request))) => {
-                self.initialize(&request.id, dialect, *params)
+                match session {
+                    Some(_) => already_initialized(&request.id),
+                    None => self.initialize(request, dialect, *params),
+                }
             }
             (HttpVerdict::Legacy(_), Incoming::Message(Message::Request(request))) => match session {
-                Some(session) => return self.legacy_request(&session, request),
+                Some(using) => return self.legacy_request(using, request, memory),
                 None => no_session(headers, Some(&request.id)),
             },
             (HttpVerdict::Legacy(dialect), _) => match session {
-                Some(session) => return self.legacy(session, dialect, &incoming, body),
+                Some(using) => return self.legacy(using, dialect, &incoming, body, memory),
                 None => no_session(headers, None),
             },
             (HttpVerdict::Refuse(refusal), Incoming::Message(Message::Request(request))) => {
@@ -259,7 +314,7 @@ impl Shared {
         &self,
         method: HttpMethod,
         headers: &Ours<'_>,
-        session: Option<&Arc<Session>>,
+        session: Option<&Using>,
         body: Option<&Incoming<'_>>,
     ) -> HttpVerdict {
         let (mut versions, mut methods, mut names) = <([&[u8]; 2], [&[u8]; 2], [&[u8]; 2])>::default();
@@ -268,7 +323,7 @@ impl Shared {
             .methods(headers.method.told(&mut methods))
             .names(headers.name.told(&mut names));
         if let Some(session) = session {
-            request = request.session(session.dialect);
+            request = request.session(session.0.dialect);
         }
         let known = self.envelope.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(known) = &known {
@@ -292,11 +347,12 @@ impl Shared {
         dialect: Dialect,
         meta: Arc<Meta>,
         headers: &HeaderMap,
+        memory: Share,
     ) -> Step {
         if let Err(error) = self.check_param_headers(request, headers) {
             return Step::Done(self.error(&request.id, dialect, &error));
         }
-        let outlet = Arc::new(Outlet::new(Framing::Events, WAITING));
+        let outlet = Arc::new(Outlet::new(Framing::Events, WAITING, Some(Arc::clone(&self.memory))));
         let exchange = Exchange {
             dialect,
             meta: Some(meta),
@@ -306,9 +362,13 @@ impl Shared {
         };
         let mut run = match self.core.route(request, exchange) {
             Route::Reply(reply) => return Step::Done(self.reply(&request.id, dialect, &reply)),
-            Route::Listen(filter) => return Step::Done(self.listen(&request.id, dialect, &filter, outlet)),
+            Route::Listen(filter) if accepts_events(headers) => {
+                return Step::Done(self.listen(&request.id, dialect, &filter, outlet));
+            }
+            Route::Listen(_) => return Step::Done(not_acceptable(&request.id)),
             Route::Run(run) => run,
         };
+        run.hold(memory);
         match begin(&mut run, &outlet) {
             Poll::Ready(first) => Step::Done(self.modern_answer(first, run, outlet, &request.id, dialect)),
             Poll::Pending => {
@@ -379,19 +439,23 @@ impl Shared {
         filter: &SubscriptionFilter,
         outlet: Arc<Outlet>,
     ) -> Answer {
-        let Some(slot) = StreamSlot::take(self) else {
-            let error = ErrorObject::new(ErrorCode::InternalError, "too many streams of changes are open");
-            return self.error(id, dialect, &error);
+        let Some(slot) = self.streams.take(1) else {
+            return overloaded("too many streams of changes are open; retry later", Some(id));
         };
         let filter = changes::honoured(filter);
+        let bytes = changes::held_by(&filter);
+        let Some(memory) = self.memory.take(bytes).filter(|_| bytes <= self.options.session_memory) else {
+            return overloaded(changes::NO_MEMORY, Some(id));
+        };
         let mut receiver = self.core.registry.changes();
         let _ = outlet.send(|out| changes::write_acknowledged(out, dialect, id, &filter));
-        let (id, sink) = (id.clone(), Arc::clone(&outlet));
+        let (id, sink, shared) = (id.clone(), Arc::clone(&outlet), Arc::clone(self));
         let work: Work = Box::pin(async move {
+            let _held = (slot, memory);
             loop {
                 let changed = tokio::select! {
                     changed = changes::next(&mut receiver, &filter) => changed,
-                    () = slot.0.closed() => None,
+                    () = shared.closed() => None,
                 };
                 let Some(changed) = changed else { break };
                 for change in changed {
@@ -399,7 +463,7 @@ impl Shared {
                 }
             }
             let reply = Reply::result(ListenResult::new().meta(Meta::new().subscription_id(id.clone())));
-            let _ = sink.send(|out| reply.write(out, &id, dialect, &slot.0.core.meta));
+            let _ = sink.send(|out| reply.write(out, &id, dialect, &shared.core.meta));
         });
         stream_headers(HttpBody::stream(outlet, None, work, self.options.keep_alive))
     }
@@ -408,6 +472,7 @@ impl Shared {
     fn reply(&self, id: &Id, dialect: Dialect, reply: &Reply) -> Answer {
         let status = match reply {
             Reply::Error(error) => status_of(error),
+            Reply::Overloaded(why) => return overloaded(why, Some(id)),
             _ => StatusCode::OK,
         };
         let mut out = Vec::with_capacity(RESPONSE);
@@ -451,20 +516,49 @@ fn poll_first(run: &mut Box<Run>, outlet: &Outlet, cx: &mut TaskContext<'_>) -> 
     outlet.poll_filled(cx).map(|()| First::Emits)
 }
 
-/// The right to one more stream of changes.
-struct StreamSlot(Arc<Shared>);
-
-impl StreamSlot {
-    fn take(shared: &Arc<Shared>) -> Option<Self> {
-        let before = shared.streams.fetch_add(1, Ordering::AcqRel);
-        let slot = Self(Arc::clone(shared));
-        (before < shared.options.streams).then_some(slot)
-    }
+/// A body as far as it has come. Most come in one piece, which is not copied.
+enum Whole {
+    Nothing,
+    Piece(Bytes),
+    Pieces(Vec<u8>),
 }
 
-impl Drop for StreamSlot {
-    fn drop(&mut self) {
-        self.0.streams.fetch_sub(1, Ordering::AcqRel);
+impl Whole {
+    fn len(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Piece(piece) => piece.len(),
+            Self::Pieces(bytes) => bytes.len(),
+        }
+    }
+
+    /// Bytes of memory that it holds.
+    fn held(&self) -> usize {
+        match self {
+            Self::Pieces(bytes) => bytes.capacity(),
+            _ => self.len(),
+        }
+    }
+
+    fn push(&mut self, data: Bytes) {
+        match self {
+            Self::Nothing => *self = Self::Piece(data),
+            Self::Piece(piece) => {
+                let mut bytes = Vec::with_capacity(piece.len() + data.len());
+                bytes.extend_from_slice(piece);
+                bytes.extend_from_slice(&data);
+                *self = Self::Pieces(bytes);
+            }
+            Self::Pieces(bytes) => bytes.extend_from_slice(&data),
+        }
+    }
+
+    fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Nothing => Bytes::new(),
+            Self::Piece(piece) => piece,
+            Self::Pieces(bytes) => bytes.into(),
+        }
     }
 }
 
@@ -493,6 +587,25 @@ fn refuse(status: StatusCode, error: &ErrorObject, id: Option<&Id>) -> Answer {
     let mut out = Vec::new();
     let _ = write::error(&mut out, id, write::NoId::Omitted, error);
     json(status, out)
+}
+
+/// A limit of the whole service is reached: nothing was done, and the client may come again.
+fn overloaded(why: &str, id: Option<&Id>) -> Answer {
+    let error = ErrorObject::new(ErrorCode::InternalError, why);
+    let mut answer = refuse(StatusCode::SERVICE_UNAVAILABLE, &error, id);
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    answer
+}
+
+fn already_initialized(id: &Id) -> Answer {
+    let message =
+        "the session is initialized already; send `initialize` without its Mcp-Session-Id to open another";
+    refuse(StatusCode::BAD_REQUEST, &ErrorObject::new(ErrorCode::InvalidRequest, message), Some(id))
+}
+
+fn not_acceptable(id: &Id) -> Answer {
+    let message = "a stream of changes needs `Accept: text/event-stream`";
+    refuse(StatusCode::NOT_ACCEPTABLE, &ErrorObject::new(ErrorCode::InvalidRequest, message), Some(id))
 }
 
 fn json(status: StatusCode, bytes: Vec<u8>) -> Answer {
@@ -533,12 +646,19 @@ fn accepts(all: &HeaderMap, headers: &Headers<'_>) -> bool {
     if headers.accept.first().is_none_or(|value| value == "application/json, text/event-stream") {
         return true;
     }
+    accepts_one_of(all, &["application/json", "text/event-stream", "application/*", "text/*", "*/*"])
+}
+
+/// True if the client reads streams of events, or says nothing of what it reads.
+fn accepts_events(all: &HeaderMap) -> bool {
+    !all.contains_key(ACCEPT) || accepts_one_of(all, &["text/event-stream", "text/*", "*/*"])
+}
+
+fn accepts_one_of(all: &HeaderMap, kinds: &[&str]) -> bool {
     let values = all.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|range| {
         let kind = range.split(';').next().unwrap_or("").trim();
-        ["application/json", "text/event-stream", "application/*", "text/*", "*/*"]
-            .iter()
-            .any(|known| kind.eq_ignore_ascii_case(known))
+        kinds.iter().any(|known| kind.eq_ignore_ascii_case(known))
     })
 }
 

@@ -42,6 +42,7 @@
 mod approval;
 mod ask;
 mod blocking;
+mod budget;
 mod completion;
 mod connection;
 mod context;

@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::Write;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+use crate::budget::{Budget, Share};
 
 /// How a message is set off from the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +22,18 @@ pub(crate) enum Framing {
     NumberedEvents { stream: u64, primed: bool },
 }
 
+/// What an idle buffer keeps on a server with many clients.
+const KEPT_BUFFER: usize = 64 << 10;
+
 /// Messages on their way to the client. Filled by handlers and the driver, drained by the driver.
 #[derive(Debug)]
 pub(crate) struct Outlet {
     framing: Framing,
     /// Beyond this many bytes, what can be done without is dropped.
     limit: usize,
+    /// Where the bytes that it holds are taken from. When that is spent, events are no longer kept for a client that
+    /// comes back, and what can be done without is dropped.
+    memory: Option<Arc<Budget>>,
     state: Mutex<State>,
 }
 
@@ -43,16 +51,48 @@ struct State {
     /// Counts who reads: a new one takes over from the one before.
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has several readers"))]
     reader: u64,
+    /// A reader was there and has gone: events are only kept, for one that comes back.
+    is_abandoned: bool,
     /// The reader is to leave once it has everything.
     sent_away: bool,
+    share: Option<Share>,
 }
 
 impl State {
+    /// Bytes of memory that it holds.
+    fn held(&self) -> usize {
+        self.bytes.capacity() + self.history_bytes
+    }
+
+    /// Releases the memory of what has been taken.
+    fn release(&mut self) {
+        let held = self.held();
+        if let Some(share) = &mut self.share {
+            share.resize_beyond(held);
+        }
+    }
+
+    /// Forgets events from the oldest on, until they fit the bytes. The newest is kept if `least` is 1.
+    fn forget_history(&mut self, bytes: usize, least: usize) {
+        while self.history_bytes > bytes && self.history.len() > least {
+            if let Some((_, oldest)) = self.history.pop_front() {
+                self.history_bytes -= oldest.capacity();
+            }
+        }
+    }
+
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
     }
+}
+
+/// Whether a message may be left out when memory is short.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Required,
+    Optional,
 }
 
 /// The link has ended.
@@ -62,8 +102,8 @@ pub(crate) struct Closed;
 type Written = Result<(), serde_json::Error>;
 
 impl Outlet {
-    pub(crate) fn new(framing: Framing, limit: usize) -> Self {
-        Self { framing, limit, state: Mutex::default() }
+    pub(crate) fn new(framing: Framing, limit: usize, memory: Option<Arc<Budget>>) -> Self {
+        Self { framing, limit, memory, state: Mutex::default() }
     }
 
     /// Adds a message that must go out: a response, or a request of ours.
@@ -76,7 +116,7 @@ impl Outlet {
         if state.closed {
             return Err(Closed);
         }
-        self.add(&mut state, write);
+        self.add(&mut state, Need::Required, write);
         Ok(())
     }
 
@@ -90,11 +130,11 @@ impl Outlet {
         if state.closed || state.bytes.len() > self.limit {
             return false;
         }
-        self.add(&mut state, write);
-        true
+        self.add(&mut state, Need::Optional, write)
     }
 
-    fn add(&self, state: &mut State, write: &mut dyn FnMut(&mut Vec<u8>) -> Written) {
+    /// Adds a message. Returns false if it is optional and there is no memory for it.
+    fn add(&self, state: &mut State, need: Need, write: &mut dyn FnMut(&mut Vec<u8>) -> Written) -> bool {
         let mut start = state.bytes.len();
         match self.framing {
             Framing::Lines => {}
@@ -111,13 +151,37 @@ impl Outlet {
         if write(&mut state.bytes).is_err() {
             // A value that its version cannot say; the caller wrote an error instead, or nothing.
             state.bytes.truncate(start);
-            return;
+            return true;
         }
         state.bytes.extend_from_slice(if self.framing == Framing::Lines { b"\n" } else { b"\n\n" });
         if matches!(self.framing, Framing::NumberedEvents { .. }) {
             self.remember(state, start);
         }
+        if state.is_abandoned {
+            state.bytes = Vec::new();
+        }
+        let is_kept = self.charge(state) || need == Need::Required;
+        if !is_kept {
+            state.bytes.truncate(start);
+            state.bytes.shrink_to_fit();
+        }
+        state.release();
         state.wake();
+        is_kept
+    }
+
+    /// Takes memory for what is held. If there is not enough, the kept events go first; returns false if that is not
+    /// enough either.
+    fn charge(&self, state: &mut State) -> bool {
+        let Some(memory) = &self.memory else { return true };
+        let mut held = state.held();
+        let share = state.share.get_or_insert_with(|| memory.overdraw(0));
+        if share.resize(held) {
+            return true;
+        }
+        state.forget_history(0, 0);
+        held = state.held();
+        state.share.as_mut().is_none_or(|share| share.resize(held))
     }
 
     /// Adds an event that holds no message: only its number, and how long to wait before coming back.
@@ -136,6 +200,7 @@ impl Outlet {
         let Framing::NumberedEvents { stream, primed: true } = self.framing else { return false };
         let mut state = self.lock();
         self.number(&mut state, stream, Some(retry));
+        state.release();
         state.sent_away = true;
         state.wake();
         true
@@ -143,14 +208,10 @@ impl Outlet {
 
     fn remember(&self, state: &mut State, start: usize) {
         let event = state.bytes[start..].to_vec();
-        state.history_bytes += event.len();
+        state.history_bytes += event.capacity();
         state.history.push_back((state.next, event));
         state.next += 1;
-        while state.history_bytes > self.limit && state.history.len() > 1 {
-            if let Some((_, oldest)) = state.history.pop_front() {
-                state.history_bytes -= oldest.len();
-            }
-        }
+        state.forget_history(self.limit, 1);
     }
 
     /// Exchanges what is there with an empty buffer. False if there was nothing.
@@ -161,14 +222,20 @@ impl Outlet {
             return false;
         }
         std::mem::swap(&mut state.bytes, buffer);
+        state.release();
         true
     }
 
     /// Takes an empty buffer back if it is larger than the one in use: one that has grown is enough.
     pub(crate) fn give_back(&self, buffer: &mut Vec<u8>) {
         let mut state = self.lock();
+        if self.memory.is_some() {
+            // One of many clients: a buffer that has grown is not kept for the next large message.
+            buffer.shrink_to(KEPT_BUFFER);
+        }
         if state.bytes.is_empty() && state.bytes.capacity() < buffer.capacity() {
             std::mem::swap(&mut state.bytes, buffer);
+            state.release();
         }
     }
 
@@ -223,8 +290,29 @@ impl Outlet {
         }
         state.reader += 1;
         state.sent_away = false;
+        state.is_abandoned = false;
+        state.release();
         state.wake();
         state.reader
+    }
+
+    /// The reader has gone. Numbered events are kept for one that comes back; others are for nobody.
+    pub(crate) fn detach(&self, reader: u64) {
+        let mut state = self.lock();
+        if state.reader == reader {
+            state.is_abandoned = true;
+            state.bytes = Vec::new();
+            state.release();
+        }
+    }
+
+    /// Closes it and forgets the events that were kept. What its reader has not read can still be read.
+    pub(crate) fn end(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.forget_history(0, 0);
+        state.release();
+        state.wake();
     }
 
     /// What is there for this reader; `None` if it has nothing more to wait for.
@@ -234,7 +322,9 @@ impl Outlet {
             return Poll::Ready(None);
         }
         if !state.bytes.is_empty() {
-            return Poll::Ready(Some(std::mem::take(&mut state.bytes)));
+            let bytes = std::mem::take(&mut state.bytes);
+            state.release();
+            return Poll::Ready(Some(bytes));
         }
         if state.closed || state.sent_away {
             return Poll::Ready(None);
@@ -249,10 +339,15 @@ impl Outlet {
         state.reader != reader || state.bytes.is_empty() && (state.closed || state.sent_away)
     }
 
-    /// How much memory it holds.
-    pub(crate) fn held(&self) -> usize {
+    /// How much memory the events take that are kept for a client that comes back.
+    pub(crate) fn kept(&self) -> usize {
+        self.lock().history_bytes
+    }
+
+    /// True if nothing was ever added.
+    pub(crate) fn is_untouched(&self) -> bool {
         let state = self.lock();
-        state.bytes.capacity() + state.history_bytes
+        state.next == 0 && state.bytes.is_empty()
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -7,16 +7,26 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc;
 
+use crate::budget::Share;
+
 /// What somebody else reads or is given, piece by piece. It ends when nobody sends any more.
 pub(crate) struct Pieces {
-    receiver: mpsc::Receiver<io::Result<Vec<u8>>>,
-    piece: Vec<u8>,
+    receiver: mpsc::Receiver<io::Result<Piece>>,
+    piece: Piece,
     taken: usize,
 }
 
+/// Some bytes, and the memory that they take. It is held until the next piece is asked for, because the reader may not
+/// have worked through them before.
+#[derive(Default)]
+pub(crate) struct Piece {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) memory: Option<Share>,
+}
+
 impl Pieces {
-    pub(crate) fn new(receiver: mpsc::Receiver<io::Result<Vec<u8>>>) -> Self {
-        Self { receiver, piece: Vec::new(), taken: 0 }
+    pub(crate) fn new(receiver: mpsc::Receiver<io::Result<Piece>>) -> Self {
+        Self { receiver, piece: Piece::default(), taken: 0 }
     }
 }
 
@@ -26,7 +36,8 @@ impl AsyncRead for Pieces {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.taken == self.piece.len() {
+        if self.taken == self.piece.bytes.len() {
+            self.piece.memory = None;
             match self.receiver.poll_recv(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => return Poll::Ready(Ok(())),
@@ -36,7 +47,7 @@ impl AsyncRead for Pieces {
                 }
             }
         }
-        let rest = &self.piece[self.taken..];
+        let rest = &self.piece.bytes[self.taken..];
         let count = rest.len().min(buf.remaining());
         buf.put_slice(&rest[..count]);
         self.taken += count;

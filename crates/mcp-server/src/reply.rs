@@ -15,6 +15,8 @@ pub(crate) enum Reply {
     Page(Arc<Json>),
     Empty,
     Error(ErrorObject),
+    /// Nothing was done, because a limit of the whole server is reached; says which.
+    Overloaded(&'static str),
 }
 
 impl Reply {
@@ -36,6 +38,9 @@ impl Reply {
             Self::Empty => write::response(out, id, &cx.root(&EmptyResult::new())),
             Self::Page(page) => write::response(out, id, &**page),
             Self::Error(error) => return error_of(out, id, dialect, error),
+            Self::Overloaded(why) => {
+                return error_of(out, id, dialect, &ErrorObject::new(ErrorCode::InternalError, *why));
+            }
         };
         // The version may have no way to say this; the client is told rather than left waiting.
         written.or_else(|fault| {

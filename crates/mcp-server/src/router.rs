@@ -9,6 +9,7 @@ use mcp_protocol::completion::{CompleteParams, CompletionReference};
 use mcp_protocol::dialect::Raise;
 use mcp_protocol::errors::{BodyError, ErrorCode, ErrorObject};
 use mcp_protocol::input::InputResponses;
+use mcp_protocol::limits::MAX_URI;
 use mcp_protocol::logging::{LogLevel, SetLevelParams};
 use mcp_protocol::messages::{
     DiscoverResult, InitializeParams, InitializeResult, Method, PageParams, Request, TimeToLive,
@@ -22,8 +23,9 @@ use mcp_protocol::{Dialect, Json, Limits};
 
 use crate::approval::{self, Approver, Spent};
 use crate::ask::{Binding, Rounds};
+use crate::budget::Budget;
 use crate::completion::CompletionRequest;
-use crate::connection::Client;
+use crate::connection::{Client, MAX_FOLLOWED};
 use crate::context::{Context, Exchange, Parts};
 use crate::hook::{Hook, Next, Outcome, before};
 use crate::prompt::PromptArguments;
@@ -53,6 +55,8 @@ pub(crate) struct Core {
     /// Approvals that were used.
     pub(crate) spent: Spent,
     pub(crate) watchdog: Watchdog,
+    /// Calls that wait, on all connections together.
+    pub(crate) calls: Arc<Budget>,
 }
 
 /// What a request leads to.
@@ -70,6 +74,13 @@ type Routed = Result<Route, ErrorObject>;
 impl Core {
     /// Finds what serves a request. Nothing has run when this returns.
     pub(crate) fn route(self: &Arc<Self>, request: &Request<'_>, exchange: Exchange) -> Route {
+        let is_call = matches!(
+            request.method,
+            Method::ToolsCall | Method::ResourcesRead | Method::PromptsGet | Method::Complete
+        );
+        if is_call && self.calls.is_spent() {
+            return Route::Reply(Reply::Overloaded("too many calls are running; retry later"));
+        }
         let state = self.registry.snapshot();
         let routed = match &request.method {
             Method::ToolsCall => self.call_tool(&state, request, exchange),
@@ -207,6 +218,7 @@ impl Core {
         exchange: Exchange,
     ) -> Routed {
         let uri: String = member(request, "uri")?.ok_or_else(|| missing("uri"))?;
+        check_uri(&uri)?;
         let found = state.find_resource(&uri).ok_or_else(|| ErrorObject::resource_not_found(&uri))?;
         let call = Beginning::new(self, request, uri.as_str().into(), "{}", exchange)?;
         let (read, cache, variables) = match found {
@@ -380,6 +392,12 @@ fn missing(name: &str) -> ErrorObject {
 
 fn listen(request: &Request<'_>, exchange: &Exchange) -> Routed {
     let params: ListenParams = raise(request, exchange)?;
+    let uris = params.notifications.resource_subscriptions.iter().flatten();
+    if uris.clone().count() > MAX_FOLLOWED {
+        let message = format!("a stream follows at most {MAX_FOLLOWED} resources");
+        return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
+    }
+    uris.map(|uri| check_uri(uri)).collect::<Result<(), _>>()?;
     Ok(Route::Listen(params.notifications))
 }
 
@@ -394,23 +412,25 @@ fn set_level(request: &Request<'_>, exchange: &Exchange) -> Routed {
     Ok(Route::Reply(Reply::Empty))
 }
 
-/// How many resources one connection may follow.
-const FOLLOWED: usize = 1000;
-
 fn follow(request: &Request<'_>, exchange: &Exchange, follow: bool) -> Routed {
     let params: SubscribeParams = raise(request, exchange)?;
+    check_uri(&params.uri)?;
     if let Some(legacy) = &exchange.legacy {
         let followed = &mut legacy.connection.lock().followed;
-        if !follow {
-            followed.remove(&params.uri);
-        } else if followed.len() < FOLLOWED {
-            followed.insert(params.uri, ());
+        if follow {
+            followed.insert(params.uri).map_err(|why| ErrorObject::new(ErrorCode::InternalError, why))?;
         } else {
-            return Err(ErrorObject::new(
-                ErrorCode::InternalError,
-                "too many resources are followed already",
-            ));
+            followed.remove(&params.uri);
         }
     }
     Ok(Route::Reply(Reply::Empty))
+}
+
+/// Refuses a URI that is too long to be kept.
+fn check_uri(uri: &str) -> Result<(), ErrorObject> {
+    if uri.len() <= MAX_URI {
+        return Ok(());
+    }
+    let message = format!("a URI has {} bytes, and {MAX_URI} are the most", uri.len());
+    Err(ErrorObject::new(ErrorCode::InvalidParams, message))
 }

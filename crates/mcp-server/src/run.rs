@@ -14,6 +14,7 @@ use mcp_protocol::messages::Method;
 use mcp_protocol::tools::CallToolResult;
 use tokio::time::Sleep;
 
+use crate::budget::Share;
 use crate::context::Context;
 use crate::error::{AskError, Failure, ToolError};
 use crate::hook::Hooked;
@@ -36,6 +37,10 @@ pub(crate) struct Run {
     /// Wakes for progress that is held back.
     timer: Option<Pin<Box<Sleep>>>,
     span: tracing::Span,
+    /// Its place among the calls that wait, once it does.
+    waiting: Option<Share>,
+    /// The memory of the request, whose arguments the function may hold.
+    request: Option<Share>,
 }
 
 pub(crate) enum Work {
@@ -54,7 +59,12 @@ impl Run {
         name: Arc<str>,
         span: tracing::Span,
     ) -> Self {
-        Self { work, context, dialect, core, name, timer: None, span }
+        Self { work, context, dialect, core, name, timer: None, span, waiting: None, request: None }
+    }
+
+    /// Holds the memory of the request until the call ends.
+    pub(crate) fn hold(&mut self, request: Share) {
+        self.request = Some(request);
     }
 
     /// One step of the function; a panic hurts this call only.
@@ -118,6 +128,9 @@ impl Future for Run {
                 Poll::Ready(done.unwrap_or_else(|error| self.failed(error)))
             }
             Poll::Pending => {
+                if self.waiting.is_none() {
+                    self.waiting = Some(self.core.calls.overdraw(1));
+                }
                 while let Some(due) =
                     self.context.as_ref().and_then(|context| context.due_progress(Instant::now()))
                 {

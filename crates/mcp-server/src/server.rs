@@ -11,6 +11,7 @@ use mcp_protocol::{Limits, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::approval::{Approver, Proposal, Spent, approver};
+use crate::budget::Budget;
 use crate::driver;
 use crate::error::{Error, ToolError};
 use crate::hook::{Call, Hook, Outcome, hook};
@@ -239,8 +240,8 @@ impl McpServer {
         mut reader: impl AsyncRead + Unpin + Send,
         mut writer: impl AsyncWrite + Unpin + Send,
     ) -> Result<(), Error> {
-        let core = self.into_core()?;
-        driver::drive(&core, &mut reader, &mut writer).await?;
+        let core = self.into_core(usize::MAX)?;
+        driver::drive(&core, &mut reader, &mut writer, None).await?;
         Ok(())
     }
 
@@ -249,7 +250,8 @@ impl McpServer {
         self
     }
 
-    pub(crate) fn into_core(self) -> Result<Arc<Core>, Error> {
+    /// The server with at most so many calls waiting at once.
+    pub(crate) fn into_core(self, calls: usize) -> Result<Arc<Core>, Error> {
         let state = self.registry.snapshot();
         let problems = state.problems();
         if !problems.is_empty() {
@@ -266,6 +268,7 @@ impl McpServer {
             approver: self.approver,
             spent: Spent::default(),
             watchdog: Watchdog::default(),
+            calls: Budget::new(calls),
         }))
     }
 }

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::driver;
 use crate::error::Error;
-use crate::pieces::Pieces;
+use crate::pieces::{Piece, Pieces};
 use crate::server::McpServer;
 
 impl McpServer {
@@ -26,11 +26,11 @@ impl McpServer {
     /// # Errors
     /// When the server was put together wrong, or a descriptor fails.
     pub async fn serve_stdio(self) -> Result<(), Error> {
-        let core = self.into_core()?;
+        let core = self.into_core(usize::MAX)?;
         let mut reader = platform::input()?;
         let mut writer = platform::output()?;
         let _guard = platform::StdoutGuard::new()?;
-        driver::drive(&core, &mut reader, &mut writer).await?;
+        driver::drive(&core, &mut reader, &mut writer, None).await?;
         Ok(())
     }
 }
@@ -55,7 +55,7 @@ fn threaded(mut file: File) -> io::Result<Reader> {
             let is_end = !matches!(read, Ok(1..));
             let piece = read.map(|count| {
                 piece.truncate(count);
-                piece
+                Piece { bytes: piece, memory: None }
             });
             if sender.blocking_send(piece).is_err() || is_end {
                 return;

@@ -92,10 +92,10 @@ impl McpServer {
     /// # Errors
     /// When the server was put together wrong.
     pub async fn test_client(self) -> Result<TestClient, Error> {
-        let core = self.into_core()?;
+        let core = self.into_core(usize::MAX)?;
         let (sending, mut reader) = pipe(LINK);
         let (mut writer, receiving) = pipe(LINK);
-        let server = tokio::spawn(async move { driver::drive(&core, &mut reader, &mut writer).await });
+        let server = tokio::spawn(async move { driver::drive(&core, &mut reader, &mut writer, None).await });
         Ok(TestClient {
             sending,
             receiving,

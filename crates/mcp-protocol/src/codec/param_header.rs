@@ -120,14 +120,15 @@ impl ParamHeaders {
         find(arguments, 0, &all, &mut found)?;
         for (header, argument) in self.0.iter().zip(found) {
             let value = one(&header.name, &lookup(&header.name))?;
-            let (expected, value) = match (argument.map(|text| header.read(text)).transpose()?.flatten(), value) {
-                (Some(expected), Some(value)) => (expected, value),
-                (Some(_), None) => return Err(missing(&header.name)),
-                (None, Some(_)) => {
-                    return Err(mismatch(format!("`{}` has no argument in the body", header.name)));
-                }
-                (None, None) => continue,
-            };
+            let (expected, value) =
+                match (argument.map(|text| header.read(text)).transpose()?.flatten(), value) {
+                    (Some(expected), Some(value)) => (expected, value),
+                    (Some(_), None) => return Err(missing(&header.name)),
+                    (None, Some(_)) => {
+                        return Err(mismatch(format!("`{}` has no argument in the body", header.name)));
+                    }
+                    (None, None) => continue,
+                };
             let value = decode(value).map_err(|error| mismatch(format!("`{}` {error}", header.name)))?;
             let is_same = match header.kind {
                 Kind::Integer => same_integer(&value, &expected),
@@ -151,7 +152,8 @@ fn find<'a>(
 ) -> Result<(), ErrorObject> {
     let mut seen = Vec::new();
     for (name, value) in members(object) {
-        let is_on_path = |(_, header): &&(usize, &ParamHeader)| header.path.get(depth).is_some_and(|part| *part == name);
+        let is_on_path =
+            |(_, header): &&(usize, &ParamHeader)| header.path.get(depth).is_some_and(|part| *part == name);
         let below: Vec<_> = headers.iter().filter(is_on_path).copied().collect();
         let Some((_, first)) = below.first() else { continue };
         if seen.contains(&name) {
@@ -173,7 +175,9 @@ impl ParamHeader {
     fn read(&self, argument: &str) -> Result<Option<String>, ErrorObject> {
         let unreadable = |_| mismatch(format!("the argument for `{}` cannot be read", self.name));
         match (self.kind, argument.as_bytes().first()) {
-            (Kind::String, Some(b'"')) | (Kind::Boolean, Some(b't' | b'f')) | (Kind::Integer, Some(b'-' | b'0'..=b'9')) => {
+            (Kind::String, Some(b'"'))
+            | (Kind::Boolean, Some(b't' | b'f'))
+            | (Kind::Integer, Some(b'-' | b'0'..=b'9')) => {
                 let value: Value = serde_json::from_str(argument).map_err(unreadable)?;
                 self.text_of(&value).map_err(|error| mismatch(error.to_string()))
             }

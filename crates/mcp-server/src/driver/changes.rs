@@ -1,7 +1,7 @@
 //! Telling the client what changed, as its era has it: unasked to a legacy client, on a stream to a modern one.
 
 use mcp_protocol::Dialect;
-use mcp_protocol::messages::{CancelledParams, EmptyParams, Id, Method, write};
+use mcp_protocol::messages::{EmptyParams, Id, Method, write};
 use mcp_protocol::meta::Meta;
 use mcp_protocol::resources::ResourceUpdatedParams;
 use mcp_protocol::subscriptions::{AcknowledgedParams, ListenResult, SubscriptionFilter};
@@ -10,6 +10,8 @@ use mcp_protocol::subscriptions::{AcknowledgedParams, ListenResult, Subscription
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use super::Driver;
+use crate::budget::Share;
+use crate::connection::{Connection, FOLLOWED_OVERHEAD};
 use crate::registry::Change;
 use crate::reply::Reply;
 
@@ -21,10 +23,13 @@ struct Subscription {
     id: Id,
     dialect: Dialect,
     filter: SubscriptionFilter,
+    _memory: Option<Share>,
 }
 
 /// How many streams one client may have open.
 const STREAMS: usize = 16;
+/// Why a stream cannot be opened that follows too much.
+pub(crate) const NO_MEMORY: &str = "no memory left for subscriptions; follow fewer resources or retry later";
 
 impl Subscriptions {
     pub(super) fn remove(&mut self, id: &Id) -> bool {
@@ -41,41 +46,78 @@ impl Subscriptions {
     }
 }
 
-/// What of a filter is honoured: everything but tasks, which are not served.
+/// What of a filter is honoured: everything but tasks, which are not served. URIs are in order and once each, so that a
+/// change is looked up and not searched for.
 pub(crate) fn honoured(filter: &SubscriptionFilter) -> SubscriptionFilter {
     let mut honoured = SubscriptionFilter::new();
     honoured.tools_list_changed = filter.tools_list_changed.filter(|wanted| *wanted);
     honoured.prompts_list_changed = filter.prompts_list_changed.filter(|wanted| *wanted);
     honoured.resources_list_changed = filter.resources_list_changed.filter(|wanted| *wanted);
-    honoured.resource_subscriptions.clone_from(&filter.resource_subscriptions);
+    honoured.resource_subscriptions = filter.resource_subscriptions.clone().map(|mut uris| {
+        uris.sort_unstable();
+        uris.dedup();
+        uris.shrink_to_fit();
+        uris
+    });
     honoured
 }
 
-/// True if the filter asks for this change.
-pub(crate) fn wants(filter: &SubscriptionFilter, change: &Change) -> bool {
-    match change {
-        Change::Tools => filter.tools_list_changed == Some(true),
-        Change::Prompts => filter.prompts_list_changed == Some(true),
-        Change::Resources => filter.resources_list_changed == Some(true),
-        Change::Resource(uri) => {
-            filter.resource_subscriptions.iter().flatten().any(|followed| **followed == **uri)
+/// How much memory a filter holds.
+pub(crate) fn held_by(filter: &SubscriptionFilter) -> usize {
+    let uris = filter.resource_subscriptions.iter().flatten();
+    FOLLOWED_OVERHEAD + uris.map(|uri| uri.len() + FOLLOWED_OVERHEAD).sum::<usize>()
+}
+
+/// Whoever wants to hear of some changes.
+pub(crate) trait Follower {
+    fn wants(&self, change: &Change) -> bool;
+    /// The resources that it follows.
+    fn uris(&self) -> Vec<String>;
+}
+
+/// A filter whose URIs are in order: see [`honoured`].
+impl Follower for SubscriptionFilter {
+    fn wants(&self, change: &Change) -> bool {
+        match change {
+            Change::Tools => self.tools_list_changed == Some(true),
+            Change::Prompts => self.prompts_list_changed == Some(true),
+            Change::Resources => self.resources_list_changed == Some(true),
+            Change::Resource(uri) => {
+                let uris = self.resource_subscriptions.as_deref().unwrap_or_default();
+                uris.binary_search_by(|followed| followed.as_str().cmp(uri)).is_ok()
+            }
         }
+    }
+
+    fn uris(&self) -> Vec<String> {
+        self.resource_subscriptions.clone().unwrap_or_default()
     }
 }
 
-/// The next changes that the filter asks for; `None` when the server has ended.
+/// A legacy client hears of all lists, and of the resources that it follows.
+impl Follower for Connection {
+    fn wants(&self, change: &Change) -> bool {
+        match change {
+            Change::Resource(uri) => self.lock().followed.contains(uri),
+            _ => true,
+        }
+    }
+
+    fn uris(&self) -> Vec<String> {
+        self.lock().followed.uris()
+    }
+}
+
+/// The next changes that somebody wants to hear of; `None` when the server has ended.
 #[cfg(feature = "http")]
-pub(crate) async fn next(
-    receiver: &mut Receiver<Change>,
-    filter: &SubscriptionFilter,
-) -> Option<Vec<Change>> {
+pub(crate) async fn next(receiver: &mut Receiver<Change>, follower: &impl Follower) -> Option<Vec<Change>> {
     loop {
         let changed = match receiver.recv().await {
             Ok(change) => vec![change],
-            Err(RecvError::Lagged(_)) => everything(filter.resource_subscriptions.iter().flatten().cloned()),
+            Err(RecvError::Lagged(_)) => everything(follower.uris().into_iter()),
             Err(RecvError::Closed) => return None,
         };
-        let wanted: Vec<Change> = changed.into_iter().filter(|change| wants(filter, change)).collect();
+        let wanted: Vec<Change> = changed.into_iter().filter(|change| follower.wants(change)).collect();
         if !wanted.is_empty() {
             return Some(wanted);
         }
@@ -131,36 +173,33 @@ impl Driver<'_> {
             return self.answer(id, dialect, &Reply::Error(error));
         }
         let filter = honoured(&filter);
+        let memory = match self.memory.as_ref().map(|memory| memory.take(held_by(&filter))) {
+            Some(None) => return self.answer(id, dialect, &Reply::Overloaded(NO_MEMORY)),
+            taken => taken.flatten(),
+        };
         let _ = self.outlet.send(|out| write_acknowledged(out, dialect, id, &filter));
-        self.subscriptions.0.push(Subscription { id: id.clone(), dialect, filter });
+        self.subscriptions.0.push(Subscription { id: id.clone(), dialect, filter, _memory: memory });
     }
 
     pub(super) fn tell(&mut self, change: &Change) {
         if let Some(dialect) = self.negotiation.negotiated() {
-            let is_wanted = match change {
-                Change::Resource(uri) => self.connection.lock().followed.contains_key(&**uri),
-                _ => true,
-            };
-            if is_wanted {
+            if self.connection.wants(change) {
                 self.outlet.offer(|out| write_change(out, dialect, change, None));
             }
         }
-        for Subscription { id, dialect, filter } in &self.subscriptions.0 {
-            if wants(filter, change) {
+        for Subscription { id, dialect, filter, .. } in &self.subscriptions.0 {
+            if filter.wants(change) {
                 self.outlet.offer(|out| write_change(out, *dialect, change, Some(id)));
             }
         }
     }
 
-    /// Ends every stream: its result, and the cancellation that an older page of the protocol wants.
+    /// Ends every stream with its result. The cancellation that the 2026-07-28 page on cancellation asks for besides is
+    /// not sent: its page on subscriptions is newer, and clients take a cancellation for one of their own requests.
     pub(super) fn end_subscriptions(&mut self) {
         for Subscription { id, dialect, .. } in std::mem::take(&mut self.subscriptions.0) {
             let result = ListenResult::new().meta(Meta::new().subscription_id(id.clone()));
             self.answer(&id, dialect, &Reply::result(result));
-            let params = CancelledParams::new(id);
-            let _ = self
-                .outlet
-                .send(|out| write::notification(out, &Method::Cancelled, Some(&dialect.lower(&params))));
         }
     }
 }

@@ -93,6 +93,12 @@ impl Body for HttpBody {
     }
 }
 
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.outlet.detach(self.reader);
+    }
+}
+
 impl Stream {
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if let Some(work) = &mut self.work

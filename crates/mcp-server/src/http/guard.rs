@@ -92,7 +92,7 @@ impl Access {
             return Err(StatusCode::FORBIDDEN);
         }
         if headers.origin.first().is_none() {
-            return Ok(());
+            return check_fetch_site(headers);
         }
         for origin in all.get_all(ORIGIN) {
             let origin = origin.to_str().map_err(|_| StatusCode::FORBIDDEN)?;
@@ -135,6 +135,17 @@ impl Access {
         };
         port_fits && is_loopback_name(name)
     }
+}
+
+/// Refuses a request that a page on another site made without an `Origin`, such as one for a picture. Only browsers send
+/// `Sec-Fetch-Site`; `none` is a person who typed the address.
+fn check_fetch_site(headers: &Headers<'_>) -> Result<(), StatusCode> {
+    let Some(site) = headers.fetch_site.first() else { return Ok(()) };
+    if !headers.fetch_site.is_repeated() && matches!(site.as_bytes(), b"same-origin" | b"none") {
+        return Ok(());
+    }
+    tracing::warn!("refused: a page on another site made the request (Sec-Fetch-Site)");
+    Err(StatusCode::FORBIDDEN)
 }
 
 fn is_loopback_name(name: &str) -> bool {
@@ -211,6 +222,30 @@ mod tests {
         let access = Access::loopback().origin("https://app.example.com");
         assert_eq!(check(&access, "localhost", Some("https://app.example.com")), Ok(()));
         assert_eq!(check(&access, "localhost", Some("http://app.example.com")), Err(StatusCode::FORBIDDEN));
+    }
+
+    #[test]
+    fn request_of_a_foreign_page_without_origin_is_refused() {
+        let access = Access::default();
+        let check = |sites: &[&'static str], origin: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_static("localhost"));
+            for site in sites {
+                headers.append("sec-fetch-site", HeaderValue::from_static(site));
+            }
+            if let Some(origin) = origin {
+                headers.insert(ORIGIN, HeaderValue::from_static(origin));
+            }
+            access.check(&Uri::from_static("/sse"), &headers, &Headers::of(&headers))
+        };
+        for good in [&[][..], &["same-origin"], &["none"]] {
+            assert_eq!(check(good, None), Ok(()), "{good:?}");
+        }
+        for bad in [&["cross-site"][..], &["same-site"], &["none", "cross-site"], &["?"]] {
+            assert_eq!(check(bad, None), Err(StatusCode::FORBIDDEN), "{bad:?}");
+        }
+        // A page that may connect says where it comes from.
+        assert_eq!(check(&["cross-site"], Some("http://localhost:3000")), Ok(()));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use mcp_protocol::codec::header;
 pub(super) struct Headers<'a> {
     pub(super) host: Values<'a>,
     pub(super) origin: Values<'a>,
+    pub(super) fetch_site: Values<'a>,
     pub(super) content_type: Values<'a>,
     pub(super) accept: Values<'a>,
     pub(super) last_event: Values<'a>,
@@ -30,6 +31,7 @@ impl<'a> Headers<'a> {
             let values = match name.as_str() {
                 "host" => &mut found.host,
                 "origin" => &mut found.origin,
+                "sec-fetch-site" => &mut found.fetch_site,
                 "content-type" => &mut found.content_type,
                 "accept" => &mut found.accept,
                 header::SESSION_ID => &mut found.ours.session,

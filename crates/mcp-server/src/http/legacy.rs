@@ -12,33 +12,50 @@ use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::messages::{Batch, Id, Incoming, InitializeParams, Message, Request, parse_bytes};
 use mcp_protocol::negotiation::{HttpMethod, HttpVerdict, Refusal};
 use mcp_protocol::peer::{Arrival, Transmit};
-use mcp_protocol::subscriptions::SubscriptionFilter;
+use tokio::sync::oneshot;
 
 use super::body::Work;
 use super::headers::{Headers, Ours};
 use super::session::{Flight, Found, Session, Using};
 use super::{
-    Answer, First, HttpBody, RESPONSE, SESSION, Shared, Step, bare, begin, first, json, refuse, refused,
-    stream_headers,
+    Answer, First, HttpBody, RESPONSE, SESSION, Shared, Step, accepts_events, bare, begin, json, overloaded,
+    refuse, refused, stream_headers,
 };
+use crate::budget::Share;
 use crate::context::{Exchange, Legacy, Principal};
-use crate::driver::changes;
+use crate::driver::changes::{self, Follower};
 use crate::outlet::Outlet;
 use crate::reply::Reply;
 use crate::router::Route;
 use crate::run::Run;
 
+/// The most bytes of what a client may say of itself.
+const MAX_CLIENT: usize = 64 << 10;
+
 impl Shared {
-    /// The session that a request names, if there is one.
-    pub(super) fn session(&self, headers: &Ours<'_>) -> Option<Arc<Session>> {
+    /// The session that a request names, if there is one; in use for as long as this is held.
+    pub(super) fn session(&self, headers: &Ours<'_>) -> Option<Using> {
         self.sessions.get(headers.session.text()?)
     }
 
     /// `initialize`: the answer, and a session for what follows.
-    pub(super) fn initialize(&self, id: &Id, dialect: Dialect, params: InitializeParams) -> Answer {
+    pub(super) fn initialize(
+        &self,
+        request: &Request<'_>,
+        dialect: Dialect,
+        params: InitializeParams,
+    ) -> Answer {
+        let id = &request.id;
+        let length = |name| request.params.member(name).ok().flatten().map_or(0, str::len);
+        let bytes = length("clientInfo") + length("capabilities");
+        if bytes > MAX_CLIENT {
+            let message =
+                format!("`clientInfo` and `capabilities` have {bytes} bytes, and {MAX_CLIENT} are the most");
+            return refuse(StatusCode::OK, &ErrorObject::new(ErrorCode::InvalidParams, message), Some(id));
+        }
         let (reply, client) = self.core.initialize(dialect, params);
-        let Some(session) = self.sessions.open(dialect, client, &self.limits) else {
-            return bare(StatusCode::SERVICE_UNAVAILABLE);
+        let Some(session) = self.sessions.open(dialect, client, bytes, &self.limits) else {
+            return overloaded("too many sessions are in use; retry later", Some(id));
         };
         let mut answer = self.reply(id, dialect, &reply);
         if let Ok(value) = HeaderValue::from_str(&session.id) {
@@ -50,19 +67,22 @@ impl Shared {
     /// Legacy messages that are no request.
     pub(super) fn legacy(
         self: &Arc<Self>,
-        session: Arc<Session>,
+        using: Using,
         dialect: Dialect,
         incoming: &Incoming<'_>,
         body: &Bytes,
+        memory: Share,
     ) -> Step {
+        let session = &using.0;
         let message = match incoming {
             Incoming::Message(message) => message,
             // Seldom, and read again rather than kept: what it borrows would make every exchange larger.
             Incoming::Batch(_) => {
                 let (shared, body) = (Arc::clone(self), body.clone());
                 return Step::Later(Box::pin(async move {
+                    let _memory = memory;
                     match parse_bytes(&body, &shared.limits) {
-                        Ok(Incoming::Batch(batch)) => shared.legacy_batch(&session, dialect, &batch).await,
+                        Ok(Incoming::Batch(batch)) => shared.legacy_batch(&using.0, dialect, &batch).await,
                         _ => bare(StatusCode::BAD_REQUEST),
                     }
                 }));
@@ -83,7 +103,13 @@ impl Shared {
         Step::Done(bare(StatusCode::ACCEPTED))
     }
 
-    pub(super) fn legacy_request(self: &Arc<Self>, session: &Arc<Session>, request: &Request<'_>) -> Step {
+    pub(super) fn legacy_request(
+        self: &Arc<Self>,
+        using: Using,
+        request: &Request<'_>,
+        memory: Share,
+    ) -> Step {
+        let session = &using.0;
         let departed = match Departed::begin(session, request) {
             Ok(departed) => departed,
             Err(error) => return Step::Done(refuse(StatusCode::BAD_REQUEST, &error, Some(&request.id))),
@@ -95,59 +121,92 @@ impl Shared {
             // No legacy version has such streams.
             Route::Listen(_) => return Step::Done(bare(StatusCode::BAD_REQUEST)),
         };
+        run.hold(memory);
         match begin(&mut run, &outlet) {
-            Poll::Ready(first) => Step::Done(self.legacy_answer(first, run, (stream, outlet), departed)),
+            Poll::Ready(First::Done(reply)) if outlet.is_untouched() => {
+                Step::Done(self.reply_legacy(departed, &reply))
+            }
+            Poll::Ready(First::Done(reply)) => {
+                let (id, dialect) = (departed.id.clone(), session.dialect);
+                if departed.land() {
+                    let _ = outlet.send(|out| reply.write(out, &id, dialect, &self.core.meta));
+                }
+                outlet.close();
+                Step::Done(self.stream(using, stream, outlet))
+            }
+            Poll::Ready(First::Emits) => {
+                let answering = Answering { sender: None, outlet: Arc::clone(&outlet) };
+                self.run_in_session(departed, run, answering);
+                Step::Done(self.stream(using, stream, outlet))
+            }
             Poll::Pending => {
-                let (shared, departed) = (Arc::clone(self), departed.watched());
-                Step::Later(Box::pin(async move {
-                    let first = tokio::select! {
-                        biased;
-                        () = departed.unwanted() => return bare(StatusCode::ACCEPTED),
-                        first = first(&mut run, &outlet) => first,
-                    };
-                    shared.legacy_answer(first, run, (stream, outlet), departed)
-                }))
+                let (sender, reply) = oneshot::channel();
+                let answering = Answering { sender: Some(sender), outlet: Arc::clone(&outlet) };
+                self.run_in_session(departed, run, answering);
+                let (shared, id) = (Arc::clone(self), request.id.clone());
+                Step::Later(Box::pin(
+                    async move { shared.legacy_answer(using, id, reply, stream, outlet).await },
+                ))
             }
         }
     }
 
-    /// The answer to a call that is done, or has something to say before it is: then it is spawned into its session.
-    fn legacy_answer(
-        &self,
-        first: First,
-        run: Box<Run>,
-        (stream, outlet): (u64, Arc<Outlet>),
-        departed: Departed,
-    ) -> Answer {
-        if let First::Done(reply) = &first
-            && outlet.len() == 0
-        {
-            return self.reply_legacy(departed, reply);
-        }
+    /// Runs a call to its end, whoever reads: in the legacy era a client that disconnects has not cancelled.
+    fn run_in_session(&self, departed: Departed, run: Box<Run>, mut answering: Answering) {
         let departed = departed.watched();
-        let session = Arc::clone(&departed.using.0);
-        let dialect = session.dialect;
-        session.keep(stream, &outlet);
-        let (closing, core) = (Closing(Arc::clone(&outlet)), Arc::clone(&self.core));
+        let (session, core) = (Arc::clone(&departed.session), Arc::clone(&self.core));
         session.spawn(async move {
-            let reply = match first {
-                First::Done(reply) => reply,
-                First::Emits => tokio::select! {
-                    reply = run => reply,
-                    () = departed.unwanted() => return,
-                },
+            let reply = tokio::select! {
+                reply = run => reply,
+                () = departed.unwanted() => return,
             };
-            let id = departed.id.clone();
-            if departed.land() {
-                let _ = closing.0.send(|out| reply.write(out, &id, dialect, &core.meta));
+            let (id, dialect) = (departed.id.clone(), departed.session.dialect);
+            if departed.land()
+                && let Some(reply) = answering.by_json(reply)
+            {
+                let _ = answering.outlet.send(|out| reply.write(out, &id, dialect, &core.meta));
             }
         });
-        stream_headers(self.held(&session, outlet, None))
+    }
+
+    /// The answer to a call that waits: JSON if it says nothing before its end, else a stream.
+    async fn legacy_answer(
+        &self,
+        using: Using,
+        id: Id,
+        mut reply: oneshot::Receiver<Reply>,
+        stream: u64,
+        outlet: Arc<Outlet>,
+    ) -> Answer {
+        let dialect = using.0.dialect;
+        tokio::select! {
+            biased;
+            reply = &mut reply => {
+                return match reply {
+                    Ok(reply) => self.json_reply(&id, dialect, &reply),
+                    // Cancelled: nothing may be said any more.
+                    Err(_) => bare(StatusCode::ACCEPTED),
+                };
+            }
+            () = outlet.filled() => {}
+        }
+        reply.close();
+        // It may have ended at this very moment.
+        if let Ok(reply) = reply.try_recv() {
+            let _ = outlet.send(|out| reply.write(out, &id, dialect, &self.core.meta));
+            outlet.close();
+        }
+        self.stream(using, stream, outlet)
+    }
+
+    /// The stream of a call, which can be taken up again.
+    fn stream(&self, using: Using, stream: u64, outlet: Arc<Outlet>) -> Answer {
+        using.0.keep(stream, &outlet);
+        stream_headers(self.held(using, outlet, None))
     }
 
     /// A stream that holds its session: while it is read, the session is in use.
-    fn held(&self, session: &Arc<Session>, outlet: Arc<Outlet>, after: Option<u64>) -> HttpBody {
-        let using = Using(Arc::clone(session));
+    fn held(&self, using: Using, outlet: Arc<Outlet>, after: Option<u64>) -> HttpBody {
         let work: Work = Box::pin(async move {
             // Never done: the stream ends when its outlet is closed.
             std::future::pending::<()>().await;
@@ -158,13 +217,20 @@ impl Shared {
 
     /// A legacy error is an ordinary response.
     fn reply_legacy(&self, departed: Departed, reply: &Reply) -> Answer {
-        let (id, dialect) = (departed.id.clone(), departed.using.0.dialect);
+        let (id, dialect) = (departed.id.clone(), departed.session.dialect);
         if !departed.land() {
             // Cancelled: nothing may be said any more.
             return bare(StatusCode::ACCEPTED);
         }
+        self.json_reply(&id, dialect, reply)
+    }
+
+    fn json_reply(&self, id: &Id, dialect: Dialect, reply: &Reply) -> Answer {
+        if let Reply::Overloaded(why) = reply {
+            return overloaded(why, Some(id));
+        }
         let mut out = Vec::with_capacity(RESPONSE);
-        let _ = reply.write(&mut out, &id, dialect, &self.core.meta);
+        let _ = reply.write(&mut out, id, dialect, &self.core.meta);
         json(StatusCode::OK, out)
     }
 
@@ -236,56 +302,40 @@ impl Shared {
             HttpVerdict::Refuse(refusal) => return not_allowed(refusal),
             _ => return bare(StatusCode::BAD_REQUEST),
         }
-        let Some(session) = session else { return no_session(&headers.ours, None) };
-        let wants_events = all.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        if !wants_events.flat_map(|value| value.split(',')).any(|range| {
-            let kind = range.split(';').next().unwrap_or("").trim();
-            matches!(kind, "text/event-stream" | "text/*" | "*/*")
-        }) {
+        let Some(using) = session else { return no_session(&headers.ours, None) };
+        let session = &using.0;
+        if !all.contains_key(ACCEPT) || !accepts_events(all) {
             return bare(StatusCode::NOT_ACCEPTABLE);
         }
         let last = headers.last_event.text();
         match last.and_then(|last| session.find_stream(last)) {
             Some(Found { outlet, number, is_standing: false }) => {
-                stream_headers(self.held(&session, outlet, Some(number)))
+                stream_headers(self.held(using, outlet, Some(number)))
             }
             Some(Found { outlet, number, is_standing: true }) => {
                 // Nobody listened meanwhile.
-                let followed: Vec<_> = session.connection.lock().followed.keys().cloned().collect();
-                for change in changes::everything(followed.into_iter()) {
+                for change in changes::everything(session.connection.uris().into_iter()) {
                     outlet.offer(|out| changes::write_change(out, session.dialect, &change, None));
                 }
-                stream_headers(self.standing(session, outlet, Some(number)))
+                stream_headers(self.standing(using, outlet, Some(number)))
             }
             None => {
                 let (stream, outlet) = session.outlet();
                 session.stand(stream, &outlet);
-                stream_headers(self.standing(session, outlet, None))
+                stream_headers(self.standing(using, outlet, None))
             }
         }
     }
 
     /// The stand-alone stream: what changes.
-    fn standing(
-        self: &Arc<Self>,
-        session: Arc<Session>,
-        outlet: Arc<Outlet>,
-        after: Option<u64>,
-    ) -> HttpBody {
+    fn standing(self: &Arc<Self>, using: Using, outlet: Arc<Outlet>, after: Option<u64>) -> HttpBody {
         let sink = Arc::clone(&outlet);
         let (mut receiver, shared) = (self.core.registry.changes(), Arc::clone(self));
         let work: Work = Box::pin(async move {
-            let Using(session) = &Using(session);
+            let Using(session) = &using;
             loop {
-                // What is followed may change while the stream is open.
-                let followed = session.connection.lock().followed.keys().cloned().collect::<Vec<_>>();
-                let filter = SubscriptionFilter::new()
-                    .tools_list_changed(true)
-                    .prompts_list_changed(true)
-                    .resources_list_changed(true)
-                    .resource_subscriptions(followed);
                 let changed = tokio::select! {
-                    changed = changes::next(&mut receiver, &filter) => changed,
+                    changed = changes::next(&mut receiver, &*session.connection) => changed,
                     () = shared.closed() => None,
                 };
                 let Some(changed) = changed else { return };
@@ -305,8 +355,8 @@ impl Shared {
             HttpVerdict::Refuse(refusal) => return not_allowed(refusal),
             _ => return bare(StatusCode::BAD_REQUEST),
         }
-        let Some(session) = session else { return no_session(headers, None) };
-        self.sessions.end(&session.id);
+        let Some(using) = session else { return no_session(headers, None) };
+        self.sessions.end(&using.0.id);
         bare(StatusCode::NO_CONTENT)
     }
 }
@@ -325,18 +375,33 @@ fn exchange(session: &Session, request: &Request<'_>, outlet: &Arc<Outlet>) -> E
     }
 }
 
-/// Closes an outlet however the call that fills it ends.
-struct Closing(Arc<Outlet>);
+/// Where the answer of a call goes: to the exchange that waits for it, or into the stream that has begun. However the
+/// call ends, the exchange is told first, and then the stream is closed.
+struct Answering {
+    sender: Option<oneshot::Sender<Reply>>,
+    outlet: Arc<Outlet>,
+}
 
-impl Drop for Closing {
-    fn drop(&mut self) {
-        self.0.close();
+impl Answering {
+    /// Gives the reply to the exchange, or back if it has to go into the stream.
+    fn by_json(&mut self, reply: Reply) -> Option<Reply> {
+        match self.sender.take() {
+            Some(sender) if self.outlet.is_untouched() => sender.send(reply).err(),
+            _ => Some(reply),
+        }
     }
 }
 
-/// A request in flight. However it ends, its id is free again, and its session was in use.
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.sender = None;
+        self.outlet.close();
+    }
+}
+
+/// A request in flight. However it ends, its id is free again.
 struct Departed {
-    using: Using,
+    session: Arc<Session>,
     id: Id,
     /// Noted once the call has to wait: what is done at once cannot be stopped.
     flight: Option<Arc<Flight>>,
@@ -347,8 +412,8 @@ impl Departed {
     fn begin(session: &Arc<Session>, request: &Request<'_>) -> Result<Self, ErrorObject> {
         let mut state = session.connection.lock();
         if state.peer.handle_request(request) == Arrival::Request {
-            let using = Using(Arc::clone(session));
-            return Ok(Self { using, id: request.id.clone(), flight: None, landed: false });
+            let session = Arc::clone(session);
+            return Ok(Self { session, id: request.id.clone(), flight: None, landed: false });
         }
         match state.peer.poll_transmit() {
             Some(Transmit::Error { error, .. }) => Err(error),
@@ -361,7 +426,7 @@ impl Departed {
         if self.flight.is_some() {
             return self;
         }
-        let session = &self.using.0;
+        let session = &self.session;
         let flight = session.depart(&self.id);
         // It may have done so before anyone could be told.
         if session.connection.lock().peer.is_cancelled(&self.id) {
@@ -382,18 +447,18 @@ impl Departed {
     /// True if the response is still wanted.
     fn land(mut self) -> bool {
         self.landed = true;
-        self.using.0.connection.lock().peer.respond(&self.id)
+        self.session.connection.lock().peer.respond(&self.id)
     }
 }
 
 impl Drop for Departed {
     fn drop(&mut self) {
         if let Some(flight) = &self.flight {
-            self.using.0.arrive(flight);
+            self.session.arrive(flight);
         }
         // Once landed, the id may be another request's.
         if !self.landed {
-            self.using.0.connection.lock().peer.respond(&self.id);
+            self.session.connection.lock().peer.respond(&self.id);
         }
     }
 }

@@ -18,8 +18,19 @@ pub struct HttpOptions {
     pub keep_alive: Duration,
     /// How long a legacy session may be idle. Default: 5 minutes.
     pub session_idle: Duration,
-    /// Legacy sessions at once. Default: 10,000. The idlest hundredth that nobody uses makes room for new ones.
+    /// Legacy sessions at once. Default: 10,000. The idlest hundredth that nobody uses makes room for new ones; a
+    /// session is in use while a request of it is being answered or a stream of it is read, whatever calls run in it.
     pub sessions: usize,
+    /// Calls that wait for something at once, of all clients together. Default: 10,000; further calls get 503.
+    pub calls: usize,
+    /// Bytes of request bodies at once, of all clients together: those that are being read, and those of calls that
+    /// run. Default: 128 MiB; further bodies get 503. A quarter is kept for bodies below 16 KiB.
+    pub bodies: usize,
+    /// Bytes that one legacy session or one stream of changes may hold: what the client said of itself, the URIs that
+    /// it follows, and events that it has not read or may ask for again. Default: 4 MiB.
+    pub session_memory: usize,
+    /// Bytes that all of them may hold together. Default: 256 MiB. The idlest sessions make room for new ones.
+    pub memory: usize,
     /// Streams of changes at once. Default: 1,000.
     pub streams: usize,
     /// Connections at once, if the server listens itself; one more is told to come back later. Default: 10,000.
@@ -41,6 +52,10 @@ impl Default for HttpOptions {
             keep_alive: Duration::from_secs(15),
             session_idle: Duration::from_secs(300),
             sessions: 10_000,
+            calls: 10_000,
+            bodies: 128 << 20,
+            session_memory: 4 << 20,
+            memory: 256 << 20,
             streams: 1_000,
             connections: 10_000,
             header_time: Duration::from_secs(10),
@@ -76,6 +91,14 @@ impl HttpOptions {
         session_idle: Duration,
         /// Sets how many legacy sessions there may be.
         sessions: usize,
+        /// Sets how many calls may wait at once, of all clients together.
+        calls: usize,
+        /// Sets the bytes of request bodies at once, of all clients together.
+        bodies: usize,
+        /// Sets the bytes that one legacy session or stream of changes may hold.
+        session_memory: usize,
+        /// Sets the bytes that all legacy sessions and streams of changes may hold together.
+        memory: usize,
         /// Sets how many streams of changes there may be.
         streams: usize,
         /// Sets how many connections there may be.

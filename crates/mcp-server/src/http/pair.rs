@@ -21,9 +21,10 @@ use tokio::time::{Instant, Sleep};
 
 use super::body::Work;
 use super::headers::Headers;
-use super::{Answer, HttpBody, Shared, StreamSlot, accepts, bare, is_json, refused, stream_headers};
+use super::{Answer, HttpBody, Shared, accepts, bare, is_json, overloaded, refused, stream_headers};
+use crate::budget::{Budget, Share};
 use crate::driver;
-use crate::pieces::Pieces;
+use crate::pieces::{Piece, Pieces};
 use crate::pipe::{PipeReader, pipe};
 use crate::random;
 
@@ -41,8 +42,14 @@ const POSTED: usize = 4;
 #[derive(Default)]
 pub(super) struct Pairs(Mutex<HashMap<String, Input>>);
 
-/// Where posted messages go, each whole or not at all.
-type Input = mpsc::Sender<io::Result<Vec<u8>>>;
+/// Where the messages of one pair go.
+#[derive(Clone)]
+struct Input {
+    /// Each message whole or not at all.
+    messages: mpsc::Sender<io::Result<Piece>>,
+    /// What the pair may hold.
+    memory: Arc<Budget>,
+}
 
 impl Pairs {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Input>> {
@@ -54,7 +61,7 @@ impl Pairs {
 struct Open {
     shared: Arc<Shared>,
     id: String,
-    _slot: StreamSlot,
+    _slot: Share,
 }
 
 impl Drop for Open {
@@ -91,8 +98,8 @@ impl Shared {
                     return bare(StatusCode::NOT_ACCEPTABLE);
                 }
                 match self.read_body(body).await {
-                    Ok(bytes) => self.hand_over(&input, &bytes).await,
-                    Err(status) => bare(status),
+                    Ok((bytes, memory)) => self.hand_over(&input, &bytes, memory).await,
+                    Err(answer) => *answer,
                 }
             }
             _ => bare(StatusCode::METHOD_NOT_ALLOWED),
@@ -100,15 +107,18 @@ impl Shared {
     }
 
     fn open_pair(self: &Arc<Self>) -> Answer {
-        let Some(slot) = StreamSlot::take(self) else { return bare(StatusCode::SERVICE_UNAVAILABLE) };
-        let (input, reader) = mpsc::channel(POSTED);
+        let Some(slot) = self.streams.take(1) else {
+            return overloaded("too many streams are open; retry later", None);
+        };
+        let memory = Budget::within(&self.memory, self.options.session_memory);
+        let (messages, reader) = mpsc::channel(POSTED);
         let mut reader = Pieces::new(reader);
         let (mut writer, output) = pipe(BUFFER);
         let open = Open { shared: Arc::clone(self), id: random::name(), _slot: slot };
         let hello = format!("event: endpoint\ndata: {MESSAGES}?sessionId={}\n\n", open.id);
-        self.pairs.lock().insert(open.id.clone(), input);
+        self.pairs.lock().insert(open.id.clone(), Input { messages, memory: Arc::clone(&memory) });
         let work: Work = Box::pin(async move {
-            let mut driving = driver::drive(&open.shared.core, &mut reader, &mut writer);
+            let mut driving = driver::drive(&open.shared.core, &mut reader, &mut writer, Some(memory));
             tokio::select! {
                 // Its faults are told to the client, as far as it listens.
                 _ = &mut driving => {}
@@ -124,13 +134,20 @@ impl Shared {
 
     /// Gives a message to the driver: as one line, for line breaks mean nothing between the parts of a message. In what
     /// is none they might, so that it is refused here.
-    async fn hand_over(&self, input: &Input, message: &[u8]) -> Answer {
+    async fn hand_over(&self, input: &Input, message: &[u8], memory: Share) -> Answer {
+        if input.memory.is_spent() {
+            return overloaded(
+                "this client holds too much memory; read what it was sent, or retry later",
+                None,
+            );
+        }
         if let Err(error) = parse_bytes(message, &self.limits) {
             return refused(self.negotiation.classify_unreadable(&error), error.id.as_ref());
         }
         let blank = |byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
-        let line: Vec<u8> = message.iter().map(blank).chain([b'\n']).collect();
-        match tokio::time::timeout(self.options.body_time, input.send(Ok(line))).await {
+        let bytes: Vec<u8> = message.iter().map(blank).chain([b'\n']).collect();
+        let line = Piece { bytes, memory: Some(memory) };
+        match tokio::time::timeout(self.options.body_time, input.messages.send(Ok(line))).await {
             Ok(Ok(())) => bare(StatusCode::ACCEPTED),
             Ok(Err(_)) => bare(StatusCode::NOT_FOUND),
             // The client does not read what it is told.

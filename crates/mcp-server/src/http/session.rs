@@ -12,7 +12,8 @@ use mcp_protocol::{Dialect, Limits, Map};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::WAITING;
+use super::{HttpOptions, WAITING};
+use crate::budget::{Budget, Share};
 use crate::connection::{Client, Connection};
 use crate::outlet::{Framing, Outlet};
 use crate::random;
@@ -29,11 +30,18 @@ pub(super) struct Session {
     pub(super) dialect: Dialect,
     pub(super) client: Arc<Client>,
     pub(super) connection: Arc<Connection>,
+    /// What it may hold.
+    memory: Arc<Budget>,
     state: Mutex<State>,
 }
 
 struct State {
     used: Instant,
+    /// Requests that are being answered and streams that are read. Calls that run do not count: nobody may be left to
+    /// hear how they end.
+    users: usize,
+    /// The memory of the session itself and of what the client said of itself.
+    client_memory: Option<Share>,
     /// Streams by their number, oldest first.
     streams: Map<u64, Arc<Outlet>>,
     next_stream: u64,
@@ -70,24 +78,46 @@ impl Flight {
     }
 }
 
-/// A use of a session that ends when this is dropped.
+/// A use of a session that ends when this is dropped. While there is one, the session is not idle.
 pub(super) struct Using(pub(super) Arc<Session>);
+
+impl Using {
+    fn new(session: &Arc<Session>, now: Instant) -> Self {
+        let mut state = session.lock();
+        state.users += 1;
+        state.used = now;
+        drop(state);
+        Self(Arc::clone(session))
+    }
+}
+
+impl Clone for Using {
+    fn clone(&self) -> Self {
+        Self::new(&self.0, Instant::now())
+    }
+}
 
 impl Drop for Using {
     fn drop(&mut self) {
-        self.0.touch();
+        let mut state = self.0.lock();
+        state.users -= 1;
+        state.used = Instant::now();
     }
 }
 
 impl Session {
-    fn new(dialect: Dialect, client: Client, limits: &Limits) -> Self {
+    fn new(dialect: Dialect, client: Client, limits: &Limits, memory: Arc<Budget>, share: Share) -> Self {
+        let connection = Connection::new(limits.clone(), DuplicateIds::Named, Some(&memory));
         Self {
             id: random::name(),
             dialect,
             client: Arc::new(client),
-            connection: Arc::new(Connection::new(limits.clone(), DuplicateIds::Named)),
+            connection: Arc::new(connection),
+            memory,
             state: Mutex::new(State {
                 used: Instant::now(),
+                users: 0,
+                client_memory: Some(share),
                 streams: Map::new(),
                 next_stream: 1,
                 standing: None,
@@ -103,17 +133,18 @@ impl Session {
         let stream = state.next_stream;
         state.next_stream += 1;
         let primed = self.dialect.primes_streams();
-        (stream, Arc::new(Outlet::new(Framing::NumberedEvents { stream, primed }, WAITING)))
+        let framing = Framing::NumberedEvents { stream, primed };
+        (stream, Arc::new(Outlet::new(framing, WAITING, Some(Arc::clone(&self.memory)))))
     }
 
     /// Keeps a stream for a client that comes back. Of those that have ended, the oldest make room.
     pub(super) fn keep(&self, stream: u64, outlet: &Arc<Outlet>) {
         let mut state = self.lock();
         state.streams.insert(stream, Arc::clone(outlet));
-        let ended = state.streams.iter().filter(|(_, outlet)| outlet.is_closed());
+        let ended = state.streams.iter().filter(|(known, outlet)| **known != stream && outlet.is_closed());
         let mut kept = (0, 0);
         let newest_first: Vec<(u64, usize)> =
-            ended.rev().map(|(stream, outlet)| (*stream, outlet.held())).collect();
+            ended.rev().map(|(stream, outlet)| (*stream, outlet.kept())).collect();
         for (stream, bytes) in newest_first {
             kept = (kept.0 + 1, kept.1 + bytes);
             if kept.0 > STREAMS || kept.1 > KEPT {
@@ -172,10 +203,7 @@ impl Session {
         }
     }
 
-    fn touch(&self) {
-        self.lock().used = Instant::now();
-    }
-
+    /// Ends its calls and streams, and releases its memory.
     fn end(&self) {
         self.connection.close();
         let mut state = self.lock();
@@ -183,8 +211,10 @@ impl Session {
             flight.cancel();
         }
         for outlet in state.streams.values() {
-            outlet.close();
+            outlet.end();
         }
+        state.streams = Map::new();
+        state.client_memory = None;
         state.runs.abort_all();
     }
 
@@ -201,10 +231,18 @@ pub(super) struct Found {
     pub(super) is_standing: bool,
 }
 
+/// What a session holds by itself.
+const SESSION_OVERHEAD: usize = 2 << 10;
+/// How much memory the types of what a client says of itself take at most, times the length of its text.
+const CLIENT_OVERHEAD: usize = 16;
+
 /// All sessions of a service.
 pub(super) struct Sessions {
     most: usize,
     idle: Duration,
+    /// What one session may hold, and all of them.
+    session_memory: usize,
+    memory: Arc<Budget>,
     state: Mutex<Table>,
 }
 
@@ -244,35 +282,45 @@ impl Drop for Sessions {
 }
 
 impl Sessions {
-    pub(super) fn new(most: usize, idle: Duration) -> Self {
-        Self { most, idle, state: Mutex::new(Table { sessions: HashMap::default(), swept: Instant::now() }) }
+    pub(super) fn new(options: &HttpOptions, memory: &Arc<Budget>) -> Self {
+        Self {
+            most: options.sessions,
+            idle: options.session_idle,
+            session_memory: options.session_memory,
+            memory: Arc::clone(memory),
+            state: Mutex::new(Table { sessions: HashMap::default(), swept: Instant::now() }),
+        }
     }
 
-    /// A new session. The idlest of those that nobody uses make room for it; `None` if all are in use.
-    pub(super) fn open(&self, dialect: Dialect, client: Client, limits: &Limits) -> Option<Arc<Session>> {
-        let session = Arc::new(Session::new(dialect, client, limits));
+    /// A new session for a client that said so many bytes of itself. The idlest of those that nobody uses make room for
+    /// it; `None` if all are in use.
+    pub(super) fn open(
+        &self,
+        dialect: Dialect,
+        client: Client,
+        client_bytes: usize,
+        limits: &Limits,
+    ) -> Option<Arc<Session>> {
+        let memory = Budget::within(&self.memory, self.session_memory);
+        let bytes = SESSION_OVERHEAD + CLIENT_OVERHEAD * client_bytes;
         let mut table = self.lock();
         self.sweep(&mut table, Instant::now());
         if table.sessions.len() >= self.most {
-            self.make_room(&mut table);
+            make_room(&mut table, || true);
         }
         if table.sessions.len() >= self.most {
             return None;
         }
+        let mut share = memory.take(bytes);
+        if share.is_none() {
+            make_room(&mut table, || {
+                share = memory.take(bytes);
+                share.is_some()
+            });
+        }
+        let session = Arc::new(Session::new(dialect, client, limits, memory, share?));
         table.sessions.insert(session.id.clone(), Arc::clone(&session));
         Some(session)
-    }
-
-    /// Ends the idlest hundredth at once, so that a flood of new sessions does not look through all of them each time.
-    fn make_room(&self, table: &mut Table) {
-        let unused = table.sessions.values().filter(|session| Arc::strong_count(session) == 1);
-        let mut unused: Vec<_> = unused.map(|session| (session.lock().used, session.id.clone())).collect();
-        unused.sort_unstable();
-        for (_, id) in unused.into_iter().take(self.most.div_ceil(100)) {
-            if let Some(idlest) = table.sessions.remove(&id) {
-                idlest.end();
-            }
-        }
     }
 
     /// Ends what nobody uses, also if nobody comes.
@@ -281,13 +329,12 @@ impl Sessions {
         self.sweep(&mut self.lock(), Instant::now());
     }
 
-    pub(super) fn get(&self, id: &str) -> Option<Arc<Session>> {
+    pub(super) fn get(&self, id: &str) -> Option<Using> {
         let now = Instant::now();
         let mut table = self.lock();
         self.sweep(&mut table, now);
-        let session = table.sessions.get(id).cloned()?;
-        session.lock().used = now;
-        Some(session)
+        let session = table.sessions.get(id)?;
+        Some(Using::new(session, now))
     }
 
     pub(super) fn end(&self, id: &str) {
@@ -296,15 +343,16 @@ impl Sessions {
         }
     }
 
-    /// Ends what nobody uses. Whoever reads a stream or runs a call holds its session, which is use.
+    /// Ends what nobody has used for the idle time, whatever runs in it.
     fn sweep(&self, table: &mut Table, now: Instant) {
         if now.duration_since(table.swept) < SWEEP.min(self.idle) {
             return;
         }
         table.swept = now;
         table.sessions.retain(|_, session| {
-            let is_held = Arc::strong_count(session) > 1;
-            let is_used = is_held || now.duration_since(session.lock().used) < self.idle;
+            let state = session.lock();
+            let is_used = state.users > 0 || now.duration_since(state.used) < self.idle;
+            drop(state);
             if !is_used {
                 session.end();
             }
@@ -316,4 +364,28 @@ impl Sessions {
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Ends sessions that nobody uses, the idlest first, until there is enough room; at least a hundredth of all, so that a
+/// flood of new sessions does not look through all of them each time.
+fn make_room(table: &mut Table, mut is_enough: impl FnMut() -> bool) {
+    let mut unused: Vec<_> = table
+        .sessions
+        .values()
+        .filter_map(|session| {
+            let state = session.lock();
+            (state.users == 0).then(|| (state.used, session.id.clone()))
+        })
+        .collect();
+    unused.sort_unstable();
+    let least = table.sessions.len().div_ceil(100);
+    for (ended, (_, id)) in unused.into_iter().enumerate() {
+        if ended >= least && is_enough() {
+            return;
+        }
+        if let Some(idlest) = table.sessions.remove(&id) {
+            idlest.end();
+        }
+    }
+    is_enough();
 }

@@ -1,0 +1,134 @@
+//! Amounts that are shared out until they are used up: running calls, open streams, bytes that are held for clients.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// An amount to share out. What is taken from a budget within another one counts in both.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    limit: usize,
+    used: AtomicUsize,
+    parent: Option<Arc<Budget>>,
+}
+
+impl Budget {
+    pub(crate) fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit, used: AtomicUsize::new(0), parent: None })
+    }
+
+    /// A budget whose shares are also shares of `parent`.
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP serves several clients"))]
+    pub(crate) fn within(parent: &Arc<Self>, limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit, used: AtomicUsize::new(0), parent: Some(Arc::clone(parent)) })
+    }
+
+    /// Takes a share, or returns `None` if so much is not left.
+    pub(crate) fn take(self: &Arc<Self>, amount: usize) -> Option<Share> {
+        self.add(amount).then(|| Share { budget: Arc::clone(self), amount })
+    }
+
+    /// Takes a share even if that exceeds the limit, for something that was admitted before.
+    pub(crate) fn overdraw(self: &Arc<Self>, amount: usize) -> Share {
+        self.add_beyond(amount);
+        Share { budget: Arc::clone(self), amount }
+    }
+
+    /// True if nothing is left, here or in the parent.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.used.load(Ordering::Relaxed) >= self.limit
+            || self.parent.as_ref().is_some_and(|parent| parent.is_spent())
+    }
+
+    fn add(&self, amount: usize) -> bool {
+        let fits = |used: usize| used.checked_add(amount).filter(|used| *used <= self.limit);
+        if self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
+            return false;
+        }
+        let has_room_above = self.parent.as_ref().is_none_or(|parent| parent.add(amount));
+        if !has_room_above {
+            self.used.fetch_sub(amount, Ordering::Relaxed);
+        }
+        has_room_above
+    }
+
+    fn add_beyond(&self, amount: usize) {
+        self.used.fetch_add(amount, Ordering::Relaxed);
+        if let Some(parent) = &self.parent {
+            parent.add_beyond(amount);
+        }
+    }
+
+    fn remove(&self, amount: usize) {
+        self.used.fetch_sub(amount, Ordering::Relaxed);
+        if let Some(parent) = &self.parent {
+            parent.remove(amount);
+        }
+    }
+}
+
+/// A part of a budget. Dropping it returns the amount.
+#[derive(Debug)]
+pub(crate) struct Share {
+    budget: Arc<Budget>,
+    amount: usize,
+}
+
+impl Share {
+    /// Changes the amount. Returns false, and changes nothing, if so much is not left.
+    pub(crate) fn resize(&mut self, amount: usize) -> bool {
+        if amount > self.amount && !self.budget.add(amount - self.amount) {
+            return false;
+        }
+        self.budget.remove(self.amount.saturating_sub(amount));
+        self.amount = amount;
+        true
+    }
+
+    /// Changes the amount even if that exceeds the limit.
+    pub(crate) fn resize_beyond(&mut self, amount: usize) {
+        self.budget.add_beyond(amount.saturating_sub(self.amount));
+        self.budget.remove(self.amount.saturating_sub(amount));
+        self.amount = amount;
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.budget.remove(self.amount);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_come_back_when_they_are_dropped() {
+        let budget = Budget::new(10);
+        let share = budget.take(10).unwrap();
+        assert!(budget.is_spent() && budget.take(1).is_none());
+        drop(share);
+        assert!(!budget.is_spent() && budget.take(usize::MAX).is_none());
+        assert!(budget.take(10).is_some());
+    }
+
+    #[test]
+    fn a_budget_within_another_is_bounded_by_both() {
+        let all = Budget::new(10);
+        let (one, other) = (Budget::within(&all, 8), Budget::within(&all, 8));
+        assert!(one.take(9).is_none());
+        let mut share = one.take(8).unwrap();
+        assert!(other.take(3).is_none() && other.take(2).is_some());
+        assert!(!share.resize(9) && share.resize(4));
+        let rest = other.take(6).unwrap();
+        assert!(all.is_spent() && one.is_spent() && !share.resize(5));
+        share.resize_beyond(7);
+        assert!(all.take(1).is_none());
+        drop((share, rest));
+        assert!(all.take(10).is_some());
+        let beyond = one.overdraw(20);
+        assert!(all.is_spent() && one.is_spent());
+        drop(beyond);
+        assert!(one.take(8).is_some());
+    }
+}
