@@ -3,20 +3,24 @@
 //! In the modern era a call that asks ends: the client answers and calls again, and the function runs from the
 //! top with the answers at hand. In the legacy era it waits. The function is the same.
 
+use std::error::Error as StdError;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcp_protocol::capabilities::{
     ClientCapabilities, ElicitationCapability, RootsCapability, SamplingCapability,
 };
-use mcp_protocol::dialect::Lowering;
-use mcp_protocol::elicitation::{ElicitFormParams, ElicitParams, ElicitResult, ElicitUrlParams};
+use mcp_protocol::dialect::{Direction, Lowering};
+use mcp_protocol::elicitation::{
+    ElicitAction, ElicitFormParams, ElicitParams, ElicitResult, ElicitUrlParams, FormSchema,
+};
 use mcp_protocol::input::{
     Ask, InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses,
 };
 use mcp_protocol::messages::{EmptyParams, Method};
 use mcp_protocol::roots::ListRootsResult;
 use mcp_protocol::sampling::{CreateMessageParams, CreateMessageResult};
+use mcp_protocol::visible::Visible;
 use mcp_protocol::{Json, Map};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,6 +28,7 @@ use serde::de::DeserializeOwned;
 use crate::context::Context;
 use crate::error::{AskError, ToolError};
 use crate::seal::{Memory, Sealer, fresh_name};
+use crate::spent::{Spent, SpentStore};
 use crate::validate::Form;
 
 /// How often a call may come back for more answers.
@@ -105,10 +110,11 @@ impl Question for Roots {
 }
 
 /// The rounds of a modern call: what earlier ones brought, and what this one asks.
-#[derive(Debug)]
 pub(crate) struct Rounds {
     state: Mutex<State>,
     binding: Binding,
+    /// Confirmations that were used.
+    spent: Arc<dyn SpentStore>,
 }
 
 /// What sealed state is bound to. Brought into its canonical form only when it is needed.
@@ -137,6 +143,8 @@ struct State {
     given: InputResponses,
     /// What has to be asked.
     asked: InputRequests,
+    /// A confirmation of an earlier round was relied upon in this run, and this run was recorded.
+    is_recorded: bool,
 }
 
 impl State {
@@ -156,13 +164,84 @@ impl Rounds {
         state: Option<&str>,
         sealer: &Sealer,
         binding: Binding,
+        spent: Arc<dyn SpentStore>,
     ) -> Option<Self> {
         let memory = match state {
             Some(text) => sealer.open(text, || binding.canonical())?,
             None => Memory::default(),
         };
-        let state = State { memory, given: given.unwrap_or_default(), asked: InputRequests::new() };
-        Some(Self { state: Mutex::new(state), binding })
+        let given = given.unwrap_or_default();
+        let state = State { memory, given, asked: InputRequests::new(), is_recorded: false };
+        Some(Self { state: Mutex::new(state), binding, spent })
+    }
+
+    /// The answer to a confirmation, if this call has asked for it; `None` if it has to be asked for.
+    ///
+    /// A yes counts once: the one that came with this request by the name of the call and the key, one of an earlier
+    /// round by the name of the call and the round, so that no state can be sent twice.
+    async fn confirmation(&self, key: &str) -> Result<Option<bool>, AskError> {
+        enum Found {
+            Kept(bool),
+            Given(bool),
+            Nothing,
+        }
+        let (found, is_recorded, call, round) = {
+            let mut state = self.lock();
+            let given = state.memory.asked.get(key).cloned().and_then(|name| state.given.remove(&name));
+            let found = match (state.memory.confirmed.get(key), given) {
+                (Some(kept), _) => Found::Kept(*kept),
+                (None, Some(InputResponse::Elicit(answer))) => {
+                    Found::Given(answer.action == ElicitAction::Accept)
+                }
+                (None, Some(_)) => return Err(answered_by_something_else(key)),
+                (None, None) => Found::Nothing,
+            };
+            let round = state.memory.rounds;
+            (found, state.is_recorded, state.name_call().to_owned(), round)
+        };
+        let of_key = format!("{call}/{key}");
+        match found {
+            Found::Kept(true) if !is_recorded => {
+                self.spend(format!("{call}#{round}")).await?;
+                self.lock().is_recorded = true;
+                Ok(Some(true))
+            }
+            Found::Kept(yes) => Ok(Some(yes)),
+            Found::Given(yes) => {
+                if yes {
+                    self.spend(of_key).await?;
+                }
+                let mut state = self.lock();
+                state.memory.asked.remove(key);
+                state.memory.confirmed.insert(key.to_owned(), yes);
+                Ok(Some(yes))
+            }
+            // A call that has not asked yet cannot have been confirmed.
+            Found::Nothing if round == 0 => Ok(None),
+            Found::Nothing => match self.spent.is_spent(&of_key).await {
+                Ok(false) => Ok(None),
+                Ok(true) => Err(AskError::Spent),
+                Err(error) => Err(spent_unknown(&*error)),
+            },
+        }
+    }
+
+    async fn spend(&self, id: String) -> Result<(), AskError> {
+        let spent = Spent::new(id, self.binding.principal.clone());
+        match self.spent.spend(&spent).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(AskError::Spent),
+            Err(error) => Err(spent_unknown(&*error)),
+        }
+    }
+
+    /// Asks for a confirmation, under a name that only this round of this call has.
+    fn ask_confirmation(&self, key: &str, request: InputRequest) {
+        let mut state = self.lock();
+        let round = state.memory.rounds;
+        let name = format!("{key}.{}.{round}", state.name_call());
+        state.memory.asked.insert(key.to_owned(), name.clone());
+        state.asked.insert(name, request);
     }
 
     /// The answer that is at hand, this round's or an earlier one's.
@@ -233,8 +312,7 @@ impl Context {
     pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> Result<Q::Answer, AskError> {
         self.begin_round()?;
         let response = self.input(key, question.into_request()).await?;
-        Q::read(response)
-            .ok_or_else(|| AskError::Malformed(format!("`{key}` was answered by something else")))
+        Q::read(response).ok_or_else(|| answered_by_something_else(key))
     }
 
     /// Asks several things in one round.
@@ -312,11 +390,47 @@ impl Context {
         Ok(result)
     }
 
-    /// The name of a modern call, which nobody can know before it asked, and its round. `None` for a legacy call.
-    pub(crate) fn call_and_round(&self) -> Option<(String, u32)> {
-        let mut state = self.rounds()?.lock();
-        let round = state.memory.rounds;
-        Some((state.name_call().to_owned(), round))
+    /// Asks the person for a yes that has consequences. Returns true if the person accepted, false if not.
+    ///
+    /// Use it instead of [`ask`](Self::ask) for everything that must not happen without a yes. An answer to an ordinary
+    /// question counts under its key, also if the client sends it before it was asked, and again with every repetition
+    /// of the request. A confirmation counts only if this very call has asked for it, which the sealed state proves, and
+    /// for one run: see [`SpentStore`].
+    ///
+    /// ```
+    /// use mcp_server::{Context, NoArgs, ToolError};
+    ///
+    /// async fn empty_trash(_: NoArgs, cx: Context) -> Result<&'static str, ToolError> {
+    ///     if !cx.confirm("empty", "Delete 3 files for ever?").await? {
+    ///         return Ok("Nothing was deleted.");
+    ///     }
+    ///     // …
+    ///     Ok("The files are gone.")
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask); [`AskError::Spent`] if the yes was used before; [`AskError::FeatureDisabled`] in the
+    /// modern era without the feature `sealing`.
+    ///
+    /// # Cancellation
+    /// Safe; a legacy client is told.
+    pub async fn confirm(&self, key: &str, message: impl Into<String>) -> Result<bool, AskError> {
+        let form = ElicitFormParams::new(message, FormSchema::new());
+        let Some(rounds) = self.rounds() else {
+            return Ok(self.ask(key, form).await?.action == ElicitAction::Accept);
+        };
+        // What does not travel sealed could have been made up.
+        if !cfg!(feature = "sealing") {
+            return Err(AskError::FeatureDisabled("sealing"));
+        }
+        if let Some(answer) = rounds.confirmation(key).await? {
+            return Ok(answer);
+        }
+        let request = form.into_request();
+        self.check_can_ask(&request)?;
+        rounds.ask_confirmation(key, request);
+        Err(AskError::Unanswered)
     }
 
     /// Counts the rounds of a legacy call; those of a modern one are counted in what the client carries.
@@ -339,10 +453,19 @@ impl Context {
         Ok(answer)
     }
 
-    async fn answer_to(&self, key: &str, request: InputRequest) -> Result<InputResponse, AskError> {
-        if let Some(needed) = undeclared(&request.ask, self.client_capabilities()) {
-            return Err(AskError::Undeclared(Box::new(needed)));
+    /// Refuses a question that the client did not declare, or that its version does not have.
+    fn check_can_ask(&self, request: &InputRequest) -> Result<(), AskError> {
+        let (dialect, method) = (self.dialect(), request.ask.method());
+        let has_method = dialect.has(&method, Direction::ToClient) || dialect.has_inside(&method);
+        let declared = self.client_capabilities().filter(|_| has_method);
+        match undeclared(&request.ask, declared) {
+            Some(needed) => Err(AskError::Undeclared(Box::new(needed))),
+            None => Ok(()),
         }
+    }
+
+    async fn answer_to(&self, key: &str, request: InputRequest) -> Result<InputResponse, AskError> {
+        self.check_can_ask(&request)?;
         match self.rounds() {
             Some(rounds) => {
                 rounds.ask(key, request);
@@ -379,6 +502,15 @@ impl Context {
             _ => Err(AskError::Malformed(format!("`{method}` cannot be asked"))),
         }
     }
+}
+
+fn answered_by_something_else(key: &str) -> AskError {
+    AskError::Malformed(format!("`{key}` was answered by something else"))
+}
+
+fn spent_unknown(error: &(dyn StdError + Send + Sync)) -> AskError {
+    tracing::error!(error = %Visible::new(&error.to_string()), "the store of used confirmations failed");
+    AskError::SpentUnknown
 }
 
 /// What the client would have to declare to be asked this, if it did not.

@@ -281,6 +281,10 @@ impl Context {
         self.0.cancellation.notify_waiters();
     }
 
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.0.exchange.dialect
+    }
+
     pub(crate) fn rounds(&self) -> Option<&Rounds> {
         self.0.rounds.as_ref()
     }

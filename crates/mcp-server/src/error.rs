@@ -186,6 +186,12 @@ pub enum AskError {
     /// Answers and steps of earlier rounds do not fit into what the client carries.
     #[error("answers and steps of this call take {0} bytes, of at most {1}; keep large things elsewhere")]
     StateTooLarge(usize, usize),
+    /// The confirmation was for one run, and that has been.
+    #[error("it was confirmed for one run, and has had it; call again to be asked again")]
+    Spent,
+    /// Whether a confirmation was used before cannot be told; the log says why.
+    #[error("the confirmation cannot be honoured now; retry later")]
+    SpentUnknown,
     /// The crate was built without what this needs.
     #[error("asking needs the feature `{0}` of mcp-server")]
     FeatureDisabled(&'static str),

@@ -74,6 +74,7 @@ mod run;
 mod schema;
 mod seal;
 mod server;
+mod spent;
 #[cfg(feature = "stdio")]
 mod stdio;
 mod template;
@@ -107,6 +108,7 @@ pub use resource::{
     IntoContents, Place, ReadRequest, ServedResource, ServedTemplate, resource, resource_template,
 };
 pub use server::McpServer;
+pub use spent::{Spent, SpentStore};
 pub use tool::{Tool, ToolSpec, tool};
 
 /// The guides, so that their programs are compiled.

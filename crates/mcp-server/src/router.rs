@@ -21,7 +21,7 @@ use mcp_protocol::subscriptions::{ListenParams, SubscriptionFilter};
 use mcp_protocol::version::SUPPORTED;
 use mcp_protocol::{Dialect, Json, Limits};
 
-use crate::approval::{self, Approver, Spent};
+use crate::approval::{self, Approver};
 use crate::ask::{Binding, Rounds};
 use crate::budget::Budget;
 use crate::completion::CompletionRequest;
@@ -34,6 +34,7 @@ use crate::reply::Reply;
 use crate::resource::ReadRequest;
 use crate::run::{Run, Work, begin};
 use crate::seal::Sealer;
+use crate::spent::SpentStore;
 use crate::tool::{BoxFuture, ToolEntry};
 use crate::watchdog::Watchdog;
 
@@ -52,8 +53,8 @@ pub(crate) struct Core {
     pub(crate) hooks: Vec<Arc<Hook>>,
     /// Who is asked for approval if the client cannot ask.
     pub(crate) approver: Option<Arc<Approver>>,
-    /// Approvals that were used.
-    pub(crate) spent: Spent,
+    /// Confirmations that were used.
+    pub(crate) spent: Arc<dyn SpentStore>,
     pub(crate) watchdog: Watchdog,
     /// Calls that wait, on all connections together.
     pub(crate) calls: Arc<Budget>,
@@ -312,7 +313,8 @@ impl<'a> Beginning<'a> {
             let given: Option<InputResponses> = member(request, "inputResponses")?;
             let sealed: Option<Cow<'_, str>> = member(request, "requestState")?;
             if given.is_some() || sealed.is_some() {
-                let rounds = Rounds::new(given, sealed.as_deref(), &core.sealer, call.binding());
+                let spent = Arc::clone(&core.spent);
+                let rounds = Rounds::new(given, sealed.as_deref(), &core.sealer, call.binding(), spent);
                 call.rounds = Some(rounds.ok_or_else(|| {
                     ErrorObject::new(ErrorCode::InvalidParams, "invalid or expired requestState")
                 })?);
@@ -346,7 +348,8 @@ impl<'a> Beginning<'a> {
         }
         let mut rounds = self.rounds.take();
         if rounds.is_none() && self.has_rounds() {
-            rounds = Rounds::new(None, None, &self.core.sealer, self.binding());
+            let spent = Arc::clone(&self.core.spent);
+            rounds = Rounds::new(None, None, &self.core.sealer, self.binding(), spent);
         }
         let context = Context::new(Parts {
             id: self.request.id.clone(),

@@ -17,6 +17,10 @@ pub(crate) struct Memory {
     pub(crate) answers: Map<String, Json>,
     /// Results of steps by their key.
     pub(crate) steps: Map<String, Json>,
+    /// Confirmations that were asked for and not answered: by their key, the name of the question on the wire.
+    pub(crate) asked: Map<String, String>,
+    /// Answers to confirmations by their key.
+    pub(crate) confirmed: Map<String, bool>,
 }
 
 #[cfg(feature = "sealing")]
@@ -73,8 +77,9 @@ mod sealing {
         pub(crate) fn seal(&self, memory: &Memory, binding: &[u8]) -> Result<String, AskError> {
             let unsealed = |_| AskError::Malformed("the state of the call cannot be sealed".to_owned());
             let mut plain = (now() + LIFE.as_secs()).to_le_bytes().to_vec();
-            let Memory { call, rounds, answers, steps } = memory;
-            serde_json::to_writer(&mut plain, &(call, rounds, answers, steps)).map_err(unsealed)?;
+            let Memory { call, rounds, answers, steps, asked, confirmed } = memory;
+            let parts = (call, rounds, answers, steps, asked, confirmed);
+            serde_json::to_writer(&mut plain, &parts).map_err(unsealed)?;
             let mut sealed = vec![0; NONCE];
             fill(&mut sealed);
             let nonce = XNonce::try_from(&sealed[..]).map_err(|_| AskError::FeatureDisabled("sealing"))?;
@@ -106,8 +111,8 @@ mod sealing {
             if now() >= good_until {
                 return None;
             }
-            let (call, rounds, answers, steps) = serde_json::from_slice(memory).ok()?;
-            Some(Memory { call, rounds, answers, steps })
+            let (call, rounds, answers, steps, asked, confirmed) = serde_json::from_slice(memory).ok()?;
+            Some(Memory { call, rounds, answers, steps, asked, confirmed })
         }
     }
 
@@ -124,7 +129,7 @@ mod sealing {
                 call: fresh_name(),
                 rounds: 1,
                 answers: [("name".to_owned(), serde_json::json!({"a": 1}).into())].into(),
-                steps: [].into(),
+                ..Memory::default()
             }
         }
 

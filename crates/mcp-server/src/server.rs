@@ -10,7 +10,7 @@ use mcp_protocol::messages::CacheScope;
 use mcp_protocol::{Limits, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::approval::{Approver, Proposal, Spent, approver};
+use crate::approval::{Approver, Proposal, approver};
 use crate::budget::Budget;
 use crate::driver;
 use crate::error::{Error, ToolError};
@@ -20,6 +20,7 @@ use crate::registry::{CacheHint, Identity, Registry};
 use crate::resource::{ServedResource, ServedTemplate, hint};
 use crate::router::{Core, result_meta, served_versions};
 use crate::seal::Sealer;
+use crate::spent::{InMemory, SpentStore};
 use crate::tool::{Tool, ToolEntry, ToolSpec};
 use crate::watchdog::Watchdog;
 
@@ -51,6 +52,7 @@ pub struct McpServer {
     sealer: Sealer,
     hooks: Vec<Arc<Hook>>,
     approver: Option<Arc<Approver>>,
+    spent: Arc<dyn SpentStore>,
 }
 
 impl McpServer {
@@ -71,6 +73,7 @@ impl McpServer {
             sealer: Sealer::new(),
             hooks: Vec::new(),
             approver: None,
+            spent: Arc::new(InMemory::default()),
         };
         tools.into_iter().fold(server, |server, spec| server.tool(Tool::from(spec)))
     }
@@ -222,6 +225,14 @@ impl McpServer {
         self
     }
 
+    /// Where used confirmations are remembered. Default: in the memory of this process. Needed if several processes
+    /// serve with one [`sealing_key`](Self::sealing_key): see [`SpentStore`].
+    #[must_use]
+    pub fn spent_store(mut self, store: impl SpentStore) -> Self {
+        self.spent = Arc::new(store);
+        self
+    }
+
     /// What it offers, to be changed while it serves.
     #[must_use]
     pub fn registry(&self) -> Registry {
@@ -266,7 +277,7 @@ impl McpServer {
             grace: self.grace,
             hooks: self.hooks,
             approver: self.approver,
-            spent: Spent::default(),
+            spent: self.spent,
             watchdog: Watchdog::default(),
             calls: Budget::new(calls),
         }))

@@ -6,6 +6,8 @@ mod asking;
 mod calls;
 #[cfg(feature = "schemars")]
 mod compile_errors;
+#[cfg(feature = "sealing")]
+mod confirming;
 #[cfg(all(feature = "files", unix))]
 mod files;
 #[cfg(feature = "http")]

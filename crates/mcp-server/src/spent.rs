@@ -1,0 +1,181 @@
+//! Confirmations that were used: each is for one run.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::error::Error as StdError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+
+/// How long a use is remembered: longer than sealed state lives.
+const REMEMBERED: Duration = Duration::from_secs(11 * 60);
+/// How many uses are remembered for one principal, and for all. Beyond that nothing is confirmed, until the oldest are
+/// forgotten.
+const MAX_PER_PRINCIPAL: usize = 10_000;
+const MAX_USES: usize = 100_000;
+
+/// A use of a confirmation, as a [`SpentStore`] keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Spent {
+    /// Names the use; no two have the same name. Printable ASCII and the key that the tool chose.
+    pub id: String,
+    /// On whose behalf the call is made, if that is known.
+    pub principal: Option<Arc<str>>,
+    /// How long it has to be remembered.
+    pub keep_for: Duration,
+}
+
+impl Spent {
+    pub(crate) fn new(id: String, principal: Option<Arc<str>>) -> Self {
+        Self { id, principal, keep_for: REMEMBERED }
+    }
+}
+
+/// Remembers which confirmations were used, so that each is used for one run only: see [`Context::confirm`] and
+/// [`Tool::needs_approval`].
+///
+/// By default they are remembered in the memory of the process, and each confirmation is honoured once by each process
+/// that has the sealing key: once by each of several replicas, and once more after a restart with the same key within
+/// ten minutes. Give all of them one store with [`McpServer::spent_store`], such as a table of a database, and it is
+/// honoured once.
+///
+/// ```
+/// use std::collections::HashSet;
+/// use std::error::Error;
+/// use std::sync::Mutex;
+///
+/// use mcp_server::{Spent, SpentStore, async_trait};
+///
+/// /// A real one would use `INSERT … ON CONFLICT DO NOTHING`, or `SET … NX EX`.
+/// struct Table(Mutex<HashSet<String>>);
+///
+/// #[async_trait]
+/// impl SpentStore for Table {
+///     async fn spend(&self, spent: &Spent) -> Result<bool, Box<dyn Error + Send + Sync>> {
+///         Ok(self.0.lock().unwrap().insert(spent.id.clone()))
+///     }
+///
+///     async fn is_spent(&self, id: &str) -> Result<bool, Box<dyn Error + Send + Sync>> {
+///         Ok(self.0.lock().unwrap().contains(id))
+///     }
+/// }
+///
+/// let server = mcp_server::McpServer::named("replica", "1").spent_store(Table(Mutex::default()));
+/// ```
+///
+/// [`Context::confirm`]: crate::Context::confirm
+/// [`Tool::needs_approval`]: crate::Tool::needs_approval
+/// [`McpServer::spent_store`]: crate::McpServer::spent_store
+#[async_trait]
+pub trait SpentStore: Send + Sync + 'static {
+    /// Records a use, in one step that nobody can come between. Returns false if it was recorded before.
+    ///
+    /// # Errors
+    /// When it cannot be recorded. The call is then refused, and the error goes to the log.
+    async fn spend(&self, spent: &Spent) -> Result<bool, Box<dyn StdError + Send + Sync>>;
+
+    /// True if this use was recorded.
+    ///
+    /// # Errors
+    /// When that cannot be told.
+    async fn is_spent(&self, id: &str) -> Result<bool, Box<dyn StdError + Send + Sync>>;
+}
+
+/// Uses remembered by this process.
+#[derive(Default)]
+pub(crate) struct InMemory(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    ids: HashSet<Arc<str>>,
+    oldest_first: VecDeque<Entry>,
+    /// How many are remembered for each principal.
+    principals: HashMap<Option<Arc<str>>, usize>,
+}
+
+struct Entry {
+    since: Instant,
+    id: Arc<str>,
+    principal: Option<Arc<str>>,
+}
+
+impl State {
+    fn spend(&mut self, spent: &Spent, now: Instant) -> Result<bool, &'static str> {
+        self.forget(now);
+        if self.ids.contains(&*spent.id) {
+            return Ok(false);
+        }
+        let of_principal = self.principals.get(&spent.principal).copied().unwrap_or(0);
+        if of_principal >= MAX_PER_PRINCIPAL || self.ids.len() >= MAX_USES {
+            return Err("too many confirmations were used within eleven minutes");
+        }
+        let id: Arc<str> = spent.id.as_str().into();
+        self.ids.insert(Arc::clone(&id));
+        self.principals.insert(spent.principal.clone(), of_principal + 1);
+        self.oldest_first.push_back(Entry { since: now, id, principal: spent.principal.clone() });
+        Ok(true)
+    }
+
+    fn forget(&mut self, now: Instant) {
+        let is_old = |entry: &Entry| now.duration_since(entry.since) > REMEMBERED;
+        while self.oldest_first.front().is_some_and(is_old) {
+            let Some(entry) = self.oldest_first.pop_front() else { return };
+            self.ids.remove(&entry.id);
+            if let Some(count) = self.principals.get_mut(&entry.principal) {
+                *count -= 1;
+                if *count == 0 {
+                    self.principals.remove(&entry.principal);
+                }
+            }
+        }
+    }
+}
+
+impl InMemory {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl SpentStore for InMemory {
+    async fn spend(&self, spent: &Spent) -> Result<bool, Box<dyn StdError + Send + Sync>> {
+        Ok(self.lock().spend(spent, Instant::now())?)
+    }
+
+    async fn is_spent(&self, id: &str) -> Result<bool, Box<dyn StdError + Send + Sync>> {
+        Ok(self.lock().ids.contains(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spent(id: usize, principal: &str) -> Spent {
+        Spent::new(format!("call/{id}"), Some(principal.into()))
+    }
+
+    #[test]
+    fn each_use_counts_once_until_it_is_forgotten() {
+        let (mut state, now) = (State::default(), Instant::now());
+        assert_eq!(state.spend(&spent(1, "a"), now), Ok(true));
+        assert_eq!(state.spend(&spent(1, "a"), now + REMEMBERED), Ok(false));
+        assert_eq!(state.spend(&spent(1, "a"), now + REMEMBERED + Duration::from_secs(1)), Ok(true));
+        assert_eq!((state.ids.len(), state.oldest_first.len(), state.principals.len()), (1, 1, 1));
+    }
+
+    #[test]
+    fn one_principal_cannot_use_up_the_room_of_others() {
+        let (mut state, now) = (State::default(), Instant::now());
+        for id in 0..MAX_PER_PRINCIPAL {
+            assert_eq!(state.spend(&spent(id, "greedy"), now), Ok(true));
+        }
+        assert!(state.spend(&spent(MAX_PER_PRINCIPAL, "greedy"), now).is_err());
+        assert_eq!(state.spend(&spent(MAX_PER_PRINCIPAL, "other"), now), Ok(true));
+        let later = now + REMEMBERED + Duration::from_secs(1);
+        assert_eq!(state.spend(&spent(MAX_PER_PRINCIPAL, "greedy"), later), Ok(true));
+        assert_eq!(state.principals.len(), 1);
+    }
+}

@@ -1,0 +1,252 @@
+//! Confirmations and approvals: one yes, given to the question of this very call, is for one run.
+
+use std::collections::HashSet;
+use std::error::Error;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use mcp_protocol::ProtocolVersion;
+use mcp_protocol::capabilities::{ClientCapabilities, ElicitationCapability};
+use mcp_protocol::elicitation::{ElicitFormParams, ElicitResult, FormSchema};
+use mcp_protocol::input::{InputRequiredResult, InputResponse, InputResponses};
+use mcp_protocol::messages::Method;
+use mcp_protocol::tools::{CallToolParams, CallToolResponse};
+use mcp_server::testing::TestClient;
+use mcp_server::{Context, McpServer, NoArgs, Spent, SpentStore, ToolError, async_trait, tool};
+use serde_json::json;
+
+type Runs = Arc<AtomicUsize>;
+
+/// A server whose tools count how often they got past their confirmations.
+fn server(runs: &Runs) -> McpServer {
+    let counted = |runs: &Runs| {
+        let runs = Arc::clone(runs);
+        move || runs.fetch_add(1, Ordering::SeqCst)
+    };
+    let (delete, pay, both) = (counted(runs), counted(runs), counted(runs));
+    McpServer::named("careful", "1")
+        .tool(
+            tool("delete", move || {
+                delete();
+                async { "gone" }
+            })
+            .needs_approval(),
+        )
+        .tool(tool("pay", move |_: NoArgs, cx: Context| {
+            let pay = pay.clone();
+            async move {
+                if !cx.confirm("pay", "Pay 10 EUR?").await? {
+                    return Ok::<_, ToolError>("not paid");
+                }
+                pay();
+                Ok("paid")
+            }
+        }))
+        .tool(tool("both", move |_: NoArgs, cx: Context| {
+            let both = both.clone();
+            async move {
+                cx.confirm("first", "First?").await?;
+                let form = ElicitFormParams::new("Why?", FormSchema::new());
+                cx.ask("why", form).await?;
+                cx.confirm("second", "Second?").await?;
+                both();
+                Ok::<_, ToolError>("done")
+            }
+        }))
+}
+
+fn yes() -> InputResponse {
+    InputResponse::Elicit(ElicitResult::accept([]))
+}
+
+/// One request, and what it ended with: the next question, or the text of the result.
+async fn send(client: &mut TestClient, params: &CallToolParams) -> Result<InputRequiredResult, String> {
+    let id = client.send(&Method::ToolsCall, params).await.unwrap();
+    let result = client.response(&id).await.unwrap();
+    match client.round(&result).unwrap() {
+        CallToolResponse::InputRequired(required) => Ok(required),
+        CallToolResponse::Complete(result) => {
+            Err(result.content.iter().filter_map(|block| block.as_text()).collect())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn keys(required: &InputRequiredResult) -> Vec<String> {
+    required.input_requests.iter().flatten().map(|(key, _)| key.clone()).collect()
+}
+
+/// The request again, with the state, and a yes under these keys.
+fn again(tool: &str, required: &InputRequiredResult, keys: &[String]) -> CallToolParams {
+    let mut params = CallToolParams::new(tool).request_state(required.request_state.clone().unwrap());
+    if !keys.is_empty() {
+        params.input_responses = Some(keys.iter().map(|key| (key.clone(), yes())).collect());
+    }
+    params
+}
+
+#[tokio::test]
+async fn used_approval_is_not_asked_for_again() {
+    for tool in ["delete", "pay"] {
+        let runs = Runs::default();
+        let mut client = server(&runs).test_client().await.unwrap();
+        let asked = send(&mut client, &CallToolParams::new(tool)).await.unwrap();
+        let old_keys = keys(&asked);
+        send(&mut client, &again(tool, &asked, &old_keys)).await.unwrap_err();
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+        // The old state without answers: the call has had its run, and nobody is asked for another one.
+        let refusal = send(&mut client, &again(tool, &asked, &[])).await.unwrap_err();
+        assert!(refusal.contains("for one run, and has had it"), "{refusal}");
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[tokio::test]
+async fn recorded_yes_does_not_answer_the_next_round() {
+    for tool in ["delete", "pay"] {
+        let runs = Runs::default();
+        let mut client = server(&runs).test_client().await.unwrap();
+        let first = send(&mut client, &CallToolParams::new(tool)).await.unwrap();
+        // Before the yes is used, the same state brings several rounds; each asks under a name of its own.
+        let second = send(&mut client, &again(tool, &first, &[])).await.unwrap();
+        let third = send(&mut client, &again(tool, &second, &[])).await.unwrap();
+        assert_ne!(keys(&first), keys(&second));
+        assert_ne!(keys(&second), keys(&third));
+        let reused = send(&mut client, &again(tool, &second, &keys(&first))).await;
+        assert!(reused.is_ok(), "the yes to one question answered another: {reused:?}");
+        assert_eq!(runs.load(Ordering::SeqCst), 0);
+        // All of them belong to one call, which has one run.
+        for asked in [&third, &second, &first, &third] {
+            let _ = send(&mut client, &again(tool, asked, &keys(asked))).await;
+        }
+        assert_eq!(runs.load(Ordering::SeqCst), 1, "{tool}");
+    }
+}
+
+#[tokio::test]
+async fn confirmed_call_that_asks_on_runs_to_its_end_once() {
+    let runs = Runs::default();
+    let mut client = server(&runs).test_client().await.unwrap();
+    let mut states = Vec::new();
+    let mut params = CallToolParams::new("both");
+    // Through all rounds: first, why, second.
+    while let Ok(asked) = send(&mut client, &params).await {
+        params = again("both", &asked, &keys(&asked));
+        states.push((asked, params.clone()));
+    }
+    assert_eq!((states.len(), runs.load(Ordering::SeqCst)), (3, 1));
+    // Whatever is sent again, with and without answers, does not run it to its end again.
+    for _ in 0..3 {
+        for (asked, params) in &states {
+            let bare = again("both", asked, &[]);
+            for params in [params, &bare] {
+                if let Ok(asked) = send(&mut client, params).await {
+                    let _ = send(&mut client, &again("both", &asked, &keys(&asked))).await;
+                }
+            }
+        }
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn confirmation_sent_in_advance_is_not_believed() {
+    let runs = Runs::default();
+    let mut client = server(&runs).test_client().await.unwrap();
+    let guesses = ["pay", "pay.", "pay..0", "confirm"].map(|key| (key.to_owned(), yes()));
+    let mut params = CallToolParams::new("pay");
+    params.input_responses = Some(InputResponses::from(guesses.clone()));
+    let asked = send(&mut client, &params).await.expect("it believed an answer to what it had not asked");
+    // Nor is one under the tool's own key once it has asked.
+    let mut params = again("pay", &asked, &[]);
+    params.input_responses = Some(InputResponses::from(guesses));
+    send(&mut client, &params).await.expect("it believed an answer to another question");
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn confirmation_is_true_only_for_accept_in_both_eras() {
+    for (answer, text) in [
+        (ElicitResult::accept([]), "paid"),
+        (ElicitResult::decline(), "not paid"),
+        (ElicitResult::cancel(), "not paid"),
+    ] {
+        let runs = Runs::default();
+        let modern = server(&runs).test_client().await.unwrap();
+        let legacy = server(&runs).legacy_test_client(ProtocolVersion::V2025_11_25).await.unwrap();
+        for client in [modern, legacy] {
+            let answer = answer.clone();
+            let mut client = client.on_ask(move |_, _| InputResponse::Elicit(answer.clone()));
+            assert_eq!(client.call("pay", json!({})).await.unwrap().text(), text);
+        }
+    }
+}
+
+/// What several replicas share.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<HashSet<String>>>);
+
+#[async_trait]
+impl SpentStore for Shared {
+    async fn spend(&self, spent: &Spent) -> Result<bool, Box<dyn Error + Send + Sync>> {
+        assert!(spent.keep_for.as_secs() >= 600, "longer than sealed state lives");
+        Ok(self.0.lock().unwrap().insert(spent.id.clone()))
+    }
+
+    async fn is_spent(&self, id: &str) -> Result<bool, Box<dyn Error + Send + Sync>> {
+        Ok(self.0.lock().unwrap().contains(id))
+    }
+}
+
+/// A store that is not there.
+struct Broken;
+
+#[async_trait]
+impl SpentStore for Broken {
+    async fn spend(&self, _: &Spent) -> Result<bool, Box<dyn Error + Send + Sync>> {
+        Err("redis://user:secret@host is not there".into())
+    }
+
+    async fn is_spent(&self, _: &str) -> Result<bool, Box<dyn Error + Send + Sync>> {
+        Err("redis://user:secret@host is not there".into())
+    }
+}
+
+#[tokio::test]
+async fn replicas_with_one_store_honour_a_confirmation_once() {
+    let runs = Runs::default();
+    let store = Shared::default();
+    let replica = || server(&runs).sealing_key([7; 32]).spent_store(store.clone()).test_client();
+    let (mut one, mut other) = (replica().await.unwrap(), replica().await.unwrap());
+    let asked = send(&mut one, &CallToolParams::new("delete")).await.unwrap();
+    let approved = again("delete", &asked, &keys(&asked));
+    assert_eq!(send(&mut one, &approved).await.unwrap_err(), "gone");
+    let refusal = send(&mut other, &approved).await.unwrap_err();
+    assert!(refusal.contains("for one run, and has had it"), "{refusal}");
+    let refusal = send(&mut other, &again("delete", &asked, &[])).await.unwrap_err();
+    assert!(refusal.contains("for one run, and has had it"), "{refusal}");
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn confirmation_is_refused_while_its_store_fails() {
+    let runs = Runs::default();
+    let mut client = server(&runs).spent_store(Broken).test_client().await.unwrap();
+    let asked = send(&mut client, &CallToolParams::new("delete")).await.unwrap();
+    for answers in [keys(&asked), Vec::new()] {
+        let refusal = send(&mut client, &again("delete", &asked, &answers)).await.unwrap_err();
+        assert!(refusal.contains("retry later") && !refusal.contains("secret"), "{refusal}");
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn client_that_cannot_be_asked_is_told_so_by_confirm() {
+    let runs = Runs::default();
+    let mut client = server(&runs).test_client().await.unwrap();
+    client.declare(ClientCapabilities::new());
+    assert!(client.call("pay", json!({})).await.is_err());
+    client.declare(ClientCapabilities::new().elicitation(ElicitationCapability::new()));
+    assert!(send(&mut client, &CallToolParams::new("pay")).await.is_ok());
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
