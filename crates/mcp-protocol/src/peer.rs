@@ -407,7 +407,12 @@ impl Peer {
             return Arrival::BrokenResponse(Call(number));
         }
         // An id that runs already must not be settled by this answer.
-        let is_request = error.looks == Looks::Request;
+        let is_request = match error.looks {
+            Looks::Request => true,
+            // What comes from a client without a method is more likely a request than a response.
+            Looks::Unknown => self.side != Side::Client,
+            Looks::Response => false,
+        };
         let id = error.id.clone().filter(|id| is_request && !self.requests.contains_key(id));
         // A client answers requests; noise on a server's standard output is not answered.
         if id.is_some() || self.side != Side::Client {

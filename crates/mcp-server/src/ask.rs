@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mcp_protocol::capabilities::{
     ClientCapabilities, ElicitationCapability, RootsCapability, SamplingCapability,
 };
+use mcp_protocol::content::Role;
 use mcp_protocol::dialect::{Direction, Lowering};
 use mcp_protocol::elicitation::{
     ElicitAction, ElicitFormParams, ElicitParams, ElicitResult, ElicitUrlParams, FormSchema,
@@ -190,10 +191,15 @@ impl Rounds {
             let given = state.memory.asked.get(key).cloned().and_then(|name| state.given.remove(&name));
             let found = match (state.memory.confirmed.get(key), given) {
                 (Some(kept), _) => Found::Kept(*kept),
-                (None, Some(InputResponse::Elicit(answer))) => {
+                (None, Some(answer)) => {
+                    check_words(&answer).map_err(|problem| {
+                        AskError::Malformed(format!("the answer to `{key}`: {problem}"))
+                    })?;
+                    let InputResponse::Elicit(answer) = answer else {
+                        return Err(answered_by_something_else(key));
+                    };
                     Found::Given(answer.action == ElicitAction::Accept)
                 }
-                (None, Some(_)) => return Err(answered_by_something_else(key)),
                 (None, None) => Found::Nothing,
             };
             let round = state.memory.rounds;
@@ -448,7 +454,8 @@ impl Context {
             Some(answer) => answer,
             None => self.answer_to(key, request).await?,
         };
-        form.check(&answer)
+        check_words(&answer)
+            .and_then(|()| form.check(&answer))
             .map_err(|problem| AskError::Malformed(format!("the answer to `{key}`: {problem}")))?;
         Ok(answer)
     }
@@ -501,6 +508,19 @@ impl Context {
             }
             _ => Err(AskError::Malformed(format!("`{method}` cannot be asked"))),
         }
+    }
+}
+
+/// Refuses an action or a role that no version has. The protocol types keep unknown words, for those who pass them on.
+fn check_words(answer: &InputResponse) -> Result<(), String> {
+    match answer {
+        InputResponse::Elicit(result) if matches!(result.action, ElicitAction::Other(_)) => {
+            Err("`action` must be `accept`, `decline` or `cancel`".to_owned())
+        }
+        InputResponse::CreateMessage(result) if matches!(result.role, Role::Other(_)) => {
+            Err("`role` must be `user` or `assistant`".to_owned())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -110,7 +110,7 @@ impl StdioServer {
                 return ServerVerdict::Close;
             }
         }
-        if error.looks == Looks::Request && error.id.is_some() {
+        if error.looks != Looks::Response && error.id.is_some() {
             ServerVerdict::Refuse(error.to_error_object())
         } else {
             ServerVerdict::RefuseUnnamed(error.to_error_object())

@@ -258,6 +258,14 @@ fn a_server_answers_garbage_and_a_client_does_not() {
     feed(&mut server, r#"{"jsonrpc":"2.0","id":5,"method":"ping","params":[]}"#);
     assert!(matches!(server.poll_transmit(), Some(Transmit::Error { id: Some(id), error })
         if id == 5.into() && error.code == ErrorCode::InvalidRequest));
+    // Without a method it is no request, but its sender may wait under its id.
+    feed(&mut server, r#"{"jsonrpc":"2.0","id":6,"params":{}}"#);
+    assert!(matches!(server.poll_transmit(), Some(Transmit::Error { id: Some(id), error })
+        if id == 6.into() && error.code == ErrorCode::InvalidRequest));
+    // Unless a request with this id runs, which this must not settle.
+    feed(&mut server, r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#);
+    feed(&mut server, r#"{"jsonrpc":"2.0","id":7}"#);
+    assert!(matches!(server.poll_transmit(), Some(Transmit::Error { id: None, .. })));
     let mut client = Peer::client(Limits::default());
     assert_eq!(feed(&mut client, "hello"), Arrival::Ignored(Ignored::Malformed));
     assert_eq!(client.poll_transmit(), None);

@@ -249,3 +249,59 @@ async fn x_17_a_step_whose_result_cannot_be_kept_is_an_error_and_no_other_step_i
     assert!(outcome.is_error() && outcome.text().contains("nested too deeply"), "{}", outcome.text());
     assert_eq!(*charged.lock().unwrap(), 1);
 }
+
+#[tokio::test]
+async fn malformed_answers_of_every_kind_are_invalid_params() {
+    use mcp_protocol::sampling::CreateMessageParams;
+    let server = McpServer::new(vec![])
+        .tool(tool("form", |_: NoArgs, cx: Context| async move {
+            let answer = cx.ask("k", form("?")).await?;
+            Ok::<_, ToolError>(answer.action.to_string())
+        }))
+        .tool(tool("roots", |_: NoArgs, cx: Context| async move {
+            let answer = cx.ask("k", Roots).await?;
+            Ok::<_, ToolError>(answer.roots.len().to_string())
+        }))
+        .tool(tool("sample", |_: NoArgs, cx: Context| async move {
+            let answer = cx.ask("k", CreateMessageParams::new([], 10_u64)).await?;
+            Ok::<_, ToolError>(answer.model)
+        }));
+    let mut client = server.test_client().await.unwrap();
+    for (id, (tool, answer)) in [
+        ("form", json!(null)),
+        ("form", json!(5)),
+        ("form", json!([])),
+        ("form", json!({})),
+        ("form", json!({"action": 5})),
+        ("form", json!({"action": "maybe"})),
+        ("form", json!({"action": ""})),
+        ("form", json!({"action": "accept", "content": 5})),
+        ("form", json!({"action": "accept", "content": {"value": {"deep": 1}}})),
+        ("form", json!({"roots": []})),
+        ("roots", json!({"roots": 5})),
+        ("roots", json!({"roots": [{}]})),
+        ("roots", json!({"roots": [{"uri": 5}]})),
+        ("roots", json!({"action": "accept"})),
+        ("sample", json!({"role": "assistant"})),
+        ("sample", json!({"role": "robot", "model": "m", "content": {"type": "text", "text": "x"}})),
+        ("sample", json!({"role": "assistant", "model": "m", "content": 5})),
+        ("sample", json!({"role": "assistant", "model": "m", "content": {"type": "text"}})),
+        ("sample", json!({"role": "assistant", "content": {"type": "text", "text": "x"}})),
+        ("sample", json!({"action": "accept"})),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let line = json!({"jsonrpc": "2.0", "id": 1000 + id, "method": "tools/call", "params": {
+            "name": tool, "arguments": {}, "inputResponses": {"k": answer},
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}, "sampling": {}, "roots": {}},
+            },
+        }});
+        client.send_line(line.to_string().as_bytes()).await.unwrap();
+        let response = client.response(&mcp_protocol::messages::Id::Number(1000 + id as i64)).await;
+        let Err(TestError::Refused(error)) = response else { panic!("{tool} {answer}: {response:?}") };
+        assert_eq!(error.code, ErrorCode::InvalidParams, "{tool} {answer}: {}", error.message);
+    }
+}

@@ -13,10 +13,10 @@ use mcp_server::{Context, McpServer, NoArgs, Registry, ToolError, tool};
 use serde_json::{Value, json};
 use tower_service::Service;
 
-struct Fixture {
-    service: HttpService,
-    registry: Registry,
-    running: Arc<AtomicUsize>,
+pub(crate) struct Fixture {
+    pub(crate) service: HttpService,
+    pub(crate) registry: Registry,
+    pub(crate) running: Arc<AtomicUsize>,
 }
 
 /// Counts down when it goes.
@@ -35,7 +35,7 @@ impl Drop for Guard {
     }
 }
 
-fn fixture(options: HttpOptions) -> Fixture {
+pub(crate) fn fixture(options: HttpOptions) -> Fixture {
     let running = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&running);
     let server = McpServer::named("http", "1")
@@ -69,12 +69,12 @@ fn fixture(options: HttpOptions) -> Fixture {
 }
 
 /// An answer as it comes in.
-struct Answer {
-    status: StatusCode,
-    session: Option<String>,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) session: Option<String>,
     kind: String,
     body: HttpBody,
-    read: String,
+    pub(crate) read: String,
 }
 
 impl Answer {
@@ -90,7 +90,7 @@ impl Answer {
         }
     }
 
-    async fn more(&mut self) -> bool {
+    pub(crate) async fn more(&mut self) -> bool {
         match self.body.frame().await {
             Some(frame) => {
                 self.read.push_str(std::str::from_utf8(&frame.unwrap().into_data().unwrap()).unwrap());
@@ -101,7 +101,7 @@ impl Answer {
     }
 
     /// The next message of a stream.
-    async fn event(&mut self) -> Option<(String, Value)> {
+    pub(crate) async fn event(&mut self) -> Option<(String, Value)> {
         loop {
             while let Some((event, rest)) = self.read.split_once("\n\n") {
                 let field = |name: &str| {
@@ -120,14 +120,14 @@ impl Answer {
         }
     }
 
-    async fn json(mut self) -> Value {
+    pub(crate) async fn json(mut self) -> Value {
         while self.more().await {}
         serde_json::from_str(&self.read).unwrap_or_else(|_| panic!("{} {:?}", self.status, self.read))
     }
 }
 
 impl Fixture {
-    async fn send(&self, verb: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    pub(crate) async fn send(&self, verb: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let mut request = Request::builder().method(verb).uri("/mcp");
         if !headers.iter().any(|(name, _)| *name == "host") {
             request = request.header("host", "localhost:8080");
@@ -140,7 +140,7 @@ impl Fixture {
     }
 
     /// A modern request with everything it needs.
-    async fn modern(&self, method: &str, params: Value) -> Answer {
+    pub(crate) async fn modern(&self, method: &str, params: Value) -> Answer {
         let name = params["name"].as_str().unwrap_or_default().to_owned();
         let mut headers = vec![JSON, ("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
         if !name.is_empty() {
@@ -150,7 +150,7 @@ impl Fixture {
     }
 
     /// A legacy session.
-    async fn session(&self, version: &str) -> Session<'_> {
+    pub(crate) async fn session(&self, version: &str) -> Session<'_> {
         let params = json!({"protocolVersion": version, "capabilities": {"elicitation": {}}, "clientInfo": {"name": "c", "version": "1"}});
         let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string();
         let answer = self.send("POST", &[JSON], &body).await;
@@ -159,37 +159,43 @@ impl Fixture {
     }
 }
 
-struct Session<'a> {
+pub(crate) struct Session<'a> {
     fixture: &'a Fixture,
-    id: String,
+    pub(crate) id: String,
 }
 
 impl Session<'_> {
-    async fn post(&self, message: Value) -> Answer {
+    pub(crate) async fn post(&self, message: Value) -> Answer {
         self.fixture.send("POST", &[JSON, ("mcp-session-id", &self.id)], &message.to_string()).await
     }
 
-    async fn call(&self, id: i64, name: &str) -> Answer {
+    pub(crate) async fn call(&self, id: i64, name: &str) -> Answer {
         let params = json!({"name": name, "_meta": {"progressToken": id}});
         self.post(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})).await
     }
 
-    async fn get(&self, last: Option<&str>) -> Answer {
+    pub(crate) async fn get(&self, last: Option<&str>) -> Answer {
         let mut headers = vec![("mcp-session-id", self.id.as_str()), ("accept", "text/event-stream")];
         headers.extend(last.map(|last| ("last-event-id", last)));
         self.fixture.send("GET", &headers, "").await
     }
 }
 
-const JSON: (&str, &str) = ("content-type", "application/json");
+pub(crate) const JSON: (&str, &str) = ("content-type", "application/json");
 
-fn modern(method: &str, mut params: Value) -> String {
+/// `initialize` of a client that says this of itself.
+pub(crate) fn initialize(info: &Value) -> String {
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+    json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string()
+}
+
+pub(crate) fn modern(method: &str, mut params: Value) -> String {
     params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {}});
     json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string()
 }
 
-async fn eventually(mut condition: impl FnMut() -> bool) {
+pub(crate) async fn eventually(mut condition: impl FnMut() -> bool) {
     for _ in 0..400 {
         if condition() {
             return;

@@ -3,6 +3,8 @@
 
 mod around;
 mod asking;
+#[cfg(feature = "http")]
+mod bounds;
 mod calls;
 #[cfg(feature = "schemars")]
 mod compile_errors;

@@ -1,0 +1,323 @@
+//! What one client, and all clients together, may take of a server that is reached over HTTP.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use http_body::{Body, Frame};
+use mcp_server::http::{HttpOptions, HttpService};
+use mcp_server::{McpServer, Tool, tool};
+use serde_json::{Value, json};
+use tower_service::Service;
+
+use crate::http::{Answer, Fixture, JSON, eventually, fixture, initialize, modern};
+
+/// A body whose end never comes.
+struct Endless(Option<Bytes>);
+
+impl Body for Endless {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut TaskContext<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.0.take() {
+            Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+            None => Poll::Pending,
+        }
+    }
+}
+
+/// Sends the beginning of a body, and stays.
+async fn drip(service: HttpService, bytes: usize) -> StatusCode {
+    let request = Request::builder().method("POST").uri("/mcp").header("host", "localhost");
+    let request = request.header("content-type", "application/json");
+    let request = request.body(Endless(Some(vec![b' '; bytes].into()))).unwrap();
+    service.clone().call(request).await.unwrap().status()
+}
+
+fn message(answer: &Value) -> &str {
+    answer["error"]["message"].as_str().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn session_without_readers_ends_after_the_idle_time_whatever_runs() {
+    let fixture = fixture(HttpOptions::default().session_idle(Duration::from_millis(50)));
+    let session = fixture.session("2025-11-25").await;
+    let mut answer = session.call(5, "sleep").await;
+    answer.event().await.unwrap();
+    // Its stream is read: it stays.
+    tokio::time::sleep(Duration::from_millis(120)).await;
+    assert_eq!(session.call(6, "echo").await.status, StatusCode::OK);
+    drop(answer);
+    assert_eq!(fixture.running.load(Ordering::SeqCst), 1);
+    tokio::time::sleep(Duration::from_millis(120)).await;
+    assert_eq!(session.call(7, "echo").await.status, StatusCode::NOT_FOUND);
+    eventually(|| fixture.running.load(Ordering::SeqCst) == 0).await;
+}
+
+#[tokio::test]
+async fn sessions_whose_clients_left_make_room_for_new_ones() {
+    let fixture = fixture(HttpOptions::default().sessions(20));
+    let reader = fixture.session("2025-11-25").await;
+    let _stream = reader.get(None).await;
+    for _ in 0..200 {
+        let session = fixture.session("2025-11-25").await;
+        // It asks, and its client is gone.
+        drop(session.call(1, "ask").await);
+        let other = fixture.session("2025-11-25").await;
+        drop(other.call(1, "sleep").await);
+    }
+    eventually(|| fixture.running.load(Ordering::SeqCst) <= 20).await;
+    assert_eq!(reader.call(1, "echo").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn legacy_call_runs_on_when_its_client_disconnects() {
+    let fixture = fixture(HttpOptions::default());
+    let session = fixture.session("2025-11-25").await;
+    // Before any byte of the answer: it does not tell its progress, because nobody asked for that.
+    let quiet = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "sleep"}});
+    assert!(tokio::time::timeout(Duration::from_millis(30), session.post(quiet)).await.is_err());
+    assert_eq!(fixture.running.load(Ordering::SeqCst), 1);
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}});
+    session.post(cancelled).await;
+    eventually(|| fixture.running.load(Ordering::SeqCst) == 0).await;
+}
+
+#[tokio::test]
+async fn waiting_calls_of_all_sessions_together_are_bounded() {
+    let fixture = fixture(HttpOptions::default().calls(10));
+    let mut streams = Vec::new();
+    for id in 0..10 {
+        let mut answer = fixture.session("2025-11-25").await.call(id, "sleep").await;
+        answer.event().await.unwrap();
+        streams.push(answer);
+    }
+    let session = fixture.session("2025-11-25").await;
+    let legacy = session.call(1, "echo").await;
+    let modern = fixture.modern("tools/call", json!({"name": "echo"})).await;
+    for refused in [legacy, modern] {
+        assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(message(&refused.json().await).contains("too many calls are running"));
+    }
+    // What is no call is served.
+    let ping = session.post(json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})).await;
+    assert_eq!(ping.status, StatusCode::OK);
+    assert_eq!(fixture.running.load(Ordering::SeqCst), 10);
+}
+
+#[tokio::test]
+async fn client_that_says_too_much_of_itself_is_refused() {
+    let fixture = fixture(HttpOptions::default());
+    let long = "x".repeat(65 << 10);
+    for info in [json!({"name": long, "version": "1"}), json!({"name": "c", "version": "1", "title": long})] {
+        let answer = fixture.send("POST", &[JSON], &initialize(&info)).await;
+        assert_eq!(answer.session, None);
+        let answer = answer.json().await;
+        assert_eq!(answer["error"]["code"], json!(-32602));
+        assert!(message(&answer).contains("65536 are the most"), "{answer}");
+    }
+    let info = json!({"name": "x".repeat(60 << 10), "version": "1"});
+    assert!(fixture.send("POST", &[JSON], &initialize(&info)).await.session.is_some());
+}
+
+#[tokio::test]
+async fn memory_of_all_sessions_is_bounded_and_the_idlest_make_room() {
+    let fixture = fixture(HttpOptions::default().memory(4 << 20));
+    let info = json!({"name": "x".repeat(30 << 10), "version": "1"});
+    let mut sessions = Vec::new();
+    for _ in 0..50 {
+        sessions.push(fixture.send("POST", &[JSON], &initialize(&info)).await.session.unwrap());
+    }
+    let mut left = 0;
+    for id in &sessions {
+        let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+        let answer = fixture.send("POST", &[JSON, ("mcp-session-id", id)], &ping).await;
+        left += usize::from(answer.status == StatusCode::OK);
+    }
+    assert!((2..=8).contains(&left), "{left} sessions of half a mebibyte each in four");
+    // Those that are in use stay, and then there is no room.
+    let mut readers = Vec::new();
+    let refused = loop {
+        let answer = fixture.send("POST", &[JSON], &initialize(&info)).await;
+        let Some(id) = answer.session.clone() else { break answer };
+        readers
+            .push(fixture.send("GET", &[("mcp-session-id", &id), ("accept", "text/event-stream")], "").await);
+        assert!(readers.len() < 20, "nothing is bounded");
+    };
+    assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(message(&refused.json().await).contains("retry later"));
+}
+
+#[tokio::test]
+async fn subscriptions_are_bounded_in_length_and_bytes() {
+    let fixture = fixture(HttpOptions::default().session_memory(100 << 10));
+    let session = fixture.session("2025-11-25").await;
+    let subscribe = async |method: &str, uri: String| {
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"uri": uri}});
+        session.post(message).await.json().await
+    };
+    let long = subscribe("resources/subscribe", format!("file:///{}", "x".repeat(16 << 10))).await;
+    assert_eq!(long["error"]["code"], json!(-32602), "{long}");
+    let uri = |number: usize| format!("file:///{number}/{}", "x".repeat(15 << 10));
+    let mut count = 0;
+    let refused = loop {
+        let answer = subscribe("resources/subscribe", uri(count)).await;
+        if answer["error"].is_object() {
+            break answer;
+        }
+        count += 1;
+        assert!(count < 10, "nothing is bounded");
+    };
+    assert!(count >= 5 && message(&refused).contains("no memory left"), "{count} {refused}");
+    // The same one again costs nothing, and giving one up makes room.
+    assert!(subscribe("resources/subscribe", uri(0)).await["error"].is_null());
+    assert!(subscribe("resources/unsubscribe", uri(0)).await["error"].is_null());
+    assert!(subscribe("resources/subscribe", uri(99)).await["error"].is_null());
+}
+
+#[tokio::test]
+async fn listen_filter_is_bounded_in_entries_length_and_bytes() {
+    let fixture = fixture(HttpOptions::default().session_memory(256 << 10).memory(600 << 10));
+    let listen = async |uris: Vec<String>| {
+        fixture
+            .modern("subscriptions/listen", json!({"notifications": {"resourceSubscriptions": uris}}))
+            .await
+    };
+    for uris in [vec![String::new(); 1001], vec!["x".repeat((16 << 10) + 1)]] {
+        assert_eq!(listen(uris).await.json().await["error"]["code"], json!(-32602));
+    }
+    let uris = |count: usize| (0..count).map(|number| format!("{number}{}", "x".repeat(8 << 10))).collect();
+    let refused = listen(uris(40)).await;
+    assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(message(&refused.json().await).contains("no memory left"));
+    let mut streams = Vec::new();
+    while let stream @ Answer { status: StatusCode::OK, .. } = listen(uris(20)).await {
+        streams.push(stream);
+        assert!(streams.len() < 10, "nothing is bounded");
+    }
+    assert!(streams.len() >= 2, "{}", streams.len());
+    streams.pop();
+    assert_eq!(listen(uris(20)).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn resource_with_an_overlong_uri_is_refused() {
+    let fixture = fixture(HttpOptions::default());
+    let session = fixture.session("2025-11-25").await;
+    let read =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "x".repeat(16385)}});
+    assert_eq!(session.post(read).await.json().await["error"]["code"], json!(-32602));
+}
+
+#[tokio::test]
+async fn repeated_uris_of_a_filter_are_kept_once() {
+    let fixture = fixture(HttpOptions::default());
+    let filter = json!({"notifications": {"resourceSubscriptions": ["b", "a", "b", "a"]}});
+    let mut stream = fixture.modern("subscriptions/listen", filter).await;
+    let (_, acknowledged) = stream.event().await.unwrap();
+    assert_eq!(acknowledged["params"]["notifications"]["resourceSubscriptions"], json!(["a", "b"]));
+    for uri in ["c", "b", "a"] {
+        fixture.registry.resource_updated(uri);
+    }
+    assert_eq!(stream.event().await.unwrap().1["params"]["uri"], "b");
+    assert_eq!(stream.event().await.unwrap().1["params"]["uri"], "a");
+}
+
+#[tokio::test]
+async fn bodies_of_all_clients_are_bounded_and_small_ones_go_on() {
+    let fixture = fixture(HttpOptions::default().bodies(4 << 20));
+    let mut dripping = tokio::task::JoinSet::new();
+    for _ in 0..5 {
+        dripping.spawn(drip(fixture.service.clone(), 1 << 20));
+    }
+    // Three quarters of the budget are taken, and the others were refused.
+    for _ in 0..2 {
+        assert_eq!(dripping.join_next().await.unwrap().unwrap(), StatusCode::SERVICE_UNAVAILABLE);
+    }
+    assert!(tokio::time::timeout(Duration::from_millis(20), dripping.join_next()).await.is_err());
+    assert_eq!(fixture.modern("tools/call", json!({"name": "echo"})).await.status, StatusCode::OK);
+    let large = modern("tools/call", json!({"name": "echo", "arguments": {"x": "x".repeat(1 << 20)}}));
+    let headers =
+        [JSON, ("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "echo")];
+    let refused = fixture.send("POST", &headers, &large).await;
+    assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(message(&refused.json().await).contains("too many request bodies"));
+    // They leave, and there is room again.
+    dripping.shutdown().await;
+    assert_eq!(fixture.send("POST", &headers, &large).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn arguments_of_a_waiting_call_count_as_its_body() {
+    let fixture = fixture(HttpOptions::default().bodies(4 << 20));
+    let call = |id: i64| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {
+            "name": "sleep", "_meta": {"progressToken": id, "padding": "x".repeat(1 << 20)},
+        }})
+    };
+    let session = fixture.session("2025-11-25").await;
+    let mut running = Vec::new();
+    for id in 0..2 {
+        let mut answer = session.post(call(id)).await;
+        answer.event().await.unwrap();
+        running.push(answer);
+    }
+    assert_eq!(session.post(call(2)).await.status, StatusCode::SERVICE_UNAVAILABLE);
+    drop(running);
+    // Nobody reads, but they run on.
+    assert_eq!(session.post(call(3)).await.status, StatusCode::SERVICE_UNAVAILABLE);
+    fixture.send("DELETE", &[("mcp-session-id", &session.id)], "").await;
+    eventually(|| fixture.running.load(Ordering::SeqCst) == 0).await;
+    let session = fixture.session("2025-11-25").await;
+    assert_eq!(session.post(call(4)).await.status, StatusCode::OK);
+}
+
+/// A fixture with a tool that writes a mebibyte of log messages whenever it is called.
+fn talkative(options: HttpOptions) -> Fixture {
+    let server = McpServer::named("http", "1").tool(tool("echo", || async { "hi" })).tool(Tool::dynamic(
+        "talk",
+        json!({"type": "object"}),
+        |_: mcp_server::Json, cx: mcp_server::Context| async move {
+            for number in 0..64 {
+                cx.progress_note(f64::from(number), None, "x".repeat(16 << 10));
+                tokio::time::sleep(Duration::from_millis(110)).await;
+            }
+            std::future::pending::<()>().await;
+        },
+    ));
+    let registry = server.registry();
+    let running = Arc::default();
+    Fixture { service: server.into_http_service(options).unwrap(), registry, running }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_nobody_reads_are_bounded_for_the_session() {
+    let fixture = talkative(HttpOptions::default().session_memory(256 << 10));
+    let session = fixture.session("2025-11-25").await;
+    let mut abandoned = Vec::new();
+    for id in 0..8 {
+        let mut answer = session.call(id, "talk").await;
+        abandoned.push(answer.event().await.unwrap().0);
+    }
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let mut kept = 0;
+    for first in &abandoned {
+        let mut again = session.get(Some(first)).await;
+        while let Ok(more) = tokio::time::timeout(Duration::from_millis(50), again.more()).await {
+            assert!(more);
+        }
+        kept += again.read.len();
+    }
+    assert!(kept <= 256 << 10, "{kept} bytes were kept");
+    assert!(kept > 0, "nothing was kept");
+}
