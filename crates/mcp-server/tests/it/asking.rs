@@ -202,10 +202,18 @@ async fn a_client_that_cannot_be_asked_is_told_what_it_lacks() {
     let Err(TestError::Refused(error)) = client.call("wizard", json!({})).await else { panic!() };
     assert_eq!(error.code, ErrorCode::MissingClientCapability);
     assert_eq!(error.data.unwrap().get(), r#"{"requiredCapabilities":{"elicitation":{}}}"#);
-    // 2025-03-26 has no elicitation at all.
-    let legacy = server(&Charges::default()).legacy_test_client(ProtocolVersion::V2025_03_26).await.unwrap();
-    let outcome = legacy.on_ask(answer).call("wizard", json!({})).await.unwrap();
-    assert!(outcome.is_error(), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn elicitation_is_not_used_before_2025_06_18() {
+    for version in [ProtocolVersion::V2024_11_05, ProtocolVersion::V2025_03_26] {
+        // The client declares it all the same.
+        let mut client = server(&Charges::default()).legacy_test_client(version).await.unwrap();
+        let id = client.send(&Method::ToolsCall, &CallToolParams::new("wizard")).await.unwrap();
+        let line = String::from_utf8(client.line().await.unwrap()).unwrap();
+        assert!(!line.contains("elicitation/create"), "{line}");
+        assert!(line.contains(&format!(r#""id":{id}"#)) && line.contains("isError"), "{line}");
+    }
 }
 
 #[tokio::test]

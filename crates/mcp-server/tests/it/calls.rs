@@ -429,3 +429,38 @@ async fn x_25_a_server_is_called_after_its_executable_until_told_otherwise() {
         assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], json!(expected));
     }
 }
+
+#[tokio::test]
+async fn error_for_a_message_without_method_has_its_id() {
+    let mut client = McpServer::named("calls", "1").test_client().await.unwrap();
+    for message in [r#"{"jsonrpc":"2.0","id":41}"#, r#"{"jsonrpc":"2.0","id":41,"params":{}}"#] {
+        client.send_line(message.as_bytes()).await.unwrap();
+        let line = String::from_utf8(client.line().await.unwrap()).unwrap();
+        assert!(line.contains(r#""id":41"#) && line.contains("-32600"), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn stream_of_changes_ends_with_its_result_and_no_cancellation() {
+    let (client, server) = tokio::io::duplex(64 << 10);
+    let (reader, writer) = tokio::io::split(server);
+    let serving = tokio::spawn(McpServer::named("calls", "1").serve(reader, writer));
+    let (mut answers, mut requests) = tokio::io::split(client);
+    let listen = serde_json::json!({"jsonrpc": "2.0", "id": 5, "method": "subscriptions/listen", "params": {
+        "notifications": {"toolsListChanged": true},
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    }});
+    tokio::io::AsyncWriteExt::write_all(&mut requests, format!("{listen}\n").as_bytes()).await.unwrap();
+    tokio::io::AsyncWriteExt::shutdown(&mut requests).await.unwrap();
+    serving.await.unwrap().unwrap();
+    let mut said = String::new();
+    drop(requests);
+    tokio::io::AsyncReadExt::read_to_string(&mut answers, &mut said).await.unwrap();
+    let methods: Vec<&str> = said.lines().collect();
+    assert_eq!(methods.len(), 2, "{said}");
+    assert!(methods[0].contains("notifications/subscriptions/acknowledged"), "{said}");
+    assert!(methods[1].contains(r#""id":5"#) && methods[1].contains("result"), "{said}");
+}

@@ -639,3 +639,91 @@ async fn a_call_whose_session_ends_during_its_first_step_is_ended_too() {
         assert_eq!(running.load(Ordering::SeqCst), 0, "streams: {streams}");
     }
 }
+
+#[tokio::test]
+async fn repeated_session_and_event_ids_are_refused() {
+    let fixture = fixture(HttpOptions::default());
+    let session = fixture.session("2025-11-25").await;
+    let (id, events) = (("mcp-session-id", session.id.as_str()), ("accept", "text/event-stream"));
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    assert_eq!(fixture.send("POST", &[JSON, id, id], &ping).await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(fixture.send("GET", &[events, id, id], "").await.status, StatusCode::BAD_REQUEST);
+    let last = ("last-event-id", "1-0");
+    assert_eq!(fixture.send("GET", &[events, id, last, last], "").await.status, StatusCode::BAD_REQUEST);
+    let twice = fixture.send("DELETE", &[id, id], "").await;
+    assert_eq!(twice.status, StatusCode::BAD_REQUEST);
+    assert!(
+        twice.json().await["error"]["message"].as_str().unwrap().contains("`mcp-session-id` is there twice")
+    );
+    assert_eq!(fixture.send("POST", &[JSON, id], &ping).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn second_initialize_in_a_session_is_refused() {
+    let fixture = fixture(HttpOptions::default());
+    let session = fixture.session("2025-11-25").await;
+    let again: Value = serde_json::from_str(&initialize(&json!({"name": "c", "version": "1"}))).unwrap();
+    let answer = session.post(again.clone()).await;
+    assert_eq!((answer.status, answer.session.as_ref()), (StatusCode::BAD_REQUEST, None));
+    assert_eq!(answer.json().await["error"]["code"], json!(-32600));
+    // Without the session, or with one that has ended, it opens a new one.
+    assert!(fixture.send("POST", &[JSON], &again.to_string()).await.session.is_some());
+    let ended = [JSON, ("mcp-session-id", "ended")];
+    assert!(fixture.send("POST", &ended, &again.to_string()).await.session.is_some());
+}
+
+#[tokio::test]
+async fn listen_of_a_client_that_reads_no_events_is_refused() {
+    let fixture = fixture(HttpOptions::default());
+    let body = modern("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    let headers = [JSON, ("mcp-protocol-version", "2026-07-28"), ("mcp-method", "subscriptions/listen")];
+    for accept in ["application/json", "application/*;q=1"] {
+        let answer = fixture.send("POST", &[&headers[..], &[("accept", accept)]].concat(), &body).await;
+        assert_eq!((answer.status, &*answer.kind), (StatusCode::NOT_ACCEPTABLE, "application/json"));
+        let answer = answer.json().await;
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(-32600)));
+    }
+    for accept in ["text/event-stream", "application/json, TEXT/*", "*/*"] {
+        let answer = fixture.send("POST", &[&headers[..], &[("accept", accept)]].concat(), &body).await;
+        assert_eq!(answer.kind, "text/event-stream", "{accept}");
+    }
+}
+
+#[tokio::test]
+async fn argument_header_is_checked_whatever_else_the_arguments_hold() {
+    let schema = json!({"type": "object", "properties": {
+        "tenant": {"type": "string", "x-mcp-header": "Tenant"}, "x": {},
+    }});
+    let whose = mcp_server::Tool::dynamic("whose", schema, |arguments: mcp_server::Json| async move {
+        arguments.member("tenant").unwrap_or("nobody").to_owned()
+    });
+    let server = McpServer::named("http", "1").tool(whose);
+    let registry = server.registry();
+    let service = server.into_http_service(HttpOptions::default()).unwrap();
+    let fixture = Fixture { service, registry, running: Arc::default() };
+    let call = async |arguments: &str, tenant: &[&str]| {
+        let body = modern("tools/call", json!({"name": "whose", "arguments": "ARGUMENTS"}));
+        let body = body.replace("\"ARGUMENTS\"", arguments);
+        let mut headers = vec![
+            JSON,
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", "whose"),
+        ];
+        headers.extend(tenant.iter().map(|value| ("mcp-param-tenant", *value)));
+        fixture.send("POST", &headers, &body).await.json().await
+    };
+    let mine = call(r#"{"tenant":"mine","x":1e999}"#, &["mine"]).await;
+    assert!(mine["error"].is_null(), "{mine}");
+    for (arguments, tenant) in [
+        (r#"{"tenant":"victim","x":1e999}"#, &["mine"][..]),
+        (r#"{"tenant":"victim","x":"\ud800"}"#, &["mine"]),
+        (r#"{"tenant":"mine","tenant":"victim"}"#, &["mine"]),
+        (r#"{"tenant":"mine"}"#, &[]),
+        (r#"{"tenant":"mine"}"#, &["mine", "mine"]),
+        ("{}", &["mine"]),
+    ] {
+        let answer = call(arguments, tenant).await;
+        assert_eq!(answer["error"]["code"], json!(-32020), "{arguments}: {answer}");
+    }
+}

@@ -87,6 +87,7 @@ impl Served {
 /// The answer to one request.
 struct Exchange {
     status: u16,
+    session: Option<String>,
     stream: BufReader<TcpStream>,
     /// What was read of a body that comes in chunks.
     read: Vec<u8>,
@@ -97,11 +98,17 @@ impl Exchange {
         let mut line = String::new();
         stream.read_line(&mut line).await.unwrap();
         let status = line.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+        let mut session = None;
         while !line.trim().is_empty() {
             line.clear();
             stream.read_line(&mut line).await.unwrap();
+            if let Some((name, value)) = line.split_once(": ")
+                && name.eq_ignore_ascii_case("mcp-session-id")
+            {
+                session = Some(value.trim().to_owned());
+            }
         }
-        Self { status, stream, read: Vec::new() }
+        Self { status, session, stream, read: Vec::new() }
     }
 
     /// Reads one more chunk. False at the end.
@@ -371,4 +378,26 @@ async fn legacy_calls_end_with_the_server() {
         assert!(started.elapsed() < Duration::from_secs(5), "it outlives the server");
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn page_of_another_site_cannot_open_the_old_stream() {
+    let served = Served::new(HttpOptions::default().with_sse_pair()).await;
+    for (site, status) in [("cross-site", 403), ("same-site", 403), ("none", 200), ("same-origin", 200)] {
+        let answer = served.request(&format!("GET /sse HTTP/1.1\r\nSec-Fetch-Site: {site}"), "").await;
+        assert_eq!(answer.status, status, "{site}");
+    }
+}
+
+#[tokio::test]
+async fn deleted_session_ends_its_event_stream_over_a_socket() {
+    let served = Served::new(HttpOptions::default()).await;
+    let body = initialize().to_string().replace("2024-11-05", "2025-11-25");
+    let session = served.request("POST /mcp HTTP/1.1", &body).await.session.unwrap();
+    let head = format!("GET /mcp HTTP/1.1\r\nAccept: text/event-stream\r\nMcp-Session-Id: {session}");
+    let mut events = served.request(&head, "").await;
+    assert_eq!(events.status, 200);
+    let deleted = served.request(&format!("DELETE /mcp HTTP/1.1\r\nMcp-Session-Id: {session}"), "").await;
+    assert_eq!(deleted.status, 204);
+    assert_eq!(events.field("data:").await, None);
 }
