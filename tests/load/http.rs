@@ -103,7 +103,12 @@ impl Connection {
 
     /// Opens a legacy session and gives its id.
     pub(crate) fn open_session(&mut self) -> Result<String, String> {
-        let response = self.exchange("", &initialize())?;
+        self.session_of(&initialize())
+    }
+
+    /// Opens a legacy session by this `initialize`.
+    pub(crate) fn session_of(&mut self, initialize: &str) -> Result<String, String> {
+        let response = self.exchange("", initialize)?;
         response.header("mcp-session-id").ok_or_else(|| format!("no session: {}", response.head))
     }
 
@@ -126,7 +131,7 @@ impl Connection {
         Ok(response)
     }
 
-    fn send(&mut self, headers: &str, body: &str) -> Result<(), String> {
+    pub(crate) fn send(&mut self, headers: &str, body: &str) -> Result<(), String> {
         let (port, length) = (self.port, body.len());
         let request = format!(
             "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n\
@@ -136,7 +141,7 @@ impl Connection {
     }
 
     /// Reads until these bytes have come, and says where they end.
-    fn wait_for(&mut self, wanted: &[u8]) -> Result<usize, String> {
+    pub(crate) fn wait_for(&mut self, wanted: &[u8]) -> Result<usize, String> {
         loop {
             if let Some(at) = self.received.windows(wanted.len()).position(|window| window == wanted) {
                 return Ok(at + wanted.len());
@@ -169,7 +174,12 @@ impl Response {
         self.head.split(' ').nth(1).unwrap_or_default()
     }
 
-    fn header(&self, name: &str) -> Option<String> {
+    /// True if the body has this text.
+    pub(crate) fn contains(&self, text: &str) -> bool {
+        String::from_utf8_lossy(&self.body).contains(text)
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<String> {
         let mut headers = self.head.lines().filter_map(|line| line.split_once(": "));
         headers.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_owned())
     }

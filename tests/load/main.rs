@@ -5,11 +5,15 @@
 //! - `disconnect`: three waves of 500 slow calls whose clients leave; none runs two seconds later
 //! - `sessions`: 100,000 legacy sessions are opened and abandoned: the idlest make room for others, all become idle in
 //!   the end, and memory stays flat
+//! - `leavers`: 20,000 clients leave while they are asked; the next one is served, and the cost grows in proportion
+//! - `hoarders`: sessions, subscriptions and bodies as large as they may be, until the server is full; its memory stays
+//!   below a stated ceiling, and others are served
 //! - `children`: our client with 300 children at once, all usable, no thread for any of them, none left
 //! - `cycles`: our client through 900 lives; descriptors, threads, futures and memory stay as they were
 //!
 //! Build the example before: `cargo build --release -p example-everything`. Memory is the server's own, from the kernel.
 
+mod bounds;
 mod clients;
 mod http;
 mod server;
@@ -27,6 +31,8 @@ const PARTS: &[Part] = &[
     ("http", http::both_eras),
     ("disconnect", http::disconnect),
     ("sessions", sessions::abandoned),
+    ("leavers", bounds::leavers),
+    ("hoarders", bounds::hoarders),
     ("children", clients::children),
     ("cycles", clients::cycles),
 ];
@@ -34,7 +40,9 @@ const PARTS: &[Part] = &[
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     if let Some(unknown) = wanted.iter().find(|name| PARTS.iter().all(|(part, _)| part != name)) {
-        eprintln!("`{unknown}` is not known: stdio, http, disconnect, sessions, children, cycles");
+        eprintln!(
+            "`{unknown}` is not known: stdio, http, disconnect, sessions, leavers, hoarders, children, cycles"
+        );
         return ExitCode::from(2);
     }
     let mut failed = false;
@@ -71,8 +79,13 @@ fn call(id: u64, tool: &str, arguments: &serde_json::Value, is_modern: bool) -> 
 }
 
 fn initialize() -> String {
+    initialize_as(&serde_json::json!({ "name": "load", "version": "1" }))
+}
+
+/// `initialize` of a client that can be asked and says this of itself.
+fn initialize_as(info: &serde_json::Value) -> String {
     let params = serde_json::json!({
-        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "load", "version": "1" },
+        "protocolVersion": "2025-11-25", "capabilities": { "elicitation": {} }, "clientInfo": info,
     });
     serde_json::json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params }).to_string()
 }

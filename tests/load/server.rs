@@ -79,6 +79,16 @@ impl Server {
         status.is_ok_and(|status| status.success())
     }
 
+    /// CPU time that was used, in ticks of the kernel.
+    pub(crate) fn cpu_ticks(&self) -> Result<u64, String> {
+        let path = format!("/proc/{}/stat", self.pid);
+        let stat = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        // The name of the program, in parentheses, may hold anything.
+        let fields = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect::<Vec<_>>());
+        let tick = |at: usize| fields.as_ref()?.get(at)?.parse::<u64>().ok();
+        tick(11).zip(tick(12)).map(|(user, system)| user + system).ok_or(format!("no times in {path}"))
+    }
+
     /// KiB of memory that are resident.
     pub(crate) fn resident(&self) -> Result<u64, String> {
         let path = format!("/proc/{}/status", self.pid);

@@ -254,7 +254,8 @@ impl Shared {
                 return Err(Box::new(bare(StatusCode::PAYLOAD_TOO_LARGE)));
             }
             let before = whole.held();
-            whole.push(data);
+            let rest = body.size_hint().upper().and_then(|rest| usize::try_from(rest).ok());
+            whole.push(data, rest);
             if !self.charge(&mut memory, before, whole.held()) {
                 return Err(Box::new(overloaded("too many request bodies at once; retry later", None)));
             }
@@ -444,6 +445,7 @@ impl Shared {
         };
         let filter = changes::honoured(filter);
         let bytes = changes::held_by(&filter);
+        self.sessions.reclaim(bytes.min(self.options.session_memory));
         let Some(memory) = self.memory.take(bytes).filter(|_| bytes <= self.options.session_memory) else {
             return overloaded(changes::NO_MEMORY, Some(id));
         };
@@ -540,17 +542,25 @@ impl Whole {
         }
     }
 
-    fn push(&mut self, data: Bytes) {
-        match self {
-            Self::Nothing => *self = Self::Piece(data),
-            Self::Piece(piece) => {
-                let mut bytes = Vec::with_capacity(piece.len() + data.len());
-                bytes.extend_from_slice(piece);
-                bytes.extend_from_slice(&data);
-                *self = Self::Pieces(bytes);
+    /// Adds what came. It doubles its room as it grows, but has no more than `rest` says will be needed.
+    fn push(&mut self, data: Bytes, rest: Option<usize>) {
+        let (mut bytes, first) = match std::mem::replace(self, Self::Nothing) {
+            Self::Nothing => {
+                *self = Self::Piece(data);
+                return;
             }
-            Self::Pieces(bytes) => bytes.extend_from_slice(&data),
+            Self::Piece(first) => (Vec::new(), first),
+            Self::Pieces(bytes) => (bytes, Bytes::new()),
+        };
+        let length = bytes.len() + first.len() + data.len();
+        if length > bytes.capacity() {
+            let most = rest.map_or(usize::MAX, |rest| length.saturating_add(rest));
+            let room = bytes.capacity().saturating_mul(2).clamp(length, most);
+            bytes.reserve_exact(room - bytes.len());
         }
+        bytes.extend_from_slice(&first);
+        bytes.extend_from_slice(&data);
+        *self = Self::Pieces(bytes);
     }
 
     fn into_bytes(self) -> Bytes {

@@ -9,7 +9,8 @@ use http::StatusCode;
 use http::header::{ACCEPT, ALLOW, HeaderMap, HeaderValue};
 use mcp_protocol::Dialect;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
-use mcp_protocol::messages::{Batch, Id, Incoming, InitializeParams, Message, Request, parse_bytes};
+use mcp_protocol::limits::MAX_URI;
+use mcp_protocol::messages::{Batch, Id, Incoming, InitializeParams, Message, Method, Request, parse_bytes};
 use mcp_protocol::negotiation::{HttpMethod, HttpVerdict, Refusal};
 use mcp_protocol::peer::{Arrival, Transmit};
 use tokio::sync::oneshot;
@@ -22,6 +23,7 @@ use super::{
     refuse, refused, stream_headers,
 };
 use crate::budget::Share;
+use crate::connection::FOLLOWED_OVERHEAD;
 use crate::context::{Exchange, Legacy, Principal};
 use crate::driver::changes::{self, Follower};
 use crate::outlet::Outlet;
@@ -114,6 +116,9 @@ impl Shared {
             Ok(departed) => departed,
             Err(error) => return Step::Done(refuse(StatusCode::BAD_REQUEST, &error, Some(&request.id))),
         };
+        if request.method == Method::ResourcesSubscribe {
+            self.sessions.reclaim(MAX_URI + FOLLOWED_OVERHEAD);
+        }
         let (stream, outlet) = session.outlet();
         let mut run = match self.core.route(request, exchange(session, request, &outlet)) {
             Route::Run(run) => run,

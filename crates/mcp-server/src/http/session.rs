@@ -311,16 +311,24 @@ impl Sessions {
         if table.sessions.len() >= self.most {
             return None;
         }
-        let mut share = memory.take(bytes);
-        if share.is_none() {
-            make_room(&mut table, || {
-                share = memory.take(bytes);
-                share.is_some()
-            });
-        }
-        let session = Arc::new(Session::new(dialect, client, limits, memory, share?));
+        self.make_memory(&mut table, bytes);
+        let share = memory.take(bytes)?;
+        let session = Arc::new(Session::new(dialect, client, limits, memory, share));
         table.sessions.insert(session.id.clone(), Arc::clone(&session));
         Some(session)
+    }
+
+    /// Sees to it that so much memory is left: the idlest sessions that nobody uses make room.
+    pub(super) fn reclaim(&self, bytes: usize) {
+        if self.memory.take(bytes).is_none() {
+            self.make_memory(&mut self.lock(), bytes);
+        }
+    }
+
+    fn make_memory(&self, table: &mut Table, bytes: usize) {
+        if self.memory.take(bytes).is_none() {
+            make_room(table, || self.memory.take(bytes).is_some());
+        }
     }
 
     /// Ends what nobody uses, also if nobody comes.
@@ -387,5 +395,4 @@ fn make_room(table: &mut Table, mut is_enough: impl FnMut() -> bool) {
             idlest.end();
         }
     }
-    is_enough();
 }

@@ -186,6 +186,25 @@ async fn subscriptions_are_bounded_in_length_and_bytes() {
 }
 
 #[tokio::test]
+async fn idle_sessions_make_room_for_subscriptions() {
+    let fixture = fixture(HttpOptions::default().memory(1 << 20));
+    let info = json!({"name": "x".repeat(10 << 10), "version": "1"});
+    for _ in 0..20 {
+        assert!(fixture.send("POST", &[JSON], &initialize(&info)).await.session.is_some());
+    }
+    let session = fixture.session("2025-11-25").await;
+    for number in 0..40 {
+        let uri = format!("file:///{number}/{}", "x".repeat(15 << 10));
+        let message =
+            json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": uri}});
+        let answer = session.post(message).await.json().await;
+        assert!(answer["error"].is_null(), "{number}: {answer}");
+    }
+    let filter = json!({"notifications": {"resourceSubscriptions": vec!["x".repeat(15 << 10); 1]}});
+    assert_eq!(fixture.modern("subscriptions/listen", filter).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
 async fn listen_filter_is_bounded_in_entries_length_and_bytes() {
     let fixture = fixture(HttpOptions::default().session_memory(256 << 10).memory(600 << 10));
     let listen = async |uris: Vec<String>| {
