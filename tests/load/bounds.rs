@@ -128,8 +128,10 @@ pub(crate) fn hoarders() -> Result<String, String> {
     std::thread::sleep(Duration::from_millis(500));
     look("bodies")?;
     let refused = dripping.iter_mut().map(is_refused).filter(|refused| *refused).count();
-    if refused == 0 || refused > DRIPPING / 2 {
-        return Err(format!("{refused} of {DRIPPING} bodies were refused"));
+    // A quarter is kept for small bodies.
+    let fit = (BODIES as usize * 3 / 4) / (BODY >> 10);
+    if !(fit - 2..=fit).contains(&(DRIPPING - refused)) {
+        return Err(format!("{refused} of {DRIPPING} bodies were refused, and {fit} fit"));
     }
     // Ordinary requests of others go on.
     let answer = Connection::open(port)?.exchange(
