@@ -151,12 +151,12 @@ pub enum Error {
         /// How it last ended.
         ended: Arc<Ended>,
     },
-    /// A list that does not end.
-    #[error("the list of `{method}` does not end: {problem}")]
+    /// A list that exceeds its limits, or repeats a cursor.
+    #[error("the list of `{method}` is too long: {problem}")]
     Endless {
         /// The list.
         method: Method,
-        /// What gave it away.
+        /// Which limit it exceeds.
         problem: &'static str,
     },
     /// What was written down about servers cannot be read; begin anew.

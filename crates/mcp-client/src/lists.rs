@@ -7,6 +7,8 @@ use mcp_protocol::peer::Clocks;
 use mcp_protocol::prompts::{ListPromptsResult, Prompt};
 use mcp_protocol::resources::{ListResourceTemplatesResult, ListResourcesResult, Resource, ResourceTemplate};
 use mcp_protocol::tools::{ListToolsResult, SkippedTool, Tool};
+#[cfg(feature = "http")]
+use mcp_protocol::visible::Visible;
 
 use crate::client::McpClient;
 use crate::connection::Manner;
@@ -18,6 +20,9 @@ const PAGES: usize = 64;
 const ITEMS: usize = 4096;
 /// The most bytes.
 const BYTES: usize = 32 << 20;
+/// How many characters of a name are logged.
+#[cfg(feature = "http")]
+const NAME_SHOWN: usize = 80;
 /// How long a page may take.
 const PAGE: std::time::Duration = std::time::Duration::from_secs(30);
 
@@ -25,11 +30,11 @@ const PAGE: std::time::Duration = std::time::Duration::from_secs(30);
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct List<T> {
-    /// What is in it.
+    /// The items, at most 4096 together with `skipped`.
     pub items: Vec<T>,
-    /// Tools that could not be read and were left out.
+    /// Tools that were left out: unreadable, or not callable over HTTP.
     pub skipped: Vec<SkippedTool>,
-    /// Why it is not whole, if it is not.
+    /// Why the list is incomplete: it exceeds the limit of 64 pages, 4096 items or 32 MiB, or a cursor was repeated.
     pub cut: Option<&'static str>,
 }
 
@@ -44,13 +49,15 @@ struct Page<T> {
     items: Vec<T>,
     skipped: Vec<SkippedTool>,
     next: Option<String>,
+    /// True if the page holds more items than were read.
+    is_cut: bool,
 }
 
 impl McpClient {
     /// All tools, sorted by name. A server that offers none is not asked.
     ///
     /// # Errors
-    /// [`Error::Endless`] when the list does not end, otherwise as every request. One tool that cannot be read does not
+    /// [`Error::Endless`] when the list exceeds its limits, otherwise as every request. One tool that cannot be read does not
     /// lose the others; [`tools`](Self::tools) tells of it.
     pub async fn list_tools(&self) -> Result<Vec<Tool>> {
         let list = self.tools().await?;
@@ -71,9 +78,10 @@ impl McpClient {
             return Ok(List::new());
         }
         let mut list = self
-            .pages(&Method::ToolsList, |client, body| {
-                let (page, skipped) = ListToolsResult::raise_each(client.dialect(), body)?;
-                Ok(Page { items: page.tools, skipped, next: page.next_cursor })
+            .pages(&Method::ToolsList, |client, body, room| {
+                let (page, skipped) = ListToolsResult::raise_each(client.dialect(), body, room)?;
+                let is_cut = body.count("tools")? > room;
+                Ok(Page { items: page.tools, skipped, next: page.next_cursor, is_cut })
             })
             .await?;
         // The first of several with one name is the one that a server would call.
@@ -81,11 +89,17 @@ impl McpClient {
         list.items.retain(|tool| names.insert(tool.name.clone()));
         #[cfg(feature = "http")]
         if let Some(endpoint) = self.endpoint().filter(|_| self.dialect().is_modern()) {
-            for (tool, error) in endpoint.learn(&mut list.items) {
-                let name = mcp_protocol::visible::Visible::new(&tool.name).at_most(80);
-                tracing::warn!(tool = %name, %error, "cannot be called over HTTP");
-                list.skipped.push(SkippedTool::new(Some(tool.name), error));
+            let unusable = endpoint.learn(&mut list.items);
+            if let Some(first) = unusable.first() {
+                tracing::warn!(
+                    server = %Visible::new(&self.inner().connection.agreed.server).at_most(NAME_SHOWN),
+                    skipped = unusable.len(),
+                    first = %Visible::new(first.name.as_deref().unwrap_or_default()).at_most(NAME_SHOWN),
+                    error = %first.error,
+                    "tools that cannot be called over HTTP were left out of the list"
+                );
             }
+            list.skipped.extend(unusable);
         }
         Ok(list)
     }
@@ -93,36 +107,37 @@ impl McpClient {
     /// All resources. A server that offers none is not asked.
     ///
     /// # Errors
-    /// [`Error::Endless`] when the list does not end, otherwise as every request.
+    /// [`Error::Endless`] when the list exceeds its limits, otherwise as every request.
     pub async fn list_resources(&self) -> Result<Vec<Resource>> {
         if !self.may_offer(self.capabilities().resources.is_some()) {
             return Ok(Vec::new());
         }
-        self.whole(&Method::ResourcesList, |page: ListResourcesResult| (page.resources, page.next_cursor))
-            .await
+        let parts = |page: ListResourcesResult| (page.resources, page.next_cursor);
+        self.whole(&Method::ResourcesList, "resources", parts).await
     }
 
     /// All resource templates. A server that offers no resources is not asked.
     ///
     /// # Errors
-    /// [`Error::Endless`] when the list does not end, otherwise as every request.
+    /// [`Error::Endless`] when the list exceeds its limits, otherwise as every request.
     pub async fn list_resource_templates(&self) -> Result<Vec<ResourceTemplate>> {
         if !self.may_offer(self.capabilities().resources.is_some()) {
             return Ok(Vec::new());
         }
         let parts = |page: ListResourceTemplatesResult| (page.resource_templates, page.next_cursor);
-        self.whole(&Method::ResourceTemplatesList, parts).await
+        self.whole(&Method::ResourceTemplatesList, "resourceTemplates", parts).await
     }
 
     /// All prompts. A server that offers none is not asked.
     ///
     /// # Errors
-    /// [`Error::Endless`] when the list does not end, otherwise as every request.
+    /// [`Error::Endless`] when the list exceeds its limits, otherwise as every request.
     pub async fn list_prompts(&self) -> Result<Vec<Prompt>> {
         if !self.may_offer(self.capabilities().prompts.is_some()) {
             return Ok(Vec::new());
         }
-        self.whole(&Method::PromptsList, |page: ListPromptsResult| (page.prompts, page.next_cursor)).await
+        let parts = |page: ListPromptsResult| (page.prompts, page.next_cursor);
+        self.whole(&Method::PromptsList, "prompts", parts).await
     }
 
     /// True if the server says that it has something, or says nothing at all.
@@ -130,15 +145,20 @@ impl McpClient {
         is_offered || !self.verdict().is_announced
     }
 
+    /// Reads a whole list, whose items are in `member` of each page.
     async fn whole<P: Raise, T>(
         &self,
         method: &Method,
+        member: &'static str,
         parts: impl Fn(P) -> (Vec<T>, Option<String>),
     ) -> Result<Vec<T>> {
         let list = self
-            .pages(method, |client, body| {
+            .pages(method, |client, body, room| {
+                if body.count(member)? > room {
+                    return Ok(Page { items: Vec::new(), skipped: Vec::new(), next: None, is_cut: true });
+                }
                 let (items, next) = parts(client.dialect().raise(body)?);
-                Ok(Page { items, skipped: Vec::new(), next })
+                Ok(Page { items, skipped: Vec::new(), next, is_cut: false })
             })
             .await?;
         match list.cut {
@@ -147,10 +167,11 @@ impl McpClient {
         }
     }
 
+    /// Reads page after page until the list ends or exceeds a limit. `read` reads at most as many items as it is told.
     async fn pages<T>(
         &self,
         method: &Method,
-        read: impl Fn(&Self, &Body<'_>) -> Result<Page<T>, mcp_protocol::errors::BodyError>,
+        read: impl Fn(&Self, &Body<'_>, usize) -> Result<Page<T>, mcp_protocol::errors::BodyError>,
     ) -> Result<List<T>> {
         let mut list = List::new();
         let mut params = PageParams::new();
@@ -167,26 +188,28 @@ impl McpClient {
                 body => body?,
             };
             bytes += body.text().len();
-            let page = read(self, &body.body()).map_err(|error| Error::unreadable(method, &error))?;
+            let room = ITEMS - list.items.len() - list.skipped.len();
+            let page = read(self, &body.body(), room).map_err(|error| Error::unreadable(method, &error))?;
             list.items.extend(page.items);
             list.skipped.extend(page.skipped);
-            let Some(cursor) = page.next else { return Ok(list) };
-            seen.push(cursor.clone());
-            list.cut = if seen[..seen.len() - 1].contains(&cursor) {
+            // A full list that goes on is as much too long as one that exceeds a limit on its last page.
+            let more = usize::from(page.next.is_some());
+            list.cut = if page.next.as_ref().is_some_and(|cursor| seen.contains(cursor)) {
                 Some("a cursor was given a second time")
-            } else if seen.len() >= PAGES {
+            } else if seen.len() + more >= PAGES {
                 Some("it has more than 64 pages")
-            } else if list.items.len() >= ITEMS {
+            } else if page.is_cut || list.items.len() + list.skipped.len() + more > ITEMS {
                 Some("it has more than 4096 items")
-            } else if bytes >= BYTES {
+            } else if bytes + more > BYTES {
                 Some("it has more than 32 MiB")
             } else {
                 None
             };
             if list.cut.is_some() {
-                list.items.truncate(ITEMS);
                 return Ok(list);
             }
+            let Some(cursor) = page.next else { return Ok(list) };
+            seen.push(cursor.clone());
             params.cursor = Some(cursor);
         }
     }

@@ -140,7 +140,8 @@ object! {
 }
 
 impl ListToolsResult {
-    /// Reads a page of tools; one that cannot be read is left out and reported, the others stay.
+    /// Reads the first `limit` tools of a page. A tool that cannot be read is left out and reported, the others stay.
+    /// [`Body::count`] tells how many there are.
     ///
     /// ```
     /// use mcp_protocol::messages::{Incoming, Message, parse};
@@ -149,22 +150,30 @@ impl ListToolsResult {
     ///
     /// let text = r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"odd"},{"name":"a","inputSchema":{"type":"object"}}]}}"#;
     /// let Incoming::Message(Message::Response(response)) = parse(text, &Limits::default())? else { panic!() };
-    /// let (page, skipped) = ListToolsResult::raise_each(Dialect::V2025_06_18, &response.outcome?)?;
+    /// let (page, skipped) = ListToolsResult::raise_each(Dialect::V2025_06_18, &response.outcome?, 100)?;
     /// assert_eq!((page.tools[0].name.as_str(), skipped[0].name.as_deref()), ("a", Some("odd")));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// When the page itself cannot be read.
-    pub fn raise_each(dialect: Dialect, page: &Body<'_>) -> Result<(Self, Vec<SkippedTool>), BodyError> {
-        let error = match dialect.raise::<Self>(page) {
-            Ok(whole) => return Ok((whole, Vec::new())),
-            Err(error) => error,
-        };
-        let Some(tools) = page.raise_member::<Vec<Json>>("tools")? else { return Err(error) };
+    pub fn raise_each(
+        dialect: Dialect,
+        page: &Body<'_>,
+        limit: usize,
+    ) -> Result<(Self, Vec<SkippedTool>), BodyError> {
+        let tools = page.member("tools")?.unwrap_or_default();
+        if page.count("tools")? <= limit {
+            match dialect.raise::<Self>(page) {
+                Ok(whole) => return Ok((whole, Vec::new())),
+                Err(error) if !tools.starts_with('[') => return Err(error),
+                Err(_) => {}
+            }
+        }
         let mut kept = Vec::new();
         let mut skipped = Vec::new();
-        for (position, json) in tools.iter().enumerate() {
+        for (position, text) in crate::json::scan::elements(tools).take(limit).enumerate() {
+            let json = Json::from_valid(text);
             match json.raise::<Tool>() {
                 Ok(tool) => kept.push(tool),
                 Err(error) => {

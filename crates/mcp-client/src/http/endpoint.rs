@@ -10,7 +10,7 @@ use mcp_protocol::codec::header;
 use mcp_protocol::codec::param_header::ParamHeaders;
 use mcp_protocol::messages::{Incoming, Message, Method, parse_bytes};
 use mcp_protocol::negotiation::Mode;
-use mcp_protocol::tools::Tool;
+use mcp_protocol::tools::{SkippedTool, Tool};
 use mcp_protocol::{Limits, ProtocolVersion};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -262,25 +262,24 @@ impl Endpoint {
         self.is_modern && !lock(&self.schemas).is_known
     }
 
-    /// The tools that the server has now. Gives, for each, what makes it unusable here.
-    pub(crate) fn learn(
-        &self,
-        tools: &mut Vec<Tool>,
-    ) -> Vec<(Tool, mcp_protocol::codec::param_header::AnnotationError)> {
+    /// Remembers which arguments of these tools travel as headers. Removes and returns the tools whose annotations are
+    /// wrong: they must not be called over HTTP.
+    pub(crate) fn learn(&self, tools: &mut Vec<Tool>) -> Vec<SkippedTool> {
         let mut unusable = Vec::new();
         let mut schemas = Schemas { is_known: true, headers: BTreeMap::new() };
-        let mut at = 0;
-        while let Some(tool) = tools.get(at) {
-            match ParamHeaders::of(&tool.input_schema) {
-                Ok(headers) => {
-                    if !headers.is_empty() {
-                        schemas.headers.insert(tool.name.clone(), Arc::new(headers));
-                    }
-                    at += 1;
+        // One pass: removing them one by one would move all that follow each time.
+        tools.retain_mut(|tool| match ParamHeaders::of(&tool.input_schema) {
+            Ok(headers) => {
+                if !headers.is_empty() {
+                    schemas.headers.insert(tool.name.clone(), Arc::new(headers));
                 }
-                Err(error) => unusable.push((tools.remove(at), error)),
+                true
             }
-        }
+            Err(error) => {
+                unusable.push(SkippedTool::new(Some(std::mem::take(&mut tool.name)), error));
+                false
+            }
+        });
         *lock(&self.schemas) = schemas;
         unusable
     }

@@ -6,6 +6,7 @@ mod crashes;
 mod eras;
 mod faults;
 mod http;
+mod lists;
 mod pair;
 mod reach;
 mod restarts;

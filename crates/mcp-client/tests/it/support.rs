@@ -77,3 +77,53 @@ pub(crate) fn group_lives(group: u32) -> bool {
         words[2] == group && words[0] != "Z"
     })
 }
+
+/// Every log line of this thread, at any level, until the guard is dropped.
+pub(crate) struct LogLines(std::sync::Arc<std::sync::Mutex<Vec<String>>>);
+
+impl LogLines {
+    pub(crate) fn capture() -> (Self, tracing::subscriber::DefaultGuard) {
+        let lines = Self(std::sync::Arc::default());
+        let guard = tracing::subscriber::set_default(Self(std::sync::Arc::clone(&lines.0)));
+        (lines, guard)
+    }
+
+    pub(crate) fn get(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl tracing::Subscriber for LogLines {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target().starts_with("mcp_")
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Text(String);
+        impl tracing::field::Visit for Text {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                self.0 += &format!(" {}={value:?}", field.name());
+            }
+
+            // A subscriber that writes text shows strings as they are.
+            fn record_str(&mut self, field: &tracing::field::Field, value: &str) {
+                self.0 += &format!(" {}={value}", field.name());
+            }
+        }
+        let mut text = Text(event.metadata().level().to_string());
+        event.record(&mut text);
+        self.0.lock().unwrap().push(text.0);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}

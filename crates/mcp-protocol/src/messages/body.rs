@@ -90,6 +90,15 @@ impl<'a> Body<'a> {
         Ok(found)
     }
 
+    /// The number of elements in one member; 0 if it is absent or not an array. Allocates nothing, so that a list can be
+    /// refused before it is read.
+    ///
+    /// # Errors
+    /// When the member stands there twice.
+    pub fn count(&self, name: &'static str) -> Result<usize, BodyError> {
+        Ok(self.member(name)?.map_or(0, |list| crate::json::scan::elements(list).count()))
+    }
+
     /// One member as a type, or `None` if it is absent or `null`.
     ///
     /// # Errors

@@ -87,7 +87,7 @@ fn s4_9_one_malformed_tool_is_skipped_and_reported() {
         panic!()
     };
     let (page, skipped) =
-        ListToolsResult::raise_each(Dialect::V2025_06_18, &response.outcome.unwrap()).unwrap();
+        ListToolsResult::raise_each(Dialect::V2025_06_18, &response.outcome.unwrap(), 100).unwrap();
     assert_eq!((page.tools.len(), page.next_cursor.as_deref()), (2, Some("n")));
     assert_eq!(page.other.get("x").unwrap().get(), "1");
     let skipped: Vec<_> = skipped.iter().map(|tool| (tool.position, tool.name.as_deref())).collect();

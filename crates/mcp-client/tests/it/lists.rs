@@ -1,0 +1,135 @@
+//! Limits of lists: what a server may put on one page.
+
+use mcp_client::Error;
+use serde_json::{Value, json};
+
+use crate::support::LogLines;
+use crate::web::{Say, Seen, against, connect, modern};
+
+const MAX_ITEMS: usize = 4096;
+
+/// A page without a next cursor.
+fn only_page(seen: &Seen, member: &str, items: Vec<Value>) -> Say {
+    let mut result = json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private"});
+    result[member] = items.into();
+    seen.result(result)
+}
+
+fn tool(number: usize) -> Value {
+    json!({"name": format!("tool-{number}"), "inputSchema": {"type": "object"}})
+}
+
+/// A tool that cannot be called over HTTP.
+fn unusable(number: usize) -> Value {
+    let property = json!({"type": "string", "x-mcp-header": "not a token"});
+    json!({"name": format!("bad-{number}"), "inputSchema": {"type": "object", "properties": {"a": property}}})
+}
+
+#[tokio::test]
+async fn item_limit_applies_to_the_only_page() {
+    let script = |seen: &Seen| match seen.method() {
+        "tools/list" => only_page(seen, "tools", (0..=MAX_ITEMS).map(tool).collect()),
+        "prompts/list" => only_page(
+            seen,
+            "prompts",
+            (0..=MAX_ITEMS).map(|number| json!({"name": number.to_string()})).collect(),
+        ),
+        _ => modern(seen),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        let list = client.tools().await.unwrap();
+        assert_eq!((list.items.len(), list.cut), (MAX_ITEMS, Some("it has more than 4096 items")));
+        let error = client.list_tools().await.unwrap_err();
+        assert!(matches!(error, Error::Endless { .. }), "{error:?}");
+        let error = client.list_prompts().await.unwrap_err();
+        assert!(matches!(error, Error::Endless { .. }), "{error:?}");
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn list_of_exactly_the_item_limit_is_complete() {
+    let script = |seen: &Seen| match seen.method() {
+        "tools/list" => only_page(seen, "tools", (0..MAX_ITEMS).map(tool).collect()),
+        _ => modern(seen),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        assert_eq!(client.list_tools().await.unwrap().len(), MAX_ITEMS);
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn byte_limit_applies_to_the_last_page() {
+    let script = |seen: &Seen| match seen.method() {
+        "tools/list" => {
+            let page: usize = seen.body["params"]["cursor"].as_str().map_or(0, |page| page.parse().unwrap());
+            let mut tool = tool(page);
+            tool["description"] = " ".repeat(12 << 20).into();
+            let next = (page < 2).then(|| (page + 1).to_string());
+            let mut result =
+                json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": [tool]});
+            if let Some(next) = next {
+                result["nextCursor"] = next.into();
+            }
+            seen.result(result)
+        }
+        _ => modern(seen),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        let list = client.tools().await.unwrap();
+        assert_eq!((list.items.len(), list.cut), (3, Some("it has more than 32 MiB")));
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn skipped_tools_count_towards_the_item_limit() {
+    let script = |seen: &Seen| match seen.method() {
+        "tools/list" => {
+            let unreadable = (0..2 * MAX_ITEMS).map(|number| json!({"name": number.to_string()}));
+            only_page(seen, "tools", std::iter::once(tool(0)).chain(unreadable).collect())
+        }
+        _ => modern(seen),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        let list = client.tools().await.unwrap();
+        assert_eq!((list.items.len(), list.skipped.len()), (1, MAX_ITEMS - 1));
+        assert_eq!(list.cut, Some("it has more than 4096 items"));
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn unusable_tools_are_left_out_with_one_warning() {
+    let script = |seen: &Seen| match seen.method() {
+        "tools/list" => {
+            let tools = (0..100).flat_map(|number| [unusable(number), tool(number)]);
+            only_page(seen, "tools", tools.collect())
+        }
+        _ => modern(seen),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        let (lines, guard) = LogLines::capture();
+        let list = client.tools().await.unwrap();
+        drop(guard);
+        let names: Vec<_> = list.items.iter().map(|tool| tool.name.clone()).collect();
+        assert_eq!(names, (0..100).map(|number| format!("tool-{number}")).collect::<Vec<_>>());
+        assert_eq!(list.skipped.len(), 100);
+        assert_eq!(list.skipped[1].name.as_deref(), Some("bad-1"));
+        let warnings: Vec<_> = lines.get().into_iter().filter(|line| line.starts_with("WARN")).collect();
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].contains("skipped=100") && warnings[0].contains("bad-0"), "{warnings:?}");
+        client.close().await;
+    })
+    .await;
+}
