@@ -238,8 +238,9 @@ impl Arrivals {
         if !std::mem::replace(&mut self.has_warned, true) {
             let text = String::from_utf8_lossy(&line[..line.len().min(1 << 10)]);
             let masked = self.owner.mask(&text);
-            let sample = Visible::new(&masked).at_most(80);
-            tracing::warn!(server = %connection.agreed.server, %sample, "the server writes what is no message");
+            let sample = Visible::name(&masked);
+            let server = Visible::name(&connection.agreed.server);
+            tracing::warn!(%server, %sample, "the server wrote a line that is not a JSON-RPC message");
         }
     }
 

@@ -29,7 +29,7 @@ pub enum Error {
     #[error(transparent)]
     Start(#[from] StartError),
     /// The server was reached, but never became usable.
-    #[error("`{server}` did not become usable: {source}{ended}")]
+    #[error("`{}` did not become usable: {source}{ended}", Visible::message(server))]
     Connect {
         /// What was started.
         server: String,
@@ -39,7 +39,7 @@ pub enum Error {
         ended: Ended,
     },
     /// The recipe cannot be used as it is. Nothing was sent.
-    #[error("`{recipe}` cannot be used: {problem}")]
+    #[error("`{}` cannot be used: {}", Visible::message(recipe), Visible::message(problem))]
     Recipe {
         /// The recipe, fit to be shown.
         recipe: String,
@@ -47,7 +47,7 @@ pub enum Error {
         problem: String,
     },
     /// The network policy does not allow to connect there. Nothing was sent.
-    #[error("connecting is not allowed: `{host}` {reason}")]
+    #[error("connecting is not allowed: `{}` {}", Visible::message(host), Visible::message(reason))]
     Denied {
         /// The host.
         host: String,
@@ -81,7 +81,7 @@ pub enum Error {
         source: ErrorObject,
     },
     /// The server's answer cannot be read.
-    #[error("the server's answer to `{method}` cannot be read: {problem}")]
+    #[error("the server's answer to `{method}` cannot be read: {}", Visible::message(problem))]
     Unreadable {
         /// What was asked.
         method: Method,
@@ -132,7 +132,7 @@ pub enum Error {
         source: ErrorObject,
     },
     /// What is to be sent cannot be written, for example because the server's revision has no way to say it.
-    #[error("`{method}` cannot be sent: {problem}")]
+    #[error("`{method}` cannot be sent: {}", Visible::message(problem))]
     Unsendable {
         /// What was to be sent.
         method: Method,
@@ -141,7 +141,8 @@ pub enum Error {
     },
     /// The server was started again and again and kept ending, or its session was. Nothing was sent.
     #[error(
-        "`{server}` keeps ending: it was begun with five times in 30 s, and can be again in {wait:.0?}{ended}"
+        "`{}` keeps ending: it was begun with five times in 30 s, and can be again in {wait:.0?}{ended}",
+        Visible::message(server)
     )]
     KeepsEnding {
         /// What was started.
@@ -285,9 +286,9 @@ impl fmt::Display for Ended {
         match &self.cause {
             EndCause::Server => {}
             EndCause::Closed => f.write_str("; it was closed")?,
-            EndCause::Write(error) => write!(f, "; writing to it failed: {error}")?,
-            EndCause::Read(error) => write!(f, "; reading from it failed: {error}")?,
-            EndCause::Network(problem) => write!(f, "; the network failed: {problem}")?,
+            EndCause::Write(error) => write!(f, "; writing to it failed: {}", Visible::message(error))?,
+            EndCause::Read(error) => write!(f, "; reading from it failed: {}", Visible::message(error))?,
+            EndCause::Network(problem) => write!(f, "; the network failed: {}", Visible::message(problem))?,
             EndCause::EndlessLine => f.write_str("; it sent a line without end")?,
             EndCause::Flood => f.write_str("; it kept asking for what it may not ask")?,
         }

@@ -20,9 +20,6 @@ const PAGES: usize = 64;
 const ITEMS: usize = 4096;
 /// The most bytes.
 const BYTES: usize = 32 << 20;
-/// How many characters of a name are logged.
-#[cfg(feature = "http")]
-const NAME_SHOWN: usize = 80;
 /// How long a page may take.
 const PAGE: std::time::Duration = std::time::Duration::from_secs(30);
 
@@ -92,9 +89,9 @@ impl McpClient {
             let unusable = endpoint.learn(&mut list.items);
             if let Some(first) = unusable.first() {
                 tracing::warn!(
-                    server = %Visible::new(&self.inner().connection.agreed.server).at_most(NAME_SHOWN),
+                    server = %Visible::name(&self.inner().connection.agreed.server),
                     skipped = unusable.len(),
-                    first = %Visible::new(first.name.as_deref().unwrap_or_default()).at_most(NAME_SHOWN),
+                    first = %Visible::name(first.name.as_deref().unwrap_or_default()),
                     error = %first.error,
                     "tools that cannot be called over HTTP were left out of the list"
                 );

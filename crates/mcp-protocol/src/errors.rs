@@ -15,6 +15,7 @@ use crate::json::scan::{Fault, FaultKind};
 use crate::macros::object;
 use crate::messages::Id;
 use crate::version::ProtocolVersion;
+use crate::visible::Visible;
 
 macro_rules! codes {
     ($($(#[$attr:meta])* $constant:ident $variant:ident = $code:literal,)*) => {
@@ -124,7 +125,11 @@ impl ErrorObject {
         let names: Vec<&str> = supported.iter().map(ProtocolVersion::as_str).collect();
         Self::new(
             ErrorCode::UnsupportedVersion,
-            format!("protocol version `{requested}` is not supported; use one of {}", names.join(", ")),
+            format!(
+                "protocol version `{}` is not supported; use one of {}",
+                requested.as_str(),
+                names.join(", ")
+            ),
         )
         .data(as_json(&data))
     }
@@ -174,9 +179,10 @@ impl ErrorObject {
     }
 }
 
+/// The message escaped and cut, because it is the peer's: [`ErrorObject::message`] holds all of it.
 impl std::fmt::Display for ErrorObject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ({})", self.message, i64::from(self.code))
+        write!(f, "{} ({})", Visible::message(&self.message), i64::from(self.code))
     }
 }
 
@@ -235,7 +241,7 @@ pub(crate) fn as_json(data: &dyn Lower) -> Json {
 pub enum BodyError {
     /// The JSON does not fit the type.
     #[error("the body does not fit: {0}")]
-    Shape(#[from] serde_json::Error),
+    Shape(#[source] serde_json::Error),
     /// The text is not JSON, or nests too deeply.
     #[error("the body is not JSON: {0}")]
     NotJson(DecodeErrorKind),
@@ -248,11 +254,20 @@ pub enum BodyError {
         problem: &'static str,
     },
     /// A result of a kind that the request cannot have.
-    #[error("a result of type `{0}` is no valid response to this request")]
+    #[error("a result of type `{}` is not a valid response to this request", Visible::name(.0))]
     ResultType(String),
     /// A tool whose arguments cannot travel as headers, which it asks for.
     #[error(transparent)]
     Annotation(#[from] AnnotationError),
+}
+
+impl From<serde_json::Error> for BodyError {
+    /// Escapes and cuts the text of the error: it may quote the peer, and whoever prints all causes prints it as it is.
+    fn from(error: serde_json::Error) -> Self {
+        let text = error.to_string();
+        let shown = Visible::message(&text).to_string();
+        Self::Shape(if shown == text { error } else { serde::de::Error::custom(shown) })
+    }
 }
 
 impl From<Fault> for BodyError {

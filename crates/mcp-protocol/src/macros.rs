@@ -305,9 +305,10 @@ macro_rules! string_enum {
             }
         }
 
+        /// For people: an unknown value is escaped and cut. `as_str` returns the string on the wire.
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(self.as_str())
+                crate::visible::Visible::name(self.as_str()).fmt(f)
             }
         }
 

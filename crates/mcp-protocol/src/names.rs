@@ -7,6 +7,7 @@ use std::fmt;
 
 use crate::limits::{CALLABLE_NAME, SERVER_NAME};
 use crate::map::Map;
+use crate::visible::Visible;
 
 /// The name of a server: 1 to 256 of `A-Z a-z 0-9 _ -`, and none of a few words that trip up other programs.
 ///
@@ -180,7 +181,12 @@ pub struct NameTable {
 /// Two tools with one callable name: the later one is left out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "tool `{tool}` of `{server}` is left out: `{name}` is taken by tool `{holder_tool}` of `{holder_server}`"
+    "tool `{}` of `{}` is left out: `{}` is taken by tool `{}` of `{}`",
+    Visible::name(tool),
+    Visible::name(server),
+    Visible::name(name),
+    Visible::name(holder_tool),
+    Visible::name(holder_server)
 )]
 pub struct NameTaken {
     /// The callable name.

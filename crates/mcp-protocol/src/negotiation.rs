@@ -28,6 +28,7 @@ pub use stdio_server::{ServerVerdict, StdioServer};
 use crate::errors::ErrorObject;
 use crate::messages::{DiscoverResult, InitializeResult};
 use crate::version::{Era, ProtocolVersion, SUPPORTED};
+use crate::visible::Visible;
 
 /// What a client is willing to speak, and how long it waits.
 ///
@@ -190,7 +191,7 @@ pub enum NegotiationError {
         handshake: HandshakeFailure,
     },
     /// Too much on standard output that was no message.
-    #[error("the server writes text that is no message: {sample:?}")]
+    #[error("the server writes text that is not a message: \"{}\"", Visible::message(sample))]
     Noise {
         /// The beginning of the first such line.
         sample: String,
@@ -236,9 +237,19 @@ pub enum HandshakeFailure {
     Silence,
 }
 
+/// The most versions that an error names.
+const SHOWN_VERSIONS: usize = 16;
+
 fn list(versions: &[ProtocolVersion]) -> String {
-    let names: Vec<&str> = versions.iter().map(ProtocolVersion::as_str).collect();
-    if names.is_empty() { "none".into() } else { names.join(", ") }
+    if versions.is_empty() {
+        return "none".into();
+    }
+    let mut names: Vec<String> =
+        versions.iter().take(SHOWN_VERSIONS).map(ProtocolVersion::to_string).collect();
+    if let Some(more) = versions.len().checked_sub(SHOWN_VERSIONS).filter(|more| *more > 0) {
+        names.push(format!("and {more} more"));
+    }
+    names.join(", ")
 }
 
 fn after(probe: &Option<ErrorObject>) -> String {

@@ -165,9 +165,10 @@ impl From<String> for ProtocolVersion {
     }
 }
 
+/// For people: an unknown version is escaped and cut. `as_str` returns the string on the wire.
 impl fmt::Display for ProtocolVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        crate::visible::Visible::name(self.as_str()).fmt(f)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::limits::{SHOWN_MESSAGE, SHOWN_NAME};
+
 /// Shows text so that nothing in it is hidden and nothing misleads: control characters, invisible characters and
 /// those that turn the direction of writing are escaped.
 ///
@@ -24,6 +26,18 @@ impl<'a> Visible<'a> {
     #[must_use]
     pub fn new(text: &'a str) -> Self {
         Self { text, most: usize::MAX }
+    }
+
+    /// A name, or something as short: at most 80 characters of it.
+    #[must_use]
+    pub fn name(text: &'a str) -> Self {
+        Self::new(text).at_most(SHOWN_NAME)
+    }
+
+    /// A message for people: at most 1000 characters of it.
+    #[must_use]
+    pub fn message(text: &'a str) -> Self {
+        Self::new(text).at_most(SHOWN_MESSAGE)
     }
 
     /// At most so many characters of it. What is left out is told.

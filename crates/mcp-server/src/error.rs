@@ -7,6 +7,7 @@ use std::io;
 
 use mcp_protocol::capabilities::ClientCapabilities;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
+use mcp_protocol::visible::Visible;
 
 /// Why serving ended, or did not begin.
 #[derive(Debug, thiserror::Error)]
@@ -169,7 +170,7 @@ pub enum AskError {
     #[error("the client did not declare that it can be asked this")]
     Undeclared(Box<ClientCapabilities>),
     /// The client answered with an error.
-    #[error("the client refused: {}", .0.message)]
+    #[error("the client refused: {}", Visible::message(&.0.message))]
     Refused(Box<ErrorObject>),
     /// The client did not answer in time.
     #[error("the client did not answer in time")]
@@ -178,7 +179,7 @@ pub enum AskError {
     #[error("the connection ended before the client answered")]
     Lost,
     /// The answer, or what came back with it, cannot be read.
-    #[error("{0}")]
+    #[error("{}", Visible::message(.0))]
     Malformed(String),
     /// The call asked too often.
     #[error("a call may ask in at most {0} rounds")]

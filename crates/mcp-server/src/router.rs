@@ -19,6 +19,7 @@ use mcp_protocol::prompts::{GetPromptParams, PromptArgument};
 use mcp_protocol::resources::SubscribeParams;
 use mcp_protocol::subscriptions::{ListenParams, SubscriptionFilter};
 use mcp_protocol::version::SUPPORTED;
+use mcp_protocol::visible::Visible;
 use mcp_protocol::{Dialect, Json, Limits};
 
 use crate::approval::{self, Approver};
@@ -98,9 +99,10 @@ impl Core {
             Method::SetLevel => set_level(request, &exchange),
             Method::ResourcesSubscribe => follow(request, &exchange, true),
             Method::ResourcesUnsubscribe => follow(request, &exchange, false),
-            other => {
-                Err(ErrorObject::new(ErrorCode::MethodNotFound, format!("`{other}` is not served here")))
-            }
+            other => Err(ErrorObject::new(
+                ErrorCode::MethodNotFound,
+                format!("`{}` is not served here", other.as_str()),
+            )),
         };
         routed.unwrap_or_else(|error| Route::Reply(Reply::Error(error)))
     }
@@ -326,7 +328,13 @@ impl<'a> Beginning<'a> {
     /// The span of a call, for those who log: never its arguments.
     fn span(&self) -> tracing::Span {
         let trace = self.exchange.meta.as_ref().and_then(|meta| meta.traceparent.as_deref());
-        tracing::debug_span!("call", method = %self.request.method, name = &*self.name, id = &*self.request.id.to_string(), traceparent = trace)
+        tracing::debug_span!(
+            "call",
+            method = %self.request.method,
+            name = %Visible::name(&self.name),
+            id = %Visible::name(&self.request.id.to_string()),
+            traceparent = trace.map(|trace| tracing::field::display(Visible::name(trace))),
+        )
     }
 
     fn has_rounds(&self) -> bool {

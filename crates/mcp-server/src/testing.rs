@@ -14,6 +14,7 @@ use mcp_protocol::messages::{
 };
 use mcp_protocol::meta::Meta;
 use mcp_protocol::tools::{CallToolParams, CallToolResponse, CallToolResult};
+use mcp_protocol::visible::Visible;
 use mcp_protocol::{Dialect, Json, Limits, ProtocolVersion};
 use tokio::task::JoinHandle;
 
@@ -33,7 +34,7 @@ pub enum TestError {
     #[error("the server refused: {0}")]
     Refused(ErrorObject),
     /// The server's message cannot be read.
-    #[error("the server's message cannot be read: {0}")]
+    #[error("the server's message cannot be read: {}", Visible::message(.0))]
     Unreadable(String),
     /// The server ended first.
     #[error("the server ended")]

@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use mcp_protocol::visible::Visible;
+
 /// How often the slots are looked at. A step that is there twice is too long.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -166,8 +168,9 @@ impl State {
                 let is_long = *step % 2 == 1 && *since + LOOK <= looked;
                 if is_long && slot.told.swap(*step, Ordering::Relaxed) != *step {
                     let name = slot.name();
+                    // The name of a resource is a URI that the client chose.
                     tracing::warn!(
-                        name = &*name,
+                        name = %Visible::name(&name),
                         "blocks its thread, and others wait; wrap it in `blocking`"
                     );
                 }

@@ -2,7 +2,7 @@
 
 mod options;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use mcp_client::protocol::visible::Visible;
@@ -68,10 +68,22 @@ async fn act(client: &McpClient, action: Action, timeout: Option<std::time::Dura
     }
     let outcome = call.await?;
     if outcome.is_error() {
-        eprintln!("{}", outcome.text());
+        eprintln!("{}", escaped(&outcome.text()));
         return Ok(1);
     }
-    Ok(say(&outcome.text()).err().unwrap_or(0))
+    let text = outcome.text();
+    // A terminal obeys control characters; a file or a pipe gets the text as it is.
+    let text = if std::io::stdout().is_terminal() { escaped(&text) } else { text };
+    Ok(say(&text).err().unwrap_or(0))
+}
+
+/// Escapes everything that a terminal would obey, except line breaks and tabs.
+fn escaped(text: &str) -> String {
+    let line = |line: &str| {
+        let parts: Vec<String> = line.split('\t').map(|part| Visible::new(part).to_string()).collect();
+        parts.join("\t")
+    };
+    text.split('\n').map(|part| line(part.strip_suffix('\r').unwrap_or(part))).collect::<Vec<_>>().join("\n")
 }
 
 /// Writes a line, or says what to end with: nothing is wrong if nobody reads any more, as after `| head`.

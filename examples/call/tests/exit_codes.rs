@@ -43,6 +43,15 @@ fn results_go_to_standard_output_and_errors_in_plain_words_to_standard_error() {
 }
 
 #[test]
+fn failures_of_tools_are_escaped_and_piped_results_are_not() {
+    let text = r#"{"message":"\u001b[2Jone\ntwo","text":"\u001b[2Jone\ntwo"}"#;
+    let (code, _, error) = on_everything(&["call", "fail", text]);
+    assert_eq!((code, error.as_str()), (Some(1), "\\u{1b}[2Jone\ntwo\n"));
+    let (code, result, _) = on_everything(&["call", "echo", text]);
+    assert_eq!((code, result.as_str()), (Some(0), "\u{1b}[2Jone\ntwo\n"));
+}
+
+#[test]
 fn failures_are_told_apart_by_exit_codes() {
     for (words, expected) in [
         (&["call", "nobody", "{}"][..], 4),

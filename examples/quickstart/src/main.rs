@@ -1,4 +1,5 @@
 //! Starts the example server `hello`, lists its tools, calls one: `cargo run -p example-quickstart`
+use mcp_client::protocol::visible::Visible;
 use mcp_client::{Error, McpClient, Recipe};
 use serde_json::json;
 
@@ -8,10 +9,11 @@ async fn main() -> Result<(), Error> {
     let client = McpClient::connect(server).await?;
     println!("The server speaks {}.", client.version());
     for tool in client.list_tools().await? {
-        println!("It offers `{}`: {}", tool.name, tool.description.unwrap_or_default());
+        let about = tool.description.unwrap_or_default();
+        println!("It offers `{}`: {}", Visible::name(&tool.name), Visible::message(&about));
     }
     let outcome = client.call("hello", json!({"name": "world"})).await?;
-    println!("It says: {}", outcome.text());
+    println!("It says: {}", Visible::new(&outcome.text()));
     client.close().await;
     Ok(())
 }

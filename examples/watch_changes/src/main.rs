@@ -2,6 +2,7 @@
 use std::error::Error;
 
 use mcp_client::protocol::subscriptions::SubscriptionFilter;
+use mcp_client::protocol::visible::Visible;
 use mcp_client::{McpClient, Recipe};
 
 #[tokio::main(flavor = "current_thread")]
@@ -11,7 +12,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = McpClient::connect(Recipe::command(program).args(words)).await?;
     let mut changes = client.changes(SubscriptionFilter::new().tools_list_changed(true)).await?;
     loop {
-        let names: Vec<String> = client.list_tools().await?.into_iter().map(|tool| tool.name).collect();
+        let tools = client.list_tools().await?;
+        let names: Vec<String> = tools.iter().map(|tool| Visible::name(&tool.name).to_string()).collect();
         println!("{} tools: {}", names.len(), names.join(", "));
         // Every change, a gap included, means the same: look again.
         if changes.next().await.is_none() {

@@ -11,6 +11,7 @@ use mcp_protocol::codec::param_header::ParamHeaders;
 use mcp_protocol::messages::{Incoming, Message, Method, parse_bytes};
 use mcp_protocol::negotiation::Mode;
 use mcp_protocol::tools::{SkippedTool, Tool};
+use mcp_protocol::visible::Visible;
 use mcp_protocol::{Limits, ProtocolVersion};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -334,7 +335,7 @@ impl Endpoint {
                 return Some(outcome);
             }
         };
-        tracing::debug!(server = %self.name, "has forgotten our session; there is a new one");
+        tracing::debug!(server = %Visible::name(&self.name), "the server has forgotten the session; opening a new one");
         let (endpoint, connection, lost) = (Arc::clone(self), Arc::clone(connection), lost.generation);
         let task = tokio::spawn(async move {
             tokio::time::sleep(wait).await;

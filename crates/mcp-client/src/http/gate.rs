@@ -100,7 +100,7 @@ impl Gate {
             mut backoff = self.backoff.lock() => {
                 let wait = backoff.ended(ended.lived, ended.retry, jitter(), ended.cost);
                 if backoff.is_failing() && !self.is_failing.swap(true, Ordering::Relaxed) {
-                    let server = Visible::new(server).at_most(80);
+                    let server = Visible::name(server);
                     tracing::warn!(%server, "keeps ending the stream on which it tells of changes");
                 }
                 let least = ended.retry_after.unwrap_or_default().min(LONGEST);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use mcp_protocol::visible::Visible;
 use url::{Host, Url};
 
 /// The longest URL.
@@ -260,7 +261,7 @@ impl Denied {
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` {}", self.host, self.reason)
+        write!(f, "`{}` {}", Visible::message(&self.host), Visible::message(&self.reason))
     }
 }
 
@@ -310,7 +311,7 @@ impl FromStr for Range {
 
 /// Text that is no range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no range of addresses, such as 10.20.0.0/16")]
+#[error("`{}` is not a range of addresses, such as 10.20.0.0/16", Visible::name(.0))]
 pub struct RangeError(String);
 
 /// A URL that can be connected to at all.

@@ -116,7 +116,7 @@ impl HttpError {
 
 impl fmt::Display for HttpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.problem)
+        mcp_protocol::visible::Visible::message(&self.problem).fmt(f)
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod blocking;
 mod crashes;
+mod display;
 mod eras;
 mod faults;
 mod http;

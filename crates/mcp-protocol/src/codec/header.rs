@@ -111,7 +111,10 @@ pub fn name_of<'a>(method: &Method, params: &Body<'a>) -> Result<Option<Cow<'a, 
 pub fn check(request: &Request<'_>, methods: &[&[u8]], names: &[&[u8]]) -> Result<(), ErrorObject> {
     let method = one("Mcp-Method", methods)?.ok_or_else(|| missing("Mcp-Method"))?;
     if method.trim_ascii() != request.method.as_str().as_bytes() {
-        return Err(mismatch(format!("`Mcp-Method` does not say `{}`, which the body says", request.method)));
+        return Err(mismatch(format!(
+            "`Mcp-Method` does not say `{}`, which the body says",
+            request.method.as_str()
+        )));
     }
     let Ok(Some(expected)) = name_of(&request.method, &request.params) else {
         // No name in the body: its own check will say so.

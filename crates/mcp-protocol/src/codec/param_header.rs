@@ -10,6 +10,7 @@ use crate::json::Json;
 use crate::json::scan::{elements, members};
 use crate::limits::PARAM_HEADERS;
 use crate::map::Map;
+use crate::visible::Visible;
 
 /// The arguments of one tool that travel as headers.
 ///
@@ -48,22 +49,22 @@ enum Kind {
 #[non_exhaustive]
 pub enum AnnotationError {
     /// The name is no token.
-    #[error("`x-mcp-header` must be a non-empty token, not {0}")]
+    #[error("`x-mcp-header` must be a non-empty token, not {}", Visible::name(.0))]
     NotAToken(String),
     /// Two arguments have the same header.
-    #[error("`x-mcp-header` `{0}` stands there twice")]
+    #[error("`x-mcp-header` `{}` stands there twice", Visible::name(.0))]
     Twice(String),
     /// The argument is no string, integer or boolean.
-    #[error("`x-mcp-header` `{0}` is on a property that is no string, integer or boolean")]
+    #[error("`x-mcp-header` `{}` is on a property that is not a string, integer or boolean", Visible::name(.0))]
     Kind(String),
     /// The annotation cannot be reached through properties alone.
-    #[error("`x-mcp-header` stands at {0}, outside of plain properties")]
+    #[error("`x-mcp-header` stands at {}, outside of plain properties", Visible::message(.0))]
     Place(String),
     /// More annotations than headers can be sent.
     #[error("more than {PARAM_HEADERS} arguments have an `x-mcp-header`")]
     TooMany,
     /// An integer that not every program can hold.
-    #[error("the argument for `{0}` lies beyond 2^53")]
+    #[error("the argument for `{}` lies beyond 2^53", Visible::name(.0))]
     Range(String),
 }
 

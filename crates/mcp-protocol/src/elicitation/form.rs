@@ -2,10 +2,11 @@
 
 use super::{EnumOption, FieldSchema, FieldValue, FormSchema, NumberKind, StringSchema};
 use crate::map::Map;
+use crate::visible::Visible;
 
 /// What is wrong with the answer to a form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("field `{field}` {problem}")]
+#[error("field `{}` {}", Visible::name(field), Visible::message(problem))]
 #[non_exhaustive]
 pub struct FormError {
     /// The field.

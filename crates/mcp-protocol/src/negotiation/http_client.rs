@@ -9,6 +9,7 @@ use crate::errors::{ErrorCode, ErrorObject};
 use crate::limits::{FIRST_EVENT, LOGINS};
 use crate::messages::{Message, Response};
 use crate::version::ProtocolVersion;
+use crate::visible::Visible;
 
 /// Finds out what stands behind a URL: a modern server, a legacy one, or the old HTTP+SSE pair.
 ///
@@ -199,7 +200,7 @@ fn later(wait: &Option<Duration>) -> String {
 }
 
 fn to(location: &Option<String>) -> String {
-    location.as_ref().map(|location| format!(" to {location:?}")).unwrap_or_default()
+    location.as_ref().map(|location| format!(" to \"{}\"", Visible::message(location))).unwrap_or_default()
 }
 
 impl HttpClient {

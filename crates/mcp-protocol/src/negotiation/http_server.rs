@@ -230,9 +230,11 @@ impl HttpServer {
             Err(error) => return bad(error),
         };
         match (claim, named) {
-            (Some(claim), Some(named)) if claim != named => {
-                bad(header::mismatch(format!("`MCP-Protocol-Version` says {named}, the body says {claim}")))
-            }
+            (Some(claim), Some(named)) if claim != named => bad(header::mismatch(format!(
+                "`MCP-Protocol-Version` says {}, the body says {}",
+                named.as_str(),
+                claim.as_str()
+            ))),
             (Some(_), None) => bad(header::missing("MCP-Protocol-Version")),
             (Some(_), Some(_)) => self.modern(http, request, known),
             (None, _) if request.method == Method::Initialize => match initialize(&self.versions, request) {

@@ -243,7 +243,7 @@ pub(super) fn check_method(dialect: Dialect, request: &Request<'_>) -> Result<()
     } else {
         Err(ErrorObject::new(
             ErrorCode::MethodNotFound,
-            format!("`{}` does not exist in {}", request.method, dialect.version()),
+            format!("`{}` does not exist in {}", request.method.as_str(), dialect.version()),
         ))
     }
 }

@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests look at the world")]
 
 mod dialects;
+mod display;
 mod examples;
 mod independent;
 mod json_traps;

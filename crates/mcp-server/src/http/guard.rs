@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use http::header::{HeaderMap, ORIGIN};
 use http::{StatusCode, Uri};
+use mcp_protocol::visible::Visible;
 
 use super::headers::Headers;
 
@@ -88,7 +89,7 @@ impl Access {
             (host, authority) => host.or(authority).ok_or(StatusCode::BAD_REQUEST)?,
         };
         if !self.any_host && !self.allows_host(host) {
-            tracing::warn!(host, "refused: this name is not served; allow it with Access::host");
+            tracing::warn!(host = %Visible::name(host), "refused: this name is not served; allow it with Access::host");
             return Err(StatusCode::FORBIDDEN);
         }
         if headers.origin.first().is_none() {
@@ -98,7 +99,7 @@ impl Access {
             let origin = origin.to_str().map_err(|_| StatusCode::FORBIDDEN)?;
             if !self.allows_origin(origin) {
                 tracing::warn!(
-                    origin,
+                    origin = %Visible::name(origin),
                     "refused: pages from there may not connect; allow them with Access::origin"
                 );
                 return Err(StatusCode::FORBIDDEN);

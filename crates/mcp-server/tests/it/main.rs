@@ -10,6 +10,8 @@ mod calls;
 mod compile_errors;
 #[cfg(feature = "sealing")]
 mod confirming;
+#[cfg(feature = "http")]
+mod display;
 #[cfg(all(feature = "files", unix))]
 mod files;
 #[cfg(feature = "http")]
