@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use mcp_client::protocol::Json;
+use mcp_client::protocol::codec::param_header::ParamHeaders;
 use mcp_client::{McpClient, Recipe};
 use serde_json::{Value, json};
 
@@ -16,6 +18,11 @@ const TOOLS: usize = 20_000;
 /// The most memory that reading the larger page may take, in KiB: the page, a copy of it, and 4096 tools.
 const MAX_PAGE_MEMORY: u64 = 48 << 10;
 
+/// Properties of the smaller schema, about 2 MiB.
+const SCHEMA_PROPERTIES: usize = 50_000;
+/// The most memory that reading the larger schema may take beyond its own text, in KiB.
+const MAX_SCHEMA_MEMORY: u64 = 1 << 10;
+
 /// Lists of tools that cannot be called, on one page.
 pub(crate) fn lists() -> Result<String, String> {
     let (small, large) = (page(TOOLS), page(4 * TOOLS));
@@ -27,6 +34,47 @@ pub(crate) fn lists() -> Result<String, String> {
         return Err(format!("{} tools took {memory} KiB, more than {MAX_PAGE_MEMORY} KiB", 4 * TOOLS));
     }
     Ok(format!("{} and {memory} KiB", linear("tools", TOOLS, small, large)?))
+}
+
+/// Schemas of tools that nest as deeply as they are long.
+pub(crate) fn schemas() -> Result<String, String> {
+    let (small, large) = (schema(1)?, schema(4)?);
+    let small_time = schema_time(&small)?;
+    let before = peak_memory();
+    let large_time = schema_time(&large)?;
+    let memory = peak_memory().saturating_sub(before);
+    if memory > MAX_SCHEMA_MEMORY {
+        return Err(format!("reading a schema took {memory} KiB, more than {MAX_SCHEMA_MEMORY} KiB"));
+    }
+    Ok(format!("{} and {memory} KiB", linear("bytes of schema", small.get().len(), small_time, large_time)?))
+}
+
+/// A schema of this many times 2 MiB, with this many times 28 levels above most of it.
+fn schema(times: usize) -> Result<Json, String> {
+    let mut bulk = String::new();
+    for number in 0..times * SCHEMA_PROPERTIES {
+        let separator = if number == 0 { "" } else { "," };
+        bulk.push_str(&format!(r#"{separator}"p{number:08}":{{"title":"x","items":[[1]]}}"#));
+    }
+    let open = r#"{"properties":{"p":"#.repeat(14 * times);
+    let nested = format!(r#"{open}{{"properties":{{{bulk}}}}}{}"#, "}}".repeat(14 * times));
+    let annotated = r#"{"type":"string","x-mcp-header":"A"}"#;
+    let schema = format!(r#"{{"type":"object","properties":{{"a":{annotated},"b":{nested}}}}}"#);
+    schema.parse().map_err(|error| format!("{error}"))
+}
+
+/// The shortest time in which the annotations of this schema are read.
+fn schema_time(schema: &Json) -> Result<Duration, String> {
+    let mut fastest = Duration::MAX;
+    for _ in 0..RUNS {
+        let start = Instant::now();
+        let headers = ParamHeaders::of(schema).map_err(|error| error.to_string())?;
+        fastest = fastest.min(start.elapsed());
+        if headers.is_empty() {
+            return Err("the annotation was not found".to_owned());
+        }
+    }
+    Ok(fastest)
 }
 
 /// The figures of two measurements, if the larger one is in proportion.

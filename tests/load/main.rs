@@ -11,6 +11,7 @@
 //! - `children`: our client with 300 children at once, all usable, no thread for any of them, none left
 //! - `cycles`: our client through 900 lives; descriptors, threads, futures and memory stay as they were
 //! - `lists`: four times as many tools with wrong annotations on one page cost at most five times the time
+//! - `schemas`: a schema that is four times as long and as deep costs at most five times the time
 //!
 //! Build the example before: `cargo build --release -p example-everything`. Memory is the server's own, from the kernel.
 
@@ -38,6 +39,7 @@ const PARTS: &[Part] = &[
     ("children", clients::children),
     ("cycles", clients::cycles),
     ("lists", growth::lists),
+    ("schemas", growth::schemas),
 ];
 
 fn main() -> ExitCode {

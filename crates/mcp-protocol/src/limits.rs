@@ -27,6 +27,7 @@
 //! | remembered envelope | 4 KiB | the last one that was read, so that the same need not be read again. |
 //! | arguments as headers | 100 | of one tool; servers take about as many headers in all. |
 //! | [`MAX_URI`] | 16 KiB | a URI that one side keeps for the other, such as that of a subscription. |
+//! | paths of such arguments | 64 KiB | of one tool: a long name above many of them must not be kept for each. |
 //! | shown of a peer's text | 80, 1000 | characters of a name and of a message in errors and logs. |
 //! | names | 256, 64 | characters of a server's name; of a callable name, the least that model APIs allow. |
 
@@ -58,6 +59,9 @@ pub(crate) const REMEMBERED_ENVELOPE: usize = 4 << 10;
 
 /// How many arguments of a tool may travel as headers.
 pub(crate) const PARAM_HEADERS: usize = 100;
+
+/// The most bytes of the paths of these arguments.
+pub(crate) const PARAM_PATHS: usize = 64 << 10;
 
 /// The most characters of a peer's name that are shown.
 pub(crate) const SHOWN_NAME: usize = 80;

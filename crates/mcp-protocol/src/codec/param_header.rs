@@ -2,13 +2,15 @@
 //!
 //! Spec: §4.3.3, §4.3.4.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::header::{decode, encode, mismatch, missing, one};
 use crate::errors::ErrorObject;
 use crate::json::Json;
-use crate::json::scan::{elements, members};
-use crate::limits::PARAM_HEADERS;
+use crate::json::scan::{Scanner, Span, elements, members};
+use crate::limits::{MAX_DEPTH, PARAM_HEADERS, PARAM_PATHS};
 use crate::map::Map;
 use crate::visible::Visible;
 
@@ -63,6 +65,9 @@ pub enum AnnotationError {
     /// More annotations than headers can be sent.
     #[error("more than {PARAM_HEADERS} arguments have an `x-mcp-header`")]
     TooMany,
+    /// Longer names of properties than are remembered.
+    #[error("the names of properties that lead to `x-mcp-header` take more than {PARAM_PATHS} bytes")]
+    LongPaths,
     /// An integer that not every program can hold.
     #[error("the argument for `{}` lies beyond 2^53", Visible::name(.0))]
     Range(String),
@@ -80,9 +85,9 @@ impl ParamHeaders {
         if !schema.get().contains(KEYWORD) {
             return Ok(Self::default());
         }
-        let mut found = Map::new();
-        object_schema(schema.get(), &mut Vec::new(), &mut found)?;
-        Ok(Self(found.into_iter().map(|(_, header)| header).collect()))
+        let mut walk = SchemaWalk::new(schema.get());
+        walk.schema(1)?;
+        Ok(Self(walk.found.into_iter().map(|(_, header)| header).collect()))
     }
 
     /// True if no argument travels as a header.
@@ -225,52 +230,117 @@ fn same_integer(header: &str, expected: &str) -> bool {
     parsed.and_then(|number| as_integer(&number)).is_some_and(|integer| integer.to_string() == expected)
 }
 
-/// Walks an object schema whose properties may be annotated.
-fn object_schema(
-    schema: &str,
-    path: &mut Vec<String>,
-    found: &mut Map<String, ParamHeader>,
-) -> Result<(), AnnotationError> {
-    for (keyword, value) in members(schema) {
-        match &*keyword {
-            "properties" if value.starts_with('{') => {
-                for (name, property) in members(value) {
-                    path.push(name.into_owned());
-                    property_schema(property, path, found)?;
-                    path.pop();
-                }
-            }
-            KEYWORD if path.is_empty() => return Err(AnnotationError::Place("the root".into())),
-            KEYWORD => {}
-            _ => forbid(&keyword, value, path)?,
-        }
-    }
-    Ok(())
+/// One pass over a schema: no part of the text is read once per level.
+///
+/// The text is valid JSON. Where it were not, the pass would end early: every loop ends when the scanner does not find
+/// what has to come next.
+struct SchemaWalk<'a> {
+    text: &'a str,
+    scanner: Scanner<'a>,
+    /// The names of the properties that lead here.
+    path: Vec<Cow<'a, str>>,
+    /// The bytes of all paths in `found`.
+    path_bytes: usize,
+    found: Map<String, ParamHeader>,
 }
 
-fn property_schema(
-    schema: &str,
-    path: &mut Vec<String>,
-    found: &mut Map<String, ParamHeader>,
-) -> Result<(), AnnotationError> {
-    if let Some(annotation) = member(schema, KEYWORD) {
+impl<'a> SchemaWalk<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { text, scanner: Scanner::new(text), path: Vec::new(), path_bytes: 0, found: Map::new() }
+    }
+
+    /// Reads the schema of the arguments, or of a property. An annotation is judged at the end, where its type is known.
+    fn schema(&mut self, depth: usize) -> Result<(), AnnotationError> {
+        if self.scanner.peek() != Some(b'{') || depth > MAX_DEPTH {
+            self.skip();
+            return Ok(());
+        }
+        let (mut annotation, mut kind) = (None, None);
+        let mut opener = b'{';
+        while let Some(keyword) = self.scanner.next_key(&mut opener) {
+            match &*keyword.name(self.text) {
+                "properties" if self.scanner.peek() == Some(b'{') => self.properties(depth + 1)?,
+                KEYWORD if self.path.is_empty() => return Err(AnnotationError::Place("the root".into())),
+                KEYWORD => annotation = Some(self.skip()),
+                // These hold data, not schemas.
+                "const" | "enum" | "default" | "examples" | "example" => drop(self.skip()),
+                "type" => kind = Some(self.unannotated("type", depth + 1)?),
+                other => drop(self.unannotated(other, depth + 1)?),
+            }
+        }
+        self.close(b'}');
+        annotation.map_or(Ok(()), |annotation| self.annotate(annotation, kind))
+    }
+
+    /// Reads the schemas of properties.
+    fn properties(&mut self, depth: usize) -> Result<(), AnnotationError> {
+        let mut opener = b'{';
+        while let Some(name) = self.scanner.next_key(&mut opener) {
+            self.path.push(name.name(self.text));
+            self.schema(depth + 1)?;
+            self.path.pop();
+        }
+        self.close(b'}');
+        Ok(())
+    }
+
+    /// Reads the value of a keyword that does not lead to plain properties. Refuses an annotation anywhere in it.
+    fn unannotated(&mut self, keyword: &str, depth: usize) -> Result<&'a str, AnnotationError> {
+        let first = self.scanner.peek();
+        let start = self.scanner.position();
+        let mut opener = first.unwrap_or_default();
+        match first {
+            Some(b'{') if depth <= MAX_DEPTH => {
+                while let Some(key) = self.scanner.next_key(&mut opener) {
+                    if key.name(self.text) == KEYWORD {
+                        let place = format!("`/{}` under `{keyword}`", self.path.join("/"));
+                        return Err(AnnotationError::Place(place));
+                    }
+                    self.unannotated(keyword, depth + 1)?;
+                }
+                self.close(b'}');
+            }
+            Some(b'[') if depth <= MAX_DEPTH => {
+                while self.scanner.next_element(&mut opener) {
+                    self.unannotated(keyword, depth + 1)?;
+                }
+                self.close(b']');
+            }
+            _ => drop(self.skip()),
+        }
+        Ok(Span { start, end: self.scanner.position() }.of(self.text))
+    }
+
+    /// Remembers an annotation of the property that the path leads to.
+    fn annotate(&mut self, annotation: &str, kind: Option<&str>) -> Result<(), AnnotationError> {
         let token = string(annotation).filter(|name| is_token(name));
         let token = token.ok_or_else(|| AnnotationError::NotAToken(annotation.to_owned()))?;
         let name = format!("{}{}", super::header::PARAM_PREFIX, token.to_ascii_lowercase());
-        if found.contains_key(&name) {
+        if self.found.contains_key(&name) {
             return Err(AnnotationError::Twice(token));
         }
-        if found.len() == PARAM_HEADERS {
+        if self.found.len() == PARAM_HEADERS {
             return Err(AnnotationError::TooMany);
         }
-        let kind = member(schema, "type").and_then(kind_of).ok_or(AnnotationError::Kind(token))?;
-        found.insert(name.clone(), ParamHeader { name, path: path.clone(), kind });
+        let kind = kind.and_then(kind_of).ok_or(AnnotationError::Kind(token))?;
+        self.path_bytes += self.path.iter().map(|name| name.len()).sum::<usize>();
+        if self.path_bytes > PARAM_PATHS {
+            return Err(AnnotationError::LongPaths);
+        }
+        let path = self.path.iter().map(|name| name.clone().into_owned()).collect();
+        self.found.insert(name.clone(), ParamHeader { name, path, kind });
+        Ok(())
     }
-    object_schema(schema, path, found)
-}
 
-fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
-    members(object).filter(|(key, _)| key == name).last().map(|(_, value)| value)
+    /// Skips one value and returns its text.
+    fn skip(&mut self) -> &'a str {
+        self.scanner.value(1).map_or("", |span| span.of(self.text))
+    }
+
+    fn close(&mut self, bracket: u8) {
+        // Nothing else can follow the last part of valid JSON.
+        let _ = self.scanner.expect(bracket);
+    }
 }
 
 fn string(json: &str) -> Option<String> {
@@ -292,25 +362,6 @@ fn kind_of(kind: &str) -> Option<Kind> {
         "boolean" => Some(Kind::Boolean),
         _ => None,
     }
-}
-
-/// Refuses an annotation anywhere below a keyword that does not lead to plain properties.
-fn forbid(keyword: &str, value: &str, path: &[String]) -> Result<(), AnnotationError> {
-    // These hold data, not schemas.
-    if matches!(keyword, "const" | "enum" | "default" | "examples" | "example") {
-        return Ok(());
-    }
-    let mut below = vec![value];
-    while let Some(value) = below.pop() {
-        for (key, part) in members(value) {
-            if key == KEYWORD {
-                return Err(AnnotationError::Place(format!("`/{}` under `{keyword}`", path.join("/"))));
-            }
-            below.push(part);
-        }
-        below.extend(elements(value));
-    }
-    Ok(())
 }
 
 fn is_token(name: &str) -> bool {
@@ -424,6 +475,16 @@ mod tests {
         let both = [("mcp-param-tenant", "mine"), ("mcp-param-zone", "7")];
         assert_eq!(check(r#"{"at":{"zone":7,"x":{"zone":8}},"tenant":"mine","zone":9}"#, &both), Ok(()));
         assert!(check(r#"{"at":{"zone":8},"tenant":"mine"}"#, &both).is_err());
+    }
+
+    #[test]
+    fn long_paths_of_annotations_are_refused() {
+        let inner: serde_json::Map<String, Value> = (0..60)
+            .map(|n| (format!("p{n}"), json!({"type": "string", "x-mcp-header": format!("H{n}")})))
+            .collect();
+        let below = |name: String| of(json!({ name: { "type": "object", "properties": inner } }));
+        assert_eq!(below("x".repeat(1000)).unwrap().0.len(), 60);
+        assert_eq!(below("x".repeat(2000)), Err(AnnotationError::LongPaths));
     }
 
     #[test]

@@ -131,6 +131,21 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Steps over `opener`, which is a comma from then on, to the next key of an object, and over the colon behind it.
+    /// `None` at the end of the object, which is left in place.
+    pub(crate) fn next_key(&mut self, opener: &mut u8) -> Option<StringToken> {
+        self.expect(std::mem::replace(opener, b',')).ok()?;
+        self.peek();
+        let key = self.string().ok()?;
+        self.expect(b':').ok()?;
+        Some(key)
+    }
+
+    /// Steps over `opener`, which is a comma from then on, to the next element of an array. False at its end.
+    pub(crate) fn next_element(&mut self, opener: &mut u8) -> bool {
+        self.expect(std::mem::replace(opener, b',')).is_ok() && self.peek().is_some_and(|byte| byte != b']')
+    }
+
     fn is_at_start(&self) -> bool {
         self.bytes[..self.at].trim_ascii().is_empty()
     }
@@ -356,11 +371,7 @@ pub(crate) fn members(text: &str) -> impl Iterator<Item = (Cow<'_, str>, &str)> 
     let mut scanner = Scanner::new(text);
     let mut opener = b'{';
     std::iter::from_fn(move || {
-        scanner.expect(opener).ok()?;
-        opener = b',';
-        scanner.peek();
-        let key = scanner.string().ok()?;
-        scanner.expect(b':').ok()?;
+        let key = scanner.next_key(&mut opener)?;
         let value = scanner.value(2).ok()?;
         Some((key.name(text), value.of(text)))
     })
@@ -371,8 +382,9 @@ pub(crate) fn elements(text: &str) -> impl Iterator<Item = &str> {
     let mut scanner = Scanner::new(text);
     let mut opener = b'[';
     std::iter::from_fn(move || {
-        scanner.expect(opener).ok()?;
-        opener = b',';
+        if !scanner.next_element(&mut opener) {
+            return None;
+        }
         Some(scanner.value(2).ok()?.of(text))
     })
 }

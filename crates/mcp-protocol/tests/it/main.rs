@@ -10,6 +10,7 @@
 mod dialects;
 mod display;
 mod examples;
+mod growth;
 mod independent;
 mod json_traps;
 mod lowering;

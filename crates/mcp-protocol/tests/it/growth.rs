@@ -1,0 +1,40 @@
+//! Reading a hostile schema takes time in proportion to its length, whatever its shape.
+
+use std::time::{Duration, Instant};
+
+use mcp_protocol::Json;
+use mcp_protocol::codec::param_header::ParamHeaders;
+
+/// Levels of a schema; two for each step down.
+const STEPS: usize = 58;
+const BYTES: usize = 300_000;
+const RUNS: usize = 5;
+/// How much more a deep schema may cost than a flat one of the same length; to read each level again costs 58 times.
+const MAX_RATIO: u32 = 8;
+
+/// A schema whose bulk is below `steps` of `open`.
+fn schema(open: &str, close: &str, steps: usize) -> Json {
+    let bulk: Vec<String> =
+        (0..BYTES / 30).map(|number| format!(r#""p{number:08}":{{"title":"x"}}"#)).collect();
+    let annotated = r#""a":{"type":"string","x-mcp-header":"A"}"#;
+    let inner = format!(r#"{{"properties":{{{}}}}}"#, bulk.join(","));
+    let nested = format!("{}{inner}{}", open.repeat(steps), close.repeat(steps));
+    format!(r#"{{"type":"object","properties":{{{annotated},"b":{nested}}}}}"#).parse().unwrap()
+}
+
+fn fastest(schema: &Json) -> Duration {
+    let run = || {
+        let start = Instant::now();
+        assert!(!ParamHeaders::of(schema).unwrap().is_empty());
+        start.elapsed()
+    };
+    (0..RUNS).map(|_| run()).min().unwrap()
+}
+
+#[test]
+fn annotations_cost_the_same_at_any_depth() {
+    for (open, close) in [(r#"{"properties":{"p":"#, "}}"), (r#"{"items":["#, "]}"), (r#"{"type":["#, "]}")] {
+        let (flat, deep) = (fastest(&schema(open, close, 1)), fastest(&schema(open, close, STEPS)));
+        assert!(deep <= flat * MAX_RATIO, "{open}: {flat:?} flat, {deep:?} deep");
+    }
+}
