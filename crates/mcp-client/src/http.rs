@@ -25,5 +25,5 @@ pub(crate) use exchange::Exchange;
 pub(crate) use listen::listen;
 pub(crate) use negotiate::find;
 pub use network::{Answering, HttpBody, HttpClient, Network};
-pub use policy::{Policy, RangeError};
+pub use policy::{HostError, Policy, RangeError};
 pub use wire::HttpError;

@@ -18,8 +18,8 @@ const URL: usize = 2048;
 /// ```
 /// use mcp_client::http::Policy;
 ///
-/// let policy = Policy::public().allow_range("10.20.0.0/16")?.deny_host(".example.com");
-/// # Ok::<(), mcp_client::http::RangeError>(())
+/// let policy = Policy::public().allow_range("10.20.0.0/16")?.deny_host(".example.com")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
@@ -63,17 +63,24 @@ impl Policy {
     }
 
     /// Refuses a host; `.example.com` means everything below it. This wins over everything that is allowed.
-    #[must_use]
-    pub fn deny_host(mut self, host: impl Into<String>) -> Self {
-        self.denied.push(rule(host.into()));
-        self
+    ///
+    /// The host may be written in any way that a URL allows: `Bücher.example`, `0x7f.1` and `[0::1]` mean what they mean
+    /// there.
+    ///
+    /// # Errors
+    /// When no URL can have such a host, so that the rule would never apply.
+    pub fn deny_host(mut self, host: impl AsRef<str>) -> Result<Self, HostError> {
+        self.denied.push(rule(host.as_ref())?);
+        Ok(self)
     }
 
     /// Allows this host and, from now on, no other that is not allowed too; `.example.com` means everything below it.
-    #[must_use]
-    pub fn allow_host(mut self, host: impl Into<String>) -> Self {
-        self.allowed.push(rule(host.into()));
-        self
+    ///
+    /// # Errors
+    /// As for [`deny_host`](Self::deny_host).
+    pub fn allow_host(mut self, host: impl AsRef<str>) -> Result<Self, HostError> {
+        self.allowed.push(rule(host.as_ref())?);
+        Ok(self)
     }
 
     pub(super) fn is_public(&self) -> bool {
@@ -177,11 +184,22 @@ impl Policy {
     }
 }
 
-/// A rule as hosts are written in URLs.
-fn rule(host: String) -> String {
-    match host.parse::<Ipv6Addr>() {
-        Ok(address) => format!("[{address}]"),
-        Err(_) => host.trim_end_matches('.').to_ascii_lowercase(),
+/// A rule in the form that hosts have in a parsed URL, by the same parser: otherwise it would never match.
+fn rule(text: &str) -> Result<String, HostError> {
+    if let Ok(address) = text.parse::<Ipv6Addr>() {
+        return Ok(Host::<String>::Ipv6(address).to_string());
+    }
+    let error = || HostError(text.to_owned());
+    let (dot, host) = text.split_at(usize::from(text.starts_with('.')));
+    match Host::parse(host).map_err(|_| error())? {
+        Host::Domain(domain) => {
+            let domain = domain.trim_end_matches('.');
+            let is_name = !domain.is_empty() && !domain.starts_with('.') && !domain.contains("..");
+            // A star is an ordinary character in a URL; whoever writes one here means a pattern.
+            if is_name && !domain.contains('*') { Ok(format!("{dot}{domain}")) } else { Err(error()) }
+        }
+        address if dot.is_empty() => Ok(address.to_string()),
+        _ => Err(error()),
     }
 }
 
@@ -314,6 +332,14 @@ impl FromStr for Range {
 #[error("`{}` is not a range of addresses, such as 10.20.0.0/16", Visible::name(.0))]
 pub struct RangeError(String);
 
+/// Text that is not a host as it can stand in a URL.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{}` is not a host; write a name such as example.com, .example.com for all names below it, or an address",
+    Visible::name(.0)
+)]
+pub struct HostError(String);
+
 /// A URL that can be connected to at all.
 pub(crate) fn parse_url(text: &str) -> Result<Url, &'static str> {
     if text.len() > URL {
@@ -429,7 +455,7 @@ mod tests {
 
     #[test]
     fn s0_26_what_is_denied_or_this_machine_is_so_however_it_is_written() {
-        let denying = Policy::as_given().deny_host("10.0.0.1").deny_host("::1");
+        let denying = Policy::as_given().deny_host("10.0.0.1").unwrap().deny_host("::1").unwrap();
         for host in ["10.0.0.1", "[::ffff:10.0.0.1]", "[64:ff9b::a00:1]", "[::1]"] {
             assert!(verdict(&denying, &format!("https://{host}/")).is_err(), "{host}");
         }
@@ -463,8 +489,13 @@ mod tests {
 
     #[test]
     fn s0_25_a_host_that_is_denied_stays_denied_and_a_dot_means_what_is_below() {
-        let policy =
-            Policy::as_given().allow_host(".example.com").allow_host("a.org").deny_host("bad.example.com");
+        let policy = Policy::as_given()
+            .allow_host(".example.com")
+            .unwrap()
+            .allow_host("a.org")
+            .unwrap()
+            .deny_host("bad.example.com")
+            .unwrap();
         for (url, is_allowed) in [
             ("https://x.example.com", true),
             ("https://example.com", false),
@@ -475,8 +506,63 @@ mod tests {
         ] {
             assert_eq!(verdict(&policy, url).is_ok(), is_allowed, "{url}");
         }
-        let policy = Policy::as_given().deny_host("::1").deny_host("B.org.");
+        let policy = Policy::as_given().deny_host("::1").unwrap().deny_host("B.org.").unwrap();
         assert!(verdict(&policy, "http://[0:0::1]:8/").is_err() && verdict(&policy, "http://b.org").is_err());
         assert_eq!(verdict(&Policy::as_given(), "http://10.0.0.1"), Ok(()), "the author gave it");
+    }
+
+    #[test]
+    fn host_rules_match_however_the_host_is_written() {
+        let spellings: [(&str, &[&str]); 8] = [
+            ("bücher.example", &["bücher.example", "xn--bcher-kva.example", "BÜCHER.example."]),
+            ("0x7f.1", &["127.0.0.1", "0x7f.1", "2130706433", "0177.0.0.1", "[::ffff:127.0.0.1]"]),
+            ("A.Example.", &["a.example", "A.EXAMPLE.", "%61.example"]),
+            ("example.com。", &["example.com", "example.com."]),
+            ("[0:0:0:0:0:0:0:1]", &["[::1]", "[0::1]"]),
+            ("2001:DB8::0:1", &["[2001:db8::1]", "[2001:db8:0::1]"]),
+            ("::ffff:10.0.0.1", &["[::ffff:a00:1]", "[::ffff:10.0.0.1]"]),
+            (".Bücher.example", &["a.xn--bcher-kva.example", "a.b.bücher.example"]),
+        ];
+        for (rule, hosts) in spellings {
+            let denying = Policy::as_given().deny_host(rule).unwrap();
+            let allowing = Policy::as_given().allow_host(rule).unwrap();
+            for host in hosts {
+                let url = format!("https://{host}/");
+                assert!(verdict(&denying, &url).is_err(), "{rule} does not deny {host}");
+                // An address is allowed only in the family that was named.
+                if !(rule == "0x7f.1" && host.starts_with('[')) {
+                    assert_eq!(verdict(&allowing, &url), Ok(()), "{rule} does not allow {host}");
+                }
+            }
+            assert_eq!(verdict(&denying, "https://other.example/"), Ok(()), "{rule}");
+            assert!(verdict(&allowing, "https://other.example/").is_err(), "{rule}");
+        }
+    }
+
+    #[test]
+    fn host_rules_that_never_match_are_refused() {
+        for rule in [
+            "",
+            ".",
+            "..example.com",
+            "a..example.com",
+            "*.example.com",
+            "*",
+            ".10.0.0.1",
+            ".[::1]",
+            "https://example.com",
+            "example.com:443",
+            "example.com/",
+            " example.com",
+            "1.2.3.4.5",
+            "[::1",
+            "fe80::1%eth0",
+            "user@example.com",
+        ] {
+            assert!(Policy::public().deny_host(rule).is_err(), "{rule:?}");
+            assert!(Policy::public().allow_host(rule).is_err(), "{rule:?}");
+        }
+        let error = Policy::public().deny_host("a\u{1b}[2J.example").unwrap_err();
+        assert!(error.to_string().starts_with("`a\\u{1b}[2J.example` is not a host"), "{error}");
     }
 }
