@@ -1171,3 +1171,28 @@ async fn x_34_a_list_that_does_not_end_is_an_error_or_is_cut() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn byte_order_mark_in_an_answer_does_not_lose_the_call() {
+    const MARK: &str = "\u{feff}";
+    let result = json!({"resultType": "complete", "content": [{"type": "text", "text": "read"}]});
+    let answers: [fn(&Seen, Value) -> Say; 3] = [
+        |seen, result| Say::stream([Piece::from(format!(": ping\n\n{MARK}{}", seen.event(result)))]),
+        |seen, result| {
+            Say::stream([Piece::from(seen.event(result).replace("data: ", &format!("data: {MARK}")))])
+        },
+        |seen, result| {
+            let body = json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": result});
+            Say::status(200, &[("content-type", "application/json")], &format!("{MARK}{body}"))
+        },
+    ];
+    for answer in answers {
+        let result = result.clone();
+        against(calling(move |seen| answer(seen, result.clone())), |web| async move {
+            let client = connect(&web).await;
+            assert_eq!(echo(&client, "x").await.unwrap(), "read");
+            client.close().await;
+        })
+        .await;
+    }
+}

@@ -10,13 +10,17 @@ pub(super) struct Intake {
     pub(super) start: usize,
     /// How far the search for its end got; no byte before it is looked at again.
     pub(super) searched: usize,
-    /// Nothing was consumed; a byte order mark may come.
-    is_fresh: bool,
+}
+
+/// Text without the byte order mark that it may begin with. Programs write one at the beginning of a stream, and some
+/// before every message, where it would make a message unreadable.
+pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)
 }
 
 impl Intake {
     pub(super) fn new() -> Self {
-        Self { bytes: Vec::new(), start: 0, searched: 0, is_fresh: true }
+        Self { bytes: Vec::new(), start: 0, searched: 0 }
     }
 
     /// The buffer to read into, at its end. Moves fewer bytes than were consumed since the last time.
@@ -37,21 +41,6 @@ impl Intake {
             self.start = 0;
         }
         &mut self.bytes
-    }
-
-    /// False while the stream may still begin with a byte order mark, which is skipped.
-    pub(super) fn is_past_the_mark(&mut self) -> bool {
-        const MARK: &[u8] = b"\xEF\xBB\xBF";
-        if self.is_fresh {
-            if self.bytes.len() < MARK.len() && MARK.starts_with(&self.bytes) {
-                return false;
-            }
-            self.is_fresh = false;
-            if self.bytes.starts_with(MARK) {
-                self.consume(MARK.len());
-            }
-        }
-        true
     }
 
     /// What is not consumed.

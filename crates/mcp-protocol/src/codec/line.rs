@@ -5,10 +5,11 @@
 //!
 //! Spec: §4.1.
 
-use super::intake::Intake;
+use super::intake::{Intake, without_mark};
 use crate::errors::{DecodeError, DecodeErrorKind};
 use crate::limits::{KEPT_BUFFER, Limits, SALVAGED};
 use crate::messages::salvage_id;
+use crate::visible::Visible;
 
 /// Cuts a stream of bytes into lines.
 ///
@@ -79,9 +80,6 @@ impl Lines {
 
     /// The next item, if it is complete.
     pub fn poll_line(&mut self) -> Option<Line<'_>> {
-        if !self.intake.is_past_the_mark() {
-            return None;
-        }
         loop {
             match self.state {
                 State::Endless => {
@@ -100,12 +98,13 @@ impl Lines {
                 return self.overlong();
             };
             let (start, end) = (self.intake.start, self.intake.searched + length);
-            if end - start > self.limit {
+            if without_mark(&self.intake.bytes[start..end]).len() > self.limit {
                 // The next round skips to the newline that is already here.
                 return self.overlong();
             }
             self.intake.consume(end + 1 - start);
             let end = if self.intake.bytes[start..end].last() == Some(&b'\r') { end - 1 } else { end };
+            let start = end - without_mark(&self.intake.bytes[start..end]).len();
             if !self.intake.bytes[start..end].trim_ascii().is_empty() {
                 return Some(Line::Whole(&self.intake.bytes[start..end]));
             }
@@ -116,14 +115,14 @@ impl Lines {
     #[must_use]
     pub fn rest(&self) -> &[u8] {
         match self.state {
-            State::Reading => self.intake.rest().trim_ascii(),
+            State::Reading => without_mark(self.intake.rest()).trim_ascii(),
             State::Skipping(_) | State::Endless => &[],
         }
     }
 
     /// Reports a line beyond the limit, once, and begins to skip it.
     fn overlong(&mut self) -> Option<Line<'_>> {
-        let line = self.intake.rest();
+        let line = without_mark(self.intake.rest());
         if line.len() <= self.limit {
             return None;
         }
@@ -158,17 +157,7 @@ impl Lines {
 #[must_use]
 pub fn sample(bytes: &[u8], limit: usize) -> String {
     let kept = &bytes[..bytes.len().min(limit)];
-    let mut text = String::new();
-    for c in String::from_utf8_lossy(kept).chars() {
-        // Direction marks and the like can make text read as something else.
-        if c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        {
-            text.extend(c.escape_unicode());
-        } else {
-            text.push(c);
-        }
-    }
+    let mut text = Visible::new(&String::from_utf8_lossy(kept)).to_string();
     if kept.len() < bytes.len() {
         text.push('…');
     }

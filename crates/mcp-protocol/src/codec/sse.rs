@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use super::intake::Intake;
+use super::intake::{Intake, without_mark};
 use crate::errors::{DecodeError, DecodeErrorKind};
 use crate::limits::{KEPT_BUFFER, Limits, SALVAGED};
 use crate::messages::salvage_id;
@@ -122,9 +122,6 @@ impl Events {
         if self.given {
             self.forget();
         }
-        if !self.intake.is_past_the_mark() {
-            return None;
-        }
         loop {
             if self.after_cr && self.intake.start < self.intake.bytes.len() {
                 self.after_cr = false;
@@ -149,7 +146,7 @@ impl Events {
                 return self.check_length();
             };
             let (start, end) = (self.intake.start, self.intake.searched + length);
-            if self.data.len() + (end - start) > self.limit {
+            if self.data.len() + without_mark(&self.intake.bytes[start..end]).len() > self.limit {
                 self.intake.searched = self.intake.start;
                 return self.check_length();
             }
@@ -169,7 +166,8 @@ impl Events {
     }
 
     fn field(&mut self, start: usize, end: usize) {
-        let line = &self.intake.bytes[start..end];
+        // The standard knows a mark at the beginning of the stream only; elsewhere it would cost the field.
+        let line = without_mark(&self.intake.bytes[start..end]);
         let (name, value) = match memchr::memchr(b':', line) {
             Some(at) => {
                 let value = &line[at + 1..];
@@ -181,9 +179,11 @@ impl Events {
             b"data" => {
                 if self.has_data {
                     self.data.push(b'\n');
+                    self.data.extend_from_slice(value);
+                } else {
+                    self.has_data = true;
+                    self.data.extend_from_slice(without_mark(value));
                 }
-                self.has_data = true;
-                self.data.extend_from_slice(value);
             }
             b"event" if value.len() <= self.header_limit => self.kind = value.to_vec(),
             b"id" if !value.contains(&0) && value.len() <= self.header_limit => {
@@ -218,12 +218,12 @@ impl Events {
 
     /// Reports an event beyond the limit, once, and begins to skip it.
     fn check_length(&mut self) -> Option<Item<'_>> {
-        let line = self.intake.rest();
+        let line = without_mark(self.intake.rest());
         if self.data.len() + line.len() <= self.limit {
             return None;
         }
         let text = if self.has_data { &self.data } else { line.strip_prefix(b"data:").unwrap_or(line) };
-        let mut error = salvage_id(text[..text.len().min(SALVAGED)].trim_ascii_start());
+        let mut error = salvage_id(without_mark(text[..text.len().min(SALVAGED)].trim_ascii_start()));
         error.kind = DecodeErrorKind::TooLong { limit: self.limit };
         self.forget();
         self.too_long = TooLong::Skipping { skipped: 0, blank: false };

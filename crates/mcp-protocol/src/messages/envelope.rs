@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use super::body::Index;
 use super::{Body, Id, Method};
+use crate::codec::intake::without_mark;
 use crate::errors::{DecodeError, DecodeErrorKind, ErrorObject, Looks};
 use crate::json::scan::{Scanner, Span};
 use crate::limits::Limits;
@@ -84,11 +85,12 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// [`parse`] for bytes that may not be UTF-8.
+/// [`parse`] for bytes that may not be UTF-8, or begin with a byte order mark, which is skipped.
 ///
 /// # Errors
 /// As [`parse`], and [`DecodeErrorKind::NotUtf8`].
 pub fn parse_bytes<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Incoming<'a>, DecodeError> {
+    let bytes = without_mark(bytes);
     match std::str::from_utf8(bytes) {
         Ok(text) => parse(text, limits),
         Err(error) => {

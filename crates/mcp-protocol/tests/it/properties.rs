@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn x_12_lines_do_not_depend_on_the_cuts(stream in "(\u{feff})?([ a{}\"]{0,40}|\r|\n|\r\n){0,12}", seed: u8) {
+    fn x_12_lines_do_not_depend_on_the_cuts(stream in "((\u{feff})?[ a{}\"]{0,40}|\r|\n|\r\n){0,12}", seed: u8) {
         let mut input = vec![seed];
         input.extend(stream.bytes());
         any::line::does_not_depend_on_the_cuts(&input);
@@ -88,7 +88,7 @@ proptest! {
 
     #[test]
     fn events_do_not_depend_on_the_cuts(
-        stream in "(\u{feff})?((data|event|id|retry|)(:| |: |)[ a1\u{0}é]{0,30}(\r|\n|\r\n)|\r|\n|\r\n){0,14}",
+        stream in "((\u{feff})?(data|event|id|retry|)(:| |: |)(\u{feff})?[ a1\u{0}é]{0,30}(\r|\n|\r\n)|\r|\n|\r\n){0,14}",
         seed: u8,
     ) {
         let mut input = vec![seed];

@@ -43,7 +43,6 @@ fn read(stream: &[u8], limits: &Limits, piece: impl Fn(usize) -> usize) -> (Vec<
 
 /// For streams without an over-long line: what splitting the whole text at once gives.
 fn check_against_a_simple_reader(stream: &[u8], limits: &Limits, found: &[String]) {
-    let stream = stream.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(stream);
     let mut parts: Vec<&[u8]> = stream.split(|byte| *byte == b'\n').collect();
     if parts.iter().any(|part| part.len() > limits.message) {
         return;
@@ -52,6 +51,7 @@ fn check_against_a_simple_reader(stream: &[u8], limits: &Limits, found: &[String
     let expected: Vec<String> = parts
         .iter()
         .map(|part| part.strip_suffix(b"\r").unwrap_or(part))
+        .map(|part| part.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(part))
         .filter(|part| !part.trim_ascii().is_empty())
         .map(|part| format!("whole {part:?}"))
         .collect();

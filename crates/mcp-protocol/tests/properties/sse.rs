@@ -17,6 +17,8 @@ pub(crate) fn does_not_depend_on_the_cuts(input: &[u8]) {
     assert_eq!(whole, simple(stream));
 }
 
+const MARK: &[u8] = b"\xEF\xBB\xBF";
+
 type Read = (Vec<(String, Vec<u8>)>, String, Option<u64>);
 
 fn read(stream: &[u8], limits: &Limits, piece: impl Fn(usize) -> usize) -> Read {
@@ -42,9 +44,9 @@ fn read(stream: &[u8], limits: &Limits, piece: impl Fn(usize) -> usize) -> Read 
     (found, events.last_event_id().to_owned(), events.retry())
 }
 
-/// The standard's algorithm over the whole text, without a thought for speed.
+/// The standard's algorithm over the whole text, without a thought for speed. A byte order mark is skipped before any field
+/// and before any message.
 fn simple(stream: &[u8]) -> Read {
-    let stream = stream.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(stream);
     let (mut found, mut last_id, mut retry) = (Vec::new(), String::new(), None);
     let (mut data, mut kind, mut id): (Vec<u8>, Vec<u8>, Option<Vec<u8>>) = Default::default();
     let mut rest = stream;
@@ -64,6 +66,7 @@ fn simple(stream: &[u8]) -> Read {
             }
             continue;
         }
+        let line = line.strip_prefix(MARK).unwrap_or(line);
         let (name, value) = match line.iter().position(|byte| *byte == b':') {
             Some(colon) => (&line[..colon], &line[colon + 1..]),
             None => (line, &b""[..]),
@@ -71,6 +74,7 @@ fn simple(stream: &[u8]) -> Read {
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match name {
             b"data" => {
+                let value = if data.is_empty() { value.strip_prefix(MARK).unwrap_or(value) } else { value };
                 data.extend_from_slice(value);
                 data.push(b'\n');
             }

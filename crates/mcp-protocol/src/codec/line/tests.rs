@@ -38,8 +38,21 @@ fn x_12_a_line_of_exactly_the_limit_passes() {
 fn json_trap_one_byte_order_mark_at_the_start_is_accepted() {
     let limits = Limits::default();
     assert_eq!(all(b"\xEF\xBB\xBF{}\n", &limits), ["{}"]);
-    let second = all(b"{}\n\xEF\xBB\xBF{}\n", &limits);
-    assert!(crate::messages::parse(&second[1], &limits).is_err());
+}
+
+#[test]
+fn byte_order_mark_before_any_line_is_skipped() {
+    let limits = Limits::default().message(40);
+    assert_eq!(all(b"{}\n\xEF\xBB\xBF{}\n\xEF\xBB\xBF\r\n[]\n", &limits), ["{}", "{}", "[]"]);
+    let mut lines = Lines::new(&limits);
+    lines.push(
+        b"{}\n\xEF\xBB\xBF{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"long\":\"line\"}}\n\xEF\xBB\xBF{}",
+    );
+    assert_eq!(lines.poll_line(), Some(Line::Whole(b"{}")));
+    let Some(Line::TooLong(error)) = lines.poll_line() else { panic!() };
+    assert_eq!(error.id, Some(7.into()));
+    assert_eq!(lines.poll_line(), None);
+    assert_eq!(lines.rest(), b"{}");
 }
 
 #[test]

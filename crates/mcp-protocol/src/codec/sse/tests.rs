@@ -95,3 +95,16 @@ fn nothing_that_is_written_can_begin_another_event() {
     let (found, id, _) = read(&out, 1);
     assert_eq!((found, id.as_str()), (vec![("message".into(), "{\n\n}".into())], ""));
 }
+
+#[test]
+fn byte_order_mark_before_any_field_or_message_is_skipped() {
+    let mark = "\u{feff}";
+    let stream = format!(
+        "{mark}data: 1\n\n{mark}id: 7\n{mark}data: {mark}2\ndata: {mark}3\n\n{mark}:\n{mark}\n\ndata: 4\n\n"
+    );
+    let expected = [("message", "1"), ("message", "2\n\u{feff}3"), ("message", "4")];
+    check(stream.as_bytes(), &expected, "7");
+    let long =
+        format!(r#"{mark}data: {mark}{{"jsonrpc":"2.0","id":7,"result":{{"long":"{}"}}}}"#, "x".repeat(64));
+    check(format!("{long}\n\n").as_bytes(), &[("too long", "Some(Number(7))")], "");
+}
