@@ -112,7 +112,8 @@ pub fn tools() -> impl FnMut(&[u8], &mut Vec<u8>) {
     let limits = Limits::default();
     move |message, out| {
         let body = body(message, &limits);
-        let (page, skipped) = ListToolsResult::raise_each(Dialect::V2025_11_25, &body.body()).unwrap();
+        let (page, skipped) =
+            ListToolsResult::raise_each(Dialect::V2025_11_25, &body.body(), usize::MAX).unwrap();
         assert!(skipped.is_empty());
         quoted(out, &page.tools[999].name);
     }
