@@ -95,7 +95,7 @@ pub use handlers::{Asked, Handlers};
 pub use lists::List;
 pub use mcp_protocol as protocol;
 #[cfg(feature = "stdio")]
-pub use process::ledger::{Ledger, Leftover};
+pub use process::ledger::{Ledger, Leftover, SkippedFile};
 pub use progress::Progress;
 pub use recipe::Recipe;
 pub use running::Running;

@@ -1,9 +1,12 @@
-//! What was started is written down, so that the next start finds what a crashed host has left.
+//! A record of the processes that were started, so that the next start finds those that a crashed host left behind.
 //!
-//! A file for each host that lives, named after its number and the time it was started; a line for each group. Whoever
-//! opens the folder looks at the files of hosts that are gone. A number alone says nothing, because numbers are given
-//! out again: a process is the one that was written down only if it was started at the same time. What one that is gone
-//! has left in its group is known by a mark in its environment.
+//! Each living host has one locked file; each process group has one line in it. Whoever opens the folder reads the files of
+//! hosts that are gone. A process id alone proves nothing, because ids are reused: a process is the recorded one only if
+//! it was started at the same time. Descendants of a recorded process that is gone are known by a mark in their
+//! environment. Ids mean something only in the process-id namespace and the boot in which they were recorded: entries of
+//! another namespace are neither judged nor deleted.
+
+mod files;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,19 +18,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mcp_protocol::visible::Visible;
 
 use super::group;
+pub use files::SkippedFile;
+use files::{LEDGER_EXTENSION, MAX_FILES, OwnFile, prepare_folder, read_if_dead, unique_name};
 
-/// The ending of the files.
-const ENDING: &str = "mcp-ledger";
-/// A variable in the environment of what is written down: it proves whose children are left of one that is gone.
+/// A variable in the environment of each recorded process. It proves whose descendants are left when that process is gone.
 pub(crate) const MARK: &str = "MCP_LEDGER_MARK";
-/// How many were opened by this program, so that each has a file of its own.
-static OPENED: AtomicU32 = AtomicU32::new(0);
-/// The most that is read of one file.
-const MOST: u64 = 1 << 20;
+/// How many lines of one file are looked at. Each may need a pass over all processes.
+const MAX_ENTRIES: usize = 1024;
 
 /// A folder in which this host writes down what it has started.
 ///
 /// It reports what a crashed host has left, and ends it only when told. On Linux; elsewhere nothing is found.
+///
+/// The folder is for one user: it is created with mode 700, and an existing folder that belongs to another user or is
+/// writable by others is refused, not changed. Several hosts may share it, also from different containers: a host that lives
+/// holds a lock on its file, and what was started in another process-id namespace is left to the hosts in there.
 ///
 /// ```
 /// # fn main() -> std::io::Result<()> {
@@ -47,11 +52,19 @@ pub struct Ledger(Arc<Book>);
 
 #[derive(Debug)]
 struct Book {
-    path: PathBuf,
-    /// Of the file, and of no other since the machine was started.
+    folder: PathBuf,
+    /// Unpredictable, and the first part of every mark.
     name: String,
     marks: AtomicU32,
-    entries: Mutex<BTreeMap<u32, Entry>>,
+    pages: Mutex<Pages>,
+    skipped: Vec<SkippedFile>,
+}
+
+#[derive(Debug, Default)]
+struct Pages {
+    entries: BTreeMap<u32, Entry>,
+    /// The entries as they were last written; `None` while there are none.
+    file: Option<OwnFile>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,33 +122,49 @@ impl std::fmt::Display for Leftover {
 }
 
 impl Ledger {
-    /// Opens a folder, makes it if it is not there, and tells what hosts that are gone have left in it.
+    /// Opens a folder, creating it if needed, and returns the processes that crashed hosts left behind.
+    ///
+    /// A file that cannot be read is left where it is: see [`skipped`](Self::skipped).
     ///
     /// # Errors
-    /// When the folder cannot be made or read.
+    /// When the folder cannot be created or read, belongs to another user, or is writable by others.
     pub fn open(folder: impl AsRef<Path>) -> io::Result<(Self, Vec<Leftover>)> {
         let folder = folder.as_ref();
-        fs::create_dir_all(folder)?;
-        let mut left = Vec::new();
-        for file in fs::read_dir(folder)? {
-            let path = file?.path();
-            if path.extension().is_some_and(|ending| ending == ENDING) && !is_of_a_living_host(&path) {
-                match leftovers(&path) {
-                    Ok(found) => left.extend(found),
-                    // Another host that starts was faster.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    Err(error) => return Err(error),
+        prepare_folder(folder)?;
+        let (mut left, mut skipped) = (Vec::new(), Vec::new());
+        let is_ledger = |path: &PathBuf| path.extension().is_some_and(|ending| ending == LEDGER_EXTENSION);
+        let paths: Vec<PathBuf> = fs::read_dir(folder)?
+            .map(|file| file.map(|file| file.path()))
+            .filter(|path| path.as_ref().map_or(true, is_ledger))
+            .take(MAX_FILES)
+            .collect::<io::Result<_>>()?;
+        for path in paths {
+            match leftovers(&path) {
+                Ok(found) => left.extend(found),
+                Err(reason) => {
+                    let file = SkippedFile::new(path, reason);
+                    tracing::warn!("process ledger: {file}");
+                    skipped.push(file);
                 }
-                // What is still there is told now; who does not end it was told.
-                let _ = fs::remove_file(&path);
             }
         }
-        let own = std::process::id();
-        let name =
-            format!("{own}-{}-{}", start_time(own).unwrap_or(0), OPENED.fetch_add(1, Ordering::Relaxed));
-        let path = folder.join(format!("{name}.{ENDING}"));
-        let book = Book { path, name, marks: AtomicU32::new(0), entries: Mutex::default() };
+        // A host that crashed while it replaced its file has left both.
+        left.sort_by_key(|left: &Leftover| (left.group, left.entry.started));
+        left.dedup();
+        let book = Book {
+            folder: folder.to_owned(),
+            name: unique_name(),
+            marks: AtomicU32::new(0),
+            pages: Mutex::default(),
+            skipped,
+        };
         Ok((Self(Arc::new(book)), left))
+    }
+
+    /// Files in the folder that were not read when it was opened: not a regular file, too large, not a ledger.
+    #[must_use]
+    pub fn skipped(&self) -> &[SkippedFile] {
+        &self.0.skipped
     }
 
     /// A mark for one process, to be given to it as [`MARK`].
@@ -154,25 +183,27 @@ impl Ledger {
 
 impl Book {
     fn change(&self, change: impl FnOnce(&mut BTreeMap<u32, Entry>)) {
-        let mut entries = self.lock();
-        change(&mut entries);
-        let lines = entries.iter().map(|(group, entry)| {
+        let mut pages = self.lock();
+        change(&mut pages.entries);
+        if pages.entries.is_empty() {
+            pages.file = None;
+            return;
+        }
+        let lines = pages.entries.iter().map(|(group, entry)| {
             let Entry { started, mark, program } = entry;
             format!("{group} {started} {mark} {}\n", program.replace('\n', " "))
         });
-        let text: String = std::iter::once(format!("boot {}\n", boot())).chain(lines).collect();
-        // A ledger that cannot be written must not keep a server from being started or ended.
-        let written =
-            if entries.is_empty() { fs::remove_file(&self.path) } else { replace(&self.path, &text) };
-        if let Err(error) = written
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(%error, "the ledger of processes could not be written");
+        let text: String = std::iter::once(header()).chain(lines).collect();
+        // The old file is removed only when the new one is complete: a crash leaves at least one of them.
+        match OwnFile::create(&self.folder, &text) {
+            Ok(file) => pages.file = Some(file),
+            // A ledger that cannot be written must not keep a server from being started or ended.
+            Err(error) => tracing::warn!(%error, "the process ledger could not be written"),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -193,52 +224,47 @@ impl Drop for Recorded {
     }
 }
 
-/// Puts a whole file in the place of another, so that a crash leaves one or the other.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let new = path.with_extension("new");
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    // A command line may hold what is nobody else's business.
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    io::Write::write_all(&mut options.open(&new)?, text.as_bytes())?;
-    fs::rename(new, path)
-}
-
-fn is_of_a_living_host(path: &Path) -> bool {
-    let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-    let mut words = name.split('-').map(str::parse::<u64>);
-    match (words.next(), words.next()) {
-        (Some(Ok(id)), Some(Ok(started))) => {
-            u32::try_from(id).is_ok_and(|id| start_time(id) == Some(started))
-        }
-        _ => false,
-    }
-}
-
-fn leftovers(path: &Path) -> io::Result<Vec<Leftover>> {
-    if fs::metadata(path)?.len() > MOST {
-        return Ok(Vec::new());
-    }
-    let text = String::from_utf8_lossy(&fs::read(path)?).into_owned();
+/// Reads and deletes the file of a host that is gone, and returns those of its processes that are not. A file of a living
+/// host or of another process-id namespace is left alone.
+fn leftovers(path: &Path) -> Result<Vec<Leftover>, String> {
+    let Some(file) = read_if_dead(path)? else { return Ok(Vec::new()) };
     let parse = |line: &str| {
-        let mut words = line.splitn(4, ' ');
+        // The last line may have been cut by a crash.
+        let mut words = line.strip_suffix('\n')?.splitn(4, ' ');
         let (group, started) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         let (mark, program) = (words.next()?.to_owned(), words.next()?.to_owned());
         Some(Leftover { group, entry: Entry { started, mark, program } })
     };
-    // Times are counted from when the machine was started, and so are processes.
-    match text.split_once('\n') {
-        Some((first, rest)) if first == format!("boot {}", boot()) => {
-            Ok(rest.lines().filter_map(parse).filter(Leftover::is_there).collect())
-        }
-        _ => Ok(Vec::new()),
-    }
+    let mut lines = file.text.split_inclusive('\n');
+    let first = lines.next().unwrap_or_default();
+    let left = if first == header() {
+        lines.take(MAX_ENTRIES).filter_map(parse).filter(Leftover::is_there).collect()
+    } else if first.starts_with(&format!("boot {} ", boot())) {
+        return Ok(Vec::new());
+    } else if first.starts_with("boot ") || first.is_empty() {
+        // Times are counted from when the machine was started, and no process outlives that.
+        Vec::new()
+    } else {
+        return Err("it is not a process ledger".to_owned());
+    };
+    // The processes are reported now; nobody is told of them twice.
+    let _ = fs::remove_file(path);
+    Ok(left)
 }
 
-/// Names the time since the machine was started.
+/// The first line of a file: in which boot and namespace its process ids mean something.
+fn header() -> String {
+    format!("boot {} {}\n", boot(), namespace())
+}
+
+/// Identifies the time since the machine was started.
 fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// Identifies the process-id namespace of this process, such as `pid:[4026531836]`.
+fn namespace() -> String {
+    fs::read_link("/proc/self/ns/pid").unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// When a process was started, in ticks since the machine was; `None` if it does not run.
@@ -280,6 +306,10 @@ mod tests {
     use crate::process::Process;
     use crate::recipe::Recipe;
 
+    fn file_of(ledger: &Ledger) -> Option<PathBuf> {
+        ledger.0.lock().file.as_ref().map(|file| file.path().to_owned())
+    }
+
     #[tokio::test]
     async fn x_37_what_is_started_is_written_down_and_struck_out() {
         let folder = tempfile::tempdir().unwrap();
@@ -288,14 +318,17 @@ mod tests {
         let recipe = Recipe::command("sleep").arg("60");
         let (process, _pipes) = Process::start_in(&recipe, Some(&ledger)).unwrap();
         let group = process.group().unwrap();
-        let text = fs::read_to_string(&ledger.0.path).unwrap();
+        let path = file_of(&ledger).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
         let (first, rest) = text.split_once('\n').unwrap();
-        assert!(first.starts_with("boot ") && first.len() > 20, "{text}");
+        assert!(first.starts_with("boot ") && first.contains(" pid:[") && first.len() > 30, "{text}");
         assert!(rest.starts_with(&format!("{group} ")) && rest.ends_with(" sleep 60\n"), "{text}");
         // Another host sees that this one lives, and leaves its file alone.
         assert_eq!(Ledger::open(folder.path()).unwrap().1, []);
+        assert!(path.exists());
         drop(process);
-        assert!(!ledger.0.path.exists());
+        assert!(!path.exists());
+        assert_eq!(file_of(&ledger), None);
     }
 
     #[test]
@@ -307,13 +340,13 @@ mod tests {
         let started = start_time(child.id()).unwrap();
         // A host that cannot live, one of its processes, and two whose numbers were given to others.
         let text = format!(
-            "boot {3}\n{0} {started} m sleep 60\n{0} {1} m other\n{2} 1 m us\nnonsense\n",
+            "{3}{0} {started} m sleep 60\n{0} {1} m other\n{2} 1 m us\nnonsense\n",
             child.id(),
             started + 1,
             std::process::id(),
-            boot(),
+            header(),
         );
-        let file = folder.path().join(format!("4194304-1-0.{ENDING}"));
+        let file = folder.path().join(format!("4194304-1-0.{LEDGER_EXTENSION}"));
         // From before the machine was started again.
         fs::write(&file, text.replace(&boot(), "another")).unwrap();
         assert_eq!(Ledger::open(folder.path()).unwrap().1, []);
@@ -367,11 +400,12 @@ mod tests {
         let recipe = Recipe::command("sleep").arg("60");
         let (first, _pipes) = Process::start_in(&recipe, Some(&one)).unwrap();
         let (second, _pipes) = Process::start_in(&recipe, Some(&other)).unwrap();
-        assert!(one.0.path.exists() && other.0.path.exists());
+        let (one, other) = (file_of(&one).unwrap(), file_of(&other).unwrap());
+        assert!(one.exists() && other.exists());
         drop(second);
-        assert!(one.0.path.exists() && !other.0.path.exists());
+        assert!(one.exists() && !other.exists());
         drop(first);
-        assert!(!one.0.path.exists());
+        assert!(!one.exists());
     }
 
     #[test]
@@ -397,5 +431,122 @@ mod tests {
                 Entry { started: start_time(group).unwrap(), mark: String::new(), program: "x".to_owned() };
             assert!(!Leftover { group, entry }.is_there(), "{group}");
         }
+    }
+
+    /// A process in a group of its own, and the line that records it.
+    fn recorded_child() -> (std::process::Child, String) {
+        let mut child = std::process::Command::new("sleep");
+        std::os::unix::process::CommandExt::process_group(&mut child, 0);
+        let child = child.arg("60").spawn().unwrap();
+        let line = format!("{} {} m sleep 60\n", child.id(), start_time(child.id()).unwrap());
+        (child, line)
+    }
+
+    fn names(left: &[Leftover]) -> Vec<u32> {
+        left.iter().map(Leftover::group).collect()
+    }
+
+    #[test]
+    fn fifos_folders_links_and_foreign_files_are_skipped() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut child, line) = recorded_child();
+        let of = |name: &str| folder.path().join(format!("{name}.mcp-ledger"));
+        let made = std::process::Command::new("mkfifo").arg(of("1-fifo")).status().unwrap();
+        assert!(made.success());
+        fs::create_dir(of("2-folder")).unwrap();
+        let elsewhere = folder.path().join("elsewhere");
+        fs::write(&elsewhere, format!("{}{line}", header())).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, of("3-link")).unwrap();
+        fs::write(of("4-text"), "anything\n").unwrap();
+        fs::File::create(of("5-large")).unwrap().set_len(1 << 30).unwrap();
+        fs::write(of("6-good"), format!("{}{line}", header())).unwrap();
+        let (ledger, left) = Ledger::open(folder.path()).unwrap();
+        assert_eq!(names(&left), [child.id()], "the others do not hide it");
+        let mut skipped: Vec<String> = ledger.skipped().iter().map(ToString::to_string).collect();
+        skipped.sort();
+        assert_eq!(skipped.len(), 5, "{skipped:?}");
+        for (skipped, (name, reason)) in skipped.iter().zip([
+            ("1-fifo", "not a regular file"),
+            ("2-folder", "regular file"),
+            ("3-link", "regular file"),
+            ("4-text", "not a process ledger"),
+            ("5-large", "larger than"),
+        ]) {
+            assert!(skipped.contains(name) && skipped.contains(reason), "{skipped}");
+            assert!(of(name).symlink_metadata().is_ok(), "it is left where it is");
+        }
+        assert!(elsewhere.exists() && !of("6-good").exists());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn entries_of_another_namespace_are_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut child, line) = recorded_child();
+        let file = folder.path().join("4194304-1-0.mcp-ledger");
+        // The same process id means another process in there.
+        let text = format!("boot {} pid:[1]\n{line}", boot());
+        fs::write(&file, &text).unwrap();
+        let (ledger, left) = Ledger::open(folder.path()).unwrap();
+        assert_eq!((left, ledger.skipped()), (Vec::new(), [].as_slice()));
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn locked_file_belongs_to_a_living_host() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut child, line) = recorded_child();
+        // The process id in the name means nothing here: the host may live in another namespace.
+        let path = folder.path().join("4194304-1-0.mcp-ledger");
+        fs::write(&path, format!("{}{line}", header())).unwrap();
+        let host = fs::File::open(&path).unwrap();
+        host.lock().unwrap();
+        assert_eq!(Ledger::open(folder.path()).unwrap().1, []);
+        assert!(path.exists());
+        drop(host);
+        assert_eq!(names(&Ledger::open(folder.path()).unwrap().1), [child.id()]);
+        assert!(!path.exists());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[tokio::test]
+    async fn planted_link_at_a_guessed_name_is_not_written_through() {
+        let folder = tempfile::tempdir().unwrap();
+        let victim = folder.path().join("victim");
+        fs::write(&victim, "kept").unwrap();
+        let own = std::process::id();
+        let started = start_time(own).unwrap();
+        for number in 0..64 {
+            for extension in ["new", "mcp-ledger"] {
+                let guess = folder.path().join(format!("{own}-{started}-{number}.{extension}"));
+                std::os::unix::fs::symlink(&victim, guess).unwrap();
+            }
+        }
+        let (ledger, _) = Ledger::open(folder.path()).unwrap();
+        let (process, _pipes) =
+            Process::start_in(&Recipe::command("sleep").arg("60"), Some(&ledger)).unwrap();
+        assert!(file_of(&ledger).unwrap().symlink_metadata().unwrap().is_file());
+        drop(process);
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "kept");
+    }
+
+    #[test]
+    fn file_cut_by_a_crash_and_its_predecessor_are_read_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut child, line) = recorded_child();
+        fs::write(folder.path().join("old.mcp-ledger"), format!("{}{line}", header())).unwrap();
+        let cut = format!("{}{line}{}", header(), line.trim_end().trim_end_matches("60"));
+        fs::write(folder.path().join("new.mcp-ledger"), cut).unwrap();
+        fs::write(folder.path().join("empty.mcp-ledger"), "").unwrap();
+        let (ledger, left) = Ledger::open(folder.path()).unwrap();
+        assert_eq!(names(&left), [child.id()]);
+        assert_eq!(ledger.skipped(), []);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

@@ -1,0 +1,299 @@
+//! The folder and the files of a ledger: which of them are safe to use, and which hosts are alive.
+//!
+//! A host holds an advisory lock on its file for as long as it lives. Unlike a process id, a lock means the same in every
+//! process-id namespace, and the kernel releases it however the host ends.
+//!
+//! # Invariants
+//! - Nothing but a regular file is read, and no open of an existing file blocks or follows a symbolic link.
+//! - A new file never replaces or follows anything: its name is unpredictable and must not exist.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use mcp_protocol::visible::Visible;
+
+/// The extension of ledger files.
+pub(super) const LEDGER_EXTENSION: &str = "mcp-ledger";
+/// The largest file that is read.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+/// How many files are looked at when a folder is opened.
+pub(super) const MAX_FILES: usize = 1024;
+/// How often a new file is created before giving up.
+const MAX_ATTEMPTS: u32 = 8;
+
+/// A file in the folder of a ledger that was not read, and was left where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SkippedFile {
+    path: PathBuf,
+    reason: String,
+}
+
+impl SkippedFile {
+    pub(super) fn new(path: PathBuf, reason: impl Into<String>) -> Self {
+        Self { path, reason: reason.into() }
+    }
+
+    /// The path of the file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl fmt::Display for SkippedFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.to_string_lossy();
+        write!(f, "{} was skipped: {}", Visible::new(&path).at_most(400), self.reason)
+    }
+}
+
+/// A file of a host that is gone, locked until it is dropped.
+pub(super) struct DeadHostFile {
+    _lock: File,
+    pub(super) text: String,
+}
+
+/// Reads the file of a host that is gone. `Ok(None)` if its host is alive, or another host was faster; the `Err` variant
+/// is the reason why the file is not usable.
+pub(super) fn read_if_dead(path: &Path) -> Result<Option<DeadHostFile>, String> {
+    let file = match open_existing(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("it cannot be opened as a regular file: {error}")),
+    };
+    let unreadable = |error: io::Error| format!("it cannot be read: {error}");
+    if !file.metadata().map_err(unreadable)?.is_file() {
+        return Err("it is not a regular file".to_owned());
+    }
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(error)) => return Err(format!("it cannot be locked: {error}")),
+    }
+    let mut bytes = Vec::new();
+    (&file).take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(format!("it is larger than {MAX_FILE_BYTES} bytes"));
+    }
+    Ok(Some(DeadHostFile { _lock: file, text: String::from_utf8_lossy(&bytes).into_owned() }))
+}
+
+/// The file of this host. It is locked, and removed when dropped.
+#[derive(Debug)]
+pub(super) struct OwnFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl OwnFile {
+    /// Writes a new file of an unpredictable name.
+    pub(super) fn create(folder: &Path, text: &str) -> io::Result<Self> {
+        for _ in 0..MAX_ATTEMPTS {
+            let path = folder.join(format!("{}.{LEDGER_EXTENSION}", unique_name()));
+            let mut own = match create_new(&path) {
+                Ok(file) => Self { path, file },
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                Err(error) => return Err(error),
+            };
+            match own.file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => continue,
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+            // Another host that opened the folder before the lock was taken has found a file of no living host.
+            if is_linked(&own.file)? {
+                own.file.write_all(text.as_bytes())?;
+                return Ok(own);
+            }
+        }
+        Err(io::Error::other("every new file was removed by another host"))
+    }
+
+    #[cfg(test)]
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for OwnFile {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_file(&self.path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "the process ledger could not be removed");
+        }
+    }
+}
+
+/// A name that nobody can guess, and that is not used twice.
+pub(super) fn unique_name() -> String {
+    let random = || RandomState::new().build_hasher().finish();
+    format!("{}-{:016x}{:016x}", std::process::id(), random(), random())
+}
+
+/// Creates a file for the owner only. Fails if anything has that name, even a symbolic link that leads nowhere.
+fn create_new(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    set_private(&mut options);
+    options.open(path)
+}
+
+#[cfg(unix)]
+mod platform {
+    use std::fs::{DirBuilder, File, OpenOptions};
+    use std::io;
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+    use std::path::Path;
+
+    use rustix::fs::OFlags;
+
+    /// Creates the folder for the owner only, or checks that nobody else can put files into an existing one. An existing
+    /// folder that others can only list is accepted: the files in it are private, and changing the mode of a folder that
+    /// may have another purpose, too, is not ours to decide.
+    pub(in super::super) fn prepare_folder(folder: &Path) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let metadata = std::fs::metadata(folder)?;
+        let (owner, user) = (metadata.uid(), rustix::process::geteuid().as_raw());
+        let refused = |problem: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
+        let shown = folder.display();
+        if owner != user {
+            return refused(format!(
+                "the ledger folder {shown} belongs to user {owner}, not to user {user}; use another folder"
+            ));
+        }
+        let mode = metadata.mode() & 0o777;
+        if mode & 0o022 != 0 {
+            return refused(format!(
+                "the ledger folder {shown} is writable by other users (mode {mode:03o}); run `chmod 700` on it, or \
+                 use another folder"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Opens whatever is there without waiting for a writer, as a FIFO would, and without following a link.
+    pub(super) fn open_existing(path: &Path) -> io::Result<File> {
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        // Writable, because network file systems need that for an exclusive lock.
+        OpenOptions::new().read(true).write(true).custom_flags(flags.bits().cast_signed()).open(path)
+    }
+
+    /// A command line may contain secrets.
+    pub(super) fn set_private(options: &mut OpenOptions) {
+        options.mode(0o600);
+    }
+
+    pub(super) fn is_linked(file: &File) -> io::Result<bool> {
+        Ok(file.metadata()?.nlink() > 0)
+    }
+}
+
+#[cfg(not(unix))]
+mod platform {
+    use std::fs::{self, File, OpenOptions};
+    use std::io;
+    use std::path::Path;
+
+    /// Creates the folder. Who may use it is inherited from the folder above.
+    pub(in super::super) fn prepare_folder(folder: &Path) -> io::Result<()> {
+        fs::create_dir_all(folder)
+    }
+
+    pub(super) fn open_existing(path: &Path) -> io::Result<File> {
+        if !fs::symlink_metadata(path)?.is_file() {
+            return Err(io::Error::other("not a regular file"));
+        }
+        OpenOptions::new().read(true).write(true).open(path)
+    }
+
+    pub(super) fn set_private(_: &mut OpenOptions) {}
+
+    pub(super) fn is_linked(_: &File) -> io::Result<bool> {
+        Ok(true)
+    }
+}
+
+pub(super) use platform::prepare_folder;
+use platform::{is_linked, open_existing, set_private};
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn new_file_never_follows_or_replaces_anything() {
+        let folder = tempfile::tempdir().unwrap();
+        let (victim, planted) = (folder.path().join("victim"), folder.path().join("planted"));
+        symlink(&victim, &planted).unwrap();
+        assert_eq!(create_new(&planted).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert!(!victim.exists(), "the link was followed");
+        fs::write(&victim, "kept").unwrap();
+        assert_eq!(create_new(&victim).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "kept");
+    }
+
+    #[test]
+    fn files_have_unpredictable_names_and_private_modes() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = [(); 2].map(|()| OwnFile::create(folder.path(), "text").unwrap());
+        assert_ne!(one.path(), other.path());
+        assert_eq!(mode(one.path()), 0o600);
+        let name = one.path().file_stem().unwrap().to_str().unwrap();
+        assert_eq!(name.rsplit('-').next().unwrap().len(), 32, "{name}");
+        let path = one.path().to_owned();
+        drop(one);
+        assert!(!path.exists() && other.path().exists());
+    }
+
+    #[test]
+    fn file_of_a_living_host_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = OwnFile::create(folder.path(), "text").unwrap();
+        assert!(read_if_dead(own.path()).unwrap().is_none());
+        let dead = folder.path().join("dead");
+        fs::write(&dead, "text").unwrap();
+        let first = read_if_dead(&dead).unwrap().unwrap();
+        assert_eq!(first.text, "text");
+        assert!(read_if_dead(&dead).unwrap().is_none(), "one host at a time reads it");
+        drop(first);
+        assert!(read_if_dead(&dead).unwrap().is_some());
+        assert!(read_if_dead(&folder.path().join("gone")).unwrap().is_none());
+    }
+
+    #[test]
+    fn new_folder_is_private_and_a_writable_one_is_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("a/ledger");
+        prepare_folder(&folder).unwrap();
+        assert_eq!(mode(&folder), 0o700);
+        for wide in [0o777, 0o770, 0o702, 0o720] {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(wide)).unwrap();
+            let error = prepare_folder(&folder).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+            assert!(error.to_string().contains(&format!("mode {wide:o}")), "{error}");
+            assert!(error.to_string().contains("chmod 700"), "{error}");
+            assert_eq!(mode(&folder), wide, "it is not changed");
+        }
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        prepare_folder(&folder).unwrap();
+        // Root may use any folder, but does not trust one of somebody else.
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&folder, Some(12345), None).unwrap();
+            let error = prepare_folder(&folder).unwrap_err();
+            assert!(error.to_string().contains("belongs to user 12345"), "{error}");
+        } else {
+            let error = prepare_folder(Path::new("/")).unwrap_err();
+            assert!(error.to_string().contains("belongs to user 0"), "{error}");
+        }
+    }
+}
