@@ -82,6 +82,9 @@ const PASSED_ON: &[&str] = &[
 const PROXIES: &[&str] =
     &["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy", "https_proxy"];
 
+/// The schemes of proxies. Anything else before `://` may be part of a password.
+const PROXY_SCHEMES: &[&str] = &["http", "https", "socks", "socks4", "socks4a", "socks5", "socks5h"];
+
 /// The whole environment of a child.
 pub(crate) fn environment(
     recipe: &Recipe,
@@ -104,17 +107,24 @@ fn passed_on(name: &OsStr, value: OsString) -> Option<OsString> {
         return Some(value);
     }
     if PROXIES.iter().any(|known| is_same(OsStr::new(known), name)) {
-        return value.to_str().map(|url| without_credentials(url).into());
+        return value.to_str().and_then(without_credentials).map(OsString::from);
     }
     name.to_str().is_some_and(|name| name.starts_with("LC_")).then_some(value)
 }
 
-fn without_credentials(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
-    // An `@` behind the host belongs to a path; a name and password stand before it.
-    let end = rest.find('/').unwrap_or(rest.len());
-    let host = rest[..end].rfind('@').map_or(rest, |at| &rest[at + 1..]);
-    if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") }
+/// A proxy without its name and password; `None` if it cannot be told for sure where they end.
+///
+/// Programs disagree about where the authority of a malformed URL ends, so nothing here depends on that: everything up
+/// to the last `@` is dropped, and a value in which that may be more than a name and password is not passed on.
+fn without_credentials(proxy: &str) -> Option<String> {
+    let is_proxy = |scheme: &str| PROXY_SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    let (scheme, rest) = match proxy.find("://") {
+        Some(end) if is_proxy(&proxy[..end]) => proxy.split_at(end + "://".len()),
+        _ => ("", proxy),
+    };
+    let (credentials, host) = rest.rsplit_once('@').unwrap_or(("", rest));
+    let is_clear = !credentials.contains(['/', '\\', '?', '#']) && !host.contains("%40");
+    is_clear.then(|| format!("{scheme}{host}"))
 }
 
 /// Names of variables differ by case everywhere but on Windows.
@@ -157,11 +167,47 @@ mod tests {
     fn s0_23_proxies_are_passed_on_without_name_and_password() {
         for (proxy, passed_on) in [
             ("http://user:p@ss@proxy:3128", "http://proxy:3128"),
-            ("http://proxy:3128/a@b", "http://proxy:3128/a@b"),
             ("user:secret@proxy:3128", "proxy:3128"),
+            ("HTTP://user:p%40ss@proxy:3128", "HTTP://proxy:3128"),
+            ("socks5h://user@[::1]:1080/", "socks5h://[::1]:1080/"),
+            ("http:user:secret@proxy:3128", "proxy:3128"),
+            ("http://proxy:3128/path?query#fragment", "http://proxy:3128/path?query#fragment"),
+            ("proxy:3128", "proxy:3128"),
+            ("", ""),
         ] {
             let got = child(&Recipe::command("x"), &[("HTTPS_PROXY", proxy)]);
             assert_eq!(got, [("HTTPS_PROXY".into(), passed_on.into())]);
+        }
+    }
+
+    #[test]
+    fn no_form_of_a_proxy_url_leaks_its_credentials() {
+        let (name, password) = ("nameCANARY", ["s", "CANARY"]);
+        for between in ["/", "//", "#", "?", "\\", "://", ":/", "%2F", "%40", "@", ":", " ", "[", "]", "ä"] {
+            for scheme in [
+                "",
+                "http://",
+                "HTTP://",
+                "https://",
+                "socks5://",
+                "//",
+                "http:/",
+                "http:",
+                "http:\\\\",
+                "x://",
+                " http://",
+            ] {
+                for rest in ["@proxy:3128", "@proxy:3128/", "@proxy/a@b", "%40proxy"] {
+                    for user in [format!("{name}:"), String::new(), format!("{name}%3A"), format!("{name}/:")]
+                    {
+                        let proxy = format!("{scheme}{user}{}{rest}", password.join(between));
+                        for variable in PROXIES {
+                            let got = child(&Recipe::command("x"), &[(variable, &proxy)]);
+                            assert!(!format!("{got:?}").contains("CANARY"), "{proxy}: {got:?}");
+                        }
+                    }
+                }
+            }
         }
     }
 }
