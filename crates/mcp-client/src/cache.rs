@@ -15,6 +15,8 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 const ENTRIES: usize = 1000;
 /// The most bytes.
 const BYTES: usize = 16 << 20;
+/// For how many servers the time of their last change is kept apart.
+const MAX_CHANGED_SERVERS: usize = 1000;
 
 /// Lists and resources that modern servers allow to be kept for a while.
 ///
@@ -44,8 +46,12 @@ impl std::fmt::Debug for Cache {
 struct Entries {
     kept: BTreeMap<Key, Entry>,
     bytes: usize,
-    /// Counts what ended entries, so that an answer which was on its way meanwhile is not kept.
-    changes: u64,
+    /// Counts the changes of all servers, as a clock: an answer that was in flight during a change is not kept.
+    clock: u64,
+    /// The clock at the last change of each server.
+    last_changes: BTreeMap<String, u64>,
+    /// The clock at the last change of every server that is not in `last_changes`, or later.
+    oldest_change: u64,
 }
 
 /// Who said what to whom.
@@ -86,7 +92,8 @@ impl Cache {
     /// Forgets everything.
     pub fn clear(&self) {
         if let Some(mut entries) = self.lock() {
-            *entries = Entries { changes: entries.changes + 1, ..Entries::default() };
+            let clock = entries.clock + 1;
+            *entries = Entries { clock, oldest_change: clock, ..Entries::default() };
         }
     }
 
@@ -114,7 +121,8 @@ impl std::fmt::Debug for View {
 pub(crate) struct Wanted {
     method: &'static str,
     about: String,
-    changes: u64,
+    /// The clock when the request was made.
+    clock: u64,
 }
 
 impl View {
@@ -135,14 +143,14 @@ impl View {
                 None => {}
             }
         }
-        Err(Some(Wanted { method, about: about.to_owned(), changes: entries.changes }))
+        Err(Some(Wanted { method, about: about.to_owned(), clock: entries.clock }))
     }
 
     /// Keeps an answer, if the server allows it.
     pub(crate) fn keep(&self, wanted: Wanted, body: &KeptBody) {
-        let Wanted { method, about, changes } = wanted;
+        let Wanted { method, about, clock } = wanted;
         let Some(mut entries) = self.cache.lock() else { return };
-        if changes != entries.changes {
+        if clock < entries.last_change(&self.server) {
             return;
         }
         let whole = body.body();
@@ -180,7 +188,7 @@ impl View {
 
     fn forget(&self, is_over: impl Fn(&str, &str) -> bool) {
         let Some(mut entries) = self.cache.lock() else { return };
-        entries.changes += 1;
+        entries.count_change(&self.server);
         let over: Vec<Key> = entries
             .kept
             .keys()
@@ -194,6 +202,22 @@ impl View {
 }
 
 impl Entries {
+    fn last_change(&self, server: &str) -> u64 {
+        self.last_changes.get(server).copied().unwrap_or(self.oldest_change)
+    }
+
+    fn count_change(&mut self, server: &str) {
+        self.clock += 1;
+        self.last_changes.insert(server.to_owned(), self.clock);
+        if self.last_changes.len() > MAX_CHANGED_SERVERS
+            && let Some(oldest) =
+                self.last_changes.iter().min_by_key(|(_, at)| **at).map(|(name, _)| name.clone())
+            && let Some(at) = self.last_changes.remove(&oldest)
+        {
+            self.oldest_change = at;
+        }
+    }
+
     fn insert(&mut self, key: Key, entry: Entry, now: Instant) {
         let size = size(&key, &entry);
         if size > BYTES / 4 {
@@ -390,5 +414,38 @@ mod tests {
         let entries = cache.lock().unwrap();
         assert!(entries.kept.len() <= ENTRIES && entries.bytes <= BYTES);
         assert_eq!(entries.bytes, entries.kept.iter().map(|(key, entry)| size(key, entry)).sum::<usize>());
+    }
+
+    #[tokio::test]
+    async fn changes_of_one_server_do_not_keep_out_answers_of_another() {
+        let cache = Cache::new();
+        let (noisy, quiet) = (view(&cache, "noisy", "me"), view(&cache, "quiet", "me"));
+        let Err(Some(wanted)) = quiet.find(&Method::ToolsList, "") else { panic!() };
+        for _ in 0..10 {
+            noisy.changed(&Change::Tools);
+        }
+        quiet.keep(wanted, &body("5000", "private"));
+        assert!(has(&quiet, &Method::ToolsList, ""));
+        // Forgetting everything is for all of them.
+        let Err(Some(wanted)) = quiet.find(&Method::PromptsList, "") else { panic!() };
+        cache.clear();
+        quiet.keep(wanted, &body("5000", "private"));
+        assert!(!has(&quiet, &Method::PromptsList, ""));
+    }
+
+    #[tokio::test]
+    async fn changes_are_counted_for_a_bounded_number_of_servers() {
+        let cache = Cache::new();
+        let first = view(&cache, "first", "me");
+        let Err(Some(wanted)) = first.find(&Method::ToolsList, "") else { panic!() };
+        first.changed(&Change::Tools);
+        for number in 0..2 * MAX_CHANGED_SERVERS {
+            view(&cache, &number.to_string(), "me").changed(&Change::Tools);
+        }
+        assert_eq!(cache.lock().unwrap().last_changes.len(), MAX_CHANGED_SERVERS);
+        first.keep(wanted, &body("5000", "private"));
+        assert!(!has(&first, &Method::ToolsList, ""), "its change is not forgotten");
+        keep(&first, &Method::ToolsList, "", &body("5000", "private"));
+        assert!(has(&first, &Method::ToolsList, ""));
     }
 }
