@@ -107,6 +107,16 @@ impl Terms {
         self.probe.min(self.budget / 3)
     }
 
+    /// The versions that the mode allows.
+    fn allowed(&self) -> Vec<ProtocolVersion> {
+        let is_allowed = |version: &&ProtocolVersion| match self.mode {
+            Mode::Auto => true,
+            Mode::Legacy => version.era() == Some(Era::Legacy),
+            Mode::Modern => version.era() == Some(Era::Modern),
+        };
+        self.versions.iter().filter(is_allowed).cloned().collect()
+    }
+
     /// The client's most preferred version of this era.
     fn preferred(&self, era: Era) -> Option<&ProtocolVersion> {
         self.versions.iter().find(|version| version.era() == Some(era))
@@ -157,20 +167,30 @@ impl Verdict {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NegotiationError {
-    /// Both sides speak, but no version in common.
-    #[error("no version in common: we speak {}, the server speaks {}", list(ours), list(theirs))]
+    /// Client and server support no version in common.
+    #[error(
+        "no protocol version in common: the server supports {}; this client supports {}; {}",
+        list(theirs),
+        list(ours),
+        remedy(ours, theirs)
+    )]
     NothingInCommon {
-        /// What we speak.
+        /// The versions that were allowed.
         ours: Vec<ProtocolVersion>,
-        /// What the server speaks.
+        /// The versions that the server supports. Untrusted.
         theirs: Vec<ProtocolVersion>,
     },
-    /// The server answered `initialize` with a version we do not speak.
-    #[error("the server chose version {answered}; we speak {}", list(ours))]
+    /// The server answered `initialize` with a version that this client does not support.
+    #[error(
+        "the server answered `initialize` with an unsupported protocol version: the server supports {}; this client \
+         supports {}; update the older side",
+        list(std::slice::from_ref(answered)),
+        list(ours)
+    )]
     UnsupportedAnswer {
-        /// What we speak.
+        /// The legacy versions that this client supports.
         ours: Vec<ProtocolVersion>,
-        /// What the server chose.
+        /// The version in the answer. Untrusted.
         answered: ProtocolVersion,
     },
     /// Only modern versions were wanted, and the server is a legacy one.
@@ -237,19 +257,33 @@ pub enum HandshakeFailure {
     Silence,
 }
 
-/// The most versions that an error names.
-const SHOWN_VERSIONS: usize = 16;
+/// How many versions are listed in an error.
+const MAX_LISTED_VERSIONS: usize = 16;
+/// How many characters of a version are shown. A date has ten.
+const MAX_VERSION_CHARACTERS: usize = 24;
 
+/// Versions, of which those of a server may be any text of any number.
 fn list(versions: &[ProtocolVersion]) -> String {
-    if versions.is_empty() {
-        return "none".into();
+    let shown = |version: &ProtocolVersion| {
+        Visible::new(version.as_str()).at_most(MAX_VERSION_CHARACTERS).to_string()
+    };
+    let names: Vec<String> = versions.iter().take(MAX_LISTED_VERSIONS).map(shown).collect();
+    match versions.len().saturating_sub(MAX_LISTED_VERSIONS) {
+        _ if names.is_empty() => "none".to_owned(),
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
     }
-    let mut names: Vec<String> =
-        versions.iter().take(SHOWN_VERSIONS).map(ProtocolVersion::to_string).collect();
-    if let Some(more) = versions.len().checked_sub(SHOWN_VERSIONS).filter(|more| *more > 0) {
-        names.push(format!("and {more} more"));
+}
+
+fn remedy(ours: &[ProtocolVersion], theirs: &[ProtocolVersion]) -> &'static str {
+    let has = |versions: &[ProtocolVersion], era| versions.iter().any(|version| version.era() == Some(era));
+    if has(theirs, Era::Legacy) && !has(ours, Era::Legacy) {
+        "allow the legacy era to use it"
+    } else if has(theirs, Era::Modern) && !has(ours, Era::Modern) {
+        "allow the modern era to use it"
+    } else {
+        "update the older side"
     }
-    names.join(", ")
 }
 
 fn after(probe: &Option<ErrorObject>) -> String {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::judge::{Judge, Next};
+use super::judge::{Judge, Next, supported_versions};
 use super::{NegotiationError, Terms, Verdict};
 use crate::capabilities::ClientCapabilities;
 use crate::errors::{ErrorCode, ErrorObject};
@@ -358,7 +358,7 @@ impl HttpClient {
         let next = match (answer.status, answer.response.as_ref().map(|response| &response.outcome)) {
             (200..=299, Some(Ok(result))) => self.judge.initialized(result, false),
             (200..=299, Some(Err(error))) => self.judge.initialize_error(error),
-            (400..=499, Some(Err(error))) if is_modern_evidence(error) => self.judge.initialize_error(error),
+            (400..=499, Some(Err(error))) if is_conclusive(error) => self.judge.initialize_error(error),
             (400 | 404 | 405 | 406 | 410 | 415 | 422, _) if !self.over_sse => {
                 self.state = State::OpeningStream;
                 self.again(now);
@@ -443,6 +443,12 @@ impl HttpClient {
 }
 
 /// Codes that only a modern server uses. -32601 under 404 is one too, but not for `server/discover`.
+/// True for an answer to `initialize` that is worth reporting whatever its status: the error of a modern server, or one that
+/// names the versions of a legacy server.
+fn is_conclusive(error: &ErrorObject) -> bool {
+    is_modern_evidence(error) || supported_versions(error).is_some()
+}
+
 fn is_modern_evidence(error: &ErrorObject) -> bool {
     matches!(
         error.code,

@@ -115,7 +115,8 @@ impl Judge {
         let Ok(answer) = answer else { return self.handshake_failed(HandshakeFailure::Unreadable) };
         let version = answer.protocol_version.clone();
         if version.era() != Some(Era::Legacy) || !self.terms.versions.contains(&version) {
-            let ours = self.terms.versions.clone();
+            let is_legacy = |version: &&ProtocolVersion| version.era() == Some(Era::Legacy);
+            let ours = self.terms.versions.iter().filter(is_legacy).cloned().collect();
             return Next::Failed(NegotiationError::UnsupportedAnswer { ours, answered: version });
         }
         let server = ServerAnswer::Initialized(Box::new(answer));
@@ -132,7 +133,12 @@ impl Judge {
                 self.reprobed = true;
                 Next::Probe(version)
             }
-            _ => self.handshake_failed(HandshakeFailure::Refused(error.clone())),
+            _ => match supported_versions(error) {
+                Some(theirs) if !self.terms.allowed().iter().any(|version| theirs.contains(version)) => {
+                    self.nothing_in_common(theirs)
+                }
+                _ => self.handshake_failed(HandshakeFailure::Refused(error.clone())),
+            },
         }
     }
 
@@ -178,13 +184,21 @@ impl Judge {
     /// A server that named its versions, none of them modern and ours too: rows 2, 3, 7 and 8.
     fn legacy_among(&self, theirs: Vec<ProtocolVersion>) -> Next {
         match self.terms.mutual(Era::Legacy, &theirs) {
-            Some(version) => self.legacy_with(version.clone()),
-            None => self.nothing_in_common(theirs),
+            Some(version) if self.terms.mode != Mode::Modern => self.legacy_with(version.clone()),
+            _ => self.nothing_in_common(theirs),
         }
     }
 
     fn nothing_in_common(&self, theirs: Vec<ProtocolVersion>) -> Next {
-        let ours = self.terms.versions.clone();
+        let ours = self.terms.allowed();
         Next::Failed(NegotiationError::NothingInCommon { ours, theirs })
     }
+}
+
+/// The versions that a server names when it refuses one. Modern servers do so with -32022, legacy ones with any code: -32602
+/// in the example of MCP 2025-11-25, basic/lifecycle.
+pub(super) fn supported_versions(error: &ErrorObject) -> Option<Vec<ProtocolVersion>> {
+    let data = Body::of(error.data.as_ref()?.get()).ok()?;
+    let versions: Vec<ProtocolVersion> = data.raise_member("supported").ok()??;
+    (!versions.is_empty()).then_some(versions)
 }

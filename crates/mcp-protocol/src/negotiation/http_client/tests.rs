@@ -379,3 +379,12 @@ fn the_time_of_a_login_is_not_the_servers() {
     script.0.handle_login(false, script.1);
     assert_eq!(script.0.poll_action(), None);
 }
+
+#[test]
+fn refused_initialize_lists_the_versions_of_both_sides() {
+    let refusal = r#""error":{"code":-32602,"message":"Unsupported protocol version","data":{"supported":["2099-01-01"]}}"#;
+    for status in [200, 400] {
+        let text = handshaking().body(status, refusal).expect_failure().to_string();
+        assert!(text.contains("the server supports 2099-01-01; this client supports 2026-07-28,"), "{text}");
+    }
+}

@@ -435,3 +435,65 @@ fn a_budget_beyond_all_time_is_no_panic() {
     script.expect_probe("probe-1", LATEST);
     script.wait(1_000_000).expect(None);
 }
+
+/// The error with which legacy servers refuse a version: MCP 2024-11-05 to 2025-11-25, basic/lifecycle.
+fn legacy_refusal(versions: &str) -> String {
+    format!(
+        r#""error":{{"code":-32602,"message":"Unsupported protocol version","data":{{"supported":[{versions}],"requested":"2025-11-25"}}}}"#
+    )
+}
+
+#[test]
+fn refused_initialize_lists_the_versions_of_both_sides() {
+    let newer = r#""2099-01-01","2099-02-02""#;
+    for refusal in [legacy_refusal(newer), unsupported(newer)] {
+        let mut script = probed();
+        script.answer("probe-1", &error(-32601)).expect_initialize(LATEST_LEGACY);
+        let failure = script.answer("initialize-1", &refusal).expect_failure();
+        assert!(matches!(&failure, NegotiationError::NothingInCommon { .. }), "{failure}");
+        let text = failure.to_string();
+        assert!(text.contains("the server supports 2099-01-01, 2099-02-02;"), "{text}");
+        assert!(text.contains("this client supports 2026-07-28, 2025-11-25,"), "{text}");
+    }
+    // A version in common is refused for another reason.
+    let mut script = probed();
+    script.answer("probe-1", &error(-32601)).expect_initialize(LATEST_LEGACY);
+    let failure = script.answer("initialize-1", &legacy_refusal(r#""2025-11-25""#)).expect_failure();
+    assert!(matches!(&failure, NegotiationError::Handshake { .. }), "{failure}");
+}
+
+#[test]
+fn one_era_only_lists_the_versions_and_names_the_other_era() {
+    let mut modern = script(Terms::default().mode(Mode::Modern));
+    modern.expect_probe("probe-1", LATEST);
+    let text = modern.answer("probe-1", &unsupported(r#""2025-11-25""#)).expect_failure().to_string();
+    assert!(text.contains("the server supports 2025-11-25; this client supports 2026-07-28;"), "{text}");
+    assert!(text.ends_with("allow the legacy era to use it"), "{text}");
+
+    let mut legacy = script(Terms::default().mode(Mode::Legacy));
+    legacy.expect_initialize(LATEST_LEGACY);
+    let text = legacy.answer("initialize-1", &unsupported(r#""2026-07-28""#)).expect_failure().to_string();
+    assert!(text.contains("the server supports 2026-07-28; this client supports 2025-11-25,"), "{text}");
+    assert!(text.ends_with("allow the modern era to use it"), "{text}");
+}
+
+#[test]
+fn unsupported_initialize_answer_lists_what_could_be_answered() {
+    let mut script = probed();
+    script.answer("probe-1", &error(-32601)).expect_initialize(LATEST_LEGACY);
+    let text = script.answer("initialize-1", &initialized("2099-01-01")).expect_failure().to_string();
+    assert!(text.contains("supports 2099-01-01; this client supports 2025-11-25, 2025-06-18,"), "{text}");
+}
+
+#[test]
+fn listed_versions_are_escaped_and_cut() {
+    let long = "x".repeat(1000);
+    let many: Vec<String> = (0..1000).map(|number| format!(r#""\u001b[2J{number}{long}""#)).collect();
+    let text = probed().answer("probe-1", &unsupported(&many.join(","))).expect_failure().to_string();
+    assert!(text.len() < 2000 && !text.contains('\u{1b}') && text.contains("and 984 more"), "{text}");
+    let mut script = probed();
+    script.answer("probe-1", &error(-32601)).expect_initialize(LATEST_LEGACY);
+    let chosen = initialized(&format!("\\u001b{long}"));
+    let text = script.answer("initialize-1", &chosen).expect_failure().to_string();
+    assert!(text.len() < 500 && !text.contains('\u{1b}'), "{text}");
+}
