@@ -1,6 +1,6 @@
 //! Why a program could not be started.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
 
@@ -8,12 +8,12 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// There is no such program.
-    #[error("there is no program {program:?} in {}; install it, or give its full path", folders(searched))]
+    /// The program was not found.
+    #[error("program {program:?} not found{}", where_and_remedy(program, searched))]
     NotFound {
-        /// What was looked for.
+        /// The name or path of the program.
         program: OsString,
-        /// Where.
+        /// The folders of `PATH` that were searched, or the path itself.
         searched: Vec<PathBuf>,
     },
     /// There is a file, but it may not be executed.
@@ -44,9 +44,22 @@ pub enum StartError {
     },
 }
 
-fn folders(searched: &[PathBuf]) -> String {
-    if searched.is_empty() {
-        return "an empty PATH".to_owned();
+/// How many folders are listed in an error.
+const MAX_LISTED_FOLDERS: usize = 8;
+
+/// Where a program was looked for, and what to do about it.
+fn where_and_remedy(program: &OsStr, searched: &[PathBuf]) -> String {
+    if program.to_string_lossy().contains(std::path::is_separator) {
+        return "; check the path".to_owned();
     }
-    searched.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ")
+    let remedy = "install it, add its folder to PATH, or give its full path";
+    if searched.is_empty() {
+        return format!(": PATH is empty; {remedy}");
+    }
+    let shown = searched.iter().take(MAX_LISTED_FOLDERS).map(|folder| folder.display().to_string());
+    let more = match searched.len().saturating_sub(MAX_LISTED_FOLDERS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(" in PATH (searched: {}{more}); {remedy}", shown.collect::<Vec<_>>().join(", "))
 }

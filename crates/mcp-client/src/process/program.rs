@@ -171,4 +171,21 @@ mod tests {
         assert!(extensions(true, None).contains(&".CMD".to_owned()));
         assert_eq!(extensions(false, Some(OsStr::new(".EXE"))), [""]);
     }
+
+    #[test]
+    fn missing_program_is_reported_as_not_found_with_a_remedy() {
+        let text = find_in("/usr/none:/also/none", Recipe::command("no-such-program")).unwrap_err().to_string();
+        assert_eq!(
+            text,
+            "program \"no-such-program\" not found in PATH (searched: /usr/none, /also/none); install it, add its folder \
+             to PATH, or give its full path"
+        );
+        let text = find_in("", Recipe::command("no-such-program")).unwrap_err().to_string();
+        assert!(text.contains("\"no-such-program\" not found: PATH is empty; "), "{text}");
+        let text = find_in("/usr/none", Recipe::command("/not/there\u{1b}[2J")).unwrap_err().to_string();
+        assert_eq!(text, "program \"/not/there\\u{1b}[2J\" not found; check the path");
+        let many = (0..1000).map(|number| format!("/none/{number}")).collect::<Vec<_>>().join(":");
+        let text = find_in(&many, Recipe::command("x")).unwrap_err().to_string();
+        assert!(text.contains("/none/7 and 992 more") && text.len() < 400, "{text}");
+    }
 }
