@@ -54,6 +54,18 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// The `endpoint` event of a server of the HTTP+SSE transport (2024-11-05) names an address on another web origin, or one
+    /// with credentials. Nothing was sent there.
+    #[error(
+        "`{server}` named an endpoint on another web origin, {}, which is not allowed; fix the server, or connect to that \
+         address directly if you trust it", Visible::new(origin).at_most(200)
+    )]
+    ForeignEndpoint {
+        /// The server that was connected to.
+        server: String,
+        /// The web origin of the endpoint. Untrusted.
+        origin: String,
+    },
     /// The server wants to know who asks, or wants somebody who may more. Nothing was done.
     #[error("the server refused `{method}` with status {status}{}", wanted(challenges))]
     Unauthorized {
@@ -275,6 +287,8 @@ pub enum EndCause {
     Read(String),
     /// The network failed.
     Network(String),
+    /// Something answered over HTTP, but not with a message: a web page, for example.
+    Response(Box<HttpStatus>),
     /// A line without end.
     EndlessLine,
     /// The server asked without end for what it may not ask.
@@ -289,6 +303,7 @@ impl fmt::Display for Ended {
             EndCause::Write(error) => write!(f, "; writing to it failed: {}", Visible::message(error))?,
             EndCause::Read(error) => write!(f, "; reading from it failed: {}", Visible::message(error))?,
             EndCause::Network(problem) => write!(f, "; the network failed: {}", Visible::message(problem))?,
+            EndCause::Response(answer) => write!(f, "; the response was {answer}")?,
             EndCause::EndlessLine => f.write_str("; it sent a line without end")?,
             EndCause::Flood => f.write_str("; it kept asking for what it may not ask")?,
         }
@@ -319,6 +334,7 @@ impl Error {
             | Self::Kept { .. }
             | Self::FeatureDisabled { .. } => Blame::Caller,
             Self::Connect { .. }
+            | Self::ForeignEndpoint { .. }
             | Self::Status { .. }
             | Self::Refused { .. }
             | Self::Unreadable { .. }

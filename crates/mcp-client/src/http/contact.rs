@@ -134,17 +134,22 @@ impl Contact {
 
     /// What is told of an answer that is no message, and its body as far as it was read.
     pub(super) async fn status(&self, mut answer: Answer) -> (HttpStatus, Bytes) {
-        let body = if answer.encoding().is_none() { beginning(&mut answer.body).await } else { Bytes::new() };
+        let body = beginning(&mut answer).await;
+        (self.describe(&answer, &body), body)
+    }
+
+    /// Describes an answer that is not a message, given the beginning of its body.
+    pub(super) fn describe(&self, answer: &Answer, body: &[u8]) -> HttpStatus {
+        let body = &body[..body.len().min(EXCERPT)];
         // Masked before it is cut: half of a secret is one, too.
-        let text = self.mask(&String::from_utf8_lossy(&body));
-        let status = HttpStatus {
+        let text = self.mask(&String::from_utf8_lossy(body));
+        HttpStatus {
             status: answer.status.as_u16(),
             content_type: answer.media_type(),
             excerpt: Visible::new(&text).at_most(SHOWN).to_string(),
             retry_after: wait(&answer.headers),
             location: location(&answer.headers),
-        };
-        (status, body)
+        }
     }
 
     /// Text without the values that the host sends along.
@@ -188,10 +193,13 @@ pub(super) fn challenges(headers: &HeaderMap) -> Vec<Challenge> {
     Challenge::parse_all(headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()))
 }
 
-/// How a body begins, as far as it can be read.
-async fn beginning(body: &mut Body) -> Bytes {
+/// The beginning of a body, as far as it can be read. Empty if it is compressed.
+pub(super) async fn beginning(answer: &mut Answer) -> Bytes {
     let mut read = Vec::new();
-    while let Some(Ok(piece)) = body.piece().await {
+    if answer.encoding().is_some() {
+        return Bytes::new();
+    }
+    while let Some(Ok(piece)) = answer.body.piece().await {
         read.extend_from_slice(&piece[..piece.len().min(EXCERPT - read.len())]);
         if read.len() == EXCERPT {
             break;

@@ -426,6 +426,9 @@ fn told_again(error: &Error) -> Error {
         Error::Recipe { recipe, problem } => {
             Error::Recipe { recipe: recipe.clone(), problem: problem.clone() }
         }
+        Error::ForeignEndpoint { server, origin } => {
+            Error::ForeignEndpoint { server: server.clone(), origin: origin.clone() }
+        }
         Error::Connect { server, source, ended } => {
             Error::Connect { server: server.clone(), source: source.clone(), ended: ended.clone() }
         }

@@ -18,13 +18,13 @@ use mcp_protocol::negotiation::{
     HttpAction, HttpAnswer, HttpClient, Mode, NegotiationError, Obstacle, Terms, Verdict,
 };
 
-use super::contact::{Contact, Whole, challenges, location, wait, whole};
+use super::contact::{Contact, Whole, beginning, challenges, location, wait, whole};
 use super::events::{End, EventStream, Taken};
 use super::network::Network;
 use super::pair::{self, Asked, Opened};
 use super::wire::{Answer, Ask, HttpError};
 use crate::connection::now;
-use crate::error::{EndCause, Ended, Error, Result};
+use crate::error::{EndCause, Ended, Error, HttpStatus, Result};
 use crate::negotiate::{Offer, has_all};
 use crate::recipe::Recipe;
 use crate::verdicts::Verdicts;
@@ -103,7 +103,10 @@ pub(crate) async fn find(
 fn is_obstacle(error: &Error) -> bool {
     match error {
         Error::Connect { source, .. } => matches!(**source, NegotiationError::Http(_)),
-        Error::Unauthorized { .. } | Error::Denied { .. } | Error::Recipe { .. } => true,
+        Error::Unauthorized { .. }
+        | Error::Denied { .. }
+        | Error::Recipe { .. }
+        | Error::ForeignEndpoint { .. } => true,
         _ => false,
     }
 }
@@ -123,6 +126,7 @@ pub(super) async fn ask(
         offer,
         name,
         problem: None,
+        response: None,
         challenges: (0, Vec::new()),
         session: None,
         asked: Method::Discover,
@@ -150,6 +154,8 @@ struct Asking<'a> {
     name: &'a str,
     /// What the network said last.
     problem: Option<String>,
+    /// The last response that was not a message and has a body, such as a web page.
+    response: Option<HttpStatus>,
     /// What a 401 or 403 wanted last.
     challenges: (u16, Vec<Challenge>),
     session: Option<HeaderValue>,
@@ -214,9 +220,21 @@ impl Asking<'_> {
     }
 
     fn failed(&mut self, source: NegotiationError) -> Error {
-        let cause = self.problem.take().map_or(EndCause::Server, EndCause::Network);
+        let cause = match (self.problem.take(), self.response.take()) {
+            (Some(problem), _) => EndCause::Network(problem),
+            (None, Some(response)) => EndCause::Response(Box::new(response)),
+            (None, None) => EndCause::Server,
+        };
         let ended = Ended { cause, ..Ended::default() };
         Error::Connect { server: self.name.to_owned(), source: Box::new(source), ended }
+    }
+
+    /// Notes a response that was not a message. One without a body says nothing that the source of the error does not.
+    fn note_response(&mut self, response: HttpStatus) {
+        if !response.excerpt.is_empty() {
+            // How long to wait and where to go is in the source of the error.
+            self.response = Some(HttpStatus { retry_after: None, location: None, ..response });
+        }
     }
 
     fn probe(&self, version: &ProtocolVersion) -> Ask {
@@ -318,7 +336,10 @@ impl Asking<'_> {
         }
         let mut told = HttpAnswer::new(answer.status.as_u16());
         if let Ok(Incoming::Message(message)) = parse_bytes(&body, &contact.limits) {
+            self.response = None;
             told = told.message(message);
+        } else {
+            self.note_response(contact.describe(&answer, &body));
         }
         let (wait, location) = (wait(&answer.headers), location(&answer.headers));
         if let Some(wait) = wait {
@@ -341,13 +362,17 @@ impl Asking<'_> {
         let Some(asked) = self.sent(self.in_time(pair::ask(&contact)).await)? else { return Ok(None) };
         let told = match asked {
             Asked::Pair(opened) => return Ok(Some(opened)),
-            Asked::OtherOrigin(origin) => return Err(pair::other_origin(self.name, &origin)),
+            Asked::OtherOrigin(origin) => {
+                return Err(Error::ForeignEndpoint { server: self.name.to_owned(), origin });
+            }
             Asked::Unauthorized(status, challenges) => {
                 self.challenges = (status, challenges);
                 HttpAnswer::new(status)
             }
-            Asked::Other(status, wait) => {
-                let told = HttpAnswer::new(status);
+            Asked::Other(response) => {
+                let told = HttpAnswer::new(response.status);
+                let wait = response.retry_after;
+                self.note_response(*response);
                 match wait {
                     Some(wait) => told.retry_after(wait),
                     None => told,
@@ -412,6 +437,10 @@ async fn message(contact: &Contact, answer: &mut Answer) -> Result<Bytes, String
             End::Cut(Some(problem)) => Err(problem),
             _ => Ok(found),
         };
+    }
+    // A page is not read to its end.
+    if answer.media_type().is_some_and(|kind| !kind.ends_with("json")) {
+        return Ok(beginning(answer).await);
     }
     let limit = if answer.status.is_success() { contact.limits.message } else { LOOK };
     match whole(&mut answer.body, limit).await {

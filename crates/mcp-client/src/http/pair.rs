@@ -15,7 +15,7 @@ use mcp_protocol::negotiation::{
 use url::Url;
 
 use super::backoff::Cost;
-use super::contact::{Contact, challenges, wait};
+use super::contact::{Contact, beginning, challenges};
 use super::endpoint::Endpoint;
 use super::events::{End, EventStream, Taken};
 use super::exchange::is_events;
@@ -24,11 +24,13 @@ use super::negotiate::{endpoint_of, id, initialize, initialized};
 use super::policy::Denied;
 use super::wire::HttpError;
 use crate::connection::{Connection, now};
-use crate::error::{EndCause, Ended, Error, Result};
+use crate::error::{EndCause, Ended, Error, HttpStatus, Result};
 use crate::negotiate::Offer;
 
 /// How long the first event may take.
 const FIRST: Duration = Duration::from_secs(10);
+/// How long the beginning of a page may take to read, for the error.
+const EXCERPT_TIME: Duration = Duration::from_secs(1);
 /// How many bytes may come before the answer to our greeting.
 const HELD: usize = 1 << 20;
 /// The stream, two messages, and what is asked for again.
@@ -67,20 +69,22 @@ pub(super) enum Asked {
     OtherOrigin(String),
     /// It is for others only.
     Unauthorized(u16, Vec<Challenge>),
-    /// It is something else, with this status, and it may be busy for so long.
-    Other(u16, Option<Duration>),
+    /// It is something else.
+    Other(Box<HttpStatus>),
 }
 
 /// Asks for a stream and reads its first event.
 pub(super) async fn ask(contact: &Contact) -> Result<Asked, HttpError> {
-    let answer = contact.wire.send(|| contact.get(http::HeaderMap::new(), None)).await?;
+    let mut answer = contact.wire.send(|| contact.get(http::HeaderMap::new(), None)).await?;
     let status = answer.status.as_u16();
     if matches!(status, 401 | 403) {
         return Ok(Asked::Unauthorized(status, challenges(&answer.headers)));
     }
     if !is_events(&answer) {
-        return Ok(Asked::Other(status, wait(&answer.headers)));
+        let body = tokio::time::timeout(EXCERPT_TIME, beginning(&mut answer)).await.unwrap_or_default();
+        return Ok(Asked::Other(Box::new(contact.describe(&answer, &body))));
     }
+    let other = Asked::Other(Box::new(contact.describe(&answer, b"")));
     let mut stream = EventStream::new(answer.body, &contact.limits);
     let mut endpoint = None;
     stream
@@ -90,20 +94,14 @@ pub(super) async fn ask(contact: &Contact) -> Result<Asked, HttpError> {
         })
         .await;
     let Some(to) = endpoint.and_then(|endpoint| contact.url.join(&endpoint).ok()) else {
-        return Ok(Asked::Other(status, None));
+        return Ok(other);
     };
     if to.origin() != contact.url.origin() || !to.username().is_empty() || to.password().is_some() {
         return Ok(Asked::OtherOrigin(to.origin().ascii_serialization()));
     }
-    let Ok(uri) = to.as_str().parse() else { return Ok(Asked::Other(status, None)) };
+    let Ok(uri) = to.as_str().parse() else { return Ok(other) };
     let to = Arc::new(Target { url: Arc::new(to), uri });
     Ok(Asked::Pair(Box::new(Opened { stream, to, held: Vec::new() })))
-}
-
-/// The error for a stream that points somewhere else.
-pub(super) fn other_origin(recipe: &str, origin: &str) -> Error {
-    let problem = format!("its stream points to another web origin: {origin}");
-    Error::Recipe { recipe: recipe.to_owned(), problem }
 }
 
 /// Opens what is known to be a pair, and greets it.
@@ -125,18 +123,28 @@ pub(super) async fn open(
     };
     let opened = match asked {
         Asked::Pair(opened) => opened,
-        Asked::OtherOrigin(origin) => return Err(other_origin(name, &origin)),
+        Asked::OtherOrigin(origin) => {
+            return Err(Error::ForeignEndpoint { server: name.to_owned(), origin });
+        }
         Asked::Unauthorized(status, challenges) => {
             return Err(Error::Unauthorized { method: Method::Initialize, status, challenges });
         }
-        Asked::Other(status, retry_after) => {
+        Asked::Other(response) => {
+            let HttpStatus { status, retry_after, .. } = *response;
             let obstacle = match status {
                 408 | 425 | 429 | 502..=504 => Obstacle::Busy { status, retry_after },
                 500.. => Obstacle::Broken { status },
                 _ => Obstacle::Network,
             };
-            let problem = format!("status {status}, and no stream that says where to post");
-            return Err(failed(name, NegotiationError::Http(obstacle), &problem));
+            if response.excerpt.is_empty() {
+                let problem = format!("status {status}, and no stream that says where to post");
+                return Err(failed(name, NegotiationError::Http(obstacle), &problem));
+            }
+            // How long to wait is in the source of the error.
+            let response = HttpStatus { retry_after: None, ..*response };
+            let ended = Ended { cause: EndCause::Response(Box::new(response)), ..Ended::default() };
+            let source = Box::new(NegotiationError::Http(obstacle));
+            return Err(Error::Connect { server: name.to_owned(), source, ended });
         }
     };
     let left = budget.saturating_sub(now().saturating_duration_since(began));
@@ -295,7 +303,12 @@ pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>) {
             };
             match endpoint.renew(&session, &connection).await {
                 Ok(()) => turn = Some(next),
-                Err(Error::Unauthorized { .. } | Error::Denied { .. } | Error::Recipe { .. }) => {
+                Err(
+                    Error::Unauthorized { .. }
+                    | Error::Denied { .. }
+                    | Error::Recipe { .. }
+                    | Error::ForeignEndpoint { .. },
+                ) => {
                     drop(next);
                     tracing::debug!("the stream is not opened again before somebody calls");
                     let renewed = generations.wait_for(|generation| *generation != session.generation);

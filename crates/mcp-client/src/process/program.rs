@@ -174,7 +174,8 @@ mod tests {
 
     #[test]
     fn missing_program_is_reported_as_not_found_with_a_remedy() {
-        let text = find_in("/usr/none:/also/none", Recipe::command("no-such-program")).unwrap_err().to_string();
+        let text =
+            find_in("/usr/none:/also/none", Recipe::command("no-such-program")).unwrap_err().to_string();
         assert_eq!(
             text,
             "program \"no-such-program\" not found in PATH (searched: /usr/none, /also/none); install it, add its folder \

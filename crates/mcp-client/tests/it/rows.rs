@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_client::protocol::Era;
 use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
 use mcp_client::protocol::negotiation::{NegotiationError, Obstacle};
-use mcp_client::{Asked, EndCause, Error, Handlers, McpClient, Recipe, Result};
+use mcp_client::{Asked, Blame, EndCause, Error, Handlers, McpClient, Recipe, Result};
 use serde_json::json;
 
 use crate::support::harmless;
@@ -359,6 +359,12 @@ async fn rows_21_v_16_an_endpoint_on_another_origin_is_refused_and_nothing_is_po
         for recipe in [Recipe::url(&web.url), Recipe::sse(&web.url)] {
             let error = McpClient::connect(recipe.bearer_token("hush-hush")).await.unwrap_err();
             assert!(error.to_string().contains("another web origin"), "{error}");
+            assert_eq!(error.blame(), Blame::Server, "{error:?}");
+            let origin = other.url.trim_end_matches("/mcp");
+            assert!(
+                matches!(&error, Error::ForeignEndpoint { origin: named, .. } if origin.starts_with(named)),
+                "{error:?}"
+            );
         }
         assert_eq!(other.connections(), 0);
         web.is_left().await;
@@ -397,6 +403,37 @@ async fn rows_22_to_24_what_is_no_pair_is_no_server_and_all_statuses_are_told() 
         assert!(McpClient::connect(recipe).await.is_err());
         web.is_left().await;
         web.end().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn html_page_is_reported_with_status_type_and_first_bytes() {
+    harmless(async {
+        let page = format!("<!doctype html>\u{1b}[2J<h1>It works!</h1> secret-token{}", "x".repeat(200_000));
+        for (status, get) in [(200, 200), (404, 404), (404, 405), (500, 500)] {
+            let page = page.clone();
+            let web = Web::serve(move |seen| match seen.verb.as_str() {
+                "GET" if get == 405 => Say::status(405, &[], ""),
+                "GET" => Say::status(get, &[("content-type", "text/html; charset=utf-8")], &page),
+                _ => Say::status(status, &[("content-type", "text/html; charset=utf-8")], &page),
+            })
+            .await;
+            for recipe in [Recipe::url(&web.url), Recipe::sse(&web.url)] {
+                if get == 405 && recipe == Recipe::sse(&web.url) {
+                    continue;
+                }
+                let error = McpClient::connect(recipe.bearer_token("secret-token")).await.unwrap_err();
+                let text = error.to_string();
+                assert!(text.contains(&format!("status {status} and text/html")), "{text}");
+                assert!(text.contains(r"<!doctype html>\u{1b}[2J<h1>It works!</h1> ***"), "{text}");
+                assert!(text.len() < 1000 && !text.contains("secret-token"), "{text}");
+                assert_eq!(error.blame(), Blame::Server);
+                let Error::Connect { ended, .. } = &error else { panic!("{error:?}") };
+                assert!(matches!(&ended.cause, EndCause::Response(answer) if answer.status == status));
+            }
+            web.end().await;
+        }
     })
     .await;
 }
