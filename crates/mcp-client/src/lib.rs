@@ -92,6 +92,8 @@ pub use contradiction::Contradiction;
 pub use error::{Blame, EndCause, Ended, Error, HttpStatus, Result, Sent};
 pub use feed::{Fed, Feed};
 pub use handlers::{Asked, Handlers};
+#[cfg(feature = "stdio")]
+pub use interrupt::unless_interrupted;
 pub use lists::List;
 pub use mcp_protocol as protocol;
 #[cfg(feature = "stdio")]

@@ -41,11 +41,17 @@ async fn run(options: Options) -> Result<u8, Error> {
     if let Some(timeout) = options.timeout {
         recipe = recipe.start_timeout(timeout);
     }
-    let client = McpClient::connect(recipe).await?;
-    let work = act(&client, options.action, options.timeout);
-    let Some(done) = client.unless_interrupted(work).await else { return Ok(130) };
-    client.close().await;
-    done
+    let mut client = None;
+    let work = async {
+        let client = client.insert(McpClient::connect(recipe).await?);
+        act(client, options.action, options.timeout).await
+    };
+    let done = mcp_client::unless_interrupted(work).await;
+    // Calls that were interrupted are cancelled on the server before it is ended.
+    if let Some(client) = client {
+        client.close().await;
+    }
+    done.unwrap_or(Ok(130))
 }
 
 async fn act(client: &McpClient, action: Action, timeout: Option<std::time::Duration>) -> Result<u8, Error> {

@@ -121,3 +121,42 @@ fn an_interrupt_cancels_on_the_server_first() {
     assert_eq!(told(), "cancelled");
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
+
+#[cfg(unix)]
+#[test]
+fn interrupt_while_connecting_exits_130_and_ends_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("started");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for signal in ["-INT", "-TERM"] {
+        // A server that never answers, and ignores what can be ignored.
+        let script = r#"trap '' INT TERM HUP; echo $$ >"$0"; sleep 60"#;
+        let mut child = Command::new(env!("CARGO_BIN_EXE_example-call"))
+            .args(["list", "--", "sh", "-c", script])
+            .arg(&pipe)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = std::fs::read_to_string(&pipe).unwrap();
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{signal}");
+        let alive = Command::new("kill").args(["-0", server.trim()]).stderr(Stdio::null()).status().unwrap();
+        assert!(!alive.success(), "the server is still there");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn interrupt_while_connecting_to_a_url_exits_130() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_example-call"))
+        .args(["list", "--url", &url])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    // It waits for an answer that never comes.
+    let _accepted = listener.accept().unwrap();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
