@@ -403,12 +403,12 @@ fn missing(name: &str) -> ErrorObject {
 
 fn listen(request: &Request<'_>, exchange: &Exchange) -> Routed {
     let params: ListenParams = raise(request, exchange)?;
-    let uris = params.notifications.resource_subscriptions.iter().flatten();
+    let mut uris = params.notifications.resource_subscriptions.iter().flatten();
     if uris.clone().count() > MAX_FOLLOWED {
         let message = format!("a stream follows at most {MAX_FOLLOWED} resources");
         return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
     }
-    uris.map(|uri| check_uri(uri)).collect::<Result<(), _>>()?;
+    uris.try_for_each(|uri| check_uri(uri))?;
     Ok(Route::Listen(params.notifications))
 }
 

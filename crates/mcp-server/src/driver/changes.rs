@@ -182,10 +182,10 @@ impl Driver<'_> {
     }
 
     pub(super) fn tell(&mut self, change: &Change) {
-        if let Some(dialect) = self.negotiation.negotiated() {
-            if self.connection.wants(change) {
-                self.outlet.offer(|out| write_change(out, dialect, change, None));
-            }
+        if let Some(dialect) = self.negotiation.negotiated()
+            && self.connection.wants(change)
+        {
+            self.outlet.offer(|out| write_change(out, dialect, change, None));
         }
         for Subscription { id, dialect, filter, .. } in &self.subscriptions.0 {
             if filter.wants(change) {

@@ -226,6 +226,24 @@ async fn elicitation_is_not_used_before_2025_06_18() {
 }
 
 #[tokio::test]
+async fn x_17_what_was_answered_once_cannot_be_answered_differently() {
+    let mut client = server(&Charges::default()).test_client().await.unwrap();
+    let CallToolResponse::InputRequired(first) = round(&mut client, &CallToolParams::new("wizard")).await
+    else {
+        panic!()
+    };
+    let CallToolResponse::InputRequired(second) =
+        round(&mut client, &retry(&CallToolParams::new("wizard"), &first)).await
+    else {
+        panic!()
+    };
+    let mut params = retry(&CallToolParams::new("wizard"), &second);
+    params.input_responses.as_mut().unwrap().insert("name".to_owned(), elicited("Mallory"));
+    let CallToolResponse::Complete(result) = round(&mut client, &params).await else { panic!() };
+    assert_eq!(result.content[0].as_text(), Some("Ada paid red"));
+}
+
+#[tokio::test]
 async fn x_17_a_step_whose_result_cannot_be_kept_is_an_error_and_no_other_step_is_lost() {
     let charged = Arc::new(Mutex::new(0));
     let count = Arc::clone(&charged);
