@@ -194,7 +194,7 @@ impl Shared {
         if let Err(status) = self.options.access.check(&parts.uri, &parts.headers, &headers) {
             return Err(bare(status));
         }
-        // Whoever stands between may have taken another one of them.
+        // A proxy in between may have used the other value.
         for (name, values) in
             [(mirrored::SESSION_ID, &headers.ours.session), (mirrored::LAST_EVENT_ID, &headers.last_event)]
         {

@@ -1,4 +1,5 @@
-//! A tool that asks twice and books in between, in both eras: `cargo run -p example-resumable-wizard`
+//! A tool that asks twice and books in between, and one that needs a yes, in both eras:
+//! `cargo run -p example-resumable-wizard`
 //!
 //! **In the modern era the function below runs once per round, from the top.** What it was answered, and what
 //! its steps gave, is there again; everything else is done again.
@@ -22,6 +23,16 @@ async fn book(seats: Seats, cx: Context) -> Result<String, ToolError> {
     Ok(format!("{name} goes to {city}: {booking}"))
 }
 
+/// What cannot be undone needs a yes that only this very call can have asked for.
+async fn give_back(seats: Seats, cx: Context) -> Result<String, ToolError> {
+    let count = seats.lock().unwrap_or_else(PoisonError::into_inner).len();
+    if !cx.confirm("give_back", format!("Give back all {count} seats?")).await? {
+        return Ok("Nothing was given back.".to_owned());
+    }
+    seats.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    Ok(format!("{count} seats were given back."))
+}
+
 fn hold_a_seat(seats: &Seats, key: String) -> Result<String, ToolError> {
     let mut seats = seats.lock().unwrap_or_else(PoisonError::into_inner);
     let next = seats.len() + 1;
@@ -41,10 +52,12 @@ fn text(answer: &ElicitResult) -> Result<String, ToolError> {
 }
 
 fn server(seats: &Seats) -> McpServer {
-    let seats = Arc::clone(seats);
-    let book = move |_: NoArgs, cx: Context| book(Arc::clone(&seats), cx);
+    let (booked, given_back) = (Arc::clone(seats), Arc::clone(seats));
+    let book = move |_: NoArgs, cx: Context| book(Arc::clone(&booked), cx);
+    let give_back = move |_: NoArgs, cx: Context| give_back(Arc::clone(&given_back), cx);
     McpServer::named("wizard", env!("CARGO_PKG_VERSION"))
         .tool(tool("book", book).description("Books a journey."))
+        .tool(tool("give_back", give_back).description("Gives back all seats, after asking."))
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -77,6 +90,27 @@ mod tests {
         for (number, client) in [&mut modern, &mut legacy.on_ask(answer)].into_iter().enumerate() {
             let outcome = client.call("book", Json::object()).await.unwrap();
             assert_eq!(outcome.text(), format!("Ada goes to Paris: seat {}", number + 1));
+        }
+    }
+
+    #[tokio::test]
+    async fn seats_are_given_back_only_after_a_yes() {
+        for (says_yes, left) in [(false, 1), (true, 0)] {
+            let reply = move |_: &str, _: &InputRequest| {
+                InputResponse::Elicit(if says_yes {
+                    ElicitResult::accept([])
+                } else {
+                    ElicitResult::decline()
+                })
+            };
+            let seats = Seats::default();
+            let modern = server(&seats).test_client().await.unwrap();
+            let legacy = server(&seats).legacy_test_client(ProtocolVersion::V2025_11_25).await.unwrap();
+            for client in [modern, legacy] {
+                seats.lock().unwrap().insert("key".to_owned(), 1);
+                client.on_ask(reply).call("give_back", Json::object()).await.unwrap();
+                assert_eq!(seats.lock().unwrap().len(), left);
+            }
         }
     }
 
