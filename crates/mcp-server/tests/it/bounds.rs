@@ -277,6 +277,12 @@ async fn bodies_of_all_clients_are_bounded_and_small_ones_go_on() {
 }
 
 #[tokio::test]
+async fn body_without_a_length_is_refused_beyond_the_limit() {
+    let fixture = fixture(HttpOptions::default().body(1000));
+    assert_eq!(drip(fixture.service.clone(), 1001).await, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test]
 async fn arguments_of_a_waiting_call_count_as_its_body() {
     let fixture = fixture(HttpOptions::default().bodies(4 << 20));
     let call = |id: i64| {

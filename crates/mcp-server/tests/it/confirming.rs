@@ -23,7 +23,7 @@ fn server(runs: &Runs) -> McpServer {
         let runs = Arc::clone(runs);
         move || runs.fetch_add(1, Ordering::SeqCst)
     };
-    let (delete, pay, both) = (counted(runs), counted(runs), counted(runs));
+    let (delete, pay, both, once) = (counted(runs), counted(runs), counted(runs), counted(runs));
     McpServer::named("careful", "1")
         .tool(
             tool("delete", move || {
@@ -40,6 +40,15 @@ fn server(runs: &Runs) -> McpServer {
                 }
                 pay();
                 Ok("paid")
+            }
+        }))
+        .tool(tool("once", move |_: NoArgs, cx: Context| {
+            let once = once.clone();
+            async move {
+                cx.confirm("first", "First?").await?;
+                cx.ask("why", ElicitFormParams::new("Why?", FormSchema::new())).await?;
+                once();
+                Ok::<_, ToolError>("done")
             }
         }))
         .tool(tool("both", move |_: NoArgs, cx: Context| {
@@ -125,28 +134,29 @@ async fn recorded_yes_does_not_answer_the_next_round() {
 
 #[tokio::test]
 async fn confirmed_call_that_asks_on_runs_to_its_end_once() {
-    let runs = Runs::default();
-    let mut client = server(&runs).test_client().await.unwrap();
-    let mut states = Vec::new();
-    let mut params = CallToolParams::new("both");
-    // Through all rounds: first, why, second.
-    while let Ok(asked) = send(&mut client, &params).await {
-        params = again("both", &asked, &keys(&asked));
-        states.push((asked, params.clone()));
-    }
-    assert_eq!((states.len(), runs.load(Ordering::SeqCst)), (3, 1));
-    // Whatever is sent again, with and without answers, does not run it to its end again.
-    for _ in 0..3 {
-        for (asked, params) in &states {
-            let bare = again("both", asked, &[]);
-            for params in [params, &bare] {
-                if let Ok(asked) = send(&mut client, params).await {
-                    let _ = send(&mut client, &again("both", &asked, &keys(&asked))).await;
+    for (tool, rounds) in [("once", 2), ("both", 3)] {
+        let runs = Runs::default();
+        let mut client = server(&runs).test_client().await.unwrap();
+        let mut states = Vec::new();
+        let mut params = CallToolParams::new(tool);
+        while let Ok(asked) = send(&mut client, &params).await {
+            params = again(tool, &asked, &keys(&asked));
+            states.push((asked, params.clone()));
+        }
+        assert_eq!((states.len(), runs.load(Ordering::SeqCst)), (rounds, 1));
+        // Whatever is sent again, with and without answers, does not run it to its end again.
+        for _ in 0..3 {
+            for (asked, params) in &states {
+                let bare = again(tool, asked, &[]);
+                for params in [params, &bare] {
+                    if let Ok(asked) = send(&mut client, params).await {
+                        let _ = send(&mut client, &again(tool, &asked, &keys(&asked))).await;
+                    }
                 }
             }
         }
+        assert_eq!(runs.load(Ordering::SeqCst), 1, "{tool}");
     }
-    assert_eq!(runs.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
