@@ -11,7 +11,7 @@ use crate::server::Server;
 use crate::{call, initialize_as};
 
 /// Clients that leave: as many as the server keeps sessions, then two waves, of which the second is four times as large.
-const LEAVERS: [u64; 3] = [10_000, 2_000, 8_000];
+const LEAVERS: [u64; 3] = [10_000, 5_000, 20_000];
 const THREADS: u64 = 8;
 /// Four times the input may cost five times the time.
 const MAX_GROWTH: f64 = 5.0;

@@ -5,7 +5,7 @@
 //! - `disconnect`: three waves of 500 slow calls whose clients leave; none runs two seconds later
 //! - `sessions`: 100,000 legacy sessions are opened and abandoned: the idlest make room for others, all become idle in
 //!   the end, and memory stays flat
-//! - `leavers`: 20,000 clients leave while they are asked; the next one is served, and the cost grows in proportion
+//! - `leavers`: 35,000 clients leave while they are asked; the next one is served, and the cost grows in proportion
 //! - `hoarders`: sessions, subscriptions and bodies as large as they may be, until the server is full; its memory stays
 //!   below a stated ceiling, and others are served
 //! - `children`: our client with 300 children at once, all usable, no thread for any of them, none left

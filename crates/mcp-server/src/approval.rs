@@ -53,7 +53,7 @@ pub(crate) async fn wait_for(context: &Context, arguments: &Json, core: &Core) -
     if arguments.get().chars().count() > SHOWN {
         return refused("needs a person's approval, and these arguments are too long to be shown to one");
     }
-    match context.confirm("approval", proposal.to_string()).await {
+    match context.confirm_in("approval", "approval", proposal.to_string()).await {
         Ok(true) => Ok(()),
         Ok(false) => refused("was not approved"),
         Err(AskError::Spent) => refused("was approved for one run, and has had it"),

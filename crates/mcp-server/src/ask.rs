@@ -15,6 +15,7 @@ use mcp_protocol::dialect::{Direction, Lowering};
 use mcp_protocol::elicitation::{
     ElicitAction, ElicitFormParams, ElicitParams, ElicitResult, ElicitUrlParams, FormSchema,
 };
+use mcp_protocol::fingerprint::fingerprint;
 use mcp_protocol::input::{
     Ask, InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses,
 };
@@ -178,9 +179,9 @@ impl Rounds {
 
     /// The answer to a confirmation, if this call has asked for it; `None` if it has to be asked for.
     ///
-    /// A yes counts once: the one that came with this request by the name of the call and the key, one of an earlier
+    /// A yes counts once: the one that came with this request by the name of the call and the question, one of an earlier
     /// round by the name of the call and the round, so that no state can be sent twice.
-    async fn confirmation(&self, key: &str) -> Result<Option<bool>, AskError> {
+    async fn confirmation(&self, key: &str, id: &str) -> Result<Option<bool>, AskError> {
         enum Found {
             Kept(bool),
             Given(bool),
@@ -188,8 +189,8 @@ impl Rounds {
         }
         let (found, is_recorded, call, round) = {
             let mut state = self.lock();
-            let given = state.memory.asked.get(key).cloned().and_then(|name| state.given.remove(&name));
-            let found = match (state.memory.confirmed.get(key), given) {
+            let given = state.memory.asked.get(id).cloned().and_then(|name| state.given.remove(&name));
+            let found = match (state.memory.confirmed.get(id), given) {
                 (Some(kept), _) => Found::Kept(*kept),
                 (None, Some(answer)) => {
                     check_words(&answer).map_err(|problem| {
@@ -205,7 +206,7 @@ impl Rounds {
             let round = state.memory.rounds;
             (found, state.is_recorded, state.name_call().to_owned(), round)
         };
-        let of_key = format!("{call}/{key}");
+        let of_question = format!("{call}/{id}");
         match found {
             Found::Kept(true) if !is_recorded => {
                 self.spend(format!("{call}#{round}")).await?;
@@ -215,16 +216,16 @@ impl Rounds {
             Found::Kept(yes) => Ok(Some(yes)),
             Found::Given(yes) => {
                 if yes {
-                    self.spend(of_key).await?;
+                    self.spend(of_question).await?;
                 }
                 let mut state = self.lock();
-                state.memory.asked.remove(key);
-                state.memory.confirmed.insert(key.to_owned(), yes);
+                state.memory.asked.remove(id);
+                state.memory.confirmed.insert(id.to_owned(), yes);
                 Ok(Some(yes))
             }
             // A call that has not asked yet cannot have been confirmed.
             Found::Nothing if round == 0 => Ok(None),
-            Found::Nothing => match self.spent.is_spent(&of_key).await {
+            Found::Nothing => match self.spent.is_spent(&of_question).await {
                 Ok(false) => Ok(None),
                 Ok(true) => Err(AskError::Spent),
                 Err(error) => Err(spent_unknown(&*error)),
@@ -242,11 +243,11 @@ impl Rounds {
     }
 
     /// Asks for a confirmation, under a name that only this round of this call has.
-    fn ask_confirmation(&self, key: &str, request: InputRequest) {
+    fn ask_confirmation(&self, key: &str, id: String, request: InputRequest) {
         let mut state = self.lock();
         let round = state.memory.rounds;
         let name = format!("{key}.{}.{round}", state.name_call());
-        state.memory.asked.insert(key.to_owned(), name.clone());
+        state.memory.asked.insert(id, name.clone());
         state.asked.insert(name, request);
     }
 
@@ -400,8 +401,9 @@ impl Context {
     ///
     /// Use it instead of [`ask`](Self::ask) for everything that must not happen without a yes. An answer to an ordinary
     /// question counts under its key, also if the client sends it before it was asked, and again with every repetition
-    /// of the request. A confirmation counts only if this very call has asked for it, which the sealed state proves, and
-    /// for one run: see [`SpentStore`].
+    /// of the request. A confirmation counts only if this very call has asked for it with the same message, which the
+    /// sealed state proves, and for one run: see [`SpentStore`]. The message must be the same in every run, or the person
+    /// is asked again: what was not shown is not confirmed.
     ///
     /// ```
     /// use mcp_server::{Context, NoArgs, ToolError};
@@ -422,6 +424,13 @@ impl Context {
     /// # Cancellation
     /// Safe; a legacy client is told.
     pub async fn confirm(&self, key: &str, message: impl Into<String>) -> Result<bool, AskError> {
+        self.confirm_in("tool", key, message.into()).await
+    }
+
+    /// Asks for a confirmation. Those of one space never answer those of another, whatever their keys are.
+    pub(crate) async fn confirm_in(&self, space: &str, key: &str, message: String) -> Result<bool, AskError> {
+        // Another text is another question: what the person was not shown was not confirmed.
+        let id = fingerprint([space, key, &message]);
         let form = ElicitFormParams::new(message, FormSchema::new());
         let Some(rounds) = self.rounds() else {
             return Ok(self.ask(key, form).await?.action == ElicitAction::Accept);
@@ -430,12 +439,12 @@ impl Context {
         if !cfg!(feature = "sealing") {
             return Err(AskError::FeatureDisabled("sealing"));
         }
-        if let Some(answer) = rounds.confirmation(key).await? {
+        if let Some(answer) = rounds.confirmation(key, &id).await? {
             return Ok(answer);
         }
         let request = form.into_request();
         self.check_can_ask(&request)?;
-        rounds.ask_confirmation(key, request);
+        rounds.ask_confirmation(key, id, request);
         Err(AskError::Unanswered)
     }
 

@@ -33,10 +33,25 @@ impl Budget {
         Share { budget: Arc::clone(self), amount }
     }
 
-    /// True if nothing is left, here or in the parent.
+    /// True if nothing is left here, whatever is left in the parent.
     pub(crate) fn is_spent(&self) -> bool {
-        self.used.load(Ordering::Relaxed) >= self.limit
-            || self.parent.as_ref().is_some_and(|parent| parent.is_spent())
+        self.left() == 0
+    }
+
+    /// What is left here, whatever is left in the parent.
+    pub(crate) fn left(&self) -> usize {
+        self.limit.saturating_sub(self.used())
+    }
+
+    /// What is taken.
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// True if three quarters are taken: time to look for what can be given up.
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP serves several clients"))]
+    pub(crate) fn is_short(&self) -> bool {
+        self.used() >= self.limit - self.limit / 4
     }
 
     fn add(&self, amount: usize) -> bool {
@@ -121,14 +136,16 @@ mod tests {
         assert!(other.take(3).is_none() && other.take(2).is_some());
         assert!(!share.resize(9) && share.resize(4));
         let rest = other.take(6).unwrap();
-        assert!(all.is_spent() && one.is_spent() && !share.resize(5));
+        assert!(all.is_spent() && !one.is_spent() && !share.resize(5));
+        assert_eq!((one.left(), one.used(), all.left()), (4, 4, 0));
         share.resize_beyond(7);
         assert!(all.take(1).is_none());
         drop((share, rest));
         assert!(all.take(10).is_some());
         let beyond = one.overdraw(20);
-        assert!(all.is_spent() && one.is_spent());
+        assert!(all.is_spent() && one.is_spent() && one.is_short());
         drop(beyond);
+        assert!(!one.is_short());
         assert!(one.take(8).is_some());
     }
 }

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use mcp_protocol::capabilities::{ClientCapabilities, Implementation};
 use mcp_protocol::dialect::Lower;
-use mcp_protocol::errors::ErrorObject;
+use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::logging::LogLevel;
-use mcp_protocol::messages::{CancelledParams, Method, Response, write};
+use mcp_protocol::messages::{CancelledParams, Method, Request, Response, write};
 use mcp_protocol::peer::{Call, Clocks, DuplicateIds, Peer, Refused, Transmit};
 use mcp_protocol::{Dialect, Json, Limits, Map};
 use tokio::sync::oneshot;
@@ -90,6 +90,25 @@ impl Followed {
 pub(crate) struct Client {
     pub(crate) capabilities: ClientCapabilities,
     pub(crate) info: Implementation,
+}
+
+/// The most bytes of what a client may say of itself.
+const MAX_CLIENT: usize = 64 << 10;
+/// How much memory the types of what a client says of itself take at most, times the length of its text.
+const CLIENT_OVERHEAD: usize = 16;
+
+impl Client {
+    /// How much memory the client of an `initialize` will take, or why it is refused.
+    pub(crate) fn memory_of(request: &Request<'_>) -> Result<usize, ErrorObject> {
+        let length = |name| request.params.member(name).ok().flatten().map_or(0, str::len);
+        let bytes = length("clientInfo") + length("capabilities");
+        if bytes > MAX_CLIENT {
+            let message =
+                format!("`clientInfo` and `capabilities` have {bytes} bytes, and {MAX_CLIENT} are the most");
+            return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
+        }
+        Ok(CLIENT_OVERHEAD * bytes)
+    }
 }
 
 impl Connection {

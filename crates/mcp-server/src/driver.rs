@@ -23,8 +23,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::budget::Budget;
-use crate::connection::{Connection, error_response};
+use crate::budget::{Budget, Share};
+use crate::connection::{Client, Connection, error_response};
 use crate::context::{Context, Exchange, Legacy, Principal};
 use crate::outlet::{Framing, Outlet};
 use crate::registry::Change;
@@ -39,6 +39,8 @@ const READ: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
 const WAITING: usize = 1 << 20;
 /// How long the last words may take after running calls were cancelled.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Why a client is refused that says much of itself.
+const NO_CLIENT_MEMORY: &str = "no memory left for clients; retry later";
 /// What a buffer keeps once it is empty.
 const KEPT: usize = 64 << 10;
 
@@ -84,6 +86,9 @@ async fn serve(
                 Taken::NoMore => ending = Some(driver.end()),
                 Taken::All | Taken::AsMuchAsFits => {}
             }
+        }
+        if driver.memory.is_some() {
+            lines.shrink();
         }
         writing.refill(&driver.outlet);
         if ending.is_some() && driver.runs.is_empty() && writing.is_empty() && is_flushed {
@@ -273,12 +278,14 @@ struct Driver<'a> {
     core: &'a Arc<Core>,
     negotiation: StdioServer,
     connection: Arc<Connection>,
-    client: Option<Arc<crate::connection::Client>>,
+    client: Option<Arc<Client>>,
     outlet: Arc<Outlet>,
     runs: JoinSet<Done>,
     running: HashMap<tokio::task::Id, Running>,
     subscriptions: Subscriptions,
     memory: Option<Arc<Budget>>,
+    /// The memory of what the client said of itself.
+    client_memory: Option<Share>,
     now: Instant,
 }
 
@@ -296,6 +303,7 @@ impl<'a> Driver<'a> {
             running: HashMap::new(),
             subscriptions: Subscriptions::default(),
             memory,
+            client_memory: None,
             now: Instant::now(),
         }
     }
@@ -387,6 +395,16 @@ impl<'a> Driver<'a> {
                 (dialect, request.params.meta().ok().flatten().map(Arc::new))
             }
             ServerVerdict::Initialize(dialect, params) => {
+                let bytes = match Client::memory_of(request) {
+                    Ok(bytes) => bytes,
+                    Err(error) => return Asked::Answered(dialect, Reply::Error(error)),
+                };
+                if let Some(memory) = &self.memory {
+                    self.client_memory = memory.take(bytes);
+                    if self.client_memory.is_none() {
+                        return Asked::Answered(dialect, Reply::Overloaded(NO_CLIENT_MEMORY));
+                    }
+                }
                 let (reply, client) = self.core.initialize(dialect, *params);
                 self.client = Some(Arc::new(client));
                 return Asked::Answered(dialect, reply);

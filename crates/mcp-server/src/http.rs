@@ -174,6 +174,11 @@ impl Shared {
             Ok(headers) => headers,
             Err(answer) => return Ok(answer),
         };
+        let is_short = self.core.calls.is_short() || self.bodies.is_short() || self.large_bodies.is_short();
+        if is_short && self.sessions.end_abandoned() {
+            // Boxed: rare path; keeps the common future small.
+            Box::pin(tokio::task::yield_now()).await;
+        }
         let (bytes, memory) = match self.read_body(body).await {
             Ok(read) => read,
             Err(answer) => return Ok(*answer),
@@ -445,8 +450,11 @@ impl Shared {
         };
         let filter = changes::honoured(filter);
         let bytes = changes::held_by(&filter);
-        self.sessions.reclaim(bytes.min(self.options.session_memory));
-        let Some(memory) = self.memory.take(bytes).filter(|_| bytes <= self.options.session_memory) else {
+        if bytes > self.options.session_memory {
+            return overloaded(changes::NO_MEMORY, Some(id));
+        }
+        self.sessions.reclaim(bytes);
+        let Some(memory) = self.memory.take(bytes) else {
             return overloaded(changes::NO_MEMORY, Some(id));
         };
         let mut receiver = self.core.registry.changes();

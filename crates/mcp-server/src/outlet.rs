@@ -88,6 +88,20 @@ impl State {
     }
 }
 
+/// Bytes that were taken to be sent, and their memory.
+#[cfg(feature = "http")]
+pub(crate) struct Taken {
+    bytes: Vec<u8>,
+    _memory: Option<Share>,
+}
+
+#[cfg(feature = "http")]
+impl AsRef<[u8]> for Taken {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 /// Whether a message may be left out when memory is short.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Need {
@@ -289,7 +303,8 @@ impl Outlet {
             }
         }
         state.reader += 1;
-        state.sent_away = false;
+        // One that comes for the first time is still to be sent away.
+        state.sent_away &= after.is_none();
         state.is_abandoned = false;
         state.release();
         state.wake();
@@ -316,15 +331,17 @@ impl Outlet {
     }
 
     /// What is there for this reader; `None` if it has nothing more to wait for.
-    pub(crate) fn poll_events(&self, reader: u64, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
+    /// The memory of the bytes is held until they are dropped: who sends them may have to wait.
+    pub(crate) fn poll_events(&self, reader: u64, cx: &mut Context<'_>) -> Poll<Option<Taken>> {
         let mut state = self.lock();
         if state.reader != reader {
             return Poll::Ready(None);
         }
         if !state.bytes.is_empty() {
             let bytes = std::mem::take(&mut state.bytes);
+            let memory = self.memory.as_ref().map(|memory| memory.overdraw(bytes.capacity()));
             state.release();
-            return Poll::Ready(Some(bytes));
+            return Poll::Ready(Some(Taken { bytes, _memory: memory }));
         }
         if state.closed || state.sent_away {
             return Poll::Ready(None);

@@ -21,7 +21,7 @@ pub(crate) struct Pieces {
 #[derive(Default)]
 pub(crate) struct Piece {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) memory: Option<Share>,
+    pub(crate) _memory: Option<Share>,
 }
 
 impl Pieces {
@@ -37,7 +37,8 @@ impl AsyncRead for Pieces {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.taken == self.piece.bytes.len() {
-            self.piece.memory = None;
+            self.piece = Piece::default();
+            self.taken = 0;
             match self.receiver.poll_recv(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => return Poll::Ready(Ok(())),

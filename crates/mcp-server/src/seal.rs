@@ -17,9 +17,9 @@ pub(crate) struct Memory {
     pub(crate) answers: Map<String, Json>,
     /// Results of steps by their key.
     pub(crate) steps: Map<String, Json>,
-    /// Confirmations that were asked for and not answered: by their key, the name of the question on the wire.
+    /// Confirmations that were asked for and not answered: by their fingerprint, the name of the question on the wire.
     pub(crate) asked: Map<String, String>,
-    /// Answers to confirmations by their key.
+    /// Answers to confirmations by their fingerprint.
     pub(crate) confirmed: Map<String, bool>,
 }
 

@@ -9,16 +9,17 @@ use async_trait::async_trait;
 
 /// How long a use is remembered: longer than sealed state lives.
 const REMEMBERED: Duration = Duration::from_secs(11 * 60);
-/// How many uses are remembered for one principal, and for all. Beyond that nothing is confirmed, until the oldest are
-/// forgotten.
+/// How many uses are remembered for one principal, for all clients of whom nobody knows who they are, and for all. Beyond
+/// that nothing is confirmed, until the oldest are forgotten.
 const MAX_PER_PRINCIPAL: usize = 10_000;
-const MAX_USES: usize = 100_000;
+const MAX_ANONYMOUS: usize = 200_000;
+const MAX_USES: usize = 250_000;
 
 /// A use of a confirmation, as a [`SpentStore`] keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Spent {
-    /// Names the use; no two have the same name. Printable ASCII and the key that the tool chose.
+    /// Names the use; no two have the same name. Printable ASCII, at most 128 bytes.
     pub id: String,
     /// On whose behalf the call is made, if that is known.
     pub principal: Option<Arc<str>>,
@@ -107,7 +108,8 @@ impl State {
             return Ok(false);
         }
         let of_principal = self.principals.get(&spent.principal).copied().unwrap_or(0);
-        if of_principal >= MAX_PER_PRINCIPAL || self.ids.len() >= MAX_USES {
+        let most = if spent.principal.is_some() { MAX_PER_PRINCIPAL } else { MAX_ANONYMOUS };
+        if of_principal >= most || self.ids.len() >= MAX_USES {
             return Err("too many confirmations were used within eleven minutes");
         }
         let id: Arc<str> = spent.id.as_str().into();
@@ -177,5 +179,15 @@ mod tests {
         let later = now + REMEMBERED + Duration::from_secs(1);
         assert_eq!(state.spend(&spent(MAX_PER_PRINCIPAL, "greedy"), later), Ok(true));
         assert_eq!(state.principals.len(), 1);
+    }
+
+    #[test]
+    fn anonymous_clients_leave_room_for_principals() {
+        let (mut state, now) = (State::default(), Instant::now());
+        for id in 0..MAX_ANONYMOUS {
+            assert_eq!(state.spend(&Spent::new(id.to_string(), None), now), Ok(true));
+        }
+        assert!(state.spend(&Spent::new("one more".to_owned(), None), now).is_err());
+        assert_eq!(state.spend(&spent(1, "somebody"), now), Ok(true));
     }
 }

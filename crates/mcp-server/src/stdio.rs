@@ -55,7 +55,7 @@ fn threaded(mut file: File) -> io::Result<Reader> {
             let is_end = !matches!(read, Ok(1..));
             let piece = read.map(|count| {
                 piece.truncate(count);
-                Piece { bytes: piece, memory: None }
+                Piece { bytes: piece, _memory: None }
             });
             if sender.blocking_send(piece).is_err() || is_end {
                 return;

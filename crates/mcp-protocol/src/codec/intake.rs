@@ -43,6 +43,13 @@ impl Intake {
         &mut self.bytes
     }
 
+    /// Releases memory that holds nothing any more.
+    pub(super) fn shrink(&mut self) {
+        if self.start == self.bytes.len() && self.bytes.capacity() > KEPT_BUFFER {
+            *self = Self::new();
+        }
+    }
+
     /// What is not consumed.
     pub(super) fn rest(&self) -> &[u8] {
         &self.bytes[self.start..]

@@ -78,6 +78,12 @@ impl Lines {
         self.intake.space()
     }
 
+    /// Releases the memory of lines that were taken: for programs that serve many streams. Without it, a buffer that has
+    /// grown is kept until the next small line.
+    pub fn shrink(&mut self) {
+        self.intake.shrink();
+    }
+
     /// The next item, if it is complete.
     pub fn poll_line(&mut self) -> Option<Line<'_>> {
         loop {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::header::{decode, encode, mismatch, missing, one};
 use crate::errors::ErrorObject;
 use crate::json::Json;
+use crate::json::read::decimal;
 use crate::json::scan::{Scanner, Span, elements, members};
 use crate::limits::{MAX_DEPTH, PARAM_HEADERS, PARAM_PATHS};
 use crate::map::Map;
@@ -181,9 +182,15 @@ impl ParamHeader {
     fn read(&self, argument: &str) -> Result<Option<String>, ErrorObject> {
         let unreadable = |_| mismatch(format!("the argument for `{}` cannot be read", self.name));
         match (self.kind, argument.as_bytes().first()) {
-            (Kind::String, Some(b'"'))
-            | (Kind::Boolean, Some(b't' | b'f'))
-            | (Kind::Integer, Some(b'-' | b'0'..=b'9')) => {
+            (Kind::Integer, Some(b'-' | b'0'..=b'9')) => {
+                serde_json::from_str::<serde_json::Number>(argument).map_err(unreadable)?;
+                match whole_number(argument) {
+                    Some(Ok(integer)) => Ok(Some(integer.to_string())),
+                    Some(Err(_)) => Err(mismatch(AnnotationError::Range(self.name.clone()).to_string())),
+                    None => Ok(None),
+                }
+            }
+            (Kind::String, Some(b'"')) | (Kind::Boolean, Some(b't' | b'f')) => {
                 let value: Value = serde_json::from_str(argument).map_err(unreadable)?;
                 self.text_of(&value).map_err(|error| mismatch(error.to_string()))
             }
@@ -225,9 +232,29 @@ fn as_integer(number: &serde_json::Number) -> Option<i64> {
     })
 }
 
+/// The value of a number without a fraction, by its digits: `42`, `42.0` and `4.2e1`, but not `41.99999999999999999999`,
+/// which a float would round. The `Err` variant is a number beyond 2^53.
+fn whole_number(text: &str) -> Option<Result<i64, TooLarge>> {
+    let (is_negative, digits, exponent) = decimal(text)?;
+    if digits.is_empty() {
+        return Some(Ok(0));
+    }
+    if exponent < 0 {
+        return None;
+    }
+    if exponent > 16 || digits.len() > 16 {
+        return Some(Err(TooLarge));
+    }
+    let zeros = "0".repeat(usize::try_from(exponent).unwrap_or(0));
+    let integer = format!("{digits}{zeros}").parse::<i64>().ok().filter(|integer| *integer <= LARGEST);
+    Some(integer.map(|integer| if is_negative { -integer } else { integer }).ok_or(TooLarge))
+}
+
+struct TooLarge;
+
 fn same_integer(header: &str, expected: &str) -> bool {
-    let parsed = serde_json::from_str::<serde_json::Number>(header).ok();
-    parsed.and_then(|number| as_integer(&number)).is_some_and(|integer| integer.to_string() == expected)
+    let is_number = serde_json::from_str::<serde_json::Number>(header).is_ok();
+    is_number && matches!(whole_number(header), Some(Ok(integer)) if integer.to_string() == expected)
 }
 
 /// One pass over a schema: no part of the text is read once per level.
@@ -471,6 +498,21 @@ mod tests {
             r#"{"tenant":["mine"]}"#,
         ] {
             assert!(check(wrong, &mine).is_err(), "{wrong}");
+        }
+        let one = [("mcp-param-tenant", "mine"), ("mcp-param-zone", "1")];
+        for (zone, is_one) in [
+            ("1", true),
+            ("1.0", true),
+            ("10e-1", true),
+            ("0.1e1", true),
+            ("0.9999999999999999999999", false),
+            ("1.0000000000000000000001", false),
+            ("-1", false),
+            ("9007199254740993", false),
+            ("1e400", false),
+        ] {
+            let arguments = format!(r#"{{"tenant":"mine","at":{{"zone":{zone}}}}}"#);
+            assert_eq!(check(&arguments, &one).is_ok(), is_one, "{zone}");
         }
         let both = [("mcp-param-tenant", "mine"), ("mcp-param-zone", "7")];
         assert_eq!(check(r#"{"at":{"zone":7,"x":{"zone":8}},"tenant":"mine","zone":9}"#, &both), Ok(()));

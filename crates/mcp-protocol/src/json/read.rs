@@ -329,7 +329,7 @@ pub(super) fn canonical(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Read<()> {
 
 /// A number with a fraction or an exponent as its digits and the power of ten of the last one, without zeros at either
 /// end. Equal for two texts only if their values are equal. `None` if the exponent does not fit.
-fn decimal(text: &str) -> Option<(bool, String, i64)> {
+pub(crate) fn decimal(text: &str) -> Option<(bool, String, i64)> {
     let (text, is_negative) = text.strip_prefix('-').map_or((text, false), |rest| (rest, true));
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));

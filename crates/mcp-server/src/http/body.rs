@@ -109,7 +109,7 @@ impl Stream {
         }
         if let Poll::Ready(bytes) = self.outlet.poll_events(self.reader, cx) {
             self.silence.as_mut().reset(Instant::now() + self.keep_alive);
-            return Poll::Ready(bytes.map(Bytes::from));
+            return Poll::Ready(bytes.map(Bytes::from_owner));
         }
         ready!(self.silence.as_mut().poll(cx));
         self.silence.as_mut().reset(Instant::now() + self.keep_alive);

@@ -23,16 +23,13 @@ use super::{
     refuse, refused, stream_headers,
 };
 use crate::budget::Share;
-use crate::connection::FOLLOWED_OVERHEAD;
+use crate::connection::{Client, FOLLOWED_OVERHEAD};
 use crate::context::{Exchange, Legacy, Principal};
 use crate::driver::changes::{self, Follower};
 use crate::outlet::Outlet;
 use crate::reply::Reply;
 use crate::router::Route;
 use crate::run::Run;
-
-/// The most bytes of what a client may say of itself.
-const MAX_CLIENT: usize = 64 << 10;
 
 impl Shared {
     /// The session that a request names, if there is one; in use for as long as this is held.
@@ -48,13 +45,10 @@ impl Shared {
         params: InitializeParams,
     ) -> Answer {
         let id = &request.id;
-        let length = |name| request.params.member(name).ok().flatten().map_or(0, str::len);
-        let bytes = length("clientInfo") + length("capabilities");
-        if bytes > MAX_CLIENT {
-            let message =
-                format!("`clientInfo` and `capabilities` have {bytes} bytes, and {MAX_CLIENT} are the most");
-            return refuse(StatusCode::OK, &ErrorObject::new(ErrorCode::InvalidParams, message), Some(id));
-        }
+        let bytes = match Client::memory_of(request) {
+            Ok(bytes) => bytes,
+            Err(error) => return refuse(StatusCode::OK, &error, Some(id)),
+        };
         let (reply, client) = self.core.initialize(dialect, params);
         let Some(session) = self.sessions.open(dialect, client, bytes, &self.limits) else {
             return overloaded("too many sessions are in use; retry later", Some(id));
@@ -116,7 +110,7 @@ impl Shared {
             Ok(departed) => departed,
             Err(error) => return Step::Done(refuse(StatusCode::BAD_REQUEST, &error, Some(&request.id))),
         };
-        if request.method == Method::ResourcesSubscribe {
+        if request.method == Method::ResourcesSubscribe && session.has_memory(MAX_URI) {
             self.sessions.reclaim(MAX_URI + FOLLOWED_OVERHEAD);
         }
         let (stream, outlet) = session.outlet();
@@ -187,11 +181,13 @@ impl Shared {
         tokio::select! {
             biased;
             reply = &mut reply => {
-                return match reply {
-                    Ok(reply) => self.json_reply(&id, dialect, &reply),
+                match reply {
+                    Ok(reply) => return self.json_reply(&id, dialect, &reply),
                     // Cancelled: nothing may be said any more.
-                    Err(_) => bare(StatusCode::ACCEPTED),
-                };
+                    Err(_) if outlet.is_untouched() => return bare(StatusCode::ACCEPTED),
+                    // It said something and ended before this was polled: all of it is in the stream.
+                    Err(_) => return self.stream(using, stream, outlet),
+                }
             }
             () = outlet.filled() => {}
         }
@@ -311,6 +307,9 @@ impl Shared {
         let session = &using.0;
         if !all.contains_key(ACCEPT) || !accepts_events(all) {
             return bare(StatusCode::NOT_ACCEPTABLE);
+        }
+        if !session.has_memory(1) {
+            return overloaded("this session has more events than it reads; read them, or retry later", None);
         }
         let last = headers.last_event.text();
         match last.and_then(|last| session.find_stream(last)) {

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use http_body::Body;
-use mcp_protocol::messages::parse_bytes;
+use mcp_protocol::messages::{Incoming, Message, parse_bytes};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
@@ -135,18 +135,19 @@ impl Shared {
     /// Gives a message to the driver: as one line, for line breaks mean nothing between the parts of a message. In what
     /// is none they might, so that it is refused here.
     async fn hand_over(&self, input: &Input, message: &[u8], memory: Share) -> Answer {
-        if input.memory.is_spent() {
-            return overloaded(
-                "this client holds too much memory; read what it was sent, or retry later",
-                None,
-            );
-        }
-        if let Err(error) = parse_bytes(message, &self.limits) {
-            return refused(self.negotiation.classify_unreadable(&error), error.id.as_ref());
+        match parse_bytes(message, &self.limits) {
+            Err(error) => return refused(self.negotiation.classify_unreadable(&error), error.id.as_ref()),
+            // Answers and cancellations free memory.
+            Ok(Incoming::Message(Message::Response(_) | Message::Notification(_))) => {}
+            Ok(_) if input.memory.is_spent() => {
+                let why = "this client holds too much memory; read what it was sent, or retry later";
+                return overloaded(why, None);
+            }
+            Ok(_) => {}
         }
         let blank = |byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
         let bytes: Vec<u8> = message.iter().map(blank).chain([b'\n']).collect();
-        let line = Piece { bytes, memory: Some(memory) };
+        let line = Piece { bytes, _memory: Some(memory) };
         match tokio::time::timeout(self.options.body_time, input.messages.send(Ok(line))).await {
             Ok(Ok(())) => bare(StatusCode::ACCEPTED),
             Ok(Err(_)) => bare(StatusCode::NOT_FOUND),

@@ -203,6 +203,11 @@ impl Session {
         }
     }
 
+    /// True if so much of its own memory is left.
+    pub(super) fn has_memory(&self, bytes: usize) -> bool {
+        self.memory.left() >= bytes
+    }
+
     /// Ends its calls and streams, and releases its memory.
     fn end(&self) {
         self.connection.close();
@@ -233,8 +238,10 @@ pub(super) struct Found {
 
 /// What a session holds by itself.
 const SESSION_OVERHEAD: usize = 2 << 10;
-/// How much memory the types of what a client says of itself take at most, times the length of its text.
-const CLIENT_OVERHEAD: usize = 16;
+/// What a session holds that has to make room for subscriptions of others.
+const LARGE_SESSION: usize = 64 << 10;
+/// How long nobody looks again for what can be given up, after that was of no use or has been done.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// All sessions of a service.
 pub(super) struct Sessions {
@@ -249,6 +256,18 @@ pub(super) struct Sessions {
 struct Table {
     sessions: HashMap<String, Arc<Session>, BuildHasherDefault<Fnv>>,
     swept: Instant,
+    /// When it was last seen that ending sessions frees too little memory.
+    looked_for_memory: Option<Instant>,
+    /// When calls that nobody waits for were last ended.
+    looked_for_calls: Option<Instant>,
+}
+
+impl Table {
+    fn end(&mut self, id: &str) {
+        if let Some(session) = self.sessions.remove(id) {
+            session.end();
+        }
+    }
 }
 
 /// A quick hash. The keys are random names that this server chose, so that nobody can make them collide.
@@ -288,47 +307,112 @@ impl Sessions {
             idle: options.session_idle,
             session_memory: options.session_memory,
             memory: Arc::clone(memory),
-            state: Mutex::new(Table { sessions: HashMap::default(), swept: Instant::now() }),
+            state: Mutex::new(Table {
+                sessions: HashMap::default(),
+                swept: Instant::now(),
+                looked_for_memory: None,
+                looked_for_calls: None,
+            }),
         }
     }
 
-    /// A new session for a client that said so many bytes of itself. The idlest of those that nobody uses make room for
+    /// A new session for a client that takes so much memory. The idlest of those that nobody uses make room for
     /// it; `None` if all are in use.
     pub(super) fn open(
         &self,
         dialect: Dialect,
         client: Client,
-        client_bytes: usize,
+        client_memory: usize,
         limits: &Limits,
     ) -> Option<Arc<Session>> {
         let memory = Budget::within(&self.memory, self.session_memory);
-        let bytes = SESSION_OVERHEAD + CLIENT_OVERHEAD * client_bytes;
+        let bytes = SESSION_OVERHEAD + client_memory;
         let mut table = self.lock();
         self.sweep(&mut table, Instant::now());
         if table.sessions.len() >= self.most {
-            make_room(&mut table, || true);
+            self.make_room(&mut table, 0, 0);
         }
         if table.sessions.len() >= self.most {
             return None;
         }
-        self.make_memory(&mut table, bytes);
+        self.make_memory(&mut table, bytes, 0);
         let share = memory.take(bytes)?;
         let session = Arc::new(Session::new(dialect, client, limits, memory, share));
         table.sessions.insert(session.id.clone(), Arc::clone(&session));
         Some(session)
     }
 
-    /// Sees to it that so much memory is left: the idlest sessions that nobody uses make room.
+    /// Sees to it that so much memory is left for a client that is there already: the idlest sessions that nobody uses
+    /// make room, if they hold much. The others are not to blame.
     pub(super) fn reclaim(&self, bytes: usize) {
-        if self.memory.take(bytes).is_none() {
-            self.make_memory(&mut self.lock(), bytes);
+        if self.memory.left() < bytes {
+            self.make_memory(&mut self.lock(), bytes, LARGE_SESSION);
         }
     }
 
-    fn make_memory(&self, table: &mut Table, bytes: usize) {
-        if self.memory.take(bytes).is_none() {
-            make_room(table, || self.memory.take(bytes).is_some());
+    fn make_memory(&self, table: &mut Table, bytes: usize, least_held: usize) {
+        let now = Instant::now();
+        if self.memory.left() < bytes && table.looked_for_memory.is_none_or(|at| now - at > LOOK_AGAIN) {
+            let is_enough = self.make_room(table, bytes, least_held);
+            table.looked_for_memory = (!is_enough).then_some(now);
         }
+    }
+
+    /// Ends sessions that nobody uses and that hold so much, the idlest first, until so much memory is left; at least a hundredth of all, so
+    /// that a flood of new sessions does not look through all of them each time. If all of them were not enough, none is
+    /// ended. Returns whether it was enough.
+    fn make_room(&self, table: &mut Table, bytes: usize, least_held: usize) -> bool {
+        let mut held = 0;
+        let mut unused: Vec<_> = table
+            .sessions
+            .values()
+            .filter_map(|session| {
+                let state = session.lock();
+                let holds = session.memory.used();
+                (state.users == 0 && holds >= least_held).then(|| {
+                    held += holds;
+                    (state.used, session.id.clone())
+                })
+            })
+            .collect();
+        if self.memory.left().saturating_add(held) < bytes {
+            return false;
+        }
+        unused.sort_unstable();
+        let least = table.sessions.len().div_ceil(100);
+        for (ended, (_, id)) in unused.into_iter().enumerate() {
+            if ended >= least && self.memory.left() >= bytes {
+                break;
+            }
+            table.end(&id);
+        }
+        self.memory.left() >= bytes
+    }
+
+    /// Ends half of the sessions in which calls run though nobody uses them, the idlest first: calls of clients that
+    /// have left must not hold up others. Returns whether there were any. What they hold is free soon, not at once.
+    pub(super) fn end_abandoned(&self) -> bool {
+        let now = Instant::now();
+        let mut table = self.lock();
+        if table.looked_for_calls.is_some_and(|at| now - at <= LOOK_AGAIN) {
+            return false;
+        }
+        table.looked_for_calls = Some(now);
+        let mut abandoned: Vec<_> = table
+            .sessions
+            .values()
+            .filter_map(|session| {
+                let mut state = session.lock();
+                while state.runs.try_join_next().is_some() {}
+                (state.users == 0 && !state.runs.is_empty()).then(|| (state.used, session.id.clone()))
+            })
+            .collect();
+        abandoned.sort_unstable();
+        abandoned.truncate(abandoned.len().div_ceil(2));
+        for (_, id) in &abandoned {
+            table.end(id);
+        }
+        !abandoned.is_empty()
     }
 
     /// Ends what nobody uses, also if nobody comes.
@@ -346,9 +430,7 @@ impl Sessions {
     }
 
     pub(super) fn end(&self, id: &str) {
-        if let Some(session) = self.lock().sessions.remove(id) {
-            session.end();
-        }
+        self.lock().end(id);
     }
 
     /// Ends what nobody has used for the idle time, whatever runs in it.
@@ -371,28 +453,5 @@ impl Sessions {
 
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Ends sessions that nobody uses, the idlest first, until there is enough room; at least a hundredth of all, so that a
-/// flood of new sessions does not look through all of them each time.
-fn make_room(table: &mut Table, mut is_enough: impl FnMut() -> bool) {
-    let mut unused: Vec<_> = table
-        .sessions
-        .values()
-        .filter_map(|session| {
-            let state = session.lock();
-            (state.users == 0).then(|| (state.used, session.id.clone()))
-        })
-        .collect();
-    unused.sort_unstable();
-    let least = table.sessions.len().div_ceil(100);
-    for (ended, (_, id)) in unused.into_iter().enumerate() {
-        if ended >= least && is_enough() {
-            return;
-        }
-        if let Some(idlest) = table.sessions.remove(&id) {
-            idlest.end();
-        }
     }
 }

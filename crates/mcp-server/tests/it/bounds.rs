@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body::{Body, Frame};
 use mcp_server::http::{HttpOptions, HttpService};
-use mcp_server::{McpServer, Tool, tool};
+use mcp_server::{Context, McpServer, NoArgs, Tool, tool};
 use serde_json::{Value, json};
 use tower_service::Service;
 
@@ -307,6 +307,124 @@ async fn arguments_of_a_waiting_call_count_as_its_body() {
     assert_eq!(session.post(call(4)).await.status, StatusCode::OK);
 }
 
+fn custom(server: McpServer, options: HttpOptions) -> Fixture {
+    let registry = server.registry();
+    Fixture { service: server.into_http_service(options).unwrap(), registry, running: Arc::default() }
+}
+
+/// How many of the responses are lost of a tool that waits, tells its progress and ends in one step.
+async fn lost_responses(calls: i64) -> usize {
+    let server = McpServer::named("late", "1").tool(tool("late", |_: NoArgs, cx: Context| async move {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        cx.progress(1.0, None);
+        "the result"
+    }));
+    let fixture = custom(server, HttpOptions::default());
+    let session = fixture.session("2025-11-25").await;
+    let mut lost = 0;
+    for id in 0..calls {
+        let mut answer = session.call(id, "late").await;
+        while answer.more().await {}
+        lost += usize::from(!answer.read.contains("the result"));
+    }
+    lost
+}
+
+#[tokio::test]
+async fn legacy_call_that_speaks_and_ends_at_once_is_answered() {
+    assert_eq!(lost_responses(20).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn legacy_call_that_speaks_and_ends_at_once_is_answered_on_threads() {
+    assert_eq!(lost_responses(200).await, 0);
+}
+
+#[tokio::test]
+async fn client_can_be_sent_away_before_anything_is_said() {
+    let server = McpServer::named("away", "1").tool(tool("away", |_: NoArgs, cx: Context| async move {
+        cx.send_away(Duration::from_millis(5));
+        std::future::pending::<()>().await;
+    }));
+    let fixture = custom(server, HttpOptions::default());
+    let mut answer = fixture.session("2025-11-25").await.call(1, "away").await;
+    let end = tokio::time::timeout(Duration::from_secs(5), async { while answer.more().await {} }).await;
+    assert!(end.is_ok(), "the client was not sent away");
+}
+
+#[tokio::test]
+async fn calls_of_clients_that_left_do_not_hold_up_others() {
+    let fixture = fixture(HttpOptions::default().calls(10));
+    for id in 0..10 {
+        drop(fixture.session("2025-11-25").await.call(id, "ask").await);
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(fixture.modern("tools/call", json!({"name": "echo"})).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn bodies_of_clients_that_left_do_not_hold_up_others() {
+    let fixture = fixture(HttpOptions::default().bodies(1 << 20));
+    let session = fixture.session("2025-11-25").await;
+    for id in 0..80 {
+        let params = json!({"name": "ask", "_meta": {"padding": "x".repeat(15 << 10)}});
+        session.post(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})).await;
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let info = json!({"name": "other", "version": "1"});
+    assert!(fixture.send("POST", &[JSON], &initialize(&info)).await.session.is_some());
+    assert_eq!(fixture.modern("tools/call", json!({"name": "echo"})).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn small_idle_sessions_are_not_ended_for_subscriptions_of_others() {
+    let fixture = fixture(HttpOptions::default().memory(8 << 20));
+    let mut idle = Vec::new();
+    for _ in 0..20 {
+        idle.push(fixture.session("2025-11-25").await);
+    }
+    let mut readers = Vec::new();
+    for _ in 0..4 {
+        let session = fixture.session("2025-11-25").await;
+        readers.push(session.get(None).await);
+        for number in 0..260 {
+            let uri = format!("file:///{number}/{}", "x".repeat(15 << 10));
+            let message =
+                json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": uri}});
+            if session.post(message).await.json().await["error"].is_object() {
+                break;
+            }
+        }
+    }
+    for session in &idle {
+        assert_eq!(session.call(1, "echo").await.status, StatusCode::OK);
+    }
+}
+
+#[tokio::test]
+async fn no_session_is_ended_if_that_frees_too_little() {
+    let fixture = fixture(HttpOptions::default().memory(1900 << 10));
+    let large = json!({"name": "x".repeat(10 << 10), "version": "1"});
+    let reader = fixture
+        .send("POST", &[JSON], &initialize(&json!({"name": "x".repeat(60 << 10), "version": "1"})))
+        .await;
+    let reader = reader.session.unwrap();
+    let _stream =
+        fixture.send("GET", &[("mcp-session-id", &reader), ("accept", "text/event-stream")], "").await;
+    let mut idle = Vec::new();
+    for _ in 0..4 {
+        idle.push(fixture.send("POST", &[JSON], &initialize(&large)).await.session.unwrap());
+    }
+    // It takes as much as the reader holds, which stays.
+    let info = json!({"name": "x".repeat(64000), "version": "1", "title": "x".repeat(1000)});
+    assert!(fixture.send("POST", &[JSON], &initialize(&info)).await.session.is_none());
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    for id in &idle {
+        let answer = fixture.send("POST", &[JSON, ("mcp-session-id", id)], &ping).await;
+        assert_eq!(answer.status, StatusCode::OK);
+    }
+}
+
 /// A fixture with a tool that writes a mebibyte of log messages whenever it is called.
 fn talkative(options: HttpOptions) -> Fixture {
     let server = McpServer::named("http", "1").tool(tool("echo", || async { "hi" })).tool(Tool::dynamic(
@@ -320,9 +438,7 @@ fn talkative(options: HttpOptions) -> Fixture {
             std::future::pending::<()>().await;
         },
     ));
-    let registry = server.registry();
-    let running = Arc::default();
-    Fixture { service: server.into_http_service(options).unwrap(), registry, running }
+    custom(server, options)
 }
 
 #[tokio::test(start_paused = true)]

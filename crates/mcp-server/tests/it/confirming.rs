@@ -175,6 +175,54 @@ async fn confirmation_sent_in_advance_is_not_believed() {
 }
 
 #[tokio::test]
+async fn yes_to_one_text_does_not_confirm_another() {
+    let (price, paid) = (Arc::new(AtomicUsize::new(10)), Runs::default());
+    let (now, sum) = (Arc::clone(&price), Arc::clone(&paid));
+    let server = McpServer::named("shop", "1").tool(tool("pay", move |_: NoArgs, cx: Context| {
+        let (now, sum) = (Arc::clone(&now), Arc::clone(&sum));
+        async move {
+            let amount = now.load(Ordering::SeqCst);
+            if cx.confirm("pay", format!("Pay {amount} EUR?")).await? {
+                sum.fetch_add(amount, Ordering::SeqCst);
+            }
+            Ok::<_, ToolError>(())
+        }
+    }));
+    let mut client = server.test_client().await.unwrap();
+    let asked = send(&mut client, &CallToolParams::new("pay")).await.unwrap();
+    price.store(1_000_000, Ordering::SeqCst);
+    let again_asked = send(&mut client, &again("pay", &asked, &keys(&asked))).await;
+    let again_asked = again_asked.expect("what was not shown was confirmed");
+    assert_eq!(paid.load(Ordering::SeqCst), 0);
+    let _ = send(&mut client, &again("pay", &again_asked, &keys(&again_asked))).await;
+    assert_eq!(paid.load(Ordering::SeqCst), 1_000_000);
+}
+
+#[tokio::test]
+async fn approval_of_a_tool_does_not_answer_its_own_question() {
+    let runs = Runs::default();
+    let counted = Arc::clone(&runs);
+    let server = McpServer::named("database", "1").tool(
+        tool("drop", move |_: NoArgs, cx: Context| {
+            let counted = Arc::clone(&counted);
+            async move {
+                if cx.confirm("approval", "Really drop the production database?").await? {
+                    counted.fetch_add(1, Ordering::SeqCst);
+                }
+                Ok::<_, ToolError>(())
+            }
+        })
+        .needs_approval(),
+    );
+    let mut client = server.test_client().await.unwrap();
+    let asked = send(&mut client, &CallToolParams::new("drop")).await.unwrap();
+    let own = send(&mut client, &again("drop", &asked, &keys(&asked))).await.expect("its own question");
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+    let _ = send(&mut client, &again("drop", &own, &keys(&own))).await;
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
 async fn confirmation_is_true_only_for_accept_in_both_eras() {
     for (answer, text) in [
         (ElicitResult::accept([]), "paid"),

@@ -17,6 +17,11 @@ fn server() -> McpServer {
         .tool(tool("echo", || async { "hi" }))
         .tool(tool("large", || async { "x".repeat(4 << 20) }))
         .tool(tool("huge", || async { "x".repeat(64 << 20) }))
+        .tool(tool("late", |_: NoArgs, cx: mcp_server::Context| async move {
+            cx.progress(1.0, None);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            "x".repeat(8 << 20)
+        }))
         .tool(tool("soon", || async {
             tokio::time::sleep(Duration::from_millis(200)).await;
             "done"
@@ -378,6 +383,91 @@ async fn legacy_calls_end_with_the_server() {
         assert!(started.elapsed() < Duration::from_secs(5), "it outlives the server");
         tokio::task::yield_now().await;
     }
+}
+
+/// Resident memory of this process in MiB.
+#[cfg(target_os = "linux")]
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<usize>().unwrap() >> 10
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn pair_holds_no_more_than_its_memory() {
+    let served = Served::new(HttpOptions::default().with_sse_pair().memory(8 << 20)).await;
+    let before = resident();
+    let mut pairs = Vec::new();
+    for number in 0..40 {
+        let mut events = served.request("GET /sse HTTP/1.1", "").await;
+        let endpoint = events.field("data:").await.unwrap();
+        let long = "x".repeat(4_000_000);
+        if number % 2 == 0 {
+            // A client that says too much of itself is refused.
+            let text = initialize()
+                .to_string()
+                .replace("\"clientInfo\":{", &format!("\"clientInfo\":{{\"title\":\"{long}\","));
+            served.request(&format!("POST {endpoint} HTTP/1.1"), &text).await;
+            assert_eq!(events.message().await["error"]["code"], json!(-32602));
+        } else {
+            // A message that is answered holds nothing any more.
+            served.post(&endpoint, &initialize()).await;
+            events.message().await;
+            served.post(&endpoint, &request(1, "ping", json!({"padding": long}))).await;
+            events.message().await;
+        }
+        pairs.push(events);
+    }
+    let grown = resident() - before;
+    assert!(grown < 80, "{grown} MiB for 40 clients with a limit of 8 MiB");
+}
+
+#[tokio::test]
+async fn answers_and_cancellations_of_a_full_pair_are_taken() {
+    let options = HttpOptions::default().with_sse_pair().session_memory(100 << 10);
+    let served = Served::new(options).await;
+    let mut events = served.request("GET /sse HTTP/1.1", "").await;
+    let endpoint = events.field("data:").await.unwrap();
+    served.post(&endpoint, &initialize()).await;
+    events.message().await;
+    let params = json!({"name": "steps", "_meta": {"progressToken": 1, "padding": "x".repeat(200 << 10)}});
+    assert_eq!(served.post(&endpoint, &request(5, "tools/call", params)).await.status, 202);
+    events.message().await;
+    assert_eq!(served.post(&endpoint, &request(6, "ping", json!({}))).await.status, 503);
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}});
+    assert_eq!(served.post(&endpoint, &cancelled).await.status, 202);
+    let start = Instant::now();
+    while served.post(&endpoint, &request(7, "ping", json!({}))).await.status != 202 {
+        assert!(start.elapsed() < Duration::from_secs(5), "the pair is locked out");
+    }
+}
+
+/// Events that hyper holds for clients that do not read count, too.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn unread_resumptions_are_bounded() {
+    let options = HttpOptions::default().memory(64 << 20).session_memory(40 << 20);
+    let served = Served::new(options).await;
+    let body = initialize().to_string().replace("2024-11-05", "2025-11-25");
+    let session = served.request("POST /mcp HTTP/1.1", &body).await.session.unwrap();
+    let call = request(1, "tools/call", json!({"name": "late", "_meta": {"progressToken": 1}}));
+    let head = format!("POST /mcp HTTP/1.1\r\nMcp-Session-Id: {session}");
+    let mut first = served.request(&head, &call.to_string()).await;
+    while first.message().await["id"] != json!(1) {}
+    let before = resident();
+    let (mut held, mut refused) = (Vec::new(), 0);
+    for _ in 0..60 {
+        let head = format!(
+            "GET /mcp HTTP/1.1\r\nAccept: text/event-stream\r\nMcp-Session-Id: {session}\r\nLast-Event-ID: 1-0"
+        );
+        let answer = served.request(&head, "").await;
+        refused += usize::from(answer.status == 503);
+        held.push(answer);
+    }
+    let grown = resident() - before;
+    assert!(refused > 0 && grown < 100, "{grown} MiB with a limit of 64, {refused} refused");
 }
 
 #[tokio::test]
