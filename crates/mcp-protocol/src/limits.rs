@@ -60,7 +60,7 @@ pub(crate) const REMEMBERED_ENVELOPE: usize = 4 << 10;
 /// How many arguments of a tool may travel as headers.
 pub(crate) const PARAM_HEADERS: usize = 100;
 
-/// The most bytes of the paths of these arguments.
+/// The most bytes that the paths of these arguments take in memory.
 pub(crate) const PARAM_PATHS: usize = 64 << 10;
 
 /// The most characters of a peer's name that are shown.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use mcp_protocol::codec::header;
-use mcp_protocol::codec::param_header::ParamHeaders;
+use mcp_protocol::codec::param_header::{AnnotationError, ParamHeaders};
 use mcp_protocol::messages::{Incoming, Message, Method, parse_bytes};
 use mcp_protocol::negotiation::Mode;
 use mcp_protocol::tools::{SkippedTool, Tool};
@@ -32,6 +32,9 @@ use crate::restart::Brake;
 const RENEWAL: Duration = Duration::from_secs(30);
 /// How long one that is stopped may take to be gone.
 const GONE: Duration = Duration::from_secs(1);
+
+/// The most bytes that the annotations of all tools of one server take in memory: 1 KiB for each of 4096 tools.
+const MAX_ANNOTATION_BYTES: usize = 4 << 20;
 
 /// A server behind a URL.
 #[derive(Debug)]
@@ -264,12 +267,22 @@ impl Endpoint {
     }
 
     /// Remembers which arguments of these tools travel as headers. Removes and returns the tools whose annotations are
-    /// wrong: they must not be called over HTTP.
+    /// wrong, or are more than is remembered for one server: they must not be called over HTTP.
     pub(crate) fn learn(&self, tools: &mut Vec<Tool>) -> Vec<SkippedTool> {
         let mut unusable = Vec::new();
         let mut schemas = Schemas { is_known: true, headers: BTreeMap::new() };
+        let mut bytes = 0;
+        let mut annotations = |tool: &Tool| {
+            let headers = ParamHeaders::of(&tool.input_schema)?;
+            let needed = if headers.is_empty() { 0 } else { headers.memory() + tool.name.len() };
+            if bytes + needed > MAX_ANNOTATION_BYTES {
+                return Err(AnnotationError::ServerTotal { limit: MAX_ANNOTATION_BYTES });
+            }
+            bytes += needed;
+            Ok(headers)
+        };
         // One pass: removing them one by one would move all that follow each time.
-        tools.retain_mut(|tool| match ParamHeaders::of(&tool.input_schema) {
+        tools.retain_mut(|tool| match annotations(tool) {
             Ok(headers) => {
                 if !headers.is_empty() {
                     schemas.headers.insert(tool.name.clone(), Arc::new(headers));

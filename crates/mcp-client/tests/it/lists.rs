@@ -133,3 +133,36 @@ async fn unusable_tools_are_left_out_with_one_warning() {
     })
     .await;
 }
+
+/// A tool of which 100 arguments travel as headers, with 50 KB of names that lead to them.
+fn annotated(number: usize) -> Value {
+    let inner: serde_json::Map<String, Value> = (0..100)
+        .map(|n| (n.to_string(), json!({"type": "string", "x-mcp-header": format!("H{n}")})))
+        .collect();
+    let outer = json!({"n".repeat(450): {"type": "object", "properties": inner}});
+    json!({"name": format!("tool-{number}"), "inputSchema": {"type": "object", "properties": outer}})
+}
+
+#[tokio::test]
+async fn annotations_of_all_tools_together_are_bounded() {
+    let script = |seen: &Seen| match seen.method() {
+        "tools/list" => {
+            let mut tools: Vec<Value> = (0..100).map(annotated).collect();
+            tools.push(tool(100));
+            only_page(seen, "tools", tools)
+        }
+        _ => modern(seen),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        let list = client.tools().await.unwrap();
+        assert_eq!(list.items.len() + list.skipped.len(), 101);
+        // 4 MiB is enough for about 70 of them; tools without annotations are not affected.
+        assert!((60..=90).contains(&list.items.len()), "{}", list.items.len());
+        assert_eq!(list.items.last().unwrap().name, "tool-100");
+        let error = list.skipped[0].error.to_string();
+        assert!(error.contains("of all tools of the server"), "{error}");
+        client.close().await;
+    })
+    .await;
+}

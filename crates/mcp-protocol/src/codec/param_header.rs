@@ -66,9 +66,15 @@ pub enum AnnotationError {
     /// More annotations than headers can be sent.
     #[error("more than {PARAM_HEADERS} arguments have an `x-mcp-header`")]
     TooMany,
-    /// Longer names of properties than are remembered.
-    #[error("the names of properties that lead to `x-mcp-header` take more than {PARAM_PATHS} bytes")]
+    /// Longer paths of properties than are remembered.
+    #[error("the paths of properties that lead to `x-mcp-header` take more than {PARAM_PATHS} bytes")]
     LongPaths,
+    /// More annotations in all tools of a server than are remembered.
+    #[error("the `x-mcp-header` annotations of all tools of the server take more than {limit} bytes")]
+    ServerTotal {
+        /// The most bytes for one server.
+        limit: usize,
+    },
     /// An integer that not every program can hold.
     #[error("the argument for `{}` lies beyond 2^53", Visible::name(.0))]
     Range(String),
@@ -95,6 +101,16 @@ impl ParamHeaders {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The bytes that the annotations take in memory, approximately.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let one = |header: &ParamHeader| {
+            let path: usize = header.path.iter().map(|name| part_bytes(name)).sum();
+            size_of::<ParamHeader>() + header.name.len() + path
+        };
+        self.0.iter().map(one).sum()
     }
 
     /// The headers of a call, names in lower case and values encoded.
@@ -266,7 +282,7 @@ struct SchemaWalk<'a> {
     scanner: Scanner<'a>,
     /// The names of the properties that lead here.
     path: Vec<Cow<'a, str>>,
-    /// The bytes of all paths in `found`.
+    /// The bytes that all paths in `found` take in memory.
     path_bytes: usize,
     found: Map<String, ParamHeader>,
 }
@@ -350,7 +366,7 @@ impl<'a> SchemaWalk<'a> {
             return Err(AnnotationError::TooMany);
         }
         let kind = kind.and_then(kind_of).ok_or(AnnotationError::Kind(token))?;
-        self.path_bytes += self.path.iter().map(|name| name.len()).sum::<usize>();
+        self.path_bytes += self.path.iter().map(|name| part_bytes(name)).sum::<usize>();
         if self.path_bytes > PARAM_PATHS {
             return Err(AnnotationError::LongPaths);
         }
@@ -368,6 +384,11 @@ impl<'a> SchemaWalk<'a> {
         // Nothing else can follow the last part of valid JSON.
         let _ = self.scanner.expect(bracket);
     }
+}
+
+/// The bytes that one name of a path takes in memory. An empty name is not free.
+fn part_bytes(name: &str) -> usize {
+    size_of::<String>() + name.len()
 }
 
 fn string(json: &str) -> Option<String> {
@@ -535,5 +556,18 @@ mod tests {
             .map(|n| (format!("p{n}"), json!({"type": "string", "x-mcp-header": format!("H{n}")})))
             .collect();
         assert_eq!(of(Value::Object(many)), Err(AnnotationError::TooMany));
+    }
+
+    #[test]
+    fn levels_without_a_name_count_as_path_bytes() {
+        let below = |levels: usize, headers: usize| {
+            let inner: serde_json::Map<String, Value> = (0..headers)
+                .map(|n| (format!("p{n}"), json!({"type": "string", "x-mcp-header": format!("H{n}")})))
+                .collect();
+            let nested = (0..levels).fold(json!(inner), |inner, _| json!({"": {"properties": inner}}));
+            of(nested)
+        };
+        assert_eq!(below(58, 100), Err(AnnotationError::LongPaths));
+        assert_eq!(below(20, 100).unwrap().0.len(), 100);
     }
 }
