@@ -148,9 +148,10 @@ impl PartialEq for Json {
 
 impl Eq for Json {}
 
+/// Escaped and cut, because errors that hold JSON of a peer are logged with `{:?}`.
 impl fmt::Debug for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.get())
+        fmt::Display::fmt(&crate::visible::Visible::message(self.get()), f)
     }
 }
 

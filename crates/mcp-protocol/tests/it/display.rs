@@ -8,7 +8,7 @@ use mcp_protocol::messages::{Id, Method};
 use mcp_protocol::names::NameTaken;
 use mcp_protocol::negotiation::{HandshakeFailure, NegotiationError, Obstacle};
 use mcp_protocol::tools::Tool;
-use mcp_protocol::{Dialect, Map, ProtocolVersion};
+use mcp_protocol::{Dialect, Json, Map, ProtocolVersion};
 use serde_json::json;
 
 /// Clears the screen, sets the title, forges a line and turns the direction of writing.
@@ -118,4 +118,18 @@ fn form_errors_and_taken_names_are_displayed_escaped_and_cut() {
         holder_server: hostile(),
         holder_tool: hostile(),
     });
+}
+
+#[test]
+fn debug_of_json_is_escaped_and_cut() {
+    let json = Json::of(&hostile()).unwrap();
+    assert_harmless(&format!("{json:?}"));
+    let mut error = error();
+    error.message = "short".to_owned();
+    error.data = Some(json);
+    let shown = format!("{error:?}");
+    assert_harmless(&shown);
+    assert!(shown.contains("characters)"), "{shown}");
+    let short: Json = r#"{"a": [1, "x"]}"#.parse().unwrap();
+    assert_eq!(format!("{short:?}"), r#"{"a": [1, "x"]}"#);
 }
