@@ -22,7 +22,8 @@ const MAX_CHANGED_SERVERS: usize = 1000;
 ///
 /// Every connection has one. Give the same to several, and they share what a server calls public; what is private stays
 /// with whoever asked for it. A change that a server tells of, and one that may have been missed, end what they
-/// concern. It is bounded, and nothing is kept longer than a day.
+/// concern. It is bounded, and nothing is kept longer than a day. When it is full, the server that takes the most room loses
+/// entries first.
 ///
 /// ```
 /// use mcp_client::{Cache, McpClient, Recipe};
@@ -236,14 +237,22 @@ impl Entries {
             over.iter().for_each(|key| self.remove(key));
         }
         while self.kept.len() > ENTRIES || self.bytes > BYTES {
-            // What would be over first.
-            let Some(first) =
-                self.kept.iter().min_by_key(|(_, entry)| entry.until).map(|(key, _)| key.clone())
-            else {
-                return;
-            };
+            let Some(first) = self.first_to_evict() else { return };
             self.remove(&first);
         }
+    }
+
+    /// The entry that expires first, of the server that takes most of what is short. Long-lived entries of one server must not
+    /// displace those of all others.
+    fn first_to_evict(&self) -> Option<Key> {
+        let counts_bytes = self.bytes > BYTES;
+        let mut held: BTreeMap<&str, usize> = BTreeMap::new();
+        for (key, entry) in &self.kept {
+            *held.entry(&key.server).or_default() += if counts_bytes { size(key, entry) } else { 1 };
+        }
+        let (largest, _) = held.into_iter().max_by_key(|(_, held)| *held)?;
+        let its = self.kept.iter().filter(|(key, _)| key.server == largest);
+        its.min_by_key(|(_, entry)| entry.until).map(|(key, _)| key.clone())
     }
 
     fn remove(&mut self, key: &Key) {
@@ -447,5 +456,39 @@ mod tests {
         assert!(!has(&first, &Method::ToolsList, ""), "its change is not forgotten");
         keep(&first, &Method::ToolsList, "", &body("5000", "private"));
         assert!(has(&first, &Method::ToolsList, ""));
+    }
+
+    #[tokio::test]
+    async fn server_that_fills_the_cache_does_not_displace_others() {
+        let cache = Cache::new();
+        let (greedy, modest) = (view(&cache, "greedy", "me"), view(&cache, "modest", "me"));
+        let text = |ttl: u64, bytes: usize| {
+            let padding = "x".repeat(bytes);
+            Body::of(&format!(r#"{{"ttlMs":{ttl},"p":"{padding}"}}"#)).unwrap().keep()
+        };
+        for page in 0..4 {
+            keep(&greedy, &Method::ToolsList, &page.to_string(), &text(u64::MAX, BYTES / 4 - 100));
+        }
+        for number in 0..100 {
+            keep(&modest, &Method::ResourcesRead, &number.to_string(), &text(600_000, 1000));
+        }
+        let kept = |view: &View, method, count: u32| {
+            (0..count).filter(|number| has(view, method, &number.to_string())).count()
+        };
+        assert_eq!(kept(&modest, &Method::ResourcesRead, 100), 100);
+        assert_eq!(kept(&greedy, &Method::ToolsList, 4), 3);
+    }
+
+    #[tokio::test]
+    async fn many_small_entries_of_one_server_do_not_displace_others() {
+        let cache = Cache::new();
+        let (greedy, modest) = (view(&cache, "greedy", "me"), view(&cache, "modest", "me"));
+        let large = format!(r#"{{"ttlMs":5000,"p":"{}"}}"#, "x".repeat(1 << 20));
+        keep(&modest, &Method::ToolsList, "", &Body::of(&large).unwrap().keep());
+        for number in 0..ENTRIES + 100 {
+            keep(&greedy, &Method::ResourcesRead, &number.to_string(), &body("99999999", "private"));
+        }
+        assert!(has(&modest, &Method::ToolsList, ""));
+        assert_eq!(cache.lock().unwrap().kept.len(), ENTRIES);
     }
 }
