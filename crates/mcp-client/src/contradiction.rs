@@ -6,8 +6,10 @@ use serde_json::Value;
 
 use crate::call::Outcome;
 
-/// How much of a schema is looked at, and how deep. A server may send one that never comes to an end.
-const STEPS: usize = 10_000;
+/// How many schemas, names and elements are compared, and how deep. A server may send a schema that never comes to an end.
+const STEPS: usize = 40_000;
+/// How many bytes of a text are compared in one step.
+const STEP_BYTES: usize = 256;
 const DEPTH: usize = 64;
 
 /// Where a result is not what its tool had promised, and why.
@@ -105,6 +107,7 @@ impl<'a> Check<'a> {
         value: &Value,
         path: &mut Vec<String>,
     ) -> Result<(), Contradiction> {
+        // Beyond the bound, each of these comparisons is taken for kept.
         let wrong = |problem: String| {
             let path =
                 path.iter().map(|part| format!("/{}", shown(&part.replace('~', "~0").replace('/', "~1"))));
@@ -114,35 +117,43 @@ impl<'a> Check<'a> {
             return wrong("nothing is allowed".to_owned());
         }
         if let Some(types) = schema.get("type")
-            && !is_of(types, value)
+            && !self.is_of(types, value)
         {
             return wrong(format!("{} instead of {}", kind(value), shown(&types.to_string())));
         }
         if let Some(fixed) = schema.get("const")
-            && !is_same(fixed, value)
+            && !self.is_same(fixed, value)
         {
             return wrong("another value than the only one allowed".to_owned());
         }
         if let Some(allowed) = schema.get("enum").and_then(Value::as_array)
-            && !allowed.iter().any(|allowed| is_same(allowed, value))
+            && !allowed.iter().any(|allowed| self.is_same(allowed, value))
         {
             return wrong("a value that is none of those allowed".to_owned());
         }
         if let Value::Object(members) = value {
-            let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
-            if let Some(missing) =
-                required.filter_map(Value::as_str).find(|name| !members.contains_key(*name))
-            {
+            let mut required = schema
+                .get("required")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .take_while(|name| self.charge(name.len()));
+            if let Some(missing) = required.find(|name| !members.contains_key(*name)) {
                 return wrong(format!("no member `{}`", shown(missing)));
             }
             let properties = schema.get("properties").and_then(Value::as_object);
             let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false))
                 && schema.get("patternProperties").is_none();
             let is_known = |name: &String| properties.is_some_and(|properties| properties.contains_key(name));
-            if is_closed && let Some(unknown) = members.keys().find(|name| !is_known(name)) {
+            let mut names = members.keys().take_while(|name| self.charge(name.len()));
+            if is_closed && let Some(unknown) = names.find(|name| !is_known(name)) {
                 return wrong(format!("a member `{}` that is not allowed", shown(unknown)));
             }
             for (name, schema) in properties.into_iter().flatten() {
+                if !self.charge(name.len()) {
+                    return Ok(());
+                }
                 if let Some(member) = members.get(name) {
                     self.below(schema, member, path, name.clone())?;
                 }
@@ -172,6 +183,12 @@ impl<'a> Check<'a> {
         checked
     }
 
+    /// Counts the comparison of a text of so many bytes. False if the bound is reached.
+    fn charge(&mut self, bytes: usize) -> bool {
+        self.steps = (self.steps + 1 + bytes / STEP_BYTES).min(STEPS);
+        self.steps < STEPS
+    }
+
     /// What it says by naming others.
     fn combined(
         &mut self,
@@ -181,7 +198,10 @@ impl<'a> Check<'a> {
     ) -> Result<(), Contradiction> {
         let local =
             schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
-        if let Some(schema) = local.and_then(|pointer| self.root.pointer(pointer)) {
+        if let Some(pointer) = local
+            && self.charge(pointer.len())
+            && let Some(schema) = self.root.pointer(pointer)
+        {
             self.value(schema, value, path)?;
         }
         for schema in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
@@ -205,38 +225,48 @@ impl<'a> Check<'a> {
         }
         Ok(())
     }
-}
 
-/// True if a value is of a type, or of one of several.
-fn is_of(types: &Value, value: &Value) -> bool {
-    match types {
-        Value::String(name) => match name.as_str() {
-            "object" => value.is_object(),
-            "array" => value.is_array(),
-            "string" => value.is_string(),
-            "boolean" => value.is_boolean(),
-            "null" => value.is_null(),
-            "number" => value.is_number(),
-            "integer" => value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|n| n.fract() == 0.0),
+    /// True if a value is of a type, or of one of several.
+    fn is_of(&mut self, types: &Value, value: &Value) -> bool {
+        match types {
+            Value::String(name) => !self.charge(0) || is_of_type(name, value),
+            Value::Array(names) => names.iter().any(|name| self.is_of(name, value)),
             _ => true,
-        },
-        Value::Array(names) => names.iter().any(|name| is_of(name, value)),
-        _ => true,
+        }
+    }
+
+    /// True for equal values; 1 and 1.0 are.
+    fn is_same(&mut self, one: &Value, other: &Value) -> bool {
+        if !self.charge(one.as_str().map_or(0, str::len)) {
+            return true;
+        }
+        match (one, other) {
+            (Value::Number(_), Value::Number(_)) => one == other || one.as_f64() == other.as_f64(),
+            (Value::Array(one), Value::Array(other)) => {
+                one.len() == other.len() && one.iter().zip(other).all(|(one, other)| self.is_same(one, other))
+            }
+            (Value::Object(one), Value::Object(other)) => {
+                one.len() == other.len()
+                    && one.iter().all(|(name, one)| {
+                        !self.charge(name.len())
+                            || other.get(name).is_some_and(|other| self.is_same(one, other))
+                    })
+            }
+            _ => one == other,
+        }
     }
 }
 
-/// True for equal values; 1 and 1.0 are.
-fn is_same(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::Number(_), Value::Number(_)) => one == other || one.as_f64() == other.as_f64(),
-        (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))
-        }
-        (Value::Object(one), Value::Object(other)) => {
-            let is_there = |(name, one)| other.get(name).is_some_and(|other| is_same(one, other));
-            one.len() == other.len() && one.iter().all(is_there)
-        }
-        _ => one == other,
+fn is_of_type(name: &str, value: &Value) -> bool {
+    match name {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        "number" => value.is_number(),
+        "integer" => value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|n| n.fract() == 0.0),
+        _ => true,
     }
 }
 
@@ -320,5 +350,48 @@ mod tests {
         let again = json!({"$ref": "#"});
         let schema = json!({"allOf": [again, again], "anyOf": [again, {"type": "string"}]});
         assert_eq!(problem(&schema, &json!(1)), None);
+    }
+
+    #[test]
+    fn work_inside_one_schema_is_counted() {
+        let names: Vec<String> = (0..2 * STEPS).map(|number| format!("m{number}")).collect();
+        let members: Value = names.iter().map(|name| (name.clone(), json!(1))).collect();
+        let numbers: Vec<usize> = (0..2 * STEPS).collect();
+        // Each is contradicted only by what comes after more names or elements than are compared.
+        let mut all_and_one = names.clone();
+        all_and_one.push("missing".to_owned());
+        let properties: Value =
+            names[..2 * STEPS - 1].iter().map(|name| (name.clone(), json!(true))).collect();
+        let mut other = numbers.clone();
+        other[2 * STEPS - 1] = 7;
+        for (schema, content) in [
+            (json!({"required": all_and_one}), members.clone()),
+            (json!({"enum": numbers}), json!(-1)),
+            (json!({"const": numbers}), json!(other)),
+            (json!({"enum": [numbers]}), json!(other)),
+            (json!({"additionalProperties": false, "properties": properties}), members.clone()),
+            (json!({"type": vec!["null"; 2 * STEPS]}), json!(1)),
+        ] {
+            let shown = schema.to_string();
+            assert_eq!(problem(&schema, &content), None, "{}", &shown[..60]);
+        }
+        // The same within the bound is a contradiction.
+        assert!(problem(&json!({"required": all_and_one[2 * STEPS - 5..]}), &members).is_some());
+        assert!(problem(&json!({"enum": numbers[..100]}), &json!(-1)).is_some());
+    }
+
+    #[test]
+    fn many_references_to_a_large_schema_end_soon() {
+        let names: Vec<String> = (0..5000).map(|number| format!("m{number}")).collect();
+        let members: Value = names.iter().map(|name| (name.clone(), json!(1))).collect();
+        let schema =
+            json!({"allOf": vec![json!({"$ref": "#/$defs/a"}); 5000], "$defs": {"a": {"required": names}}});
+        let mut check = Check::new(&schema);
+        check.value(&schema, &members, &mut Vec::new()).unwrap();
+        assert!(check.steps <= STEPS);
+        let start = std::time::Instant::now();
+        assert_eq!(problem(&schema, &members), None);
+        // Without the bound: 25 million lookups.
+        assert!(start.elapsed() < std::time::Duration::from_millis(500), "{:?}", start.elapsed());
     }
 }
