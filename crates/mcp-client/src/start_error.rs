@@ -4,12 +4,14 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
 
+use mcp_protocol::visible::Visible;
+
 /// Why a program could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// The program was not found.
-    #[error("program {program:?} not found{}", where_and_remedy(program, searched))]
+    #[error("program \"{}\" not found{}", shown(program), where_and_remedy(program, searched))]
     NotFound {
         /// The name or path of the program.
         program: OsString,
@@ -17,25 +19,25 @@ pub enum StartError {
         searched: Vec<PathBuf>,
     },
     /// There is a file, but it may not be executed.
-    #[error("{} is not executable; set its permissions, or name another program", path.display())]
+    #[error("{} is not executable; set its permissions, or name another program", shown(path))]
     NotExecutable {
         /// The file.
         path: PathBuf,
     },
     /// The folder to start in is missing.
-    #[error("the folder to start in does not exist: {}", folder.display())]
+    #[error("the folder to start in does not exist: {}", shown(folder))]
     NoSuchFolder {
         /// The folder.
         folder: PathBuf,
     },
     /// The file is no program for this machine.
-    #[error("{} is no program for this machine, or its interpreter is missing", path.display())]
+    #[error("{} is no program for this machine, or its interpreter is missing", shown(path))]
     WrongFormat {
         /// The file.
         path: PathBuf,
     },
     /// The operating system refused.
-    #[error("{} could not be started", path.display())]
+    #[error("{} could not be started", shown(path))]
     Refused {
         /// The file.
         path: PathBuf,
@@ -46,6 +48,13 @@ pub enum StartError {
 
 /// How many folders are listed in an error.
 const MAX_LISTED_FOLDERS: usize = 8;
+/// How many characters of a path are displayed.
+const MAX_SHOWN_PATH: usize = 400;
+
+/// A path, escaped and cut: configuration files and packages may come from strangers.
+fn shown(path: impl AsRef<OsStr>) -> String {
+    Visible::new(&path.as_ref().to_string_lossy()).at_most(MAX_SHOWN_PATH).to_string()
+}
 
 /// Where a program was looked for, and what to do about it.
 fn where_and_remedy(program: &OsStr, searched: &[PathBuf]) -> String {
@@ -56,10 +65,36 @@ fn where_and_remedy(program: &OsStr, searched: &[PathBuf]) -> String {
     if searched.is_empty() {
         return format!(": PATH is empty; {remedy}");
     }
-    let shown = searched.iter().take(MAX_LISTED_FOLDERS).map(|folder| folder.display().to_string());
+    let shown = searched.iter().take(MAX_LISTED_FOLDERS).map(shown);
     let more = match searched.len().saturating_sub(MAX_LISTED_FOLDERS) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
     format!(" in PATH (searched: {}{more}); {remedy}", shown.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_in_start_errors_are_escaped_and_cut() {
+        let hostile = "/\u{1b}[2J\u{9b}31m\u{202e}\r\n".repeat(10_000);
+        let path = || PathBuf::from(&hostile);
+        for error in [
+            StartError::NotFound { program: "x".into(), searched: vec![path(); 20] },
+            StartError::NotFound { program: path().into(), searched: vec![path()] },
+            StartError::NotFound { program: hostile.replace('/', "").into(), searched: Vec::new() },
+            StartError::NotExecutable { path: path() },
+            StartError::NoSuchFolder { folder: path() },
+            StartError::WrongFormat { path: path() },
+            StartError::Refused { path: path(), source: io::ErrorKind::PermissionDenied.into() },
+        ] {
+            let shown = error.to_string();
+            let beginning: String = shown.chars().take(100).collect();
+            assert!(!shown.chars().any(|c| c.is_control() || c == '\u{202e}'), "{beginning:?}");
+            assert!(shown.len() < 50_000, "{} bytes: {beginning}", shown.len());
+            assert!(shown.contains(r"\u{1b}[2J"), "{beginning}");
+        }
+    }
 }
