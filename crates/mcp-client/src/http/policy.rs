@@ -65,7 +65,7 @@ impl Policy {
     /// Refuses a host; `.example.com` means everything below it. This wins over everything that is allowed.
     ///
     /// The host may be written in any way that a URL allows: `Bücher.example`, `0x7f.1` and `[0::1]` mean what they mean
-    /// there.
+    /// there. A rule for a loopback address refuses `0.0.0.0` and `[::]` too, since they reach this machine.
     ///
     /// # Errors
     /// When no URL can have such a host, so that the rule would never apply.
@@ -140,7 +140,10 @@ impl Policy {
         let rules = self.denied.iter().filter_map(|rule| {
             rule.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok().map(unwrapped)
         });
-        rules.into_iter().any(|denied| denied == address)
+        // A connection to the unspecified address reaches this machine.
+        let is_denied =
+            |denied: IpAddr| denied == address || (denied.is_loopback() && address.is_unspecified());
+        rules.into_iter().any(is_denied)
     }
 
     fn check_literal(&self, name: &str, address: IpAddr, scheme: &str) -> Result<(), Denied> {
@@ -564,5 +567,22 @@ mod tests {
         }
         let error = Policy::public().deny_host("a\u{1b}[2J.example").unwrap_err();
         assert!(error.to_string().starts_with("`a\\u{1b}[2J.example` is not a host"), "{error}");
+    }
+
+    #[test]
+    fn denied_loopback_denies_the_unspecified_address() {
+        for rule in ["127.0.0.1", "::1", "127.9.9.9"] {
+            let policy = Policy::as_given().deny_host(rule).unwrap();
+            for host in ["0.0.0.0", "[::]", "[::ffff:0.0.0.0]", "0"] {
+                assert!(verdict(&policy, &format!("http://{host}/")).is_err(), "{rule} allows {host}");
+            }
+            for address in ["0.0.0.0", "::", "::ffff:0.0.0.0"] {
+                let checked = policy.check_address("a.example", address.parse().unwrap());
+                assert!(checked.is_err(), "{rule} allows {address}");
+            }
+            assert_eq!(verdict(&policy, "http://10.0.0.1/"), Ok(()), "{rule}");
+        }
+        let policy = Policy::as_given().deny_host("10.0.0.1").unwrap();
+        assert_eq!(verdict(&policy, "http://0.0.0.0/"), Ok(()), "another address was denied");
     }
 }
