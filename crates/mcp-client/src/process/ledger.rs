@@ -133,19 +133,21 @@ impl Ledger {
         prepare_folder(folder)?;
         let (mut left, mut skipped) = (Vec::new(), Vec::new());
         let is_ledger = |path: &PathBuf| path.extension().is_some_and(|ending| ending == LEDGER_EXTENSION);
-        let paths: Vec<PathBuf> = fs::read_dir(folder)?
+        let mut paths: Vec<PathBuf> = fs::read_dir(folder)?
             .map(|file| file.map(|file| file.path()))
             .filter(|path| path.as_ref().map_or(true, is_ledger))
-            .take(MAX_FILES)
+            .take(MAX_FILES + 1)
             .collect::<io::Result<_>>()?;
+        // One more was listed only to see whether there are more.
+        if let Some(path) = paths.drain(MAX_FILES.min(paths.len())..).next() {
+            let reason =
+                format!("the folder has more than {MAX_FILES} ledger files; further files were not read");
+            skip(path, reason, &mut skipped);
+        }
         for path in paths {
             match leftovers(&path) {
                 Ok(found) => left.extend(found),
-                Err(reason) => {
-                    let file = SkippedFile::new(path, reason);
-                    tracing::warn!("process ledger: {file}");
-                    skipped.push(file);
-                }
+                Err(reason) => skip(path, reason, &mut skipped),
             }
         }
         // A host that crashed while it replaced its file has left both.
@@ -161,7 +163,8 @@ impl Ledger {
         Ok((Self(Arc::new(book)), left))
     }
 
-    /// Files in the folder that were not read when it was opened: not a regular file, too large, not a ledger.
+    /// Files in the folder that were not read when it was opened: not a regular file, too large, not a ledger. If there were
+    /// more than 1024 files, one of those beyond that stands for all of them.
     #[must_use]
     pub fn skipped(&self) -> &[SkippedFile] {
         &self.0.skipped
@@ -179,6 +182,12 @@ impl Ledger {
         self.0.change(|entries| drop(entries.insert(group, entry)));
         Recorded { book: Arc::clone(&self.0), group, started }
     }
+}
+
+fn skip(path: PathBuf, reason: String, skipped: &mut Vec<SkippedFile>) {
+    let file = SkippedFile::new(path, reason);
+    tracing::warn!("process ledger: {file}");
+    skipped.push(file);
 }
 
 impl Book {
@@ -548,5 +557,20 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn files_beyond_the_limit_are_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!("boot {} pid:[1]\n", boot());
+        let place =
+            |number: usize| fs::write(folder.path().join(format!("{number}.mcp-ledger")), &text).unwrap();
+        (0..MAX_FILES).for_each(place);
+        assert_eq!(Ledger::open(folder.path()).unwrap().0.skipped(), []);
+        (MAX_FILES..MAX_FILES + 3).for_each(place);
+        let (ledger, _) = Ledger::open(folder.path()).unwrap();
+        let [skipped] = ledger.skipped() else { panic!("{:?}", ledger.skipped()) };
+        assert_eq!(skipped.path().parent(), Some(folder.path()));
+        assert!(skipped.to_string().contains("more than 1024 ledger files"), "{skipped}");
     }
 }

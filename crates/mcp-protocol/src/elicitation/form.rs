@@ -1,6 +1,6 @@
 //! What a person filled in, against the form that was asked.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use super::{EnumOption, FieldSchema, FieldValue, FormSchema, NumberKind, StringSchema};
 use crate::map::Map;
@@ -138,7 +138,7 @@ impl FieldSchema {
             _ => {}
         }
         // A set, because both sides may have thousands: comparing each pair would block the thread for seconds.
-        let known: HashSet<&str> = self.choices().into_iter().map(|(value, _)| value).collect();
+        let known: BTreeSet<&str> = self.choices().into_iter().map(|(value, _)| value).collect();
         match choices.iter().find(|choice| !known.contains(choice.as_str())) {
             Some(unknown) => Err(no_choice(unknown)),
             None => Ok(()),
