@@ -256,8 +256,8 @@ pub(super) struct Sessions {
 struct Table {
     sessions: HashMap<String, Arc<Session>, BuildHasherDefault<Fnv>>,
     swept: Instant,
-    /// When it was last seen that ending sessions frees too little memory.
-    looked_for_memory: Option<Instant>,
+    /// When it was last seen that ending sessions that hold so much frees too little memory.
+    looked_for_memory: Option<(Instant, usize)>,
     /// When calls that nobody waits for were last ended.
     looked_for_calls: Option<Instant>,
 }
@@ -327,6 +327,9 @@ impl Sessions {
     ) -> Option<Arc<Session>> {
         let memory = Budget::within(&self.memory, self.session_memory);
         let bytes = SESSION_OVERHEAD + client_memory;
+        if bytes > self.session_memory {
+            return None;
+        }
         let mut table = self.lock();
         self.sweep(&mut table, Instant::now());
         if table.sessions.len() >= self.most {
@@ -352,15 +355,17 @@ impl Sessions {
 
     fn make_memory(&self, table: &mut Table, bytes: usize, least_held: usize) {
         let now = Instant::now();
-        if self.memory.left() < bytes && table.looked_for_memory.is_none_or(|at| now - at > LOOK_AGAIN) {
+        let is_futile =
+            |(at, held): (Instant, usize)| held <= least_held && now.duration_since(at) <= LOOK_AGAIN;
+        if self.memory.left() < bytes && !table.looked_for_memory.is_some_and(is_futile) {
             let is_enough = self.make_room(table, bytes, least_held);
-            table.looked_for_memory = (!is_enough).then_some(now);
+            table.looked_for_memory = (!is_enough).then_some((now, least_held));
         }
     }
 
-    /// Ends sessions that nobody uses and that hold so much, the idlest first, until so much memory is left; at least a hundredth of all, so
-    /// that a flood of new sessions does not look through all of them each time. If all of them were not enough, none is
-    /// ended. Returns whether it was enough.
+    /// Ends sessions that nobody uses and that hold at least `least_held`, the idlest first, until `bytes` are left; at
+    /// least a hundredth of all, so that a flood of new sessions does not look through all of them each time. If all of
+    /// them were not enough, none is ended. Returns whether it was enough.
     fn make_room(&self, table: &mut Table, bytes: usize, least_held: usize) -> bool {
         let mut held = 0;
         let mut unused: Vec<_> = table
@@ -394,7 +399,7 @@ impl Sessions {
     pub(super) fn end_abandoned(&self) -> bool {
         let now = Instant::now();
         let mut table = self.lock();
-        if table.looked_for_calls.is_some_and(|at| now - at <= LOOK_AGAIN) {
+        if table.looked_for_calls.is_some_and(|at| now.duration_since(at) <= LOOK_AGAIN) {
             return false;
         }
         table.looked_for_calls = Some(now);

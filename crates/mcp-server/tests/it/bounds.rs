@@ -402,6 +402,32 @@ async fn small_idle_sessions_are_not_ended_for_subscriptions_of_others() {
 }
 
 #[tokio::test]
+async fn refused_subscriptions_do_not_keep_new_clients_out() {
+    let fixture = fixture(HttpOptions::default().memory(1 << 20));
+    let reader = fixture.session("2025-11-25").await;
+    let _stream = reader.get(None).await;
+    let subscribe = async |number: usize| {
+        let uri = format!("file:///{number}/{}", "x".repeat(16_000));
+        let message =
+            json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": uri}});
+        reader.post(message).await.json().await["error"].is_object()
+    };
+    // Idle sessions of little memory, and a reader that takes the rest.
+    for _ in 0..20 {
+        fixture.session("2025-11-25").await;
+    }
+    let mut number = 0;
+    while !subscribe(number).await {
+        number += 1;
+    }
+    let info = json!({"name": "x".repeat(1000), "version": "1"});
+    for _ in 0..3 {
+        assert!(subscribe(number).await);
+        assert!(fixture.send("POST", &[JSON], &initialize(&info)).await.session.is_some());
+    }
+}
+
+#[tokio::test]
 async fn no_session_is_ended_if_that_frees_too_little() {
     let fixture = fixture(HttpOptions::default().memory(1900 << 10));
     let large = json!({"name": "x".repeat(10 << 10), "version": "1"});
