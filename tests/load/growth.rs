@@ -27,7 +27,7 @@ const MAX_SCHEMA_MEMORY: u64 = 1 << 10;
 pub(crate) fn lists() -> Result<String, String> {
     let (small, large) = (page(TOOLS), page(4 * TOOLS));
     let small = list_time(small)?;
-    let before = peak_memory();
+    let before = reset_peak_memory()?;
     let large = list_time(large)?;
     let memory = peak_memory().saturating_sub(before);
     if memory > MAX_PAGE_MEMORY {
@@ -40,7 +40,7 @@ pub(crate) fn lists() -> Result<String, String> {
 pub(crate) fn schemas() -> Result<String, String> {
     let (small, large) = (schema(1)?, schema(4)?);
     let small_time = schema_time(&small)?;
-    let before = peak_memory();
+    let before = reset_peak_memory()?;
     let large_time = schema_time(&large)?;
     let memory = peak_memory().saturating_sub(before);
     if memory > MAX_SCHEMA_MEMORY {
@@ -162,7 +162,14 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<Val
     Ok(Some(serde_json::from_slice(&body)?))
 }
 
-/// The most memory that this program has ever had, in KiB.
+/// Forgets the peak of earlier parts, and returns the memory that this program has now, in KiB.
+fn reset_peak_memory() -> Result<u64, String> {
+    std::fs::write("/proc/self/clear_refs", "5")
+        .map_err(|error| format!("/proc/self/clear_refs: {error}"))?;
+    Ok(peak_memory())
+}
+
+/// The most memory that this program has had since the peak was reset, in KiB.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

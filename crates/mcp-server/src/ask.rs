@@ -30,7 +30,7 @@ use serde::de::DeserializeOwned;
 use crate::context::Context;
 use crate::error::{AskError, ToolError};
 use crate::seal::{Memory, Sealer, fresh_name};
-use crate::spent::{Spent, SpentStore};
+use crate::spent::{ConfirmationStore, ConfirmationUse};
 use crate::validate::Form;
 
 /// How often a call may come back for more answers.
@@ -116,7 +116,7 @@ pub(crate) struct Rounds {
     state: Mutex<State>,
     binding: Binding,
     /// Confirmations that were used.
-    spent: Arc<dyn SpentStore>,
+    spent: Arc<dyn ConfirmationStore>,
 }
 
 /// What sealed state is bound to. Brought into its canonical form only when it is needed.
@@ -166,7 +166,7 @@ impl Rounds {
         state: Option<&str>,
         sealer: &Sealer,
         binding: Binding,
-        spent: Arc<dyn SpentStore>,
+        spent: Arc<dyn ConfirmationStore>,
     ) -> Option<Self> {
         let memory = match state {
             Some(text) => sealer.open(text, || binding.canonical())?,
@@ -234,7 +234,7 @@ impl Rounds {
     }
 
     async fn spend(&self, id: String) -> Result<(), AskError> {
-        let spent = Spent::new(id, self.binding.principal.clone());
+        let spent = ConfirmationUse::new(id, self.binding.principal.clone());
         match self.spent.spend(&spent).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(AskError::Spent),
@@ -402,7 +402,7 @@ impl Context {
     /// Use it instead of [`ask`](Self::ask) for everything that must not happen without a yes. An answer to an ordinary
     /// question counts under its key, also if the client sends it before it was asked, and again with every repetition
     /// of the request. A confirmation counts only if this very call has asked for it with the same message, which the
-    /// sealed state proves, and for one run: see [`SpentStore`]. The message must be the same in every run, or the person
+    /// sealed state proves, and for one run: see [`ConfirmationStore`]. The message must be the same in every run, or the person
     /// is asked again: what was not shown is not confirmed.
     ///
     /// ```
@@ -418,7 +418,8 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// As [`ask`](Self::ask); [`AskError::Spent`] if the yes was used before; [`AskError::FeatureDisabled`] in the
+    /// As [`ask`](Self::ask); [`AskError::Spent`] if the yes was used before; [`AskError::SpentUnknown`] if that cannot be
+    /// told; [`AskError::FeatureDisabled`] in the
     /// modern era without the feature `sealing`.
     ///
     /// # Cancellation

@@ -99,6 +99,18 @@ impl Share {
         true
     }
 
+    /// Adds to the amount. Returns false, and changes nothing, if so much is not left.
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP serves several clients"))]
+    pub(crate) fn grow(&mut self, more: usize) -> bool {
+        self.resize(self.amount.saturating_add(more))
+    }
+
+    /// Adds to the amount even if that exceeds the limit.
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP serves several clients"))]
+    pub(crate) fn grow_beyond(&mut self, more: usize) {
+        self.resize_beyond(self.amount.saturating_add(more));
+    }
+
     /// Changes the amount even if that exceeds the limit.
     pub(crate) fn resize_beyond(&mut self, amount: usize) {
         self.budget.add_beyond(amount.saturating_sub(self.amount));

@@ -379,6 +379,12 @@ impl<'a> Driver<'a> {
 
     /// Who asks, or the reply to a request that needs no more.
     fn exchange(&mut self, message: &Message<'_>, request: &Request<'_>) -> Asked {
+        // Before it counts as initialized, so that it can try again.
+        if request.method == Method::Initialize
+            && let Err(reply) = self.take_client_memory(request)
+        {
+            return Asked::Answered(self.dialect(), reply);
+        }
         let (dialect, meta) = match self.negotiation.classify(message) {
             ServerVerdict::Modern(dialect, meta) => {
                 let outlet = Arc::clone(&self.outlet);
@@ -395,16 +401,6 @@ impl<'a> Driver<'a> {
                 (dialect, request.params.meta().ok().flatten().map(Arc::new))
             }
             ServerVerdict::Initialize(dialect, params) => {
-                let bytes = match Client::memory_of(request) {
-                    Ok(bytes) => bytes,
-                    Err(error) => return Asked::Answered(dialect, Reply::Error(error)),
-                };
-                if let Some(memory) = &self.memory {
-                    self.client_memory = memory.take(bytes);
-                    if self.client_memory.is_none() {
-                        return Asked::Answered(dialect, Reply::Overloaded(NO_CLIENT_MEMORY));
-                    }
-                }
                 let (reply, client) = self.core.initialize(dialect, *params);
                 self.client = Some(Arc::new(client));
                 return Asked::Answered(dialect, reply);
@@ -426,6 +422,15 @@ impl<'a> Driver<'a> {
         });
         let outlet = Arc::clone(&self.outlet);
         Asked::Exchange(Exchange { dialect, meta, legacy, outlet, principal: Principal::default() })
+    }
+
+    /// Takes the memory of what a client says of itself, or says why it is refused.
+    fn take_client_memory(&mut self, request: &Request<'_>) -> Result<(), Reply> {
+        let bytes = Client::memory_of(request).map_err(Reply::Error)?;
+        if let Some(memory) = &self.memory {
+            self.client_memory = Some(memory.take(bytes).ok_or(Reply::Overloaded(NO_CLIENT_MEMORY))?);
+        }
+        Ok(())
     }
 
     /// The dialect for what belongs to no request.

@@ -1,8 +1,8 @@
 //! Streamable HTTP as a service to mount anywhere: modern requests, legacy sessions, one endpoint for both.
 //!
 //! A modern call lives in the future of its own exchange: when the client is gone, hyper drops the future, and
-//! with it the call. A legacy call that has begun to stream belongs to its session, because a lost stream is no
-//! cancellation there.
+//! with it the call. A legacy call that waits belongs to its session, because a client that disconnects has not cancelled
+//! there.
 
 mod body;
 mod guard;
@@ -67,6 +67,10 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const WAITING: usize = 1 << 20;
 /// Room for most responses, so that they are written without moving house.
 const RESPONSE: usize = 512;
+/// Why a body is refused that does not fit beside the others.
+const NO_BODIES: &str = "too many request bodies at once; retry later";
+/// How much memory the types of `_meta` and of answers take at most, times the length of their text.
+const TYPE_OVERHEAD: usize = 16;
 /// The most bytes of a body that may use the part of the budget which larger ones leave.
 const SMALL_BODY: usize = 16 << 10;
 
@@ -262,7 +266,7 @@ impl Shared {
             let rest = body.size_hint().upper().and_then(|rest| usize::try_from(rest).ok());
             whole.push(data, rest);
             if !self.charge(&mut memory, before, whole.held()) {
-                return Err(Box::new(overloaded("too many request bodies at once; retry later", None)));
+                return Err(Box::new(overloaded(NO_BODIES, None)));
             }
         }
         Ok((whole.into_bytes(), memory))
@@ -279,7 +283,7 @@ impl Shared {
     }
 
     /// Takes in a body. Most requests are answered at once, and need no future of their own.
-    fn post(self: &Arc<Self>, all: &HeaderMap, headers: &Ours<'_>, body: &Bytes, memory: Share) -> Step {
+    fn post(self: &Arc<Self>, all: &HeaderMap, headers: &Ours<'_>, body: &Bytes, mut memory: Share) -> Step {
         let incoming = match parse_bytes(body, &self.limits) {
             Ok(incoming) => incoming,
             Err(error) => {
@@ -287,6 +291,12 @@ impl Shared {
                 return Step::Done(refused(refusal, error.id.as_ref()));
             }
         };
+        if let Incoming::Message(Message::Request(request)) = &incoming
+            && body.len() > SMALL_BODY
+            && !memory.grow(kept_of(request))
+        {
+            return Step::Done(overloaded(NO_BODIES, Some(&request.id)));
+        }
         let session = self.session(headers);
         let verdict = self.classify(HttpMethod::Post, headers, session.as_ref(), Some(&incoming));
         Step::Done(match (verdict, &incoming) {
@@ -374,10 +384,15 @@ impl Shared {
             Route::Listen(_) => return Step::Done(not_acceptable(&request.id)),
             Route::Run(run) => run,
         };
+        // What a large request keeps was counted before.
+        let is_small = request.params.text().len() <= SMALL_BODY;
         run.hold(memory);
         match begin(&mut run, &outlet) {
             Poll::Ready(first) => Step::Done(self.modern_answer(first, run, outlet, &request.id, dialect)),
             Poll::Pending => {
+                if is_small {
+                    run.hold_more(kept_of(request));
+                }
                 let (shared, id) = (Arc::clone(self), request.id.clone());
                 Step::Later(Box::pin(async move {
                     let first = first(&mut run, &outlet).await;
@@ -451,7 +466,11 @@ impl Shared {
         let filter = changes::honoured(filter);
         let bytes = changes::held_by(&filter);
         if bytes > self.options.session_memory {
-            return overloaded(changes::NO_MEMORY, Some(id));
+            let message = format!(
+                "the URIs of a stream take {bytes} bytes, and {} are the most",
+                self.options.session_memory
+            );
+            return self.error(id, dialect, &ErrorObject::new(ErrorCode::InvalidParams, message));
         }
         self.sessions.reclaim(bytes);
         let Some(memory) = self.memory.take(bytes) else {
@@ -524,6 +543,13 @@ fn poll_first(run: &mut Box<Run>, outlet: &Outlet, cx: &mut TaskContext<'_>) -> 
         return Poll::Ready(First::Done(reply));
     }
     outlet.poll_filled(cx).map(|()| First::Emits)
+}
+
+/// What a call keeps of its request while it waits, besides the body: `_meta` and answers as types, and the arguments
+/// that sealed state is bound to.
+fn kept_of(request: &Request<'_>) -> usize {
+    let length = |name| request.params.member(name).ok().flatten().map_or(0, str::len);
+    TYPE_OVERHEAD * (length("_meta") + length("inputResponses")) + length("arguments")
 }
 
 /// A body as far as it has come. Most come in one piece, which is not copied.

@@ -108,7 +108,7 @@ pub use resource::{
     IntoContents, Place, ReadRequest, ServedResource, ServedTemplate, resource, resource_template,
 };
 pub use server::McpServer;
-pub use spent::{Spent, SpentStore};
+pub use spent::{ConfirmationStore, ConfirmationUse};
 pub use tool::{Tool, ToolSpec, tool};
 
 /// The guides, so that their programs are compiled.

@@ -35,7 +35,7 @@ use crate::reply::Reply;
 use crate::resource::ReadRequest;
 use crate::run::{Run, Work, begin};
 use crate::seal::Sealer;
-use crate::spent::SpentStore;
+use crate::spent::ConfirmationStore;
 use crate::tool::{BoxFuture, ToolEntry};
 use crate::watchdog::Watchdog;
 
@@ -55,7 +55,7 @@ pub(crate) struct Core {
     /// Who is asked for approval if the client cannot ask.
     pub(crate) approver: Option<Arc<Approver>>,
     /// Confirmations that were used.
-    pub(crate) spent: Arc<dyn SpentStore>,
+    pub(crate) spent: Arc<dyn ConfirmationStore>,
     pub(crate) watchdog: Watchdog,
     /// Calls that wait, on all connections together.
     pub(crate) calls: Arc<Budget>,

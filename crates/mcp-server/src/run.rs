@@ -62,6 +62,14 @@ impl Run {
         Self { work, context, dialect, core, name, timer: None, span, waiting: None, request: None }
     }
 
+    /// Counts what the call keeps of its request besides the body, now that it waits.
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP serves several clients"))]
+    pub(crate) fn hold_more(&mut self, bytes: usize) {
+        if let Some(request) = &mut self.request {
+            request.grow_beyond(bytes);
+        }
+    }
+
     /// Holds the memory of the request until the call ends.
     pub(crate) fn hold(&mut self, request: Share) {
         self.request = Some(request);

@@ -20,7 +20,7 @@ use crate::registry::{CacheHint, Identity, Registry};
 use crate::resource::{ServedResource, ServedTemplate, hint};
 use crate::router::{Core, result_meta, served_versions};
 use crate::seal::Sealer;
-use crate::spent::{InMemory, SpentStore};
+use crate::spent::{ConfirmationStore, InMemory};
 use crate::tool::{Tool, ToolEntry, ToolSpec};
 use crate::watchdog::Watchdog;
 
@@ -52,7 +52,7 @@ pub struct McpServer {
     sealer: Sealer,
     hooks: Vec<Arc<Hook>>,
     approver: Option<Arc<Approver>>,
-    spent: Arc<dyn SpentStore>,
+    spent: Arc<dyn ConfirmationStore>,
 }
 
 impl McpServer {
@@ -226,9 +226,9 @@ impl McpServer {
     }
 
     /// Where used confirmations are remembered. Default: in the memory of this process. Needed if several processes
-    /// serve with one [`sealing_key`](Self::sealing_key): see [`SpentStore`].
+    /// serve with one [`sealing_key`](Self::sealing_key): see [`ConfirmationStore`].
     #[must_use]
-    pub fn spent_store(mut self, store: impl SpentStore) -> Self {
+    pub fn confirmation_store(mut self, store: impl ConfirmationStore) -> Self {
         self.spent = Arc::new(store);
         self
     }

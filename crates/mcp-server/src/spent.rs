@@ -15,10 +15,10 @@ const MAX_PER_PRINCIPAL: usize = 10_000;
 const MAX_ANONYMOUS: usize = 200_000;
 const MAX_USES: usize = 250_000;
 
-/// A use of a confirmation, as a [`SpentStore`] keeps it.
+/// A use of a confirmation, as a [`ConfirmationStore`] keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Spent {
+pub struct ConfirmationUse {
     /// Names the use; no two have the same name. Printable ASCII, at most 128 bytes.
     pub id: String,
     /// On whose behalf the call is made, if that is known.
@@ -27,7 +27,7 @@ pub struct Spent {
     pub keep_for: Duration,
 }
 
-impl Spent {
+impl ConfirmationUse {
     pub(crate) fn new(id: String, principal: Option<Arc<str>>) -> Self {
         Self { id, principal, keep_for: REMEMBERED }
     }
@@ -38,7 +38,7 @@ impl Spent {
 ///
 /// By default they are remembered in the memory of the process, and each confirmation is honoured once by each process
 /// that has the sealing key: once by each of several replicas, and once more after a restart with the same key within
-/// ten minutes. Give all of them one store with [`McpServer::spent_store`], such as a table of a database, and it is
+/// ten minutes. Give all of them one store with [`McpServer::confirmation_store`], such as a table of a database, and it is
 /// honoured once.
 ///
 /// ```
@@ -46,14 +46,14 @@ impl Spent {
 /// use std::error::Error;
 /// use std::sync::Mutex;
 ///
-/// use mcp_server::{Spent, SpentStore, async_trait};
+/// use mcp_server::{ConfirmationUse, ConfirmationStore, async_trait};
 ///
 /// /// A real one would use `INSERT … ON CONFLICT DO NOTHING`, or `SET … NX EX`.
 /// struct Table(Mutex<HashSet<String>>);
 ///
 /// #[async_trait]
-/// impl SpentStore for Table {
-///     async fn spend(&self, spent: &Spent) -> Result<bool, Box<dyn Error + Send + Sync>> {
+/// impl ConfirmationStore for Table {
+///     async fn spend(&self, spent: &ConfirmationUse) -> Result<bool, Box<dyn Error + Send + Sync>> {
 ///         Ok(self.0.lock().unwrap().insert(spent.id.clone()))
 ///     }
 ///
@@ -62,19 +62,19 @@ impl Spent {
 ///     }
 /// }
 ///
-/// let server = mcp_server::McpServer::named("replica", "1").spent_store(Table(Mutex::default()));
+/// let server = mcp_server::McpServer::named("replica", "1").confirmation_store(Table(Mutex::default()));
 /// ```
 ///
 /// [`Context::confirm`]: crate::Context::confirm
 /// [`Tool::needs_approval`]: crate::Tool::needs_approval
-/// [`McpServer::spent_store`]: crate::McpServer::spent_store
+/// [`McpServer::confirmation_store`]: crate::McpServer::confirmation_store
 #[async_trait]
-pub trait SpentStore: Send + Sync + 'static {
+pub trait ConfirmationStore: Send + Sync + 'static {
     /// Records a use, in one step that nobody can come between. Returns false if it was recorded before.
     ///
     /// # Errors
     /// When it cannot be recorded. The call is then refused, and the error goes to the log.
-    async fn spend(&self, spent: &Spent) -> Result<bool, Box<dyn StdError + Send + Sync>>;
+    async fn spend(&self, spent: &ConfirmationUse) -> Result<bool, Box<dyn StdError + Send + Sync>>;
 
     /// True if this use was recorded.
     ///
@@ -102,7 +102,7 @@ struct Entry {
 }
 
 impl State {
-    fn spend(&mut self, spent: &Spent, now: Instant) -> Result<bool, &'static str> {
+    fn spend(&mut self, spent: &ConfirmationUse, now: Instant) -> Result<bool, &'static str> {
         self.forget(now);
         if self.ids.contains(&*spent.id) {
             return Ok(false);
@@ -141,8 +141,8 @@ impl InMemory {
 }
 
 #[async_trait]
-impl SpentStore for InMemory {
-    async fn spend(&self, spent: &Spent) -> Result<bool, Box<dyn StdError + Send + Sync>> {
+impl ConfirmationStore for InMemory {
+    async fn spend(&self, spent: &ConfirmationUse) -> Result<bool, Box<dyn StdError + Send + Sync>> {
         Ok(self.lock().spend(spent, Instant::now())?)
     }
 
@@ -155,8 +155,8 @@ impl SpentStore for InMemory {
 mod tests {
     use super::*;
 
-    fn spent(id: usize, principal: &str) -> Spent {
-        Spent::new(format!("call/{id}"), Some(principal.into()))
+    fn spent(id: usize, principal: &str) -> ConfirmationUse {
+        ConfirmationUse::new(format!("call/{id}"), Some(principal.into()))
     }
 
     #[test]
@@ -185,9 +185,9 @@ mod tests {
     fn anonymous_clients_leave_room_for_principals() {
         let (mut state, now) = (State::default(), Instant::now());
         for id in 0..MAX_ANONYMOUS {
-            assert_eq!(state.spend(&Spent::new(id.to_string(), None), now), Ok(true));
+            assert_eq!(state.spend(&ConfirmationUse::new(id.to_string(), None), now), Ok(true));
         }
-        assert!(state.spend(&Spent::new("one more".to_owned(), None), now).is_err());
+        assert!(state.spend(&ConfirmationUse::new("one more".to_owned(), None), now).is_err());
         assert_eq!(state.spend(&spent(1, "somebody"), now), Ok(true));
     }
 }

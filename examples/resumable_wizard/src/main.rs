@@ -25,11 +25,13 @@ async fn book(seats: Seats, cx: Context) -> Result<String, ToolError> {
 
 /// What cannot be undone needs a yes that only this very call can have asked for.
 async fn give_back(seats: Seats, cx: Context) -> Result<String, ToolError> {
-    let count = seats.lock().unwrap_or_else(PoisonError::into_inner).len();
+    let held: Vec<String> = seats.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
+    let count = held.len();
     if !cx.confirm("give_back", format!("Give back all {count} seats?")).await? {
         return Ok("Nothing was given back.".to_owned());
     }
-    seats.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    // Exactly those that were shown; others may have been booked meanwhile.
+    seats.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| !held.contains(key));
     Ok(format!("{count} seats were given back."))
 }
 

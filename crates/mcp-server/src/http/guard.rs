@@ -145,7 +145,8 @@ fn check_fetch_site(headers: &Headers<'_>) -> Result<(), StatusCode> {
     if !headers.fetch_site.is_repeated() && matches!(site.as_bytes(), b"same-origin" | b"none") {
         return Ok(());
     }
-    tracing::warn!("refused: a page on another site made the request (Sec-Fetch-Site)");
+    let site = String::from_utf8_lossy(site.as_bytes());
+    tracing::warn!(site = %Visible::name(&site), "refused: a page on another site made the request (Sec-Fetch-Site)");
     Err(StatusCode::FORBIDDEN)
 }
 

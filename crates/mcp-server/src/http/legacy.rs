@@ -19,8 +19,8 @@ use super::body::Work;
 use super::headers::{Headers, Ours};
 use super::session::{Flight, Found, Session, Using};
 use super::{
-    Answer, First, HttpBody, RESPONSE, SESSION, Shared, Step, accepts_events, bare, begin, json, overloaded,
-    refuse, refused, stream_headers,
+    Answer, First, HttpBody, RESPONSE, SESSION, SMALL_BODY, Shared, Step, accepts_events, bare, begin, json,
+    kept_of, overloaded, refuse, refused, stream_headers,
 };
 use crate::budget::Share;
 use crate::connection::{Client, FOLLOWED_OVERHEAD};
@@ -51,7 +51,7 @@ impl Shared {
         };
         let (reply, client) = self.core.initialize(dialect, params);
         let Some(session) = self.sessions.open(dialect, client, bytes, &self.limits) else {
-            return overloaded("too many sessions are in use; retry later", Some(id));
+            return overloaded("no room for another session; retry later", Some(id));
         };
         let mut answer = self.reply(id, dialect, &reply);
         if let Ok(value) = HeaderValue::from_str(&session.id) {
@@ -120,6 +120,8 @@ impl Shared {
             // No legacy version has such streams.
             Route::Listen(_) => return Step::Done(bare(StatusCode::BAD_REQUEST)),
         };
+        // What a large request keeps was counted before.
+        let kept = if request.params.text().len() <= SMALL_BODY { kept_of(request) } else { 0 };
         run.hold(memory);
         match begin(&mut run, &outlet) {
             Poll::Ready(First::Done(reply)) if outlet.is_untouched() => {
@@ -134,11 +136,13 @@ impl Shared {
                 Step::Done(self.stream(using, stream, outlet))
             }
             Poll::Ready(First::Emits) => {
+                run.hold_more(kept);
                 let answering = Answering { sender: None, outlet: Arc::clone(&outlet) };
                 self.run_in_session(departed, run, answering);
                 Step::Done(self.stream(using, stream, outlet))
             }
             Poll::Pending => {
+                run.hold_more(kept);
                 let (sender, reply) = oneshot::channel();
                 let answering = Answering { sender: Some(sender), outlet: Arc::clone(&outlet) };
                 self.run_in_session(departed, run, answering);
@@ -235,7 +239,7 @@ impl Shared {
         json(StatusCode::OK, out)
     }
 
-    /// An array of messages, answered by one array.
+    /// An array of messages, answered by one array. Its calls end with the exchange: there is no stream to take up again.
     async fn legacy_batch(
         self: &Arc<Self>,
         session: &Arc<Session>,

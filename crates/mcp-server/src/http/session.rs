@@ -49,7 +49,7 @@ struct State {
     standing: Option<u64>,
     /// Requests that are not answered yet.
     flights: Vec<Arc<Flight>>,
-    /// Calls that have begun to stream.
+    /// Calls that wait.
     runs: JoinSet<()>,
 }
 

@@ -441,6 +441,19 @@ async fn error_for_a_message_without_method_has_its_id() {
 }
 
 #[tokio::test]
+async fn client_that_said_too_much_of_itself_can_initialize_again() {
+    let mut client = McpServer::named("calls", "1").test_client().await.unwrap();
+    for (name, is_taken) in [("x".repeat(70_000), false), ("c".to_owned(), true)] {
+        let initialize = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": name, "version": "1"},
+        }});
+        client.send_line(initialize.to_string().as_bytes()).await.unwrap();
+        let line = String::from_utf8(client.line().await.unwrap()).unwrap();
+        assert_eq!(line.contains("protocolVersion"), is_taken, "{line}");
+    }
+}
+
+#[tokio::test]
 async fn stream_of_changes_ends_with_its_result_and_no_cancellation() {
     let (client, server) = tokio::io::duplex(64 << 10);
     let (reader, writer) = tokio::io::split(server);

@@ -12,7 +12,9 @@ use mcp_protocol::input::{InputRequiredResult, InputResponse, InputResponses};
 use mcp_protocol::messages::Method;
 use mcp_protocol::tools::{CallToolParams, CallToolResponse};
 use mcp_server::testing::TestClient;
-use mcp_server::{Context, McpServer, NoArgs, Spent, SpentStore, ToolError, async_trait, tool};
+use mcp_server::{
+    ConfirmationStore, ConfirmationUse, Context, McpServer, NoArgs, ToolError, async_trait, tool,
+};
 use serde_json::json;
 
 type Runs = Arc<AtomicUsize>;
@@ -245,8 +247,8 @@ async fn confirmation_is_true_only_for_accept_in_both_eras() {
 struct Shared(Arc<Mutex<HashSet<String>>>);
 
 #[async_trait]
-impl SpentStore for Shared {
-    async fn spend(&self, spent: &Spent) -> Result<bool, Box<dyn Error + Send + Sync>> {
+impl ConfirmationStore for Shared {
+    async fn spend(&self, spent: &ConfirmationUse) -> Result<bool, Box<dyn Error + Send + Sync>> {
         assert!(spent.keep_for.as_secs() >= 600, "longer than sealed state lives");
         Ok(self.0.lock().unwrap().insert(spent.id.clone()))
     }
@@ -260,8 +262,8 @@ impl SpentStore for Shared {
 struct Broken;
 
 #[async_trait]
-impl SpentStore for Broken {
-    async fn spend(&self, _: &Spent) -> Result<bool, Box<dyn Error + Send + Sync>> {
+impl ConfirmationStore for Broken {
+    async fn spend(&self, _: &ConfirmationUse) -> Result<bool, Box<dyn Error + Send + Sync>> {
         Err("redis://user:secret@host is not there".into())
     }
 
@@ -274,7 +276,7 @@ impl SpentStore for Broken {
 async fn replicas_with_one_store_honour_a_confirmation_once() {
     let runs = Runs::default();
     let store = Shared::default();
-    let replica = || server(&runs).sealing_key([7; 32]).spent_store(store.clone()).test_client();
+    let replica = || server(&runs).sealing_key([7; 32]).confirmation_store(store.clone()).test_client();
     let (mut one, mut other) = (replica().await.unwrap(), replica().await.unwrap());
     let asked = send(&mut one, &CallToolParams::new("delete")).await.unwrap();
     let approved = again("delete", &asked, &keys(&asked));
@@ -287,9 +289,23 @@ async fn replicas_with_one_store_honour_a_confirmation_once() {
 }
 
 #[tokio::test]
+async fn replicas_without_a_common_store_each_honour_a_confirmation() {
+    let runs = Runs::default();
+    let replica = || server(&runs).sealing_key([7; 32]).test_client();
+    let (mut one, mut other) = (replica().await.unwrap(), replica().await.unwrap());
+    let asked = send(&mut one, &CallToolParams::new("delete")).await.unwrap();
+    let approved = again("delete", &asked, &keys(&asked));
+    for _ in 0..2 {
+        let _ = send(&mut one, &approved).await;
+        let _ = send(&mut other, &approved).await;
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
 async fn confirmation_is_refused_while_its_store_fails() {
     let runs = Runs::default();
-    let mut client = server(&runs).spent_store(Broken).test_client().await.unwrap();
+    let mut client = server(&runs).confirmation_store(Broken).test_client().await.unwrap();
     let asked = send(&mut client, &CallToolParams::new("delete")).await.unwrap();
     for answers in [keys(&asked), Vec::new()] {
         let refusal = send(&mut client, &again("delete", &asked, &answers)).await.unwrap_err();
