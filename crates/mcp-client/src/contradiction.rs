@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use crate::call::Outcome;
 
-/// How many schemas, names and elements are compared, and how deep. A server may send a schema that never comes to an end.
+/// The most schemas, names and elements that are compared, and the greatest depth. A server may send a schema that never comes to an end.
 const STEPS: usize = 40_000;
-/// How many bytes of a text are compared in one step.
+/// The bytes of a text that are compared in one step.
 const STEP_BYTES: usize = 256;
 const DEPTH: usize = 64;
 

@@ -165,7 +165,7 @@ pub enum Error {
         ended: Arc<Ended>,
     },
     /// A list that exceeds its limits, or repeats a cursor.
-    #[error("the list of `{method}` is too long: {problem}")]
+    #[error("the list of `{method}` is incomplete: {problem}")]
     Endless {
         /// The list.
         method: Method,

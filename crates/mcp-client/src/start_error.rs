@@ -31,7 +31,7 @@ pub enum StartError {
         folder: PathBuf,
     },
     /// The file is no program for this machine.
-    #[error("{} is no program for this machine, or its interpreter is missing", shown(path))]
+    #[error("{} is not a program for this machine, or its interpreter is missing", shown(path))]
     WrongFormat {
         /// The file.
         path: PathBuf,
@@ -46,7 +46,7 @@ pub enum StartError {
     },
 }
 
-/// How many folders are listed in an error.
+/// The most folders that are listed in an error.
 const MAX_LISTED_FOLDERS: usize = 8;
 /// How many characters of a path are displayed.
 const MAX_SHOWN_PATH: usize = 400;

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// How much memory the types of what a client sends take at most, times the length of their text.
+pub(crate) const TYPE_OVERHEAD: usize = 16;
+
 /// An amount to share out. What is taken from a budget within another one counts in both.
 #[derive(Debug)]
 pub(crate) struct Budget {
@@ -14,12 +17,6 @@ pub(crate) struct Budget {
 impl Budget {
     pub(crate) fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self { limit, used: AtomicUsize::new(0), parent: None })
-    }
-
-    /// A budget whose shares are also shares of `parent`.
-    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP serves several clients"))]
-    pub(crate) fn within(parent: &Arc<Self>, limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit, used: AtomicUsize::new(0), parent: Some(Arc::clone(parent)) })
     }
 
     /// Takes a share, or returns `None` if so much is not left.
@@ -38,20 +35,14 @@ impl Budget {
         self.left() == 0
     }
 
-    /// What is left here, whatever is left in the parent.
+    /// The amount that is left here, whatever is left in the parent.
     pub(crate) fn left(&self) -> usize {
         self.limit.saturating_sub(self.used())
     }
 
-    /// What is taken.
+    /// The amount that is taken.
     pub(crate) fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
-    }
-
-    /// True if three quarters are taken: time to look for what can be given up.
-    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP serves several clients"))]
-    pub(crate) fn is_short(&self) -> bool {
-        self.used() >= self.limit - self.limit / 4
     }
 
     fn add(&self, amount: usize) -> bool {
@@ -81,6 +72,20 @@ impl Budget {
     }
 }
 
+/// For those who serve many clients.
+#[cfg(feature = "http")]
+impl Budget {
+    /// A budget whose shares are also shares of `parent`.
+    pub(crate) fn within(parent: &Arc<Self>, limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit, used: AtomicUsize::new(0), parent: Some(Arc::clone(parent)) })
+    }
+
+    /// True if three quarters are taken: time to look for what can be given up.
+    pub(crate) fn is_short(&self) -> bool {
+        self.used() >= self.limit - self.limit / 4
+    }
+}
+
 /// A part of a budget. Dropping it returns the amount.
 #[derive(Debug)]
 pub(crate) struct Share {
@@ -99,23 +104,24 @@ impl Share {
         true
     }
 
-    /// Adds to the amount. Returns false, and changes nothing, if so much is not left.
-    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP serves several clients"))]
-    pub(crate) fn grow(&mut self, more: usize) -> bool {
-        self.resize(self.amount.saturating_add(more))
-    }
-
-    /// Adds to the amount even if that exceeds the limit.
-    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP serves several clients"))]
-    pub(crate) fn grow_beyond(&mut self, more: usize) {
-        self.resize_beyond(self.amount.saturating_add(more));
-    }
-
     /// Changes the amount even if that exceeds the limit.
     pub(crate) fn resize_beyond(&mut self, amount: usize) {
         self.budget.add_beyond(amount.saturating_sub(self.amount));
         self.budget.remove(self.amount.saturating_sub(amount));
         self.amount = amount;
+    }
+}
+
+#[cfg(feature = "http")]
+impl Share {
+    /// Adds to the amount. Returns false, and changes nothing, if so much is not left.
+    pub(crate) fn grow(&mut self, more: usize) -> bool {
+        self.resize(self.amount.saturating_add(more))
+    }
+
+    /// Adds to the amount even if that exceeds the limit.
+    pub(crate) fn grow_beyond(&mut self, more: usize) {
+        self.resize_beyond(self.amount.saturating_add(more));
     }
 }
 
@@ -125,7 +131,7 @@ impl Drop for Share {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "http"))]
 mod tests {
     use super::*;
 

@@ -12,7 +12,7 @@ use mcp_protocol::peer::{Call, Clocks, DuplicateIds, Peer, Refused, Transmit};
 use mcp_protocol::{Dialect, Json, Limits, Map};
 use tokio::sync::oneshot;
 
-use crate::budget::{Budget, Share};
+use crate::budget::{Budget, Share, TYPE_OVERHEAD};
 use crate::error::AskError;
 use crate::outlet::Outlet;
 
@@ -94,8 +94,6 @@ pub(crate) struct Client {
 
 /// The most bytes of what a client may say of itself.
 const MAX_CLIENT: usize = 64 << 10;
-/// How much memory the types of what a client says of itself take at most, times the length of its text.
-const CLIENT_OVERHEAD: usize = 16;
 
 impl Client {
     /// How much memory the client of an `initialize` will take, or why it is refused.
@@ -107,7 +105,7 @@ impl Client {
                 format!("`clientInfo` and `capabilities` have {bytes} bytes, and {MAX_CLIENT} are the most");
             return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
         }
-        Ok(CLIENT_OVERHEAD * bytes)
+        Ok(TYPE_OVERHEAD * bytes)
     }
 }
 

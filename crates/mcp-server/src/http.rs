@@ -9,6 +9,7 @@ mod guard;
 mod headers;
 #[cfg(feature = "serve")]
 mod impatient;
+mod intake;
 mod legacy;
 mod options;
 #[cfg(feature = "serve")]
@@ -20,18 +21,17 @@ mod session;
 use std::convert::Infallible;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http::header::{
     ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
 };
 use http::request::Parts;
 use http::{Method as HttpVerb, Request as HttpRequestParts, Response, StatusCode};
 use http_body::Body;
-use http_body_util::BodyExt;
 use mcp_protocol::codec::header as mirrored;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::messages::{Id, Incoming, Message, Method, Request, parse_bytes, write};
@@ -57,6 +57,7 @@ use crate::run::Run;
 use crate::server::McpServer;
 use body::Work;
 use headers::{Headers, Ours};
+use intake::{NO_BODIES, SMALL_BODY, kept_of};
 use legacy::no_session;
 use session::{Sessions, Using};
 
@@ -67,12 +68,6 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const WAITING: usize = 1 << 20;
 /// Room for most responses, so that they are written without moving house.
 const RESPONSE: usize = 512;
-/// Why a body is refused that does not fit beside the others.
-const NO_BODIES: &str = "too many request bodies at once; retry later";
-/// How much memory the types of `_meta` and of answers take at most, times the length of their text.
-const TYPE_OVERHEAD: usize = 16;
-/// The most bytes of a body that may use the part of the budget which larger ones leave.
-const SMALL_BODY: usize = 16 << 10;
 
 /// A server as a `tower` service: mount it in axum with `route_service`, or in any hyper program.
 ///
@@ -224,62 +219,6 @@ impl Shared {
                 answer
             }
         })
-    }
-
-    /// Reads a body, and takes its bytes from the budget as they come.
-    async fn read_body<B>(&self, body: B) -> Result<(Bytes, Share), Box<Answer>>
-    where
-        B: Body,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        let limit = u64::try_from(self.options.body).unwrap_or(u64::MAX);
-        if body.size_hint().lower() > limit {
-            return Err(Box::new(bare(StatusCode::PAYLOAD_TOO_LARGE)));
-        }
-        let mut reading = pin!(self.collect(body));
-        // Most bodies are there already, and need no timer.
-        match poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await {
-            Poll::Ready(read) => read,
-            Poll::Pending => Box::pin(tokio::time::timeout(self.options.body_time, reading))
-                .await
-                .unwrap_or_else(|_| Err(Box::new(bare(StatusCode::REQUEST_TIMEOUT)))),
-        }
-    }
-
-    async fn collect<B>(&self, body: B) -> Result<(Bytes, Share), Box<Answer>>
-    where
-        B: Body,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        let mut body = pin!(body);
-        let mut whole = Whole::Nothing;
-        let mut memory = self.bodies.overdraw(0);
-        while let Some(frame) = body.frame().await {
-            let Ok(frame) = frame else { return Err(Box::new(bare(StatusCode::BAD_REQUEST))) };
-            let Ok(mut data) = frame.into_data() else { continue };
-            let data = data.copy_to_bytes(data.remaining());
-            let length = whole.len() + data.len();
-            if length > self.options.body {
-                return Err(Box::new(bare(StatusCode::PAYLOAD_TOO_LARGE)));
-            }
-            let before = whole.held();
-            let rest = body.size_hint().upper().and_then(|rest| usize::try_from(rest).ok());
-            whole.push(data, rest);
-            if !self.charge(&mut memory, before, whole.held()) {
-                return Err(Box::new(overloaded(NO_BODIES, None)));
-            }
-        }
-        Ok((whole.into_bytes(), memory))
-    }
-
-    /// Takes memory for a body that has grown. Once it is large, it leaves a part of the budget to small ones.
-    fn charge(&self, memory: &mut Share, before: usize, held: usize) -> bool {
-        if before <= SMALL_BODY && held > SMALL_BODY {
-            let Some(large) = self.large_bodies.take(held) else { return false };
-            *memory = large;
-            return true;
-        }
-        memory.resize(held)
     }
 
     /// Takes in a body. Most requests are answered at once, and need no future of their own.
@@ -545,67 +484,6 @@ fn poll_first(run: &mut Box<Run>, outlet: &Outlet, cx: &mut TaskContext<'_>) -> 
     outlet.poll_filled(cx).map(|()| First::Emits)
 }
 
-/// What a call keeps of its request while it waits, besides the body: `_meta` and answers as types, and the arguments
-/// that sealed state is bound to.
-fn kept_of(request: &Request<'_>) -> usize {
-    let length = |name| request.params.member(name).ok().flatten().map_or(0, str::len);
-    TYPE_OVERHEAD * (length("_meta") + length("inputResponses")) + length("arguments")
-}
-
-/// A body as far as it has come. Most come in one piece, which is not copied.
-enum Whole {
-    Nothing,
-    Piece(Bytes),
-    Pieces(Vec<u8>),
-}
-
-impl Whole {
-    fn len(&self) -> usize {
-        match self {
-            Self::Nothing => 0,
-            Self::Piece(piece) => piece.len(),
-            Self::Pieces(bytes) => bytes.len(),
-        }
-    }
-
-    /// Bytes of memory that it holds.
-    fn held(&self) -> usize {
-        match self {
-            Self::Pieces(bytes) => bytes.capacity(),
-            _ => self.len(),
-        }
-    }
-
-    /// Adds what came. It doubles its room as it grows, but has no more than `rest` says will be needed.
-    fn push(&mut self, data: Bytes, rest: Option<usize>) {
-        let (mut bytes, first) = match std::mem::replace(self, Self::Nothing) {
-            Self::Nothing => {
-                *self = Self::Piece(data);
-                return;
-            }
-            Self::Piece(first) => (Vec::new(), first),
-            Self::Pieces(bytes) => (bytes, Bytes::new()),
-        };
-        let length = bytes.len() + first.len() + data.len();
-        if length > bytes.capacity() {
-            let most = rest.map_or(usize::MAX, |rest| length.saturating_add(rest));
-            let room = bytes.capacity().saturating_mul(2).clamp(length, most);
-            bytes.reserve_exact(room - bytes.len());
-        }
-        bytes.extend_from_slice(&first);
-        bytes.extend_from_slice(&data);
-        *self = Self::Pieces(bytes);
-    }
-
-    fn into_bytes(self) -> Bytes {
-        match self {
-            Self::Nothing => Bytes::new(),
-            Self::Piece(piece) => piece,
-            Self::Pieces(bytes) => bytes.into(),
-        }
-    }
-}
-
 /// The status under which an error travels that was decided before a stream began: §11.2.
 fn status_of(error: &ErrorObject) -> StatusCode {
     match error.code {
@@ -707,18 +585,4 @@ fn accepts_one_of(all: &HeaderMap, kinds: &[&str]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use http_body_util::Full;
-
-    use super::*;
-
-    /// What is larger than a kilobyte leaves the quick path of common allocators.
-    #[tokio::test]
-    async fn the_futures_of_an_exchange_are_small() {
-        let service = McpServer::named("small", "1").into_http_service(HttpOptions::default()).unwrap();
-        let parts = || HttpRequestParts::new(()).into_parts().0;
-        let body = || Full::new(Bytes::new());
-        let handle = size_of_val(&Arc::clone(&service.0).handle(parts(), body()));
-        assert!(handle <= 1000, "{handle}");
-    }
-}
+mod tests;

@@ -63,7 +63,7 @@ impl Run {
     }
 
     /// Counts what the call keeps of its request besides the body, now that it waits.
-    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP serves several clients"))]
+    #[cfg(feature = "http")]
     pub(crate) fn hold_more(&mut self, bytes: usize) {
         if let Some(request) = &mut self.request {
             request.grow_beyond(bytes);

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
-/// How long a use is remembered: longer than sealed state lives.
+/// The time for which a use is remembered: longer than sealed state lives.
 const REMEMBERED: Duration = Duration::from_secs(11 * 60);
-/// How many uses are remembered for one principal, for all clients of whom nobody knows who they are, and for all. Beyond
+/// The most uses that are remembered for one principal, for all clients of whom nobody knows who they are, and for all. Beyond
 /// that nothing is confirmed, until the oldest are forgotten.
 const MAX_PER_PRINCIPAL: usize = 10_000;
 const MAX_ANONYMOUS: usize = 200_000;
@@ -23,7 +23,7 @@ pub struct ConfirmationUse {
     pub id: String,
     /// On whose behalf the call is made, if that is known.
     pub principal: Option<Arc<str>>,
-    /// How long it has to be remembered.
+    /// The time for which it has to be remembered.
     pub keep_for: Duration,
 }
 

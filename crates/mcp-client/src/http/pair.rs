@@ -29,7 +29,7 @@ use crate::negotiate::Offer;
 
 /// How long the first event may take.
 const FIRST: Duration = Duration::from_secs(10);
-/// How long the beginning of a page may take to read, for the error.
+/// The time to read the beginning of a page, for the error.
 const EXCERPT_TIME: Duration = Duration::from_secs(1);
 /// How many bytes may come before the answer to our greeting.
 const HELD: usize = 1 << 20;

@@ -23,7 +23,7 @@ use files::{LEDGER_EXTENSION, MAX_FILES, OwnFile, prepare_folder, read_if_dead, 
 
 /// A variable in the environment of each recorded process. It proves whose descendants are left when that process is gone.
 pub(crate) const MARK: &str = "MCP_LEDGER_MARK";
-/// How many lines of one file are looked at. Each may need a pass over all processes.
+/// The most lines of one file that are read. Each may need a pass over all processes.
 const MAX_ENTRIES: usize = 1024;
 
 /// A folder in which this host writes down what it has started.
@@ -117,7 +117,7 @@ impl Leftover {
 
 impl std::fmt::Display for Leftover {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} (process {})", Visible::new(self.program()), self.group)
+        write!(f, "{} (process {})", Visible::message(self.program()), self.group)
     }
 }
 

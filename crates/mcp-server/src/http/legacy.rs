@@ -17,10 +17,11 @@ use tokio::sync::oneshot;
 
 use super::body::Work;
 use super::headers::{Headers, Ours};
+use super::intake::{SMALL_BODY, kept_of};
 use super::session::{Flight, Found, Session, Using};
 use super::{
-    Answer, First, HttpBody, RESPONSE, SESSION, SMALL_BODY, Shared, Step, accepts_events, bare, begin, json,
-    kept_of, overloaded, refuse, refused, stream_headers,
+    Answer, First, HttpBody, RESPONSE, SESSION, Shared, Step, accepts_events, bare, begin, json, overloaded,
+    refuse, refused, stream_headers,
 };
 use crate::budget::Share;
 use crate::connection::{Client, FOLLOWED_OVERHEAD};
@@ -391,7 +392,7 @@ struct Answering {
 }
 
 impl Answering {
-    /// Gives the reply to the exchange, or back if it has to go into the stream.
+    /// Sends the reply to the exchange. Returns it if it has to go into the stream.
     fn by_json(&mut self, reply: Reply) -> Option<Reply> {
         match self.sender.take() {
             Some(sender) if self.outlet.is_untouched() => sender.send(reply).err(),

@@ -236,12 +236,12 @@ pub(super) struct Found {
     pub(super) is_standing: bool,
 }
 
-/// What a session holds by itself.
+/// Bytes that a session holds by itself.
 const SESSION_OVERHEAD: usize = 2 << 10;
-/// What a session holds that has to make room for subscriptions of others.
+/// A session that holds so many bytes makes room for subscriptions of others.
 const LARGE_SESSION: usize = 64 << 10;
-/// How long nobody looks again for what can be given up, after that was of no use or has been done.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// The least time between two searches for sessions to end.
+const SEARCH_INTERVAL: Duration = Duration::from_millis(20);
 
 /// All sessions of a service.
 pub(super) struct Sessions {
@@ -294,9 +294,7 @@ impl Hasher for Fnv {
 /// Calls of a session hold it, and would go on.
 impl Drop for Sessions {
     fn drop(&mut self) {
-        for session in self.lock().sessions.values() {
-            session.end();
-        }
+        self.end_all();
     }
 }
 
@@ -356,7 +354,7 @@ impl Sessions {
     fn make_memory(&self, table: &mut Table, bytes: usize, least_held: usize) {
         let now = Instant::now();
         let is_futile =
-            |(at, held): (Instant, usize)| held <= least_held && now.duration_since(at) <= LOOK_AGAIN;
+            |(at, held): (Instant, usize)| held <= least_held && now.duration_since(at) <= SEARCH_INTERVAL;
         if self.memory.left() < bytes && !table.looked_for_memory.is_some_and(is_futile) {
             let is_enough = self.make_room(table, bytes, least_held);
             table.looked_for_memory = (!is_enough).then_some((now, least_held));
@@ -399,7 +397,7 @@ impl Sessions {
     pub(super) fn end_abandoned(&self) -> bool {
         let now = Instant::now();
         let mut table = self.lock();
-        if table.looked_for_calls.is_some_and(|at| now.duration_since(at) <= LOOK_AGAIN) {
+        if table.looked_for_calls.is_some_and(|at| now.duration_since(at) <= SEARCH_INTERVAL) {
             return false;
         }
         table.looked_for_calls = Some(now);
@@ -432,6 +430,13 @@ impl Sessions {
         self.sweep(&mut table, now);
         let session = table.sessions.get(id)?;
         Some(Using::new(session, now))
+    }
+
+    /// Ends every session.
+    pub(super) fn end_all(&self) {
+        for (_, session) in self.lock().sessions.drain() {
+            session.end();
+        }
     }
 
     pub(super) fn end(&self, id: &str) {

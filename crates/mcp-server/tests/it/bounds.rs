@@ -367,8 +367,10 @@ async fn calls_of_clients_that_left_do_not_hold_up_others() {
 async fn bodies_of_clients_that_left_do_not_hold_up_others() {
     let fixture = fixture(HttpOptions::default().bodies(1 << 20));
     let session = fixture.session("2025-11-25").await;
-    for id in 0..80 {
-        let params = json!({"name": "ask", "_meta": {"padding": "x".repeat(15 << 10)}});
+    // Smaller and smaller ones, until nothing is left.
+    for (id, size) in [15 << 10, 4 << 10, 1 << 10, 100, 1].into_iter().flat_map(|size| [size; 20]).enumerate()
+    {
+        let params = json!({"name": "ask", "_meta": {"padding": "x".repeat(size)}});
         session.post(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})).await;
     }
     tokio::time::sleep(Duration::from_millis(50)).await;

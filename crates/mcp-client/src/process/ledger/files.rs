@@ -19,9 +19,9 @@ use mcp_protocol::visible::Visible;
 pub(super) const LEDGER_EXTENSION: &str = "mcp-ledger";
 /// The largest file that is read.
 const MAX_FILE_BYTES: u64 = 1 << 20;
-/// How many files are looked at when a folder is opened.
+/// The most files that are read when a folder is opened.
 pub(super) const MAX_FILES: usize = 1024;
-/// How often a new file is created before giving up.
+/// The most attempts to create a new file.
 const MAX_ATTEMPTS: u32 = 8;
 
 /// A file in the folder of a ledger that was not read, and was left where it is.
