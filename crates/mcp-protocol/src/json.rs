@@ -7,6 +7,7 @@
 pub(crate) mod read;
 pub(crate) mod scan;
 mod transcode;
+pub(crate) mod write;
 
 use std::borrow::Cow;
 use std::fmt;

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::ser::{Error, Serialize, Serializer};
 
 use super::{COUNT, Dialect};
-use crate::json::{Json, Transcode};
+use crate::json::{Json, Transcode, write};
 use crate::messages::Id;
 use crate::meta::Meta;
 
@@ -265,7 +265,20 @@ macro_rules! lower_as_it_is {
         }
     )* };
 }
-lower_as_it_is! { str String bool i64 u64 u32 }
+lower_as_it_is! { bool i64 u64 u32 }
+
+impl Lower for str {
+    fn lower(&self, _: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+        write::string(out, self);
+        Ok(())
+    }
+}
+
+impl Lower for String {
+    fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+        self.as_str().lower(cx, out)
+    }
+}
 
 impl Lower for Json {
     fn lower(&self, _: Lowering<'_>, out: &mut Vec<u8>) -> Written {

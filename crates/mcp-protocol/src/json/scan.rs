@@ -394,7 +394,7 @@ pub(crate) fn elements(text: &str) -> impl Iterator<Item = &str> {
 /// Short strings are looked at eight bytes at a time; long ones in blocks without a branch inside, which the
 /// compiler turns into vector code.
 #[inline]
-fn plain_run(bytes: &[u8], mut at: usize) -> usize {
+pub(crate) fn plain_run(bytes: &[u8], mut at: usize) -> usize {
     const BLOCK: usize = 64;
     let long = at + 2 * BLOCK;
     while let Some(word) = bytes.get(at..at + WORD) {
