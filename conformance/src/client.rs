@@ -7,7 +7,7 @@ use mcp_client::protocol::elicitation::{ElicitAction, ElicitResult};
 use mcp_client::protocol::roots::Root;
 use mcp_client::protocol::sampling::{CreateMessageResult, SamplingBlock};
 use mcp_client::protocol::{Json, Map};
-use mcp_client::{Handlers, McpClient, Recipe, Result};
+use mcp_client::{Handlers, McpClient, Result, ServerConfig};
 use serde_json::json;
 
 #[tokio::main(flavor = "current_thread")]
@@ -34,7 +34,7 @@ async fn run(scenario: &str, url: &str) -> Result<()> {
             Ok(CreateMessageResult::new(Role::Assistant, SamplingBlock::text("nothing"), "none"))
         })
         .on_roots(|| async { vec![Root::new("file:///tmp")] });
-    let client = McpClient::builder(Recipe::url(url))
+    let client = McpClient::builder(ServerConfig::url(url))
         .name("conformance-client", env!("CARGO_PKG_VERSION"))
         .handlers(handlers)
         .connect()

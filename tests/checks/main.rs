@@ -3,15 +3,12 @@
 //! - `workspace`: dependency arrows, licences, duplicate versions
 //! - `counts [--write]`: crates per feature set, against `docs/dependency-counts.txt`
 //! - `features`: the feature sets that must compile, one `cargo` argument line each
-//! - `evidence [--write]`: every behaviour has a test and a mutation, and `docs/evidence.md` is up to date
-//! - `mutations [N | ID]`: applies N of the mutations, or those whose id has this text (default: all), and demands
-//!   that their tests fail
+//! - `behaviours [--write]`: the test of every behaviour passed in the last run, and `docs/behaviours.md` is up to date
 #![allow(clippy::expect_used, clippy::panic, reason = "a check fails by panicking with a message")]
 
+mod behaviours;
 mod counts;
-mod evidence;
 mod guards;
-mod mutations;
 mod workspace;
 
 use std::path::PathBuf;
@@ -29,12 +26,8 @@ fn main() -> ExitCode {
             }
             Vec::new()
         }
-        Some("evidence") => evidence::check(is_write),
-        Some("mutations") => mutations::check(arguments.get(1).map(String::as_str)),
-        _ => vec![
-            "usage: checks workspace | counts [--write] | features | evidence [--write] | mutations [N | ID]"
-                .into(),
-        ],
+        Some("behaviours") => behaviours::check(is_write),
+        _ => vec!["usage: checks workspace | counts [--write] | features | behaviours [--write]".into()],
     };
     for problem in &problems {
         eprintln!("error: {problem}");

@@ -11,7 +11,7 @@ use mcp_client::protocol::elicitation::{
 };
 use mcp_client::protocol::roots::Root;
 use mcp_client::protocol::sampling::{CreateMessageParams, CreateMessageResult, SamplingMessage};
-use mcp_client::{Asked, Error, Handlers};
+use mcp_client::{Error, Handlers, ServerRequest};
 use mcp_server::{Context, McpServer, NoArgs, ToolError, tool};
 use serde_json::json;
 
@@ -40,7 +40,7 @@ fn asking() -> McpServer {
 #[tokio::test]
 async fn a_form_is_answered_in_both_eras_with_its_defaults_and_the_name_of_who_asks() {
     for version in &BOTH_ERAS {
-        let handlers = Handlers::new().on_form(async |asked: Asked<ElicitFormParams>| {
+        let handlers = Handlers::new().on_form(async |asked: ServerRequest<ElicitFormParams>| {
             assert_eq!((asked.server.as_str(), asked.params.message.as_str()), ("asker", "Who are you?"));
             ElicitResult::accept([("name".to_owned(), "Ada".into())])
         });
@@ -52,7 +52,8 @@ async fn a_form_is_answered_in_both_eras_with_its_defaults_and_the_name_of_who_a
 #[tokio::test]
 async fn an_answer_that_does_not_fit_the_form_is_not_sent() {
     for version in &BOTH_ERAS {
-        let handlers = Handlers::new().on_form(async |_: Asked<ElicitFormParams>| ElicitResult::accept([]));
+        let handlers =
+            Handlers::new().on_form(async |_: ServerRequest<ElicitFormParams>| ElicitResult::accept([]));
         let pair = pair(asking(), version, handlers).await;
         match pair.client.call("ask", json!({})).await {
             Err(Error::Input { source, .. }) => assert!(source.message.contains("`name`"), "{source}"),
@@ -89,7 +90,7 @@ async fn sampling_and_roots_are_answered_in_both_eras() {
             Ok::<_, ToolError>(format!("{text} {}", roots.roots[0].uri))
         }));
         let handlers = Handlers::new()
-            .on_sample(async |asked: Asked<CreateMessageParams>| {
+            .on_sample(async |asked: ServerRequest<CreateMessageParams>| {
                 assert_eq!(asked.params.max_tokens, 10);
                 let said = SamplingMessage::assistant("4");
                 Ok(CreateMessageResult::new(said.role, said.content, "small"))
@@ -103,7 +104,7 @@ async fn sampling_and_roots_are_answered_in_both_eras() {
 #[tokio::test(start_paused = true)]
 async fn x_29_the_clocks_of_a_call_stand_still_while_a_person_is_asked() {
     for version in &BOTH_ERAS {
-        let handlers = Handlers::new().on_form(async |_: Asked<ElicitFormParams>| {
+        let handlers = Handlers::new().on_form(async |_: ServerRequest<ElicitFormParams>| {
             tokio::time::sleep(Duration::from_secs(400)).await;
             ElicitResult::accept([("name".to_owned(), "Ada".into())])
         });
@@ -118,18 +119,18 @@ async fn x_29_a_person_who_never_answers_is_not_waited_for_beyond_the_cap() {
     for version in &BOTH_ERAS {
         let handlers = Handlers::new()
             .patience(Duration::from_secs(100))
-            .on_form(async |_: Asked<ElicitFormParams>| std::future::pending().await);
+            .on_form(async |_: ServerRequest<ElicitFormParams>| std::future::pending().await);
         let pair = pair(asking(), version, handlers).await;
         let began = tokio::time::Instant::now();
         let ended = pair.client.call("ask", json!({})).await;
-        assert!(ended.as_ref().map_or(true, mcp_client::Outcome::is_error), "{ended:?}");
+        assert!(ended.as_ref().map_or(true, mcp_client::ToolResult::is_error), "{ended:?}");
         assert_eq!(began.elapsed().as_secs(), 100, "{version}");
     }
 }
 
 #[tokio::test]
 async fn a_handler_that_panics_ends_its_own_request_only() {
-    let handlers = Handlers::new().on_form(async |_: Asked<ElicitFormParams>| panic!("on purpose"));
+    let handlers = Handlers::new().on_form(async |_: ServerRequest<ElicitFormParams>| panic!("on purpose"));
     let pair = pair(asking(), &ProtocolVersion::V2025_11_25, handlers).await;
     assert!(pair.client.call("ask", json!({})).await.unwrap().is_error());
     assert!(pair.client.call("ask", json!({})).await.unwrap().is_error());
@@ -145,12 +146,12 @@ async fn f_23_a_server_that_never_stops_asking_is_left() {
     }));
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
-    let handlers = Handlers::new().on_form(move |_: Asked<ElicitFormParams>| {
+    let handlers = Handlers::new().on_form(move |_: ServerRequest<ElicitFormParams>| {
         count.fetch_add(1, Ordering::SeqCst);
         async { ElicitResult::accept([("name".to_owned(), "Ada".into())]) }
     });
     let pair = pair(server, &ProtocolVersion::V2026_07_28, handlers).await;
     let ended = pair.client.call("ask", json!({})).await;
-    assert!(ended.as_ref().map_or(true, mcp_client::Outcome::is_error), "{ended:?}");
+    assert!(ended.as_ref().map_or(true, mcp_client::ToolResult::is_error), "{ended:?}");
     assert!(asked.load(Ordering::SeqCst) <= 11, "{asked:?}");
 }

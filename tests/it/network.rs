@@ -10,14 +10,14 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use mcp_client::http::{Answering, HttpBody, HttpClient, HttpError, Network};
 use mcp_client::protocol::Era;
-use mcp_client::{Error, McpClient, Recipe, Sent};
+use mcp_client::{Error, McpClient, Sent, ServerConfig};
 use mcp_server::http::{Access, HttpOptions};
 use mcp_server::{McpServer, tool};
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -74,7 +74,7 @@ impl Secure {
     async fn serve(authority: &Authority, protocols: &[&str], wants_client: bool) -> Self {
         let Certified { chain, key } = authority.certify("mcp.test", ExtendedKeyUsagePurpose::ServerAuth);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ServerConfig::builder_with_provider(provider.clone())
+        let builder = rustls::ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .unwrap();
         let builder = if wants_client {
@@ -156,7 +156,8 @@ async fn n_42_x_33_a_private_authority_is_trusted_in_both_eras_and_both_versions
         ] {
             let secure = Secure::serve(&authority, protocols, false).await;
             for revision in BOTH_ERAS {
-                let builder = McpClient::builder(Recipe::url(secure.url())).versions([revision.clone()]);
+                let builder =
+                    McpClient::builder(ServerConfig::url(secure.url())).versions([revision.clone()]);
                 let client = builder.network(&network(&authority)).connect().await.unwrap();
                 assert_eq!(client.version(), &revision);
                 assert_eq!(echo(&client).await, "hi");
@@ -183,8 +184,8 @@ async fn f_30_x_33_who_is_not_trusted_is_not_spoken_to() {
             ),
             (wrong_name, network(&authority)),
         ] {
-            let recipe = Recipe::url(url).bearer_token("hush-hush");
-            let error = McpClient::builder(recipe).network(&network).connect().await.unwrap_err();
+            let config = ServerConfig::url(url).bearer_token("hush-hush");
+            let error = McpClient::builder(config).network(&network).connect().await.unwrap_err();
             let text = error.to_string();
             assert!(text.contains("certificate") && !text.contains("hush"), "{text}");
             assert!(matches!(error, Error::Connect { .. }), "{error:?}");
@@ -192,9 +193,12 @@ async fn f_30_x_33_who_is_not_trusted_is_not_spoken_to() {
         assert!(secure.versions.lock().unwrap().is_empty(), "nothing was asked");
         // What was given as certificates is none.
         let network = Network::new().root_certificates("nonsense");
-        let error =
-            McpClient::builder(Recipe::url(secure.url())).network(&network).connect().await.unwrap_err();
-        assert!(matches!(error, Error::Recipe { .. }), "{error}");
+        let error = McpClient::builder(ServerConfig::url(secure.url()))
+            .network(&network)
+            .connect()
+            .await
+            .unwrap_err();
+        assert!(matches!(error, Error::InvalidConfig { .. }), "{error}");
     })
     .await;
 }
@@ -206,11 +210,12 @@ async fn x_33_a_client_certificate_is_shown_and_a_ready_configuration_is_used_as
         let secure = Secure::serve(&authority, &["h2", "http/1.1"], true).await;
         let ours = authority.certify("client", ExtendedKeyUsagePurpose::ClientAuth);
         let with = network(&authority).client_certificate(ours.chain.as_str(), ours.key.as_str());
-        let client = McpClient::builder(Recipe::url(secure.url())).network(&with).connect().await.unwrap();
+        let client =
+            McpClient::builder(ServerConfig::url(secure.url())).network(&with).connect().await.unwrap();
         assert_eq!(echo(&client).await, "hi");
         client.close().await;
         assert!(
-            McpClient::builder(Recipe::url(secure.url()))
+            McpClient::builder(ServerConfig::url(secure.url()))
                 .network(&network(&authority))
                 .connect()
                 .await
@@ -231,7 +236,8 @@ async fn x_33_a_client_certificate_is_shown_and_a_ready_configuration_is_used_as
             .no_proxy()
             .tls(config)
             .resolver(|_| async { Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]) });
-        let client = McpClient::builder(Recipe::url(secure.url())).network(&ready).connect().await.unwrap();
+        let client =
+            McpClient::builder(ServerConfig::url(secure.url())).network(&ready).connect().await.unwrap();
         assert_eq!(echo(&client).await, "hi");
         client.close().await;
     })
@@ -307,8 +313,8 @@ async fn n_42_x_32_https_goes_through_a_tunnel_and_the_proxy_learns_who_asks_it(
             .proxy(format!("http://me:pass%20word@{}", proxy.address));
         assert!(!format!("{network:?}").contains("pass"));
         for revision in BOTH_ERAS {
-            let recipe = Recipe::url(secure.url()).bearer_token("hush-hush");
-            let builder = McpClient::builder(recipe).versions([revision]).network(&network);
+            let config = ServerConfig::url(secure.url()).bearer_token("hush-hush");
+            let builder = McpClient::builder(config).versions([revision]).network(&network);
             let client = builder.connect().await.unwrap();
             assert_eq!(echo(&client).await, "hi");
             client.close().await;
@@ -350,8 +356,8 @@ async fn n_42_x_32_plain_http_is_asked_of_the_proxy_and_this_machine_never_is() 
         let (port, _serving) = plain().await;
         let network = Network::new().proxy(format!("http://me:secret@{}", proxy.address));
         for revision in BOTH_ERAS {
-            let recipe = Recipe::url(format!("http://mcp.test:{port}/mcp"));
-            let builder = McpClient::builder(recipe).versions([revision]).network(&network);
+            let config = ServerConfig::url(format!("http://mcp.test:{port}/mcp"));
+            let builder = McpClient::builder(config).versions([revision]).network(&network);
             let client = builder.connect().await.unwrap();
             assert_eq!(echo(&client).await, "hi");
             client.close().await;
@@ -363,8 +369,8 @@ async fn n_42_x_32_plain_http_is_asked_of_the_proxy_and_this_machine_never_is() 
             assert_eq!(authorization.as_deref(), Some("Basic bWU6c2VjcmV0"));
         }
         for host in ["127.0.0.1", "localhost"] {
-            let recipe = Recipe::url(format!("http://{host}:{port}/mcp"));
-            let client = McpClient::builder(recipe).network(&network).connect().await.unwrap();
+            let config = ServerConfig::url(format!("http://{host}:{port}/mcp"));
+            let client = McpClient::builder(config).network(&network).connect().await.unwrap();
             assert_eq!(echo(&client).await, "hi");
             client.close().await;
         }
@@ -428,14 +434,14 @@ async fn a_client_of_the_hosts_own_is_asked_instead_of_ours() {
         let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build_http();
         let network = Network::new().client(Theirs { client, requests: Arc::clone(&requests) });
         for revision in BOTH_ERAS {
-            let recipe = Recipe::url(format!("http://127.0.0.1:{port}/mcp"));
+            let config = ServerConfig::url(format!("http://127.0.0.1:{port}/mcp"));
             let client =
-                McpClient::builder(recipe).versions([revision]).network(&network).connect().await.unwrap();
+                McpClient::builder(config).versions([revision]).network(&network).connect().await.unwrap();
             assert_eq!(echo(&client).await, "hi");
             client.close().await;
         }
         assert!(requests.load(Ordering::SeqCst) >= 6);
-        let nobody = Recipe::url("http://127.0.0.1:1/");
+        let nobody = ServerConfig::url("http://127.0.0.1:1/");
         let error = McpClient::builder(nobody).network(&network).connect().await.unwrap_err();
         assert!(matches!(error, Error::Connect { .. }), "{error}");
         assert_eq!(
@@ -478,8 +484,8 @@ async fn f_30_a_shared_connection_that_did_not_survive_a_sleep_fails_one_call_on
         let secure = Secure::serve(&authority, &["h2"], false).await;
         let (port, asleep, _relaying) = sleeper(secure.port).await;
         for revision in BOTH_ERAS {
-            let recipe = Recipe::url(format!("https://mcp.test:{port}/mcp"));
-            let builder = McpClient::builder(recipe).versions([revision]).network(&network(&authority));
+            let config = ServerConfig::url(format!("https://mcp.test:{port}/mcp"));
+            let builder = McpClient::builder(config).versions([revision]).network(&network(&authority));
             let client = builder.connect().await.unwrap();
             assert_eq!(echo(&client).await, "hi");
             asleep.send_replace(());
@@ -555,7 +561,8 @@ async fn x_32_a_socks_proxy_leads_to_both_schemes_and_resolves_names_itself() {
             .root_certificates(authority.pem.as_str())
             .proxy(format!("socks5h://me:secret@{address}"));
         for url in [secure.url(), format!("http://mcp.test:{port}/mcp")] {
-            let client = McpClient::builder(Recipe::url(url)).network(&network).connect().await.unwrap();
+            let client =
+                McpClient::builder(ServerConfig::url(url)).network(&network).connect().await.unwrap();
             assert_eq!(echo(&client).await, "hi");
             client.close().await;
         }
@@ -570,7 +577,7 @@ async fn a_server_that_has_both_eras_is_modern_over_tls_too() {
     nothing_left(async {
         let authority = Authority::new();
         let secure = Secure::serve(&authority, &["h2"], false).await;
-        let client = McpClient::builder(Recipe::url(secure.url()))
+        let client = McpClient::builder(ServerConfig::url(secure.url()))
             .network(&network(&authority))
             .connect()
             .await

@@ -114,7 +114,7 @@ async fn changes_end_when_the_connection_does() {
 #[tokio::test]
 async fn log_messages_come_in_both_eras_from_the_level_that_was_asked_for() {
     use mcp_client::protocol::logging::LogLevel;
-    use mcp_client::{Fed, McpClient};
+    use mcp_client::{FeedItem, McpClient};
     use mcp_server::{Context, NoArgs};
     for version in &BOTH_ERAS {
         let server = server().tool(tool("log", |_: NoArgs, cx: Context| async move {
@@ -129,7 +129,7 @@ async fn log_messages_come_in_both_eras_from_the_level_that_was_asked_for() {
         let client = connect.connect().await.unwrap();
         let mut logs = client.log_messages();
         client.call("log", serde_json::json!({})).await.unwrap();
-        let Some(Fed::Next(message)) = logs.next().await else { panic!() };
+        let Some(FeedItem::Next(message)) = logs.next().await else { panic!() };
         assert_eq!((&message.level, message.data.get()), (&LogLevel::Warning, "\"look here\""), "{version}");
         client.close().await;
         assert_eq!(logs.next().await, None);

@@ -6,7 +6,7 @@ use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
 use mcp_client::protocol::peer::Reason;
 use mcp_client::protocol::subscriptions::SubscriptionFilter;
 use mcp_client::protocol::{Era, ProtocolVersion};
-use mcp_client::{Asked, EndCause, Error, Handlers, McpClient, Sent};
+use mcp_client::{EndCause, Error, Handlers, McpClient, Sent, ServerRequest};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
 
@@ -104,11 +104,12 @@ async fn f_19_a_server_that_asks_and_does_not_read_is_left_before_memory_grows()
 
 #[tokio::test]
 async fn a_handler_that_panics_takes_no_other_answer_along() {
-    let handlers =
-        Handlers::new().on_form(async |asked: Asked<ElicitFormParams>| match asked.params.message.as_str() {
+    let handlers = Handlers::new().on_form(async |asked: ServerRequest<ElicitFormParams>| {
+        match asked.params.message.as_str() {
             "2" => panic!("on purpose"),
             _ => ElicitResult::decline(),
-        });
+        }
+    });
     let (_client, mut raw) = connect(Era::Legacy, handlers, &[]).await;
     raw.write(&[ask(1), ask(2), ask(3)]).await;
     let mut outcomes = Vec::new();
@@ -122,7 +123,7 @@ async fn a_handler_that_panics_takes_no_other_answer_along() {
 
 #[tokio::test(start_paused = true)]
 async fn x_29_the_clocks_go_on_when_the_last_who_was_asked_has_answered() {
-    let handlers = Handlers::new().on_form(async |asked: Asked<ElicitFormParams>| {
+    let handlers = Handlers::new().on_form(async |asked: ServerRequest<ElicitFormParams>| {
         let seconds = if asked.params.message == "1" { 30 } else { 200 };
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         ElicitResult::decline()
@@ -146,7 +147,7 @@ async fn x_29_the_clocks_go_on_when_the_last_who_was_asked_has_answered() {
 async fn x_30_a_later_round_that_was_not_sent_may_have_happened_all_the_same() {
     let (hold, held) = tokio::sync::oneshot::channel::<()>();
     let held = std::sync::Arc::new(tokio::sync::Mutex::new(Some(held)));
-    let handlers = Handlers::new().on_form(move |_: Asked<ElicitFormParams>| {
+    let handlers = Handlers::new().on_form(move |_: ServerRequest<ElicitFormParams>| {
         let held = std::sync::Arc::clone(&held);
         async move {
             let held = held.lock().await.take().unwrap();
@@ -204,7 +205,7 @@ async fn f_20_long_texts_of_a_server_do_not_wait_for_their_reader_whole() {
     let (step, outcome) = call.await.unwrap();
     assert_eq!(step.unwrap().message.unwrap().len(), 16 << 10);
     outcome.unwrap();
-    let Some(mcp_client::Fed::Next(message)) = logs.next().await else { panic!("no message") };
+    let Some(mcp_client::FeedItem::Next(message)) = logs.next().await else { panic!("no message") };
     assert_eq!(message.data.to::<String>().unwrap(), "short");
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_client::{McpClient, Recipe};
+use mcp_client::{McpClient, ServerConfig};
 use serde_json::json;
 
 /// Children at once.
@@ -15,10 +15,10 @@ const MOST_GROWTH: u64 = 2 << 10;
 /// What all of it may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-fn recipe() -> Result<Recipe, String> {
+fn config() -> Result<ServerConfig, String> {
     let program =
         std::env::current_exe().map_err(|error| error.to_string())?.with_file_name("example-everything");
-    Ok(Recipe::command(program))
+    Ok(ServerConfig::command(program))
 }
 
 fn run<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
@@ -82,7 +82,7 @@ pub(crate) fn children() -> Result<String, String> {
         let before = held();
         let mut clients = Vec::new();
         for _ in 0..CHILDREN {
-            clients.push(McpClient::connect(recipe()?).await.map_err(|error| error.to_string())?);
+            clients.push(McpClient::connect(config()?).await.map_err(|error| error.to_string())?);
         }
         let with_all = held();
         for (number, client) in clients.iter().enumerate() {
@@ -109,7 +109,7 @@ pub(crate) fn children() -> Result<String, String> {
 pub(crate) fn cycles() -> Result<String, String> {
     run(async {
         let life = async || {
-            let client = McpClient::connect(recipe()?).await.map_err(|error| error.to_string())?;
+            let client = McpClient::connect(config()?).await.map_err(|error| error.to_string())?;
             echo(&client, "alive").await?;
             client.close().await;
             Ok::<_, String>(())

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use mcp_client::protocol::Json;
 use mcp_client::protocol::codec::param_header::ParamHeaders;
-use mcp_client::{McpClient, Recipe};
+use mcp_client::{McpClient, ServerConfig};
 use serde_json::{Value, json};
 
 /// Runs of each size; the fastest counts, because the machine is shared.
@@ -92,8 +92,8 @@ fn list_time(page: String) -> Result<Duration, String> {
     let server = std::thread::spawn(move || serve(&listener, &page));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let fastest = runtime.map_err(|error| error.to_string())?.block_on(async {
-        let recipe = Recipe::url(format!("http://{address}/mcp"));
-        let client = McpClient::connect(recipe).await.map_err(|error| error.to_string())?;
+        let config = ServerConfig::url(format!("http://{address}/mcp"));
+        let client = McpClient::connect(config).await.map_err(|error| error.to_string())?;
         let mut fastest = Duration::MAX;
         for _ in 0..RUNS {
             let start = Instant::now();

@@ -3,16 +3,16 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mcp_client::{McpClient, Recipe};
+use mcp_client::{McpClient, ServerConfig};
 
 use crate::group_lives;
 
 /// Connects, ends it, and gives the group.
-type End = fn(&Recipe) -> Result<u32, String>;
+type End = fn(&ServerConfig) -> Result<u32, String>;
 
 /// How each way to end it went, as one line.
 pub(crate) fn all(peers: &Path) -> Result<String, String> {
-    let recipe = Recipe::command("npx").args(["-c", "node servers/stubborn.mjs"]).current_dir(peers);
+    let config = ServerConfig::command("npx").args(["-c", "node servers/stubborn.mjs"]).current_dir(peers);
     let ways: [(&str, Duration, End); 4] = [
         ("close", Duration::from_secs(5), close),
         ("drop", Duration::from_secs(1), dropped),
@@ -21,7 +21,7 @@ pub(crate) fn all(peers: &Path) -> Result<String, String> {
     ];
     let mut line = Vec::new();
     for (way, most, end) in ways {
-        let group = end(&recipe).map_err(|problem| format!("{way}: {problem}"))?;
+        let group = end(&config).map_err(|problem| format!("{way}: {problem}"))?;
         let began = Instant::now();
         while group_lives(group) {
             if began.elapsed() > most {
@@ -39,8 +39,8 @@ fn runtime() -> Result<tokio::runtime::Runtime, String> {
 }
 
 /// A client, once the grandchild runs too.
-async fn connect(recipe: &Recipe) -> Result<(McpClient, u32), String> {
-    let client = McpClient::connect(recipe.clone()).await.map_err(|error| error.to_string())?;
+async fn connect(config: &ServerConfig) -> Result<(McpClient, u32), String> {
+    let client = McpClient::connect(config.clone()).await.map_err(|error| error.to_string())?;
     let group = client.process_group().ok_or("no process")?;
     for _ in 0..500 {
         if members(group) >= 3 {
@@ -60,9 +60,9 @@ fn members(group: u32) -> usize {
         .count()
 }
 
-fn close(recipe: &Recipe) -> Result<u32, String> {
+fn close(config: &ServerConfig) -> Result<u32, String> {
     runtime()?.block_on(async {
-        let (client, group) = connect(recipe).await?;
+        let (client, group) = connect(config).await?;
         let began = Instant::now();
         client.close().await;
         if began.elapsed() > Duration::from_secs(5) {
@@ -72,28 +72,28 @@ fn close(recipe: &Recipe) -> Result<u32, String> {
     })
 }
 
-fn dropped(recipe: &Recipe) -> Result<u32, String> {
+fn dropped(config: &ServerConfig) -> Result<u32, String> {
     runtime()?.block_on(async {
-        let (client, group) = connect(recipe).await?;
+        let (client, group) = connect(config).await?;
         drop(client);
         Ok(group)
     })
 }
 
-fn dropped_after_the_runtime(recipe: &Recipe) -> Result<u32, String> {
+fn dropped_after_the_runtime(config: &ServerConfig) -> Result<u32, String> {
     let runtime = runtime()?;
-    let (client, group) = runtime.block_on(connect(recipe))?;
+    let (client, group) = runtime.block_on(connect(config))?;
     drop(runtime);
     drop(client);
     Ok(group)
 }
 
-fn panicked(recipe: &Recipe) -> Result<u32, String> {
+fn panicked(config: &ServerConfig) -> Result<u32, String> {
     let (tell, told) = std::sync::mpsc::channel();
-    let recipe = recipe.clone();
+    let config = config.clone();
     let thread = std::thread::spawn(move || {
         let connected = runtime().and_then(|runtime| {
-            let connected = runtime.block_on(connect(&recipe))?;
+            let connected = runtime.block_on(connect(&config))?;
             Ok((runtime, connected))
         });
         let _held = match connected {

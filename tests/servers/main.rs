@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
 use mcp_client::protocol::negotiation::Mode;
 use mcp_client::protocol::subscriptions::SubscriptionFilter;
-use mcp_client::{Asked, Change, Error, Force, Handlers, McpClient, Recipe, Sent};
+use mcp_client::{Change, Error, Force, Handlers, McpClient, Sent, ServerConfig, ServerRequest};
 use serde_json::{Value, json};
 
 /// What all of one server may take.
@@ -42,7 +42,7 @@ struct Server {
 /// How a server is reached.
 enum Reach {
     /// It is started, and speaks on its standard input and output.
-    Stdio(Recipe),
+    Stdio(ServerConfig),
     /// It is started by us with a port, and restarted in the middle.
     Web(web::Program),
 }
@@ -50,11 +50,12 @@ enum Reach {
 const BOTH: &[Mode] = &[Mode::Auto, Mode::Legacy];
 
 fn servers(peers: &Path) -> Vec<Server> {
-    let node = |script: PathBuf| Recipe::command("node").arg(script);
+    let node = |script: PathBuf| ServerConfig::command("node").arg(script);
     let official =
         |name: &str| node(peers.join("node_modules/@modelcontextprotocol").join(name).join("dist/index.js"));
-    let python =
-        |script: &str| Recipe::command(peers.join("venv/bin/python")).arg(peers.join("servers").join(script));
+    let python = |script: &str| {
+        ServerConfig::command(peers.join("venv/bin/python")).arg(peers.join("servers").join(script))
+    };
     let stdio = Reach::Stdio;
     let web = |program: &str, words: &[&str]| {
         let program = match program {
@@ -129,7 +130,7 @@ fn servers(peers: &Path) -> Vec<Server> {
         own("TypeScript SDK 1.32.2", stdio(node(peers.join("servers/ts1.mjs"))), &[Mode::Auto], &[]),
         own("TypeScript SDK 2.4.0", stdio(node(peers.join("servers/ts2.mjs"))), BOTH, &[]),
         own("Python SDK 2.3.0", stdio(python("python_mcp.py")), BOTH, &[]),
-        own("rmcp 3.8.0", stdio(Recipe::command(peers.join("peer-rmcp-server"))), BOTH, &[]),
+        own("rmcp 3.8.0", stdio(ServerConfig::command(peers.join("peer-rmcp-server"))), BOTH, &[]),
         own("FastMCP 4.1.2", stdio(python("fastmcp_server.py")), BOTH, &["change"]),
         own("HTTP: ours", web("servers", &["own"]), BOTH, &[]),
         own("HTTP: TypeScript SDK 1.32.2", script("node", "ts1.mjs", "http"), &[Mode::Auto], &[]),
@@ -167,11 +168,11 @@ fn main() -> ExitCode {
         }
     };
     let (mut failed, mut count) = (0, 0);
-    let mut tell = |name: &str, began: Instant, verdict: Result<String, String>| {
+    let mut tell = |name: &str, began: Instant, negotiation: Result<String, String>| {
         count += 1;
-        failed += usize::from(verdict.is_err());
-        let verdict = verdict.unwrap_or_else(|problem| format!("FAILED: {problem}"));
-        println!("{name:<28} {:>5.1} s  {verdict}", began.elapsed().as_secs_f64());
+        failed += usize::from(negotiation.is_err());
+        let negotiation = negotiation.unwrap_or_else(|problem| format!("FAILED: {problem}"));
+        println!("{name:<28} {:>5.1} s  {negotiation}", began.elapsed().as_secs_f64());
     };
     for server in servers(peers).iter().filter(|server| server.name.contains(&only)) {
         for era in server.eras {
@@ -193,7 +194,7 @@ fn main() -> ExitCode {
 impl Server {
     /// Takes every step; gives the line of the table.
     async fn try_it(&self, mode: Mode) -> Result<String, String> {
-        let handlers = Handlers::new().on_form(async |asked: Asked<ElicitFormParams>| {
+        let handlers = Handlers::new().on_form(async |asked: ServerRequest<ElicitFormParams>| {
             let fields = asked.params.requested_schema;
             let mut answer = ElicitResult::accept([("name".to_owned(), "Ada".into())]);
             if let Some(content) = &mut answer.content {
@@ -202,14 +203,14 @@ impl Server {
             }
             answer
         });
-        let (recipe, mut web) = match &self.reach {
-            Reach::Stdio(recipe) => (recipe.clone(), None),
+        let (config, mut web) = match &self.reach {
+            Reach::Stdio(config) => (config.clone(), None),
             Reach::Web(program) => {
                 let web = program.start().await?;
-                (Recipe::url(&web.url), Some(web))
+                (ServerConfig::url(&web.url), Some(web))
             }
         };
-        let builder = McpClient::builder(recipe).handlers(handlers).era(mode);
+        let builder = McpClient::builder(config).handlers(handlers).era(mode);
         let client = builder.connect().await.map_err(|error| format!("connect: {error}"))?;
         let group = client.process_group();
         let mut taken = vec!["connect"];

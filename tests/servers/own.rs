@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mcp_client::{McpClient, Recipe};
+use mcp_client::{McpClient, ServerConfig};
 use mcp_server::http::HttpOptions;
 use mcp_server::protocol::elicitation::{ElicitFormParams, FieldValue, FormSchema, StringSchema};
 use mcp_server::protocol::resources::Resource;
@@ -44,7 +44,7 @@ pub(crate) fn call(url: &str) -> ExitCode {
         return ExitCode::from(2);
     };
     let said: mcp_client::Result<String> = runtime.block_on(async {
-        let client = McpClient::connect(Recipe::url(url)).await?;
+        let client = McpClient::connect(ServerConfig::url(url)).await?;
         let outcome = client.call("echo", serde_json::json!({"text": "hi"})).await?;
         client.close().await;
         Ok(outcome.text())

@@ -2,10 +2,10 @@
 //!
 //! ```no_run
 //! # fn main() -> mcp_client::Result<()> {
-//! use mcp_client::Recipe;
+//! use mcp_client::ServerConfig;
 //! use mcp_client::blocking::McpClient;
 //!
-//! let client = McpClient::connect(Recipe::command("weather"))?;
+//! let client = McpClient::connect(ServerConfig::command("weather"))?;
 //! let outcome = client.call("forecast", serde_json::json!({"city": "Oslo"}))?;
 //! println!("{}", outcome.text());
 //! client.close();
@@ -26,12 +26,12 @@ use mcp_protocol::tools::Tool;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-use crate::call::Outcome;
 use crate::client::McpClient as AsyncClient;
+use crate::client::call::ToolResult;
+use crate::client::shutdown::Shutdown;
 use crate::connect::Connect;
+use crate::connect::server_config::ServerConfig;
 use crate::error::{Error, Result};
-use crate::recipe::Recipe;
-use crate::shutdown::Shutdown;
 
 /// A connection to one server, whose methods wait.
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ impl Thread {
 
 fn refused(source: std::io::Error) -> Error {
     let path = std::path::PathBuf::from("the thread of the client");
-    Error::Start(crate::start_error::StartError::Refused { path, source })
+    Error::Start(crate::error::StartError::Refused { path, source })
 }
 
 impl Drop for Thread {
@@ -102,16 +102,16 @@ impl Drop for Thread {
 }
 
 impl McpClient {
-    /// Connects to the server of a recipe. See [`crate::McpClient::connect`].
+    /// Connects to the server of a server config. See [`crate::McpClient::connect`].
     ///
     /// # Errors
     /// When the server could not be started, or did not become usable.
-    pub fn connect<R>(recipe: R) -> Result<Self>
+    pub fn connect<R>(config: R) -> Result<Self>
     where
-        R: TryInto<Recipe>,
+        R: TryInto<ServerConfig>,
         Error: From<R::Error>,
     {
-        Self::connect_with(AsyncClient::builder(recipe.try_into()?))
+        Self::connect_with(AsyncClient::builder(config.try_into()?))
     }
 
     /// Connects, with more to say about it.
@@ -150,7 +150,7 @@ impl McpClient {
     ///
     /// # Errors
     /// When the server refuses, the time is over, or the connection is lost.
-    pub fn call(&self, tool: impl Into<String>, arguments: impl Into<Json>) -> Result<Outcome> {
+    pub fn call(&self, tool: impl Into<String>, arguments: impl Into<Json>) -> Result<ToolResult> {
         let call = self.client.call(tool, arguments);
         self.with(|_| call.into_future())
     }

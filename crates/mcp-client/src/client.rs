@@ -1,5 +1,12 @@
 //! The handle of a connection, and every method of the protocol on it.
 
+pub(crate) mod call;
+pub(crate) mod changes;
+pub(crate) mod lists;
+pub(crate) mod output_schema;
+pub(crate) mod running;
+pub(crate) mod shutdown;
+
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -11,22 +18,22 @@ use mcp_protocol::errors::BodyError;
 use mcp_protocol::input::Round;
 use mcp_protocol::logging::{LogLevel, LogMessageParams, SetLevelParams};
 use mcp_protocol::messages::{EmptyParams, EmptyResult, KeptBody, Method};
-use mcp_protocol::negotiation::{ServerAnswer, Verdict};
+use mcp_protocol::negotiation::{NegotiationResult, ServerAnswer};
 use mcp_protocol::peer::{Clocks, Stats};
 use mcp_protocol::prompts::{GetPromptParams, GetPromptResult};
 use mcp_protocol::resources::{ReadResourceParams, ReadResourceResult};
 use mcp_protocol::{Dialect, Era, Json, Map, ProtocolVersion};
 
-use crate::call::Call;
-use crate::connection::{Connection, Manner, Request, now};
-use crate::error::{Ended, Error, Result, Sent};
-use crate::feed::Feed;
-use crate::handlers::Handlers;
-use crate::link::Owner;
-use crate::live::Live;
-use crate::restart::{Restarts, lock};
-use crate::rounds;
-use crate::shutdown::Shutdown;
+use crate::client::call::ToolCall;
+use crate::client::shutdown::Shutdown;
+use crate::connection::feed::Feed;
+use crate::connection::handlers::Handlers;
+use crate::connection::input_rounds;
+use crate::connection::{Connection, Request, RequestOptions, now};
+use crate::error::{ConnectionEnd, Error, Result, Sent};
+use crate::stream::lifetime::Live;
+use crate::stream::link::Owner;
+use crate::stream::restart::{Restarts, lock};
 
 /// A connection to one server.
 ///
@@ -37,9 +44,9 @@ use crate::shutdown::Shutdown;
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> mcp_client::Result<()> {
-/// use mcp_client::{McpClient, Recipe};
+/// use mcp_client::{McpClient, ServerConfig};
 ///
-/// let client = McpClient::connect(Recipe::command("weather").arg("--metric")).await?;
+/// let client = McpClient::connect(ServerConfig::command("weather").arg("--metric")).await?;
 /// for tool in client.list_tools().await? {
 ///     println!("{}", tool.name);
 /// }
@@ -56,7 +63,7 @@ pub struct McpClient {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) connection: Arc<Connection>,
-    pub(crate) verdict: Verdict,
+    pub(crate) negotiation: NegotiationResult,
     pub(crate) handlers: Arc<Handlers>,
     /// Shared with a start that is under way.
     pub(crate) live: Arc<Mutex<Live>>,
@@ -76,13 +83,14 @@ impl Drop for Inner {
         }
         // A start that is under way still holds the life it is to replace.
         lock(&self.live).end();
-        self.connection.end(Ended { cause: crate::error::EndCause::Closed, ..Ended::default() });
+        self.connection
+            .end(ConnectionEnd { cause: crate::error::EndCause::Closed, ..ConnectionEnd::default() });
     }
 }
 
 /// What a server calls itself.
-pub(crate) fn name_of(verdict: &Verdict) -> Option<String> {
-    match &verdict.server {
+pub(crate) fn name_of(negotiation: &NegotiationResult) -> Option<String> {
+    match &negotiation.server {
         ServerAnswer::Discovered(result) => result.server_info().map(|info| info.name),
         ServerAnswer::Initialized(result) => Some(result.server_info.name.clone()),
         _ => None,
@@ -90,9 +98,9 @@ pub(crate) fn name_of(verdict: &Verdict) -> Option<String> {
 }
 
 /// What a server says it can.
-pub(crate) fn capabilities_of(verdict: &Verdict) -> &ServerCapabilities {
+pub(crate) fn capabilities_of(negotiation: &NegotiationResult) -> &ServerCapabilities {
     static NONE: std::sync::OnceLock<ServerCapabilities> = std::sync::OnceLock::new();
-    match &verdict.server {
+    match &negotiation.server {
         ServerAnswer::Discovered(result) => &result.capabilities,
         ServerAnswer::Initialized(result) => &result.capabilities,
         _ => NONE.get_or_init(ServerCapabilities::new),
@@ -131,25 +139,25 @@ impl McpClient {
     /// The revision that is spoken.
     #[must_use]
     pub fn version(&self) -> &ProtocolVersion {
-        &self.inner.verdict.version
+        &self.inner.negotiation.version
     }
 
     /// The era of that revision.
     #[must_use]
     pub fn era(&self) -> Era {
-        self.inner.verdict.era()
+        self.inner.negotiation.era()
     }
 
     /// What was found out about the server when it was first started.
     #[must_use]
-    pub fn verdict(&self) -> &Verdict {
-        &self.inner.verdict
+    pub fn negotiation(&self) -> &NegotiationResult {
+        &self.inner.negotiation
     }
 
     /// What the server calls itself. Self-reported: for display and logs, never for decisions.
     #[must_use]
     pub fn server_info(&self) -> Option<Implementation> {
-        match &self.inner.verdict.server {
+        match &self.inner.negotiation.server {
             ServerAnswer::Discovered(result) => result.server_info(),
             ServerAnswer::Initialized(result) => Some(result.server_info.clone()),
             _ => None,
@@ -159,13 +167,13 @@ impl McpClient {
     /// What the server can.
     #[must_use]
     pub fn capabilities(&self) -> &ServerCapabilities {
-        capabilities_of(&self.inner.verdict)
+        capabilities_of(&self.inner.negotiation)
     }
 
     /// How to use the server, for a language model. Untrusted.
     #[must_use]
     pub fn instructions(&self) -> Option<&str> {
-        match &self.inner.verdict.server {
+        match &self.inner.negotiation.server {
             ServerAnswer::Discovered(result) => result.instructions.as_deref(),
             ServerAnswer::Initialized(result) => result.instructions.as_deref(),
             _ => None,
@@ -186,8 +194,8 @@ impl McpClient {
     ///     .json()?;
     /// # Ok(()) }
     /// ```
-    pub fn call(&self, tool: impl Into<String>, arguments: impl Into<Json>) -> Call {
-        Call::new(self.clone(), tool.into(), arguments.into())
+    pub fn call(&self, tool: impl Into<String>, arguments: impl Into<Json>) -> ToolCall {
+        ToolCall::new(self.clone(), tool.into(), arguments.into())
     }
 
     /// Calls a tool and gives the result as it came, `isError` included. It is sent once.
@@ -206,12 +214,13 @@ impl McpClient {
     /// When the server refuses, the time is over, or the connection is lost.
     pub async fn read_resource(&self, uri: impl Into<String>) -> Result<ReadResourceResult> {
         let mut params = ReadResourceParams::new(uri);
-        let cache = &self.inner.connection.agreed.cache;
+        let cache = &self.inner.connection.terms.cache;
         let wanted = match cache.find(&Method::ResourcesRead, &params.uri) {
             Ok(body) => return self.complete_round(&Method::ResourcesRead, &body),
             Err(wanted) => wanted,
         };
-        let body = rounds::run(self, &Method::ResourcesRead, &mut params, Clocks::default(), None).await?;
+        let body =
+            input_rounds::run(self, &Method::ResourcesRead, &mut params, Clocks::default(), None).await?;
         let is_first = params.input_responses.is_none() && params.request_state.is_none();
         if let Some(wanted) = wanted.filter(|_| is_first && self.dialect().is_modern()) {
             cache.keep(wanted, &body);
@@ -229,7 +238,7 @@ impl McpClient {
         arguments: impl Into<Map<String, String>>,
     ) -> Result<GetPromptResult> {
         let mut params = GetPromptParams::new(name).arguments(arguments);
-        let body = rounds::run(self, &Method::PromptsGet, &mut params, Clocks::default(), None).await?;
+        let body = input_rounds::run(self, &Method::PromptsGet, &mut params, Clocks::default(), None).await?;
         self.complete_round(&Method::PromptsGet, &body)
     }
 
@@ -279,7 +288,7 @@ impl McpClient {
     /// As every request.
     pub async fn ping(&self) -> Result<()> {
         let method = if self.dialect().is_modern() { Method::Discover } else { Method::Ping };
-        self.send(&method, &EmptyParams::new(), Manner::default()).await.map(drop)
+        self.send(&method, &EmptyParams::new(), RequestOptions::default()).await.map(drop)
     }
 
     /// Tells the server that the roots changed; legacy era. A modern server asks when it wants to know.
@@ -307,7 +316,7 @@ impl McpClient {
         if !matches!(method, Method::Other(_)) && !self.dialect().has(method, direction) {
             return Err(Error::NotOffered { method: method.clone() });
         }
-        let body = self.send(method, params, Manner::default()).await?;
+        let body = self.send(method, params, RequestOptions::default()).await?;
         self.dialect().raise(&body.body()).map_err(|error| Error::unreadable(method, &error))
     }
 
@@ -316,14 +325,14 @@ impl McpClient {
         &self,
         method: &Method,
         params: &(dyn Lower + Sync),
-        mut manner: Manner,
+        mut options: RequestOptions,
     ) -> Result<KeptBody> {
         let connection = &self.inner.connection;
         let began = now();
-        match Self::answer(connection.request(method, params, manner)).await {
+        match Self::answer(connection.request(method, params, options)).await {
             Err(error) => {
-                manner.clocks.total = self.before_again(method, error, manner.clocks, began).await?;
-                connection.request(method, params, manner)?.await
+                options.clocks.total = self.before_again(method, error, options.clocks, began).await?;
+                connection.request(method, params, options)?.await
             }
             body => body,
         }
@@ -382,8 +391,8 @@ impl McpClient {
     }
 
     #[cfg(feature = "http")]
-    pub(crate) fn endpoint(&self) -> Option<&crate::http::Endpoint> {
-        match &self.inner.connection.agreed.transport {
+    pub(crate) fn endpoint(&self) -> Option<&crate::streamable::Endpoint> {
+        match &self.inner.connection.terms.transport {
             crate::connection::Transport::Http(endpoint) => Some(endpoint),
             crate::connection::Transport::Link => None,
         }
@@ -413,7 +422,7 @@ impl McpClient {
     #[cfg(feature = "http")]
     fn learn_again(&self) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async {
-            self.inner.connection.agreed.cache.drop_pages(&Method::ToolsList);
+            self.inner.connection.terms.cache.drop_pages(&Method::ToolsList);
             drop(self.tools().await);
         })
     }
@@ -443,16 +452,16 @@ impl McpClient {
     /// missed meanwhile; calls may work all the same.
     #[must_use]
     pub fn is_failing(&self) -> bool {
-        match &self.inner.connection.agreed.transport {
+        match &self.inner.connection.terms.transport {
             crate::connection::Transport::Link => false,
             #[cfg(feature = "http")]
             crate::connection::Transport::Http(endpoint) => endpoint.is_failing(),
         }
     }
 
-    /// How the connection ended, once it has. A server that [restarts](crate::Recipe::restarts) can be used all the same.
+    /// How the connection ended, once it has. A server that [restarts](crate::ServerConfig::restarts) can be used all the same.
     #[must_use]
-    pub fn ended(&self) -> Option<Arc<Ended>> {
+    pub fn ended(&self) -> Option<Arc<ConnectionEnd>> {
         self.inner.connection.ended()
     }
 

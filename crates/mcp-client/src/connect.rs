@@ -1,4 +1,8 @@
-//! From a recipe to a client that is usable, or to an error that tells why not.
+//! From a server config to a client that is usable, or to an error that tells why not.
+
+pub(crate) mod negotiation_cache;
+pub(crate) mod rfc_config;
+pub(crate) mod server_config;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,29 +13,29 @@ use mcp_protocol::fingerprint::fingerprint;
 use mcp_protocol::logging::LogLevel;
 use mcp_protocol::messages::Method;
 use mcp_protocol::meta::Meta;
-use mcp_protocol::negotiation::{Mode, Verdict};
+use mcp_protocol::negotiation::{Mode, NegotiationResult};
 use mcp_protocol::{Limits, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::cache::{Cache, View};
 use crate::client::{Inner, McpClient};
-use crate::connection::{Agreed, Connection, Transport};
+use crate::connect::negotiation_cache::{NegotiationCache, digest};
+use crate::connect::server_config::ServerConfig;
+use crate::connection::cache::{Cache, View};
+use crate::connection::handlers::Handlers;
+use crate::connection::{Connection, ConnectionTerms, Transport};
 use crate::error::{Error, Result, Sent};
-use crate::handlers::Handlers;
-use crate::link::{Link, Owner};
-use crate::live::Live;
-use crate::negotiate::{Launch, Negotiated, Offer};
-use crate::recipe::Recipe;
-use crate::restart::Restarts;
-use crate::verdicts::{Verdicts, digest};
+use crate::stream::lifetime::Live;
+use crate::stream::link::{Link, Owner};
+use crate::stream::negotiate::{Launch, Negotiated, Offer};
+use crate::stream::restart::Restarts;
 
-/// A connection to be made: a recipe, and what the host brings along.
+/// A connection to be made: a server config, and what the host brings along.
 ///
 /// ```no_run
 /// # async fn example() -> mcp_client::Result<()> {
-/// use mcp_client::{Handlers, McpClient, Recipe};
+/// use mcp_client::{Handlers, McpClient, ServerConfig};
 ///
-/// let client = McpClient::builder(Recipe::command("weather"))
+/// let client = McpClient::builder(ServerConfig::command("weather"))
 ///     .name("my-agent", "1.0")
 ///     .handlers(Handlers::new())
 ///     .connect()
@@ -45,7 +49,7 @@ pub struct Connect {
     handlers: Handlers,
     info: Implementation,
     versions: Vec<ProtocolVersion>,
-    verdicts: Option<Verdicts>,
+    negotiation_cache: Option<NegotiationCache>,
     log_level: Option<LogLevel>,
     cache: Cache,
     #[cfg(feature = "stdio")]
@@ -55,7 +59,7 @@ pub struct Connect {
 }
 
 enum Target {
-    Recipe(Box<Recipe>),
+    ServerConfig(Box<ServerConfig>),
     Streams(Box<Streams>),
 }
 
@@ -70,34 +74,34 @@ struct Streams {
 impl std::fmt::Debug for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Recipe(recipe) => recipe.fmt(f),
+            Self::ServerConfig(config) => config.fmt(f),
             Self::Streams(_) => f.write_str("streams"),
         }
     }
 }
 
 impl McpClient {
-    /// Connects to the server of a recipe.
+    /// Connects to the server of a server config.
     ///
     /// Returns when the server is usable, or with an error that tells why it is not, within
-    /// [the time the recipe allows](Recipe::start_timeout).
+    /// [the time the server config allows](ServerConfig::start_timeout).
     ///
     /// # Errors
     /// [`Error::Start`] if the program could not be started, [`Error::Connect`] if it was and no connection came of it.
     ///
     /// # Cancellation
     /// When dropped, everything that was started is killed.
-    pub async fn connect<R>(recipe: R) -> Result<Self>
+    pub async fn connect<R>(config: R) -> Result<Self>
     where
-        R: TryInto<Recipe>,
+        R: TryInto<ServerConfig>,
         Error: From<R::Error>,
     {
-        Self::builder(recipe.try_into()?).connect().await
+        Self::builder(config.try_into()?).connect().await
     }
 
     /// A connection to be made, with more to say about it.
-    pub fn builder(recipe: Recipe) -> Connect {
-        Connect::to(Target::Recipe(Box::new(recipe)))
+    pub fn builder(config: ServerConfig) -> Connect {
+        Connect::to(Target::ServerConfig(Box::new(config)))
     }
 
     /// A connection over any pair of byte streams: one message a line. In memory, take the two ends of
@@ -129,7 +133,7 @@ impl Connect {
             handlers: Handlers::new(),
             info: Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
             versions: mcp_protocol::version::SUPPORTED.to_vec(),
-            verdicts: None,
+            negotiation_cache: None,
             log_level: None,
             cache: Cache::new(),
             #[cfg(feature = "stdio")]
@@ -163,8 +167,8 @@ impl Connect {
     }
 
     /// Sets what is known about servers, and what is found out goes to.
-    pub fn verdicts(mut self, verdicts: &Verdicts) -> Self {
-        self.verdicts = Some(verdicts.clone());
+    pub fn negotiation_cache(mut self, negotiation_cache: &NegotiationCache) -> Self {
+        self.negotiation_cache = Some(negotiation_cache.clone());
         self
     }
 
@@ -199,7 +203,7 @@ impl Connect {
     /// Sets which eras to try.
     pub fn era(mut self, era: Mode) -> Self {
         match &mut self.target {
-            Target::Recipe(recipe) => recipe.era = era,
+            Target::ServerConfig(config) => config.era = era,
             Target::Streams(streams) => streams.mode = era,
         }
         self
@@ -208,7 +212,7 @@ impl Connect {
     /// Sets the bounds of the connection.
     pub fn limits(mut self, limits: Limits) -> Self {
         match &mut self.target {
-            Target::Recipe(recipe) => recipe.limits = limits,
+            Target::ServerConfig(config) => config.limits = limits,
             Target::Streams(streams) => streams.limits = limits,
         }
         self
@@ -217,7 +221,7 @@ impl Connect {
     /// Sets how long it may take until the server is usable.
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
         match &mut self.target {
-            Target::Recipe(recipe) => recipe.start_timeout = Some(timeout),
+            Target::ServerConfig(config) => config.start_timeout = Some(timeout),
             Target::Streams(streams) => streams.budget = timeout,
         }
         self
@@ -231,43 +235,47 @@ impl Connect {
     /// # Cancellation
     /// When dropped, everything that was started is killed.
     pub async fn connect(self) -> Result<McpClient> {
-        let Self { target, handlers, info, versions, verdicts, log_level, cache, .. } = self;
+        let Self { target, handlers, info, versions, negotiation_cache, log_level, cache, .. } = self;
         let offer = Offer { info, capabilities: handlers.capabilities(), versions };
-        let brought = Brought { offer, handlers: Arc::new(handlers), verdicts, log_level, cache };
+        let settings =
+            ConnectSettings { offer, handlers: Arc::new(handlers), negotiation_cache, log_level, cache };
         match target {
-            Target::Recipe(recipe) => {
-                if let Some(problem) = recipe.problem() {
-                    return Err(Error::Recipe { recipe: recipe.to_string(), problem: problem.to_owned() });
+            Target::ServerConfig(config) => {
+                if let Some(problem) = config.problem() {
+                    return Err(Error::InvalidConfig {
+                        config: config.to_string(),
+                        problem: problem.to_owned(),
+                    });
                 }
                 let launch = Launch {
-                    recipe: *recipe,
+                    config: *config,
                     #[cfg(feature = "stdio")]
                     ledger: self.ledger,
                     #[cfg(feature = "http")]
                     network: self.network,
                 };
-                match &launch.recipe.address {
-                    Some(_) => brought.with_url(launch).await,
-                    None => brought.with_launch(launch).await,
+                match &launch.config.address {
+                    Some(_) => settings.with_url(launch).await,
+                    None => settings.with_launch(launch).await,
                 }
             }
             Target::Streams(streams) => {
                 let Streams { reader, writer, limits, mode, budget } = *streams;
                 let link = Link { reader, writer, owner: Owner::Nobody };
                 let name = "the server".to_owned();
-                let negotiated = brought.offer.over(link, None, &limits, mode, budget).await;
+                let negotiated = settings.offer.over(link, None, &limits, mode, budget).await;
                 let negotiated = negotiated.map_err(|failed| failed.named(name.clone()))?;
-                brought.over(negotiated, limits, name, Identity::unknown(), None)
+                settings.over(negotiated, limits, name, Identity::unknown(), None)
             }
         }
     }
 }
 
 /// What the host brings along.
-struct Brought {
+struct ConnectSettings {
     offer: Offer,
     handlers: Arc<Handlers>,
-    verdicts: Option<Verdicts>,
+    negotiation_cache: Option<NegotiationCache>,
     log_level: Option<LogLevel>,
     cache: Cache,
 }
@@ -280,13 +288,13 @@ struct Identity {
 
 impl Identity {
     fn of(launch: &Launch) -> Self {
-        let recipe = &launch.recipe;
-        let headers = recipe.address.iter().flat_map(|address| &address.headers);
+        let config = &launch.config;
+        let headers = config.address.iter().flat_map(|address| &address.headers);
         let parts = headers
             .flat_map(|(name, value)| [name.to_ascii_lowercase().into_bytes(), value.clone().into_bytes()]);
         #[cfg(feature = "http")]
         let parts = parts.chain(launch.network.identity());
-        Self { server: digest(recipe), principal: fingerprint(parts) }
+        Self { server: digest(config), principal: fingerprint(parts) }
     }
 
     /// Streams that were handed in: nobody else has the same.
@@ -297,12 +305,12 @@ impl Identity {
     }
 }
 
-impl Brought {
+impl ConnectSettings {
     async fn with_launch(self, launch: Launch) -> Result<McpClient> {
-        let (limits, name) = (launch.recipe.limits.clone(), launch.recipe.to_string());
+        let (limits, name) = (launch.config.limits.clone(), launch.config.to_string());
         let identity = Identity::of(&launch);
-        let negotiated = self.offer.negotiate(&launch, self.verdicts.as_ref()).await?;
-        let again = Some(launch).filter(|launch| launch.recipe.restarts);
+        let negotiated = self.offer.negotiate(&launch, self.negotiation_cache.as_ref()).await?;
+        let again = Some(launch).filter(|launch| launch.config.restarts);
         self.over(negotiated, limits, name, identity, again)
     }
 
@@ -313,22 +321,23 @@ impl Brought {
 
     #[cfg(feature = "http")]
     async fn with_url(self, launch: Launch) -> Result<McpClient> {
-        use crate::http::{Endpoint, find};
+        use crate::streamable::{Endpoint, find};
 
-        let (limits, name) = (launch.recipe.limits.clone(), launch.recipe.to_string());
+        let (limits, name) = (launch.config.limits.clone(), launch.config.to_string());
         let identity = Identity::of(&launch);
-        let (contact, verdict, start) =
-            find(&self.offer, &launch.recipe, &launch.network, self.verdicts.as_ref()).await?;
-        let arrivals = crate::arrivals::Arrivals::new(Arc::clone(&self.handlers), Owner::Nobody).quiet();
+        let (target, negotiation, start) =
+            find(&self.offer, &launch.config, &launch.network, self.negotiation_cache.as_ref()).await?;
+        let arrivals =
+            crate::connection::inbound::Arrivals::new(Arc::clone(&self.handlers), Owner::Nobody).quiet();
         let endpoint =
-            Endpoint::new(contact, self.offer.clone(), name.clone(), &verdict.version, start, arrivals);
+            Endpoint::new(target, self.offer.clone(), name.clone(), &negotiation.version, start, arrivals);
         let endpoint = Arc::new(endpoint);
         let transport = Transport::Http(Arc::clone(&endpoint));
-        let agreed = self.agreed(&verdict, limits, name, identity, transport);
-        let connection = Arc::new(Connection::new(agreed, self.standing_level(&verdict)));
+        let terms = self.terms(&negotiation, limits, name, identity, transport);
+        let connection = Arc::new(Connection::new(terms, self.standing_level(&negotiation)));
         let live = Live::begin_http(&connection, &endpoint).await;
         let live = Arc::new(Mutex::new(live));
-        Ok(McpClient::new(Inner { connection, verdict, handlers: self.handlers, live, restarts: None }))
+        Ok(McpClient::new(Inner { connection, negotiation, handlers: self.handlers, live, restarts: None }))
     }
 
     fn over(
@@ -339,53 +348,53 @@ impl Brought {
         identity: Identity,
         again: Option<Launch>,
     ) -> Result<McpClient> {
-        let verdict = negotiated.verdict.clone();
-        let mut agreed = self.agreed(&verdict, limits, name, identity, Transport::Link);
-        agreed.restarts = again.is_some();
-        let dialect = agreed.dialect;
-        let connection = Arc::new(Connection::new(agreed, self.standing_level(&verdict)));
-        let Self { mut offer, handlers, verdicts, .. } = self;
+        let negotiation = negotiated.negotiation.clone();
+        let mut terms = self.terms(&negotiation, limits, name, identity, Transport::Link);
+        terms.restarts = again.is_some();
+        let dialect = terms.dialect;
+        let connection = Arc::new(Connection::new(terms, self.standing_level(&negotiation)));
+        let Self { mut offer, handlers, negotiation_cache, .. } = self;
         let ended = || Error::Lost { method: Method::Initialize, sent: Sent::No, ended: Arc::default() };
         let live = Live::begin(&connection, &handlers, negotiated).ok_or_else(ended)?;
         let live = Arc::new(Mutex::new(live));
         let restarts = again.map(|mut launch| {
             // It is the same program, and everything that was said is in its revision.
-            launch.recipe.era = if dialect.is_modern() { Mode::Modern } else { Mode::Legacy };
-            offer.versions = vec![verdict.version.clone()];
-            Restarts::new(offer, launch, verdicts, &connection, &handlers, &live)
+            launch.config.era = if dialect.is_modern() { Mode::Modern } else { Mode::Legacy };
+            offer.versions = vec![negotiation.version.clone()];
+            Restarts::new(offer, launch, negotiation_cache, &connection, &handlers, &live)
         });
-        Ok(McpClient::new(Inner { connection, verdict, handlers, live, restarts }))
+        Ok(McpClient::new(Inner { connection, negotiation, handlers, live, restarts }))
     }
 
-    fn agreed(
+    fn terms(
         &self,
-        verdict: &Verdict,
+        negotiation: &NegotiationResult,
         limits: Limits,
         name: String,
         Identity { server, principal }: Identity,
         transport: Transport,
-    ) -> Agreed {
+    ) -> ConnectionTerms {
         // A machine that settles on a version knows its dialect.
-        let dialect = verdict.version.dialect().unwrap_or(mcp_protocol::Dialect::V2025_11_25);
+        let dialect = negotiation.version.dialect().unwrap_or(mcp_protocol::Dialect::V2025_11_25);
         let Offer { info, capabilities, .. } = &self.offer;
         let mut envelope =
-            Meta::envelope(verdict.version.clone(), capabilities.clone()).client_info(info.clone());
+            Meta::envelope(negotiation.version.clone(), capabilities.clone()).client_info(info.clone());
         envelope.log_level = self.log_level.clone();
-        Agreed {
-            server: crate::client::name_of(verdict).unwrap_or(name),
+        ConnectionTerms {
+            server: crate::client::name_of(negotiation).unwrap_or(name),
             dialect,
             envelope: dialect.is_modern().then_some(envelope),
             limits,
             restarts: false,
             transport,
-            cache: View::new(self.cache.clone(), format!("{server} {}", verdict.version), principal),
+            cache: View::new(self.cache.clone(), format!("{server} {}", negotiation.version), principal),
         }
     }
 
     /// The level of log messages that is set once for the whole connection; legacy.
-    fn standing_level(&self, verdict: &Verdict) -> Option<LogLevel> {
-        let has_log = crate::client::capabilities_of(verdict).logging.is_some();
-        let is_modern = verdict.version.dialect().is_some_and(|dialect| dialect.is_modern());
+    fn standing_level(&self, negotiation: &NegotiationResult) -> Option<LogLevel> {
+        let has_log = crate::client::capabilities_of(negotiation).logging.is_some();
+        let is_modern = negotiation.version.dialect().is_some_and(|dialect| dialect.is_modern());
         self.log_level.clone().filter(|_| !is_modern && has_log)
     }
 }

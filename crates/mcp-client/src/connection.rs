@@ -1,5 +1,11 @@
 //! One connection, shared by its driver and those who wait: what is in flight, what is to be written, who is woken.
 
+pub(crate) mod cache;
+pub(crate) mod feed;
+pub(crate) mod handlers;
+pub(crate) mod inbound;
+pub(crate) mod input_rounds;
+pub(crate) mod progress;
 mod request;
 mod state;
 
@@ -17,9 +23,9 @@ use mcp_protocol::resources::SubscribeParams;
 use mcp_protocol::subscriptions::ListenParams;
 use mcp_protocol::{Dialect, Limits};
 
-use crate::cache::View;
-use crate::error::{EndCause, Ended, Error, Result, Sent};
-use crate::subscription::{Again, Change, LISTEN};
+use crate::client::changes::{Change, LISTEN, Resubscriptions};
+use crate::connection::cache::View;
+use crate::error::{ConnectionEnd, EndCause, Error, Result, Sent};
 
 pub(crate) use request::{Request, Step};
 pub(crate) use state::{Locked, State, Writer};
@@ -37,13 +43,13 @@ pub(crate) fn now() -> Instant {
 /// What a connection is, from the moment it is usable. It outlives its link if the server is started again.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) agreed: Agreed,
+    pub(crate) terms: ConnectionTerms,
     state: Mutex<State>,
 }
 
 /// What stays as it is for as long as there is a connection.
 #[derive(Debug)]
-pub(crate) struct Agreed {
+pub(crate) struct ConnectionTerms {
     /// What to call the server when somebody is asked something.
     pub(crate) server: String,
     pub(crate) dialect: Dialect,
@@ -63,12 +69,12 @@ pub(crate) enum Transport {
     Link,
     /// Each request as an exchange of its own, made by whoever waits for it.
     #[cfg(feature = "http")]
-    Http(Arc<crate::http::Endpoint>),
+    Http(Arc<crate::streamable::Endpoint>),
 }
 
 /// How a request is made.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Manner {
+pub(crate) struct RequestOptions {
     pub(crate) clocks: Clocks,
     /// Progress is kept for the one who waits.
     pub(crate) progress: bool,
@@ -78,10 +84,10 @@ pub(crate) struct Manner {
 
 impl Connection {
     /// With the level to ask a server for that keeps one for the whole connection.
-    pub(crate) fn new(agreed: Agreed, log_level: Option<LogLevel>) -> Self {
-        let has_exchanges = !matches!(agreed.transport, Transport::Link) && agreed.dialect.is_modern();
-        let state = State::new(agreed.limits.clone(), log_level, has_exchanges);
-        Self { state: Mutex::new(state), agreed }
+    pub(crate) fn new(terms: ConnectionTerms, log_level: Option<LogLevel>) -> Self {
+        let has_exchanges = !matches!(terms.transport, Transport::Link) && terms.dialect.is_modern();
+        let state = State::new(terms.limits.clone(), log_level, has_exchanges);
+        Self { state: Mutex::new(state), terms }
     }
 
     /// Takes in a link, the first one or a new one, and gives false if the connection was closed meanwhile. What is
@@ -93,7 +99,7 @@ impl Connection {
         }
         if state.ended.take().is_some() {
             state.peer.handle_reopened();
-            self.agreed.cache.changed(&Change::Gap);
+            self.terms.cache.changed(&Change::Gap);
         }
         state.rings = None;
         state.is_flooded = false;
@@ -111,16 +117,16 @@ impl Connection {
         if let Some(level) = state.log_level.clone() {
             self.forget(state, &Method::SetLevel, &SetLevelParams::new(level));
         }
-        let Again { listens, uris } = state.hub.reopened();
+        let Resubscriptions { listens, uris } = state.subscribers.reopened();
         for (key, params) in listens {
             match self.open(state, &Method::Listen, &params, LISTEN, now()) {
-                Ok((call, _)) => state.hub.listens(key, call),
-                Err(_) => state.hub.give_up(|follower| follower == key),
+                Ok((call, _)) => state.subscribers.listens(key, call),
+                Err(_) => state.subscribers.give_up(|follower| follower == key),
             }
         }
         for (uri, keys) in uris {
             if !self.forget(state, &Method::ResourcesSubscribe, &SubscribeParams::new(uri)) {
-                state.hub.give_up(|follower| keys.contains(&follower));
+                state.subscribers.give_up(|follower| keys.contains(&follower));
             }
         }
         state.wake_driver();
@@ -132,17 +138,17 @@ impl Connection {
         let mut state = self.lock();
         begin();
         state.drop_outbox();
-        self.agreed.cache.changed(&Change::Gap);
+        self.terms.cache.changed(&Change::Gap);
         // It numbers its requests anew.
         state.peer.handle_forgotten();
-        state.hub.cut();
+        state.subscribers.cut();
         self.ask_again(&mut state);
     }
 
     /// The stream on which everything was to be answered has ended. The connection goes on.
     #[cfg(feature = "http")]
     pub(crate) fn cut(&self, stream: u64, problem: String) {
-        let ended = Arc::new(Ended { cause: EndCause::Network(problem), ..Ended::default() });
+        let ended = Arc::new(ConnectionEnd { cause: EndCause::Network(problem), ..ConnectionEnd::default() });
         self.lock().lose(stream, &ended);
         self.missed(None);
     }
@@ -150,8 +156,8 @@ impl Connection {
     /// Changes may have been missed: by one who follows them, or by all.
     #[cfg(feature = "http")]
     pub(crate) fn missed(&self, by: Option<u64>) {
-        self.agreed.cache.changed(&Change::Gap);
-        self.lock().hub.missed(by);
+        self.terms.cache.changed(&Change::Gap);
+        self.lock().subscribers.missed(by);
     }
 
     pub(crate) fn lock(&self) -> Locked<'_> {
@@ -159,11 +165,11 @@ impl Connection {
     }
 
     pub(crate) fn dialect(&self) -> Dialect {
-        self.agreed.dialect
+        self.terms.dialect
     }
 
     pub(crate) fn limits(&self) -> &Limits {
-        &self.agreed.limits
+        &self.terms.limits
     }
 
     /// Makes a request. Over a link it is queued, and leaves with whatever else is queued when the driver comes by.
@@ -171,29 +177,29 @@ impl Connection {
         self: &Arc<Self>,
         method: &Method,
         params: &dyn Lower,
-        manner: Manner,
+        options: RequestOptions,
     ) -> Result<Request> {
-        self.request_with(method, params, manner, |_, _| {})
+        self.request_with(method, params, options, |_, _| {})
     }
 
     /// The same over HTTP. Nothing is sent before it is awaited.
     #[cfg(feature = "http")]
     fn exchange(
         self: &Arc<Self>,
-        endpoint: &Arc<crate::http::Endpoint>,
+        endpoint: &Arc<crate::streamable::Endpoint>,
         method: &Method,
         params: &dyn Lower,
-        manner: Manner,
+        options: RequestOptions,
         begun: impl FnOnce(&mut State, Call),
     ) -> Result<Request> {
         let opened = now();
         let call = {
             let mut state = self.lock();
-            let call = self.reserve(&mut state, method, manner.clocks, opened)?;
-            let progress = manner.progress.then(Box::default);
+            let call = self.reserve(&mut state, method, options.clocks, opened)?;
+            let progress = options.progress.then(Box::default);
             let departure = state::Departure::Apart;
             let waiting =
-                state::Waiting { departure, waker: None, settled: None, progress, asks: manner.asks };
+                state::Waiting { departure, waker: None, settled: None, progress, asks: options.asks };
             state.waiting.push_back((call, waiting));
             begun(&mut state, call);
             state.ring();
@@ -212,9 +218,9 @@ impl Connection {
             request.abandon();
             return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
         }
-        let clocks = manner.clocks.idle.into_iter().chain(manner.clocks.total);
+        let clocks = options.clocks.idle.into_iter().chain(options.clocks.total);
         let deadline = clocks.min().and_then(|time| opened.checked_add(time));
-        let exchange = crate::http::Exchange {
+        let exchange = crate::streamable::Exchange {
             endpoint: Arc::clone(endpoint),
             connection: Arc::clone(self),
             call,
@@ -231,19 +237,19 @@ impl Connection {
         self: &Arc<Self>,
         method: &Method,
         params: &dyn Lower,
-        manner: Manner,
+        options: RequestOptions,
         opened: impl FnOnce(&mut State, Call),
     ) -> Result<Request> {
         #[cfg(feature = "http")]
-        if let Transport::Http(endpoint) = &self.agreed.transport {
-            return self.exchange(endpoint, method, params, manner, opened);
+        if let Transport::Http(endpoint) = &self.terms.transport {
+            return self.exchange(endpoint, method, params, options, opened);
         }
         let opened_at = now();
         let mut state = self.lock();
-        let (call, offset) = self.open(&mut state, method, params, manner.clocks, opened_at)?;
-        let progress = manner.progress.then(Box::default);
+        let (call, offset) = self.open(&mut state, method, params, options.clocks, opened_at)?;
+        let progress = options.progress.then(Box::default);
         let departure = state::Departure::After(offset);
-        let waiting = state::Waiting { departure, waker: None, settled: None, progress, asks: manner.asks };
+        let waiting = state::Waiting { departure, waker: None, settled: None, progress, asks: options.asks };
         state.waiting.push_back((call, waiting));
         opened(&mut state, call);
         Ok(Request {
@@ -259,15 +265,15 @@ impl Connection {
 
     /// Lets a stream go on that was acknowledged, for as long as somebody follows it.
     pub(crate) fn keep(self: &Arc<Self>, request: Request, key: u64, params: ListenParams) {
-        match &self.agreed.transport {
+        match &self.terms.transport {
             Transport::Link => {
                 let _ = (key, params);
                 request.release();
             }
             #[cfg(feature = "http")]
             Transport::Http(_) => {
-                let carrier = tokio::spawn(crate::http::listen(Arc::clone(self), request, key, params));
-                self.lock().hub.carried(key, carrier.abort_handle());
+                let carrier = tokio::spawn(crate::streamable::listen(Arc::clone(self), request, key, params));
+                self.lock().subscribers.carried(key, carrier.abort_handle());
             }
         }
     }
@@ -286,7 +292,7 @@ impl Connection {
         clocks: Clocks,
         now: Instant,
     ) -> Result<(Call, u64)> {
-        if state.outbox.len() > self.agreed.limits.message {
+        if state.outbox.len() > self.terms.limits.message {
             return Err(Error::Busy(state.peer.calls_in_flight()));
         }
         let call = self.reserve(state, method, clocks, now)?;
@@ -316,7 +322,7 @@ impl Connection {
         params: &dyn Lower,
         out: &mut Vec<u8>,
     ) -> std::result::Result<(), serde_json::Error> {
-        let Agreed { dialect, envelope, .. } = &self.agreed;
+        let ConnectionTerms { dialect, envelope, .. } = &self.terms;
         let token = call.progress_token();
         let mut lowering = Lowering::to(*dialect).with_progress_token(&token);
         if let Some(envelope) = envelope {
@@ -374,17 +380,17 @@ impl Connection {
     }
 
     /// How the connection ended, once it has.
-    pub(crate) fn ended(&self) -> Option<Arc<Ended>> {
+    pub(crate) fn ended(&self) -> Option<Arc<ConnectionEnd>> {
         self.lock().ended.clone()
     }
 
     /// The link is gone: everything that waits is told.
-    pub(crate) fn end(&self, ended: Ended) {
+    pub(crate) fn end(&self, ended: ConnectionEnd) {
         let mut state = self.lock();
         if state.ended.is_some() {
             return;
         }
-        let is_over = state.closing || ended.cause == EndCause::Closed || !self.agreed.restarts;
+        let is_over = state.closing || ended.cause == EndCause::Closed || !self.terms.restarts;
         state.ended = Some(Arc::new(ended));
         state.peer.handle_closed();
         state.writer = None;
@@ -393,7 +399,7 @@ impl Connection {
         if is_over {
             state.end_feeds();
         } else {
-            state.hub.cut();
+            state.subscribers.cut();
         }
         // It may not have been the driver who noticed.
         state.wake_driver();
@@ -412,6 +418,6 @@ impl Connection {
     pub(crate) fn is_revivable(&self) -> bool {
         let state = self.lock();
         let is_ended = state.ended.as_ref().is_some_and(|ended| ended.cause != EndCause::Closed);
-        self.agreed.restarts && is_ended && !state.closing
+        self.terms.restarts && is_ended && !state.closing
     }
 }

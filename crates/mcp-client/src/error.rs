@@ -1,5 +1,7 @@
 //! What can go wrong, by whose fault, and what a caller may do about it.
 
+mod start;
+
 use std::fmt;
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use mcp_protocol::negotiation::NegotiationError;
 use mcp_protocol::peer::Reason;
 use mcp_protocol::visible::Visible;
 
-use crate::start_error::StartError;
+pub use start::StartError;
 
 /// What the calls of this crate return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -36,13 +38,13 @@ pub enum Error {
         /// Why.
         source: Box<NegotiationError>,
         /// What the server left behind.
-        ended: Ended,
+        ended: ConnectionEnd,
     },
-    /// The recipe cannot be used as it is. Nothing was sent.
-    #[error("`{}` cannot be used: {}", Visible::message(recipe), Visible::message(problem))]
-    Recipe {
-        /// The recipe, fit to be shown.
-        recipe: String,
+    /// The server config cannot be used. Nothing was sent.
+    #[error("`{}` cannot be used: {}", Visible::message(config), Visible::message(problem))]
+    InvalidConfig {
+        /// The server config, fit to be shown.
+        config: String,
         /// What is wrong with it.
         problem: String,
     },
@@ -108,7 +110,7 @@ pub enum Error {
         /// Whether the request had left.
         sent: Sent,
         /// How it ended.
-        ended: Arc<Ended>,
+        ended: Arc<ConnectionEnd>,
     },
     /// The time was over. The server was told.
     #[error("`{method}` took longer than {after:.1?}: {}", reason.as_str())]
@@ -162,7 +164,7 @@ pub enum Error {
         /// How long it is left alone.
         wait: Duration,
         /// How it last ended.
-        ended: Arc<Ended>,
+        ended: Arc<ConnectionEnd>,
     },
     /// A list that exceeds its limits, or repeats a cursor.
     #[error("the list of `{method}` is incomplete: {problem}")]
@@ -173,7 +175,7 @@ pub enum Error {
         problem: &'static str,
     },
     /// What was written down about servers cannot be read; begin anew.
-    #[error("line {line} of the verdicts that were kept cannot be read; start without them")]
+    #[error("line {line} of the negotiation_cache that were kept cannot be read; start without them")]
     Kept {
         /// The line.
         line: usize,
@@ -263,7 +265,7 @@ impl Sent {
 /// How a connection ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Ended {
+pub struct ConnectionEnd {
     /// Why.
     pub cause: EndCause,
     /// What the program ended with, if it has.
@@ -295,7 +297,7 @@ pub enum EndCause {
     Flood,
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for ConnectionEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cause {
             EndCause::Server => {}
@@ -323,7 +325,7 @@ impl Error {
     pub fn blame(&self) -> Blame {
         match self {
             Self::Start(_)
-            | Self::Recipe { .. }
+            | Self::InvalidConfig { .. }
             | Self::Denied { .. }
             | Self::Unauthorized { .. }
             | Self::Cancelled { .. }

@@ -3,9 +3,9 @@
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> mcp_client::Result<()> {
-//! use mcp_client::{McpClient, Recipe};
+//! use mcp_client::{McpClient, ServerConfig};
 //!
-//! let client = McpClient::connect(Recipe::command("npx").args(["-y", "some-server"])).await?;
+//! let client = McpClient::connect(ServerConfig::command("npx").args(["-y", "some-server"])).await?;
 //! let outcome = client.call("add", serde_json::json!({"a": 1, "b": 2})).await?;
 //! println!("{}", outcome.text());
 //! client.close().await;
@@ -25,16 +25,16 @@
 //!
 //! | to | look at |
 //! |---|---|
-//! | say what to start, or where it is | [`Recipe`] |
+//! | say what to start, or where it is | [`ServerConfig`] |
 //! | connect, with more to say | [`McpClient::connect`], [`McpClient::builder`], [`McpClient::over`] |
-//! | call tools | [`McpClient::call`], [`Call`], [`Outcome`] |
+//! | call tools | [`McpClient::call`], [`ToolCall`], [`ToolResult`] |
 //! | answer what a server asks | [`Handlers`] |
 //! | follow changes | [`McpClient::changes`] |
-//! | not ask a legacy server twice | [`Verdicts`] |
+//! | not ask a legacy server twice | [`NegotiationCache`] |
 //! | keep what a modern server allows | [`Cache`] |
-//! | use proxies and certificates, and say where connections may go | `http::Network`, `http::Policy` |
+//! | use proxies and certificates, and say where connections may go | `http::Network`, `http::NetworkPolicy` |
 //! | find what a crashed host has left | [`Ledger`] |
-//! | know what went wrong | [`Error`], [`Ended`] |
+//! | know what went wrong | [`Error`], [`ConnectionEnd`] |
 //!
 //! # Features
 //!
@@ -44,67 +44,46 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
 
-mod arrivals;
 #[cfg(feature = "blocking")]
 #[cfg_attr(docsrs, doc(cfg(feature = "blocking")))]
 pub mod blocking;
-mod cache;
-mod call;
 mod client;
-mod config;
 mod connect;
 mod connection;
-mod contradiction;
-mod driver;
 mod error;
-mod feed;
-mod handlers;
 #[cfg(feature = "http")]
 #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
 pub mod http;
 #[cfg(feature = "stdio")]
-mod interrupt;
-mod link;
-mod lists;
-mod live;
-mod negotiate;
-#[cfg(feature = "stdio")]
-mod process;
-mod progress;
-mod recipe;
-mod restart;
-mod rounds;
-mod running;
-mod shutdown;
-mod start_error;
-mod subscription;
+mod stdio;
+mod stream;
+#[cfg(feature = "http")]
+mod streamable;
 #[cfg(feature = "test-peer")]
 #[cfg_attr(docsrs, doc(cfg(feature = "test-peer")))]
 pub mod test_peer;
-mod verdicts;
 
-pub use cache::Cache;
-pub use call::{Call, Outcome};
 pub use client::McpClient;
-pub use config::{McpClientConfig, OAuthConfig, OAuthProvider, TokenStorage};
+pub use client::call::{ToolCall, ToolResult};
+pub use client::changes::{Change, Changes};
+pub use client::lists::List;
+pub use client::output_schema::SchemaMismatch;
+pub use client::running::RunningCall;
+pub use client::shutdown::{Force, Shutdown};
 pub use connect::Connect;
-pub use contradiction::Contradiction;
-pub use error::{Blame, EndCause, Ended, Error, HttpStatus, Result, Sent};
-pub use feed::{Fed, Feed};
-pub use handlers::{Asked, Handlers};
-#[cfg(feature = "stdio")]
-pub use interrupt::unless_interrupted;
-pub use lists::List;
+pub use connect::negotiation_cache::NegotiationCache;
+pub use connect::rfc_config::{McpClientConfig, OAuthConfig, OAuthProvider, TokenStorage};
+pub use connect::server_config::ServerConfig;
+pub use connection::cache::Cache;
+pub use connection::feed::{Feed, FeedItem};
+pub use connection::handlers::{Handlers, ServerRequest};
+pub use connection::progress::Progress;
+pub use error::{Blame, ConnectionEnd, EndCause, Error, HttpStatus, Result, Sent, StartError};
 pub use mcp_protocol as protocol;
 #[cfg(feature = "stdio")]
-pub use process::ledger::{Ledger, Leftover, SkippedFile};
-pub use progress::Progress;
-pub use recipe::Recipe;
-pub use running::Running;
-pub use shutdown::{Force, Shutdown};
-pub use start_error::StartError;
-pub use subscription::{Change, Changes};
-pub use verdicts::Verdicts;
+pub use stdio::interrupt::unless_interrupted;
+#[cfg(feature = "stdio")]
+pub use stdio::process::ledger::{Ledger, Leftover, SkippedFile};
 
 /// The guides, so that their programs are compiled.
 #[cfg(doctest)]

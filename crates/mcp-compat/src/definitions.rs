@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 /// A server as it stood in configuration files.
-#[deprecated(since = "0.1.0", note = "use `mcp_client::Recipe`; this name goes in 0.2")]
+#[deprecated(since = "0.1.0", note = "use `mcp_client::ServerConfig`; this name goes in 0.2")]
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct McpServerConfig {
     /// What it is called.
@@ -76,9 +76,9 @@ pub struct McpToolDescriptor {
     pub description: Option<String>,
 }
 
-impl From<McpServerConfig> for mcp_client::Recipe {
+impl From<McpServerConfig> for mcp_client::ServerConfig {
     fn from(config: McpServerConfig) -> Self {
-        let recipe = Self::command(config.command).args(config.args);
-        config.env.into_iter().fold(recipe, |recipe, (name, value)| recipe.env(name, value))
+        let server = Self::command(config.command).args(config.args);
+        config.env.into_iter().fold(server, |server, (name, value)| server.env(name, value))
     }
 }

@@ -13,7 +13,7 @@
 //! | old name | new name |
 //! |---|---|
 //! | `McpClient` | `mcp_client::McpClient` |
-//! | `McpClientConfig` | `mcp_client::Recipe`, or `mcp_client::McpClientConfig` |
+//! | `McpClientConfig` | `mcp_client::ServerConfig`, or `mcp_client::McpClientConfig` |
 //! | `OAuthConfig`, `OAuthProvider`, `TokenStorage` | the same in `mcp_client` |
 //! | `McpServer` | `mcp_server::McpServer` |
 //! | `ToolSpec` | `mcp_server::ToolSpec`, or a plain function with `mcp_server::tool` |

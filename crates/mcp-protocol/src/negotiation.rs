@@ -131,7 +131,7 @@ impl Terms {
 /// What a client found out about a server.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Verdict {
+pub struct NegotiationResult {
     /// The version to speak.
     pub version: ProtocolVersion,
     /// What the server said of itself.
@@ -152,7 +152,7 @@ pub enum ServerAnswer {
     Initialized(Box<InitializeResult>),
 }
 
-impl Verdict {
+impl NegotiationResult {
     /// The era to speak.
     #[must_use]
     pub fn era(&self) -> Era {

@@ -237,8 +237,8 @@ impl Shared {
             return Step::Done(overloaded(NO_BODIES, Some(&request.id)));
         }
         let session = self.session(headers);
-        let verdict = self.classify(HttpMethod::Post, headers, session.as_ref(), Some(&incoming));
-        Step::Done(match (verdict, &incoming) {
+        let negotiation = self.classify(HttpMethod::Post, headers, session.as_ref(), Some(&incoming));
+        Step::Done(match (negotiation, &incoming) {
             (HttpVerdict::Modern(dialect, meta), Incoming::Message(Message::Request(request))) => {
                 return self.modern(request, dialect, meta, all, memory);
             }
@@ -284,15 +284,15 @@ impl Shared {
         if let Some(known) = &known {
             request = request.known(known);
         }
-        let verdict = self.negotiation.classify(&request, body);
+        let negotiation = self.negotiation.classify(&request, body);
         if let (HttpVerdict::Modern(dialect, meta), Some(Incoming::Message(Message::Request(request)))) =
-            (&verdict, body)
+            (&negotiation, body)
             && !known.is_some_and(|known| known.is_of(request))
         {
             let envelope = Envelope::of(request, *dialect, meta);
             *self.envelope.lock().unwrap_or_else(PoisonError::into_inner) = envelope;
         }
-        verdict
+        negotiation
     }
 
     /// A modern request, from its envelope to its response.

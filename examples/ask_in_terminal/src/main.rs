@@ -8,7 +8,7 @@ use mcp_client::protocol::elicitation::{
     ElicitFormParams, ElicitResult, ElicitUrlParams, FieldSchema, FieldValue,
 };
 use mcp_client::protocol::visible::Visible;
-use mcp_client::{Asked, Handlers, McpClient, Recipe};
+use mcp_client::{Handlers, McpClient, ServerConfig, ServerRequest};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -17,15 +17,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: ask-in-terminal TOOL COMMAND ARGS…".into());
     };
     let handlers = Handlers::new().on_form(form).on_url(url);
-    let recipe = Recipe::command(program).args(words);
-    let client = McpClient::builder(recipe).handlers(handlers).connect().await?;
+    let config = ServerConfig::command(program).args(words);
+    let client = McpClient::builder(config).handlers(handlers).connect().await?;
     let outcome = client.call(tool, serde_json::json!({})).await?;
     println!("{}", Visible::new(&outcome.text()));
     client.close().await;
     Ok(())
 }
 
-async fn form(asked: Asked<ElicitFormParams>) -> ElicitResult {
+async fn form(asked: ServerRequest<ElicitFormParams>) -> ElicitResult {
     // Nobody is there to be asked.
     if !std::io::stdin().is_terminal() {
         return ElicitResult::cancel();
@@ -70,7 +70,7 @@ fn value(field: &FieldSchema, text: &str) -> Option<FieldValue> {
     })
 }
 
-async fn url(asked: Asked<ElicitUrlParams>) -> ElicitResult {
+async fn url(asked: ServerRequest<ElicitUrlParams>) -> ElicitResult {
     if !std::io::stdin().is_terminal() {
         return ElicitResult::cancel();
     }

@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use mcp_client::protocol::visible::Visible;
-use mcp_client::{Error, McpClient, Recipe};
+use mcp_client::{Error, McpClient, ServerConfig};
 use options::{Action, Options, Target};
 
 #[tokio::main(flavor = "current_thread")]
@@ -32,18 +32,18 @@ async fn main() -> ExitCode {
 }
 
 async fn run(options: Options) -> Result<u8, Error> {
-    let recipe = match options.target {
-        Target::Command(program, arguments) => Recipe::command(program).args(arguments),
-        Target::Url(url) => Recipe::url(url),
+    let config = match options.target {
+        Target::Command(program, arguments) => ServerConfig::command(program).args(arguments),
+        Target::Url(url) => ServerConfig::url(url),
     };
-    let recipe = options.headers.into_iter().fold(recipe, |recipe, (name, value)| recipe.header(name, value));
-    let mut recipe = recipe.era(options.era);
+    let config = options.headers.into_iter().fold(config, |config, (name, value)| config.header(name, value));
+    let mut config = config.era(options.era);
     if let Some(timeout) = options.timeout {
-        recipe = recipe.start_timeout(timeout);
+        config = config.start_timeout(timeout);
     }
     let mut client = None;
     let work = async {
-        let client = client.insert(McpClient::connect(recipe).await?);
+        let client = client.insert(McpClient::connect(config).await?);
         act(client, options.action, options.timeout).await
     };
     let done = mcp_client::unless_interrupted(work).await;
@@ -112,7 +112,7 @@ fn code(error: &Error) -> u8 {
         _ if error.needs_login() => 6,
         Error::Denied { .. } => 5,
         Error::Start(_) | Error::Connect { .. } | Error::Lost { .. } => 3,
-        Error::Unsendable { .. } | Error::Recipe { .. } | Error::FeatureDisabled { .. } => 2,
+        Error::Unsendable { .. } | Error::InvalidConfig { .. } | Error::FeatureDisabled { .. } => 2,
         _ => 4,
     }
 }

@@ -10,7 +10,7 @@ use mcp_protocol::messages::{
     Body, EmptyParams, Incoming, InitializeParams, Message, Method, PageParams, parse_bytes, write,
 };
 use mcp_protocol::meta::Meta;
-use mcp_protocol::negotiation::{StdioAction, StdioClient, Terms, Verdict};
+use mcp_protocol::negotiation::{NegotiationResult, StdioAction, StdioClient, Terms};
 use mcp_protocol::peer::{Arrival, Clocks, Peer};
 use mcp_protocol::tools::{CallToolParams, CallToolResult, ListToolsResult, Tool};
 use mcp_protocol::{Dialect, Era, Limits, ProtocolVersion};
@@ -49,7 +49,7 @@ impl Link {
         &mut self,
         preferred: &ProtocolVersion,
         print: Print<'_>,
-    ) -> Result<Verdict, Box<dyn Error>> {
+    ) -> Result<NegotiationResult, Box<dyn Error>> {
         let terms = Terms::default().versions([preferred.clone()]);
         let mut negotiation = StdioClient::new(terms, self.limits.clone(), self.now);
         loop {
@@ -71,7 +71,7 @@ impl Link {
                     self.exchange(print);
                     continue;
                 }
-                StdioAction::Settled(verdict) => return Ok(*verdict),
+                StdioAction::Settled(negotiation) => return Ok(*negotiation),
                 StdioAction::Failed(error) => return Err(error.into()),
                 other => return Err(format!("not for this wire: {other:?}").into()),
             }
@@ -86,11 +86,11 @@ impl Link {
 
     pub(crate) fn list_tools(
         &mut self,
-        verdict: &Verdict,
+        negotiation: &NegotiationResult,
         print: Print<'_>,
     ) -> Result<Vec<Tool>, Box<dyn Error>> {
         let list: ListToolsResult =
-            self.request(verdict, Method::ToolsList, &PageParams::new(), print, |dialect, body| {
+            self.request(negotiation, Method::ToolsList, &PageParams::new(), print, |dialect, body| {
                 Ok(dialect.raise(body)?)
             })?;
         Ok(list.tools)
@@ -98,14 +98,14 @@ impl Link {
 
     pub(crate) fn call(
         &mut self,
-        verdict: &Verdict,
+        negotiation: &NegotiationResult,
         tool: &str,
         arguments: serde_json::Value,
         print: Print<'_>,
     ) -> Result<String, Box<dyn Error>> {
         let params = CallToolParams::new(tool).arguments(arguments);
         let result: CallToolResult =
-            self.request(verdict, Method::ToolsCall, &params, print, |dialect, body| {
+            self.request(negotiation, Method::ToolsCall, &params, print, |dialect, body| {
                 Ok(dialect.raise(body)?)
             })?;
         let text = result.content.first().and_then(|block| block.as_text()).ok_or("no text")?;
@@ -115,15 +115,15 @@ impl Link {
     /// One request and its response: the whole walk of a message, there and back.
     fn request<P: Lower, R>(
         &mut self,
-        verdict: &Verdict,
+        negotiation: &NegotiationResult,
         method: Method,
         params: &P,
         print: Print<'_>,
         raise: impl FnOnce(Dialect, &Body<'_>) -> Result<R, Box<dyn Error>>,
     ) -> Result<R, Box<dyn Error>> {
-        let dialect = verdict.version.dialect().ok_or("an unknown version")?;
-        let envelope = Meta::envelope(verdict.version.clone(), capabilities()).client_info(name());
-        let lowering = match verdict.era() {
+        let dialect = negotiation.version.dialect().ok_or("an unknown version")?;
+        let envelope = Meta::envelope(negotiation.version.clone(), capabilities()).client_info(name());
+        let lowering = match negotiation.era() {
             Era::Modern => Lowering::to(dialect).with_meta(&envelope),
             Era::Legacy => Lowering::to(dialect),
         };

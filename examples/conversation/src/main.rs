@@ -32,10 +32,10 @@ fn converse(
     mut print: impl FnMut(String),
 ) -> Result<String, Box<dyn std::error::Error>> {
     let mut link = client::Link::new(Instant::now(), Duration::from_millis(20));
-    let verdict = link.negotiate(version, &mut print)?;
-    let tools = link.list_tools(&verdict, &mut print)?;
+    let negotiation = link.negotiate(version, &mut print)?;
+    let tools = link.list_tools(&negotiation, &mut print)?;
     let tool = tools.first().ok_or("the server has no tool")?;
-    link.call(&verdict, &tool.name, serde_json::json!({"a": 2, "b": 40}), &mut print)
+    link.call(&negotiation, &tool.name, serde_json::json!({"a": 2, "b": 40}), &mut print)
 }
 
 #[cfg(test)]

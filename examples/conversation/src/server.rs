@@ -40,12 +40,12 @@ impl Server {
         self.lines.push(bytes);
         while let Some(Line::Whole(line)) = self.lines.poll_line() {
             let Ok(Incoming::Message(message)) = parse_bytes(line, &self.limits) else { continue };
-            let verdict = self.eras.classify(&message);
+            let negotiation = self.eras.classify(&message);
             let arrival = self.peer.handle_message(&message, now);
             if let (Arrival::Request, Message::Request(request)) = (arrival, &message)
                 && self.peer.respond(&request.id)
             {
-                answer(&mut self.outbox, verdict, request);
+                answer(&mut self.outbox, negotiation, request);
             }
         }
         self.outbox.bytes()
@@ -57,8 +57,8 @@ impl Server {
     }
 }
 
-fn answer(outbox: &mut Outbox, verdict: ServerVerdict, request: &Request<'_>) {
-    match verdict {
+fn answer(outbox: &mut Outbox, negotiation: ServerVerdict, request: &Request<'_>) {
+    match negotiation {
         ServerVerdict::Initialize(dialect, _) => {
             let result = InitializeResult::new(dialect.version().clone(), capabilities(), name());
             respond(outbox, dialect, &request.id, Ok(&result));

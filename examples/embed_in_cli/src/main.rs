@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use mcp_client::{Error, McpClient, Recipe};
+use mcp_client::{Error, McpClient, ServerConfig};
 use serde_json::json;
 
 #[derive(Debug)]
@@ -46,7 +46,7 @@ async fn main() -> ExitCode {
 
 /// Adds two numbers on the example server.
 async fn add(a: i64, b: i64) -> Result<i64, Error> {
-    let server = Recipe::command("cargo").args(["run", "--quiet", "-p", "example-everything"]);
+    let server = ServerConfig::command("cargo").args(["run", "--quiet", "-p", "example-everything"]);
     let client = McpClient::builder(server).name("embed-in-cli", env!("CARGO_PKG_VERSION")).connect().await?;
     let call = client.call("add", json!({"a": a, "b": b})).timeout(Duration::from_secs(10));
     let outcome = call.await;

@@ -1,11 +1,11 @@
 //! Starts the example server `hello`, lists its tools, calls one: `cargo run -p example-quickstart`
 use mcp_client::protocol::visible::Visible;
-use mcp_client::{Error, McpClient, Recipe};
+use mcp_client::{Error, McpClient, ServerConfig};
 use serde_json::json;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    let server = Recipe::command("cargo").args(["run", "--quiet", "-p", "example-hello"]);
+    let server = ServerConfig::command("cargo").args(["run", "--quiet", "-p", "example-hello"]);
     let client = McpClient::connect(server).await?;
     println!("The server speaks {}.", client.version());
     for tool in client.list_tools().await? {

@@ -3,13 +3,13 @@ use std::error::Error;
 
 use mcp_client::protocol::subscriptions::SubscriptionFilter;
 use mcp_client::protocol::visible::Visible;
-use mcp_client::{McpClient, Recipe};
+use mcp_client::{McpClient, ServerConfig};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args_os().skip(1);
     let program = words.next().ok_or("usage: watch-changes COMMAND ARGS…")?;
-    let client = McpClient::connect(Recipe::command(program).args(words)).await?;
+    let client = McpClient::connect(ServerConfig::command(program).args(words)).await?;
     let mut changes = client.changes(SubscriptionFilter::new().tools_list_changed(true)).await?;
     loop {
         let tools = client.list_tools().await?;

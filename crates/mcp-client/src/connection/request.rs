@@ -10,8 +10,8 @@ use mcp_protocol::peer::Call;
 
 use super::state::Settled;
 use super::{Connection, now};
+use crate::connection::progress::Progress;
 use crate::error::{Error, Result};
-use crate::progress::Progress;
 
 /// A request in flight. Dropped before it is settled, it is cancelled on the server.
 pub(crate) struct Request {

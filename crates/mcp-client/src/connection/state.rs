@@ -18,9 +18,9 @@ use tokio::io::AsyncWrite;
 use tokio::sync::broadcast;
 
 use super::now;
-use crate::error::{Ended, Error, Result, Sent};
-use crate::progress::ProgressQueue;
-use crate::subscription::Hub;
+use crate::client::changes::Subscribers;
+use crate::connection::progress::ProgressQueue;
+use crate::error::{ConnectionEnd, Error, Result, Sent};
 
 /// Log messages that a reader may be behind.
 const LOGS: usize = 256;
@@ -41,7 +41,7 @@ pub(crate) struct State {
     pub(super) flushed: Vec<Waker>,
     /// Sorted, because calls only grow. Most are settled in the order they were made.
     pub(super) waiting: VecDeque<(Call, Waiting)>,
-    pub(crate) hub: Hub,
+    pub(crate) subscribers: Subscribers,
     /// The level that a server keeps for the whole connection, to be set again after a new start.
     pub(crate) log_level: Option<LogLevel>,
     /// What the server logs; `None` when there will be no more.
@@ -60,7 +60,7 @@ pub(crate) struct State {
     /// Set once: the driver is to close the link.
     pub(super) closing: bool,
     /// How the link ended, until there is a new one.
-    pub(super) ended: Option<Arc<Ended>>,
+    pub(super) ended: Option<Arc<ConnectionEnd>>,
 }
 
 impl std::fmt::Debug for State {
@@ -147,7 +147,7 @@ pub(super) enum Settled {
     /// With what is wrong with it.
     Broken(String),
     TimedOut(Reason),
-    Lost(Sent, Arc<Ended>),
+    Lost(Sent, Arc<ConnectionEnd>),
 }
 
 impl State {
@@ -162,7 +162,7 @@ impl State {
             #[cfg(feature = "http")]
             flushed: Vec::new(),
             waiting: VecDeque::new(),
-            hub: Hub::default(),
+            subscribers: Subscribers::default(),
             log_level,
             logs: Some(broadcast::channel(LOGS).0),
             driver: None,
@@ -224,7 +224,7 @@ impl State {
 
     /// Whoever follows what the server tells unasked learns that there will be no more.
     pub(super) fn end_feeds(&mut self) {
-        self.hub.end();
+        self.subscribers.end();
         self.logs = None;
     }
 
@@ -275,7 +275,7 @@ impl State {
     pub(crate) fn follow(&mut self, filter: SubscriptionFilter, method: &Method) -> Result<u64> {
         match &self.ended {
             Some(_) => Err(self.lost(method, Sent::No)),
-            None => Ok(self.hub.add(filter, None)),
+            None => Ok(self.subscribers.add(filter, None)),
         }
     }
 
@@ -443,7 +443,7 @@ impl State {
 
     /// What was to be answered on this stream never will be.
     #[cfg(feature = "http")]
-    pub(super) fn lose(&mut self, stream: u64, ended: &Arc<Ended>) {
+    pub(super) fn lose(&mut self, stream: u64, ended: &Arc<ConnectionEnd>) {
         let is_lost = |waiting: &Waiting| {
             waiting.settled.is_none() && matches!(waiting.departure, Departure::On(on) if on <= stream)
         };
@@ -501,7 +501,7 @@ impl State {
             _ => false,
         };
         if !is_made_again {
-            self.hub.settled(call);
+            self.subscribers.settled(call);
         }
         // Nobody may wait for it any more.
         let Some(waiting) = self.waiting(call) else { return };

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tower_service::Service;
 
 use super::network::{Network, Proxies, Resolver};
-use super::policy::Policy;
+use super::policy::NetworkPolicy;
 
 /// How long it may take to reach a host.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -155,7 +155,7 @@ async fn through(
 /// A resolver that gives nothing but addresses that may be connected to.
 #[derive(Clone)]
 struct Judging {
-    policy: Option<Policy>,
+    policy: Option<NetworkPolicy>,
     resolver: Option<Resolver>,
 }
 

@@ -11,19 +11,19 @@ use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::policy::Policy;
-use super::wire::HttpError;
+use super::policy::NetworkPolicy;
+use super::request::HttpError;
 
 /// How servers behind a URL are reached. Made once, and given to every connection.
 ///
 /// Without anything said, the certificates of the platform are trusted, `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and
-/// `NO_PROXY` are honoured except for this machine and under [`Policy::public`], and a URL is allowed wherever it leads.
+/// `NO_PROXY` are honoured except for this machine and under [`NetworkPolicy::public`], and a URL is allowed wherever it leads.
 ///
 /// ```
-/// use mcp_client::http::{Network, Policy};
+/// use mcp_client::http::{Network, NetworkPolicy};
 ///
-/// let network = Network::new().no_proxy().policy(Policy::public());
-/// let connect = mcp_client::McpClient::builder(mcp_client::Recipe::url("https://mcp.example.com/mcp")).network(&network);
+/// let network = Network::new().no_proxy().policy(NetworkPolicy::public());
+/// let connect = mcp_client::McpClient::builder(mcp_client::ServerConfig::url("https://mcp.example.com/mcp")).network(&network);
 /// ```
 #[derive(Clone, Default)]
 pub struct Network {
@@ -31,7 +31,7 @@ pub struct Network {
     identity: Option<Identity>,
     tls: Option<Arc<ClientConfig>>,
     pub(super) proxies: Proxies,
-    pub(super) policy: Policy,
+    pub(super) policy: NetworkPolicy,
     pub(super) resolver: Option<Resolver>,
     pub(super) client: Option<Arc<dyn HttpClient>>,
     /// Tells apart who brings something of their own of which nothing is known.
@@ -127,7 +127,7 @@ impl Network {
 
     /// Sets where connections may go.
     #[must_use]
-    pub fn policy(mut self, policy: Policy) -> Self {
+    pub fn policy(mut self, policy: NetworkPolicy) -> Self {
         self.policy = policy;
         self
     }

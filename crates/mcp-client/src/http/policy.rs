@@ -16,13 +16,13 @@ const URL: usize = 2048;
 /// connected to. Behind a proxy, which resolves names itself, names and literal addresses are all that can be judged.
 ///
 /// ```
-/// use mcp_client::http::Policy;
+/// use mcp_client::http::NetworkPolicy;
 ///
-/// let policy = Policy::public().allow_range("10.20.0.0/16")?.deny_host(".example.com")?;
+/// let policy = NetworkPolicy::public().allow_range("10.20.0.0/16")?.deny_host(".example.com")?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Policy {
+pub struct NetworkPolicy {
     /// Only what everybody can reach, and this machine by its literal names.
     is_public: bool,
     no_loopback: bool,
@@ -32,7 +32,7 @@ pub struct Policy {
     allowed: Vec<String>,
 }
 
-impl Policy {
+impl NetworkPolicy {
     /// The URL is allowed as it was given, wherever it leads. For URLs that the operator or the user wrote down.
     #[must_use]
     pub fn as_given() -> Self {
@@ -369,24 +369,24 @@ pub(crate) fn parse_url(text: &str) -> Result<Url, &'static str> {
 mod tests {
     use super::*;
 
-    fn verdict(policy: &Policy, url: &str) -> Result<(), Denied> {
+    fn negotiation(policy: &NetworkPolicy, url: &str) -> Result<(), Denied> {
         policy.check_url(&parse_url(url).unwrap())
     }
 
     #[test]
     fn s0_25_https_anywhere_http_on_this_machine_and_no_other_scheme() {
-        let policy = Policy::public();
+        let policy = NetworkPolicy::public();
         for url in ["https://a.example", "http://localhost:1", "http://127.9.9.9", "http://[::1]:8/mcp"] {
-            assert_eq!(verdict(&policy, url), Ok(()), "{url}");
+            assert_eq!(negotiation(&policy, url), Ok(()), "{url}");
         }
         for url in ["http://a.example", "https://a.local", "https://x.internal.", "http://8.8.8.8"] {
-            assert!(verdict(&policy, url).is_err(), "{url}");
+            assert!(negotiation(&policy, url).is_err(), "{url}");
         }
         let long = format!("https://a/{}", "x".repeat(URL));
         for url in ["ftp://a", "https://u@a", "https://:p@a", "https://a/#x", "nothing", &long] {
             assert!(parse_url(url).is_err(), "{url}");
         }
-        assert!(verdict(&policy.without_loopback(), "http://localhost").is_err());
+        assert!(negotiation(&policy.without_loopback(), "http://localhost").is_err());
     }
 
     #[test]
@@ -408,7 +408,7 @@ mod tests {
 
     #[test]
     fn s0_26_addresses_are_denied_however_they_are_written() {
-        let policy = Policy::public();
+        let policy = NetworkPolicy::public();
         for host in [
             "10.0.0.1",
             "172.16.0.1",
@@ -443,10 +443,10 @@ mod tests {
             "[4000::1]",
             "[5f00::1]",
         ] {
-            assert!(verdict(&policy, &format!("https://{host}/")).is_err(), "{host}");
+            assert!(negotiation(&policy, &format!("https://{host}/")).is_err(), "{host}");
         }
         for host in ["8.8.8.8", "[2606:4700::1]", "[64:ff9b::808:808]", "172.32.0.1", "100.128.0.1"] {
-            assert_eq!(verdict(&policy, &format!("https://{host}/")), Ok(()), "{host}");
+            assert_eq!(negotiation(&policy, &format!("https://{host}/")), Ok(()), "{host}");
         }
         // A name that leads here is no literal loopback name.
         for address in ["127.0.0.1", "::1", "::ffff:127.0.0.1", "10.0.0.1"] {
@@ -458,24 +458,25 @@ mod tests {
 
     #[test]
     fn s0_26_what_is_denied_or_this_machine_is_so_however_it_is_written() {
-        let denying = Policy::as_given().deny_host("10.0.0.1").unwrap().deny_host("::1").unwrap();
+        let denying = NetworkPolicy::as_given().deny_host("10.0.0.1").unwrap().deny_host("::1").unwrap();
         for host in ["10.0.0.1", "[::ffff:10.0.0.1]", "[64:ff9b::a00:1]", "[::1]"] {
-            assert!(verdict(&denying, &format!("https://{host}/")).is_err(), "{host}");
+            assert!(negotiation(&denying, &format!("https://{host}/")).is_err(), "{host}");
         }
         for address in ["10.0.0.1", "::ffff:10.0.0.1", "::1"] {
             assert!(denying.check_address("a.example", address.parse().unwrap()).is_err(), "{address}");
         }
-        assert_eq!(verdict(&denying, "https://10.0.0.2/"), Ok(()));
-        let elsewhere = Policy::as_given().without_loopback();
+        assert_eq!(negotiation(&denying, "https://10.0.0.2/"), Ok(()));
+        let elsewhere = NetworkPolicy::as_given().without_loopback();
         for host in ["127.0.0.1", "[::1]", "0.0.0.0", "[::]", "[::ffff:0.0.0.0]"] {
-            assert!(verdict(&elsewhere, &format!("http://{host}/")).is_err(), "{host}");
+            assert!(negotiation(&elsewhere, &format!("http://{host}/")).is_err(), "{host}");
         }
         assert!(elsewhere.check_address("a.example", "0.0.0.0".parse().unwrap()).is_err());
     }
 
     #[test]
     fn s0_26_only_ranges_that_were_opened_are_open() {
-        let policy = Policy::public().allow_range("10.20.0.0/16").unwrap().allow_range("fd00::/8").unwrap();
+        let policy =
+            NetworkPolicy::public().allow_range("10.20.0.0/16").unwrap().allow_range("fd00::/8").unwrap();
         for (address, is_open) in [
             ("10.20.1.1", true),
             ("::ffff:10.20.0.1", true),
@@ -486,13 +487,13 @@ mod tests {
             assert_eq!(policy.check_address("a", address.parse().unwrap()).is_ok(), is_open, "{address}");
         }
         for wrong in ["10", "10.0.0.0/33", "x/8", "10.0.0.0/x", ""] {
-            assert!(Policy::public().allow_range(wrong).is_err(), "{wrong}");
+            assert!(NetworkPolicy::public().allow_range(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn s0_25_a_host_that_is_denied_stays_denied_and_a_dot_means_what_is_below() {
-        let policy = Policy::as_given()
+        let policy = NetworkPolicy::as_given()
             .allow_host(".example.com")
             .unwrap()
             .allow_host("a.org")
@@ -507,11 +508,14 @@ mod tests {
             ("https://a.org", true),
             ("https://b.org", false),
         ] {
-            assert_eq!(verdict(&policy, url).is_ok(), is_allowed, "{url}");
+            assert_eq!(negotiation(&policy, url).is_ok(), is_allowed, "{url}");
         }
-        let policy = Policy::as_given().deny_host("::1").unwrap().deny_host("B.org.").unwrap();
-        assert!(verdict(&policy, "http://[0:0::1]:8/").is_err() && verdict(&policy, "http://b.org").is_err());
-        assert_eq!(verdict(&Policy::as_given(), "http://10.0.0.1"), Ok(()), "the author gave it");
+        let policy = NetworkPolicy::as_given().deny_host("::1").unwrap().deny_host("B.org.").unwrap();
+        assert!(
+            negotiation(&policy, "http://[0:0::1]:8/").is_err()
+                && negotiation(&policy, "http://b.org").is_err()
+        );
+        assert_eq!(negotiation(&NetworkPolicy::as_given(), "http://10.0.0.1"), Ok(()), "the author gave it");
     }
 
     #[test]
@@ -527,18 +531,18 @@ mod tests {
             (".Bücher.example", &["a.xn--bcher-kva.example", "a.b.bücher.example"]),
         ];
         for (rule, hosts) in spellings {
-            let denying = Policy::as_given().deny_host(rule).unwrap();
-            let allowing = Policy::as_given().allow_host(rule).unwrap();
+            let denying = NetworkPolicy::as_given().deny_host(rule).unwrap();
+            let allowing = NetworkPolicy::as_given().allow_host(rule).unwrap();
             for host in hosts {
                 let url = format!("https://{host}/");
-                assert!(verdict(&denying, &url).is_err(), "{rule} does not deny {host}");
+                assert!(negotiation(&denying, &url).is_err(), "{rule} does not deny {host}");
                 // An address is allowed only in the family that was named.
                 if !(rule == "0x7f.1" && host.starts_with('[')) {
-                    assert_eq!(verdict(&allowing, &url), Ok(()), "{rule} does not allow {host}");
+                    assert_eq!(negotiation(&allowing, &url), Ok(()), "{rule} does not allow {host}");
                 }
             }
-            assert_eq!(verdict(&denying, "https://other.example/"), Ok(()), "{rule}");
-            assert!(verdict(&allowing, "https://other.example/").is_err(), "{rule}");
+            assert_eq!(negotiation(&denying, "https://other.example/"), Ok(()), "{rule}");
+            assert!(negotiation(&allowing, "https://other.example/").is_err(), "{rule}");
         }
     }
 
@@ -562,27 +566,27 @@ mod tests {
             "fe80::1%eth0",
             "user@example.com",
         ] {
-            assert!(Policy::public().deny_host(rule).is_err(), "{rule:?}");
-            assert!(Policy::public().allow_host(rule).is_err(), "{rule:?}");
+            assert!(NetworkPolicy::public().deny_host(rule).is_err(), "{rule:?}");
+            assert!(NetworkPolicy::public().allow_host(rule).is_err(), "{rule:?}");
         }
-        let error = Policy::public().deny_host("a\u{1b}[2J.example").unwrap_err();
+        let error = NetworkPolicy::public().deny_host("a\u{1b}[2J.example").unwrap_err();
         assert!(error.to_string().starts_with("`a\\u{1b}[2J.example` is not a host"), "{error}");
     }
 
     #[test]
     fn denied_loopback_denies_the_unspecified_address() {
         for rule in ["127.0.0.1", "::1", "127.9.9.9"] {
-            let policy = Policy::as_given().deny_host(rule).unwrap();
+            let policy = NetworkPolicy::as_given().deny_host(rule).unwrap();
             for host in ["0.0.0.0", "[::]", "[::ffff:0.0.0.0]", "0"] {
-                assert!(verdict(&policy, &format!("http://{host}/")).is_err(), "{rule} allows {host}");
+                assert!(negotiation(&policy, &format!("http://{host}/")).is_err(), "{rule} allows {host}");
             }
             for address in ["0.0.0.0", "::", "::ffff:0.0.0.0"] {
                 let checked = policy.check_address("a.example", address.parse().unwrap());
                 assert!(checked.is_err(), "{rule} allows {address}");
             }
-            assert_eq!(verdict(&policy, "http://10.0.0.1/"), Ok(()), "{rule}");
+            assert_eq!(negotiation(&policy, "http://10.0.0.1/"), Ok(()), "{rule}");
         }
-        let policy = Policy::as_given().deny_host("10.0.0.1").unwrap();
-        assert_eq!(verdict(&policy, "http://0.0.0.0/"), Ok(()), "another address was denied");
+        let policy = NetworkPolicy::as_given().deny_host("10.0.0.1").unwrap();
+        assert_eq!(negotiation(&policy, "http://0.0.0.0/"), Ok(()), "another address was denied");
     }
 }

@@ -29,13 +29,13 @@ pub(super) fn run(fault: &str, command: &str, arguments: &[&str]) -> Result<Exit
             }
         }
     });
-    let verdict = try_it(&mut stdin, &lines, &bytes);
+    let negotiation = try_it(&mut stdin, &lines, &bytes);
     drop(stdin);
     let _ = child.kill();
     let _ = child.wait();
     drop(lines);
     let _ = reader.join();
-    match verdict {
+    match negotiation {
         Ok(said) => {
             println!("{fault}: the server said {said} things and still serves");
             Ok(ExitCode::SUCCESS)

@@ -1,6 +1,6 @@
 //! Text of a server is escaped and cut in every error and log line.
 
-use mcp_client::{McpClient, Recipe};
+use mcp_client::{McpClient, ServerConfig};
 use serde_json::{Value, json};
 
 use crate::support::{LogLines, harmless, peer};
@@ -137,7 +137,7 @@ async fn versions_of_a_server_are_displayed_escaped_and_cut() {
         _ => modern(seen),
     };
     against(script, |web| async move {
-        let error = McpClient::connect(Recipe::url(&web.url)).await.unwrap_err();
+        let error = McpClient::connect(ServerConfig::url(&web.url)).await.unwrap_err();
         assert_harmless(&error.to_string());
     })
     .await;

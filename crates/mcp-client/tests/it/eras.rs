@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use mcp_client::protocol::negotiation::{HandshakeFailure, Mode, NegotiationError};
 use mcp_client::protocol::roots::Root;
 use mcp_client::protocol::{Era, ProtocolVersion};
-use mcp_client::{Error, Handlers, McpClient, Recipe, StartError};
+use mcp_client::{Error, Handlers, McpClient, ServerConfig, StartError};
 
 use crate::support::{harmless, peer, unharmed};
 
@@ -35,8 +35,8 @@ async fn speaks(options: &[&str], era: Era) {
 }
 
 /// Connects, and demands that it fails.
-async fn fails(recipe: Recipe) -> NegotiationError {
-    match McpClient::connect(recipe).await {
+async fn fails(config: ServerConfig) -> NegotiationError {
+    match McpClient::connect(config).await {
         Err(Error::Connect { source, .. }) => *source,
         other => panic!("{other:?}"),
     }
@@ -81,9 +81,9 @@ async fn rows_05_to_13_an_error() {
 #[tokio::test]
 async fn row_05_another_modern_version_is_probed_once() {
     // The client pretends to prefer a version that does not exist yet.
-    let recipe = peer(&["--era", "modern"]);
+    let config = peer(&["--era", "modern"]);
     let versions = [ProtocolVersion::V2026_07_28, ProtocolVersion::V2025_11_25];
-    let client = McpClient::builder(recipe).versions(versions).connect().await.unwrap();
+    let client = McpClient::builder(config).versions(versions).connect().await.unwrap();
     assert_eq!(client.version(), &ProtocolVersion::V2026_07_28);
     client.close().await;
 }
@@ -110,8 +110,8 @@ async fn row_17_a_request_before_the_decision_is_answered_only_in_the_legacy_era
                 tell.send(()).unwrap();
                 async { vec![Root::new("file:///x")] }
             });
-            let recipe = peer(&["--era", era, "--request-first"]);
-            let client = McpClient::builder(recipe).handlers(handlers).connect().await.unwrap();
+            let config = peer(&["--era", era, "--request-first"]);
+            let client = McpClient::builder(config).handlers(handlers).connect().await.unwrap();
             unharmed(&client).await;
             assert_eq!(told.try_recv().is_ok(), is_answered, "{era}");
             client.close().await;
@@ -136,9 +136,9 @@ async fn f_1_row_18_noise_is_skipped_until_it_is_too_much() {
 #[tokio::test]
 async fn row_19_silence_leads_to_initialize() {
     harmless(async {
-        let recipe = peer(&["--silent", "1"]).start_timeout(Duration::from_millis(1500));
-        let client = McpClient::connect(recipe).await.unwrap();
-        assert_eq!((client.era(), client.verdict().may_be_kept), (Era::Legacy, false));
+        let config = peer(&["--silent", "1"]).start_timeout(Duration::from_millis(1500));
+        let client = McpClient::connect(config).await.unwrap();
+        assert_eq!((client.era(), client.negotiation().may_be_kept), (Era::Legacy, false));
         client.close().await;
     })
     .await;
@@ -148,8 +148,8 @@ async fn row_19_silence_leads_to_initialize() {
 async fn row_20_a_server_that_dies_of_the_probe_is_started_once_more() {
     harmless(async {
         speaks(&["--dies-of", "server/discover"], Era::Legacy).await;
-        let recipe = peer(&["--exit", "7", "--says", "no licence"]);
-        match McpClient::connect(recipe).await {
+        let config = peer(&["--exit", "7", "--says", "no licence"]);
+        match McpClient::connect(config).await {
             Err(Error::Connect { source, ended, .. }) => {
                 assert_eq!(*source, NegotiationError::Ended);
                 assert_eq!(ended.status.unwrap().code(), Some(7));
@@ -164,7 +164,7 @@ async fn row_20_a_server_that_dies_of_the_probe_is_started_once_more() {
 #[tokio::test]
 async fn row_21_a_process_that_cannot_be_started_is_no_evidence() {
     harmless(async {
-        let error = McpClient::connect(Recipe::command("no-such-program")).await.unwrap_err();
+        let error = McpClient::connect(ServerConfig::command("no-such-program")).await.unwrap_err();
         assert!(matches!(error, Error::Start(StartError::NotFound { .. })), "{error:?}");
     })
     .await;
@@ -190,9 +190,9 @@ async fn f_18_an_odd_answer_to_initialize_ends_it_and_names_both() {
 #[tokio::test]
 async fn f_7_a_server_that_never_speaks_fails_in_time_with_its_last_words() {
     harmless(async {
-        let recipe = peer(&["--silent", "9", "--says", "waiting for the database"]);
+        let config = peer(&["--silent", "9", "--says", "waiting for the database"]);
         let began = std::time::Instant::now();
-        let error = McpClient::connect(recipe.start_timeout(Duration::from_millis(600))).await.unwrap_err();
+        let error = McpClient::connect(config.start_timeout(Duration::from_millis(600))).await.unwrap_err();
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
         let Error::Connect { source, ended, .. } = &error else { panic!("{error:?}") };
         let silence = HandshakeFailure::Silence;
@@ -228,31 +228,31 @@ async fn s0_36_a_start_that_is_cancelled_leaves_nothing() {
 
 #[tokio::test]
 async fn x_28_a_kept_verdict_saves_the_probe_and_one_that_proves_wrong_is_found_out_anew() {
-    use mcp_client::Verdicts;
+    use mcp_client::NegotiationCache;
     harmless(async {
-        let verdicts = Verdicts::new();
-        let recipe = peer(&["--era", "legacy"]);
-        let connect = async |recipe: &Recipe| {
-            McpClient::builder(recipe.clone()).verdicts(&verdicts).connect().await.unwrap()
+        let negotiation_cache = NegotiationCache::new();
+        let config = peer(&["--era", "legacy"]);
+        let connect = async |config: &ServerConfig| {
+            McpClient::builder(config.clone()).negotiation_cache(&negotiation_cache).connect().await.unwrap()
         };
-        let client = connect(&recipe).await;
+        let client = connect(&config).await;
         client.close().await;
-        assert!(verdicts.to_text().starts_with("legacy "), "{}", verdicts.to_text());
-        let client = connect(&recipe).await;
+        assert!(negotiation_cache.to_text().starts_with("legacy "), "{}", negotiation_cache.to_text());
+        let client = connect(&config).await;
         unharmed(&client).await;
         let asked = client.call("requests", serde_json::json!({})).await.unwrap().text();
         assert_eq!(asked, "initialize tools/call tools/call", "no probe");
         client.close().await;
-        // A server that became a modern one: the verdict is wrong, and the probe tells.
+        // A server that became a modern one: the negotiation result is wrong, and the probe tells.
         let modern = peer(&["--era", "modern"]);
-        let text = verdicts.to_text();
-        let wrong = Verdicts::new();
-        let client = McpClient::builder(modern.clone()).verdicts(&wrong).connect().await.unwrap();
+        let text = negotiation_cache.to_text();
+        let wrong = NegotiationCache::new();
+        let client = McpClient::builder(modern.clone()).negotiation_cache(&wrong).connect().await.unwrap();
         client.close().await;
         let digest = wrong.to_text().split(' ').next_back().unwrap().trim().to_owned();
         let until = text.split(' ').nth(1).unwrap();
-        let wrong = Verdicts::from_text(&format!("legacy {until} {digest}")).unwrap();
-        let client = McpClient::builder(modern).verdicts(&wrong).connect().await.unwrap();
+        let wrong = NegotiationCache::from_text(&format!("legacy {until} {digest}")).unwrap();
+        let client = McpClient::builder(modern).negotiation_cache(&wrong).connect().await.unwrap();
         assert_eq!(client.era(), Era::Modern);
         assert!(wrong.to_text().starts_with("modern "), "{}", wrong.to_text());
         client.close().await;
@@ -263,9 +263,9 @@ async fn x_28_a_kept_verdict_saves_the_probe_and_one_that_proves_wrong_is_found_
 #[tokio::test]
 async fn s4_13_connecting_fails_within_its_time_even_if_the_server_has_to_be_killed() {
     harmless(async {
-        let recipe = peer(&["--silent", "99", "--stubborn"]).start_timeout(Duration::from_secs(3));
+        let config = peer(&["--silent", "99", "--stubborn"]).start_timeout(Duration::from_secs(3));
         let began = Instant::now();
-        let error = McpClient::connect(recipe).await.unwrap_err();
+        let error = McpClient::connect(config).await.unwrap_err();
         assert!(matches!(error, Error::Connect { .. }), "{error:?}");
         assert!(began.elapsed() < Duration::from_millis(3100), "{:?}", began.elapsed());
     })

@@ -326,12 +326,12 @@ async fn n_32_x_34_f_21_lists_that_are_none_end_and_one_bad_tool_does_not_lose_t
 
 #[tokio::test]
 async fn f_23_input_without_end_or_undeclared_is_refused() {
-    use mcp_client::Asked;
+    use mcp_client::ServerRequest;
     use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
     harmless(async {
         let asked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let count = std::sync::Arc::clone(&asked);
-        let handlers = Handlers::new().on_form(move |_: Asked<ElicitFormParams>| {
+        let handlers = Handlers::new().on_form(move |_: ServerRequest<ElicitFormParams>| {
             count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             async { ElicitResult::accept([]) }
         });
@@ -359,7 +359,7 @@ async fn what_a_server_writes_to_standard_error_ends_with_it() {
         while let Some(line) = lines.next().await {
             said.push(line);
         }
-        assert_eq!(said, [mcp_client::Fed::Next("Traceback (most recent call last): it broke".into())]);
+        assert_eq!(said, [mcp_client::FeedItem::Next("Traceback (most recent call last): it broke".into())]);
         client.close().await;
     })
     .await;

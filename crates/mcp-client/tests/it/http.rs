@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mcp_client::protocol::subscriptions::SubscriptionFilter;
-use mcp_client::{Blame, Cache, Change, Error, Handlers, McpClient, Recipe, Sent, Verdicts};
+use mcp_client::{Blame, Cache, Change, Error, Handlers, McpClient, NegotiationCache, Sent, ServerConfig};
 use serde_json::{Value, json};
 
 use crate::support::harmless;
@@ -16,8 +16,8 @@ use crate::web::{
 #[tokio::test]
 async fn a_modern_call_carries_its_headers_and_what_the_host_gives() {
     against(modern, |web| async move {
-        let recipe = Recipe::url(&web.url).bearer_token("t-123").header("X-Team", "blue");
-        let client = McpClient::connect(recipe).await.unwrap();
+        let config = ServerConfig::url(&web.url).bearer_token("t-123").header("X-Team", "blue");
+        let client = McpClient::connect(config).await.unwrap();
         assert_eq!(echo(&client, "hello").await.unwrap(), "hello");
         client.close().await;
         let call = web.seen().into_iter().find(|seen| seen.method() == "tools/call").unwrap();
@@ -62,7 +62,7 @@ async fn f_24_what_is_no_message_is_told_with_status_type_and_beginning() {
         ),
     ] {
         against(calling(move |_| say.clone()), |web| async move {
-            let client = McpClient::connect(Recipe::url(&web.url).bearer_token("t-123")).await.unwrap();
+            let client = McpClient::connect(ServerConfig::url(&web.url).bearer_token("t-123")).await.unwrap();
             let error = echo(&client, "x").await.unwrap_err();
             assert!(matches!(error, Error::Status { .. }) && error.blame() == Blame::Server, "{error:?}");
             assert!(error.to_string().contains(expected), "{error}");
@@ -516,7 +516,7 @@ async fn spec_5_6_a_legacy_server_asks_inside_of_a_call_or_on_its_own_stream() {
                 mcp_client::protocol::elicitation::ElicitResult::new(answer)
             });
             let client =
-                McpClient::builder(Recipe::url(&web.url)).handlers(handlers).connect().await.unwrap();
+                McpClient::builder(ServerConfig::url(&web.url)).handlers(handlers).connect().await.unwrap();
             assert_eq!(echo(&client, "x").await.unwrap(), "thanks");
             client.close().await;
             let answer = web.seen().into_iter().find(|seen| seen.body["id"] == "q").expect("an answer");
@@ -660,11 +660,15 @@ async fn s4_34_headers_that_are_not_the_hosts_are_refused_before_anything_is_sen
             ("bad name", "x"),
             ("x", "a\r\nb: hush-hush"),
         ] {
-            let error = McpClient::connect(Recipe::url(&web.url).header(name, value)).await.unwrap_err();
-            assert!(matches!(error, Error::Recipe { .. }) && !error.to_string().contains("hush"), "{error}");
+            let error =
+                McpClient::connect(ServerConfig::url(&web.url).header(name, value)).await.unwrap_err();
+            assert!(
+                matches!(error, Error::InvalidConfig { .. }) && !error.to_string().contains("hush"),
+                "{error}"
+            );
         }
-        let recipe = Recipe::url(&web.url).arg("x");
-        assert!(matches!(McpClient::connect(recipe).await, Err(Error::Recipe { .. })));
+        let config = ServerConfig::url(&web.url).arg("x");
+        assert!(matches!(McpClient::connect(config).await, Err(Error::InvalidConfig { .. })));
         assert_eq!(web.connections(), 0);
     })
     .await;
@@ -684,8 +688,8 @@ async fn spec_6_7_what_may_be_kept_is_not_asked_for_again_and_private_lists_stay
     against(script, |web| async move {
         let cache = Cache::new();
         for who in ["one", "two"] {
-            let recipe = Recipe::url(&web.url).bearer_token(who);
-            let client = McpClient::builder(recipe).cache(&cache).connect().await.unwrap();
+            let config = ServerConfig::url(&web.url).bearer_token(who);
+            let client = McpClient::builder(config).cache(&cache).connect().await.unwrap();
             for _ in 0..3 {
                 assert_eq!(client.list_tools().await.unwrap()[0].name, format!("Bearer {who}"));
                 client.read_resource("a:b").await.unwrap();
@@ -694,8 +698,8 @@ async fn spec_6_7_what_may_be_kept_is_not_asked_for_again_and_private_lists_stay
         }
         assert_eq!((web.count("tools/list"), web.count("resources/read")), (2, 1));
         cache.clear();
-        let recipe = Recipe::url(&web.url).bearer_token("one");
-        let client = McpClient::builder(recipe).cache(&Cache::none()).connect().await.unwrap();
+        let config = ServerConfig::url(&web.url).bearer_token("one");
+        let client = McpClient::builder(config).cache(&Cache::none()).connect().await.unwrap();
         client.list_tools().await.unwrap();
         client.list_tools().await.unwrap();
         assert_eq!(web.count("tools/list"), 4);
@@ -725,7 +729,7 @@ impl Peer {
 /// Goes through every fault on one connection, which is unharmed after each.
 async fn faults(era: &str) {
     let peer = Peer::start(&["--era", era]).await;
-    let client = McpClient::connect(Recipe::url(&peer.url)).await.unwrap();
+    let client = McpClient::connect(ServerConfig::url(&peer.url)).await.unwrap();
     let location = json!({"to": "http://127.0.0.1:1/", "status": 307});
     for (tool, arguments, expected) in [
         ("html", json!({}), "status 200 and text/html: <h1>Welcome</h1>"),
@@ -785,7 +789,7 @@ async fn f_24_to_f_30_a_connection_goes_through_every_fault_unharmed() {
 async fn f_28_x_12_a_gibibyte_costs_less_than_200_megabytes() {
     harmless(async {
         let peer = Peer::start(&[]).await;
-        let client = McpClient::connect(Recipe::url(&peer.url)).await.unwrap();
+        let client = McpClient::connect(ServerConfig::url(&peer.url)).await.unwrap();
         for tool in ["long", "endless-body", "endless-event", "gzip"] {
             let error = client.call(tool, json!({"bytes": 1u64 << 30})).await.unwrap_err();
             assert!(matches!(error, Error::Unreadable { .. }), "{tool}: {error}");
@@ -829,8 +833,8 @@ async fn what_is_secret_in_a_url_is_never_shown() {
         _ => modern(seen),
     };
     against(script, |web| async move {
-        let recipe = Recipe::url(format!("{}?key=hush-hush", web.url));
-        let client = McpClient::connect(recipe).await.unwrap();
+        let config = ServerConfig::url(format!("{}?key=hush-hush", web.url));
+        let client = McpClient::connect(config).await.unwrap();
         let error = echo(&client, "x").await.unwrap_err();
         assert!(
             error.to_string().contains("the key *** is") && !format!("{error:?}").contains("hush"),
@@ -838,7 +842,7 @@ async fn what_is_secret_in_a_url_is_never_shown() {
         );
         client.close().await;
         let moved = web.url.replace("/mcp", "/moved?key=hush-hush");
-        let error = McpClient::connect(Recipe::url(moved)).await.unwrap_err();
+        let error = McpClient::connect(ServerConfig::url(moved)).await.unwrap_err();
         assert!(error.to_string().contains("https://b.example/x?…"), "{error}");
         assert!(!format!("{error:?}").contains("hush"), "{error:?}");
     })
@@ -852,7 +856,7 @@ async fn a_long_token_is_masked_whole_and_shown_by_nobody() {
     against(
         calling(move |_| Say::status(500, &[], &format!("no such token: {reflected}"))),
         |web| async move {
-            let client = McpClient::connect(Recipe::url(&web.url).bearer_token(&token)).await.unwrap();
+            let client = McpClient::connect(ServerConfig::url(&web.url).bearer_token(&token)).await.unwrap();
             let error = echo(&client, "x").await.unwrap_err();
             assert!(error.to_string().contains("no such token: ***"), "{error}");
             assert!(!format!("{client:?} {error:?}").contains("abcdefghij"));
@@ -1017,10 +1021,13 @@ async fn x_28_a_kept_verdict_saves_the_probe_over_http() {
     against(
         |seen| legacy(seen, "s"),
         |web| async move {
-            let verdicts = Verdicts::new();
+            let negotiation_cache = NegotiationCache::new();
             for _ in 0..2 {
-                let client =
-                    McpClient::builder(Recipe::url(&web.url)).verdicts(&verdicts).connect().await.unwrap();
+                let client = McpClient::builder(ServerConfig::url(&web.url))
+                    .negotiation_cache(&negotiation_cache)
+                    .connect()
+                    .await
+                    .unwrap();
                 client.close().await;
             }
             assert_eq!((web.count("server/discover"), web.count("initialize")), (1, 2));
@@ -1073,15 +1080,17 @@ async fn x_28_what_stands_in_the_way_does_not_prove_a_verdict_wrong() {
         false => legacy(seen, "s"),
     };
     against(script, |web| async move {
-        let verdicts = Verdicts::new();
-        let connect = || McpClient::builder(Recipe::url(&web.url)).verdicts(&verdicts).connect();
+        let negotiation_cache = NegotiationCache::new();
+        let connect = || {
+            McpClient::builder(ServerConfig::url(&web.url)).negotiation_cache(&negotiation_cache).connect()
+        };
         connect().await.unwrap().close().await;
-        let kept = verdicts.to_text();
+        let kept = negotiation_cache.to_text();
         is_down.store(true, Ordering::SeqCst);
         let before = web.methods().len();
         connect().await.unwrap_err();
         assert_eq!(web.methods()[before..], ["initialize"]);
-        assert_eq!(verdicts.to_text(), kept);
+        assert_eq!(negotiation_cache.to_text(), kept);
     })
     .await;
 }
@@ -1138,7 +1147,7 @@ async fn what_nobody_waits_for_and_is_refused_is_not_in_flight_for_ever() {
     };
     against(script, |web| async move {
         let limits = mcp_client::protocol::Limits::default().in_flight(4);
-        let client = McpClient::builder(Recipe::url(&web.url)).limits(limits).connect().await.unwrap();
+        let client = McpClient::builder(ServerConfig::url(&web.url)).limits(limits).connect().await.unwrap();
         for round in 1..=8 {
             let filter = SubscriptionFilter::new().resource_subscriptions(["a:b".to_owned()]);
             drop(client.changes(filter).await.unwrap());

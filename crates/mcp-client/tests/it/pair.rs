@@ -8,7 +8,7 @@ use mcp_client::protocol::Era;
 use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
 use mcp_client::protocol::negotiation::{NegotiationError, Obstacle};
 use mcp_client::protocol::subscriptions::SubscriptionFilter;
-use mcp_client::{Asked, Change, Error, Handlers, McpClient, Recipe, Sent, Verdicts};
+use mcp_client::{Change, Error, Handlers, McpClient, NegotiationCache, Sent, ServerConfig, ServerRequest};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -248,8 +248,8 @@ impl Shared {
 async fn rows_19_and_21_the_old_pair_is_found_and_used() {
     harmless(async {
         let pair = Pair::serve(|_| Act::Answer).await;
-        for recipe in [Recipe::url(&pair.url), Recipe::sse(&pair.url)] {
-            let client = McpClient::connect(recipe).await.unwrap();
+        for config in [ServerConfig::url(&pair.url), ServerConfig::sse(&pair.url)] {
+            let client = McpClient::connect(config).await.unwrap();
             assert_eq!(client.era(), Era::Legacy);
             assert_eq!(echo(&client, "old").await.unwrap(), "old");
             client.close().await;
@@ -265,9 +265,10 @@ async fn rows_19_and_21_the_old_pair_is_found_and_used() {
 async fn x_28_the_verdict_on_a_pair_is_kept_like_any_other() {
     harmless(async {
         let pair = Pair::serve(|_| Act::Answer).await;
-        let verdicts = Verdicts::new();
+        let negotiation_cache = NegotiationCache::new();
         for asked in [2, 3] {
-            let builder = McpClient::builder(Recipe::url(&pair.url)).verdicts(&verdicts);
+            let builder =
+                McpClient::builder(ServerConfig::url(&pair.url)).negotiation_cache(&negotiation_cache);
             builder.connect().await.unwrap().close().await;
             // The era and a greeting the first time, a greeting the next.
             assert_eq!(pair.shared.state.lock().unwrap().elsewhere, asked);
@@ -291,7 +292,7 @@ async fn f_29_a_call_that_the_old_pair_does_not_take_is_told_what_is_wanted_and_
             })
         })
         .await;
-        let client = McpClient::connect(Recipe::sse(&pair.url)).await.unwrap();
+        let client = McpClient::connect(ServerConfig::sse(&pair.url)).await.unwrap();
         let error = echo(&client, "who").await.unwrap_err();
         assert!(
             matches!(&error, Error::Unauthorized { status: 401, challenges, .. }
@@ -330,8 +331,8 @@ async fn f_29_a_greeting_that_the_old_pair_does_not_take_is_told_what_is_wanted(
         ];
         for (act, is_told) in refused {
             let pair = Pair::serve(act).await;
-            for recipe in [Recipe::url(&pair.url), Recipe::sse(&pair.url)] {
-                let error = McpClient::connect(recipe).await.unwrap_err();
+            for config in [ServerConfig::url(&pair.url), ServerConfig::sse(&pair.url)] {
+                let error = McpClient::connect(config).await.unwrap_err();
                 assert!(is_told(&error), "{error:?}");
             }
             pair.end().await;
@@ -346,13 +347,13 @@ async fn x_28_a_pair_that_is_silent_is_left_in_time_and_a_busy_one_is_told_as_su
         let pair = Pair::serve(|_| Act::Hold(Duration::from_secs(60))).await;
         let began = Instant::now();
         let budget = Duration::from_millis(800);
-        let error = McpClient::connect(Recipe::sse(&pair.url).start_timeout(budget)).await.unwrap_err();
+        let error = McpClient::connect(ServerConfig::sse(&pair.url).start_timeout(budget)).await.unwrap_err();
         assert!(matches!(error, Error::Connect { .. }), "{error:?}");
         assert!(began.elapsed() < budget * 2, "{:?}", began.elapsed());
         pair.end().await;
         let busy = "HTTP/1.1 503 X\r\nretry-after: 77\r\ncontent-length: 0\r\n\r\n";
         let web = crate::web::Web::serve(move |_| crate::web::Say::Whole(busy.into())).await;
-        let error = McpClient::connect(Recipe::sse(&web.url)).await.unwrap_err();
+        let error = McpClient::connect(ServerConfig::sse(&web.url)).await.unwrap_err();
         let Error::Connect { source, .. } = error else { panic!("{error:?}") };
         let obstacle = Obstacle::Busy { status: 503, retry_after: Some(Duration::from_secs(77)) };
         assert_eq!(*source, NegotiationError::Http(obstacle));
@@ -372,8 +373,10 @@ async fn spec_4_4_what_is_posted_may_be_answered_there_when_its_work_is_done() {
             _ => Act::Answer,
         })
         .await;
-        let handlers = Handlers::new().on_form(async |_: Asked<ElicitFormParams>| ElicitResult::decline());
-        let client = McpClient::builder(Recipe::sse(&pair.url)).handlers(handlers).connect().await.unwrap();
+        let handlers =
+            Handlers::new().on_form(async |_: ServerRequest<ElicitFormParams>| ElicitResult::decline());
+        let client =
+            McpClient::builder(ServerConfig::sse(&pair.url)).handlers(handlers).connect().await.unwrap();
         let (began, slow) = (Instant::now(), client.call("echo", json!({"text": "slow"})).into_future());
         let slow = tokio::spawn(slow);
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -404,7 +407,7 @@ async fn n_34_a_pair_that_has_forgotten_its_session_is_opened_again_and_the_call
             _ => Act::Answer,
         })
         .await;
-        let client = McpClient::connect(Recipe::sse(&pair.url)).await.unwrap();
+        let client = McpClient::connect(ServerConfig::sse(&pair.url)).await.unwrap();
         let waiting = tokio::spawn(client.call("echo", json!({"text": "wait"})).into_future());
         while !pair.posted().contains(&"tools/call".to_owned()) {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -431,7 +434,7 @@ async fn n_34_followers_of_a_pair_survive_its_restart() {
     harmless(async {
         let pair = Pair::serve(|_| Act::Answer).await;
         let url = pair.url.clone();
-        let client = McpClient::connect(Recipe::sse(&url)).await.unwrap();
+        let client = McpClient::connect(ServerConfig::sse(&url)).await.unwrap();
         let mut changes = client.changes(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
         let follower = tokio::spawn(async move {
             let mut seen = Vec::new();
@@ -470,7 +473,7 @@ async fn n_36_f_26_a_pair_that_hangs_up_is_not_stormed() {
             _ => Act::Answer,
         })
         .await;
-        let client = McpClient::connect(Recipe::sse(&pair.url)).await.unwrap();
+        let client = McpClient::connect(ServerConfig::sse(&pair.url)).await.unwrap();
         let changes = client.changes(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
         tokio::time::sleep(Duration::from_secs(10)).await;
         assert!((3..=6).contains(&pair.connections()), "{} in 10 s", pair.connections());
@@ -489,7 +492,7 @@ async fn spec_4_4_an_answer_that_has_come_counts_whatever_becomes_of_what_was_po
             _ => Act::Answer,
         })
         .await;
-        let client = McpClient::connect(Recipe::sse(&pair.url)).await.unwrap();
+        let client = McpClient::connect(ServerConfig::sse(&pair.url)).await.unwrap();
         let mut call = Box::pin(client.call("echo", json!({"text": "here"})).into_future());
         // It is begun, and looked at again when both have happened.
         while !pair.posted().contains(&"tools/call".to_owned()) {
@@ -516,14 +519,15 @@ async fn n_34_what_the_old_session_asked_is_not_answered_in_the_new_one() {
         .await;
         let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let counted = Arc::clone(&asked);
-        let handlers = Handlers::new().on_form(move |_: Asked<ElicitFormParams>| {
+        let handlers = Handlers::new().on_form(move |_: ServerRequest<ElicitFormParams>| {
             let number = counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             async move {
                 tokio::time::sleep(Duration::from_millis(300)).await;
                 if number == 0 { ElicitResult::accept([]) } else { ElicitResult::decline() }
             }
         });
-        let client = McpClient::builder(Recipe::sse(&pair.url)).handlers(handlers).connect().await.unwrap();
+        let client =
+            McpClient::builder(ServerConfig::sse(&pair.url)).handlers(handlers).connect().await.unwrap();
         let first = tokio::spawn(client.call("echo", json!({"text": "ask"})).into_future());
         while asked.load(std::sync::atomic::Ordering::SeqCst) == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -549,7 +553,7 @@ async fn x_12_an_answer_that_is_too_long_settles_its_call_and_no_other() {
             _ => Act::Answer,
         })
         .await;
-        let client = McpClient::connect(Recipe::sse(&pair.url)).await.unwrap();
+        let client = McpClient::connect(ServerConfig::sse(&pair.url)).await.unwrap();
         let error = echo(&client, "long").await.unwrap_err();
         assert!(matches!(error, Error::Unreadable { .. }), "{error:?}");
         assert_eq!(echo(&client, "fine").await.unwrap(), "fine");
@@ -571,7 +575,7 @@ async fn whatever_is_dropped_at_whatever_moment_nothing_is_left() {
         for round in 0..40 {
             let moment = Duration::from_micros(round * 700);
             let client = async {
-                let client = McpClient::connect(Recipe::sse(&pair.url)).await?;
+                let client = McpClient::connect(ServerConfig::sse(&pair.url)).await?;
                 for _ in 0..4 {
                     let call = client.call("echo", json!({"text": "x"})).into_future();
                     let _ = tokio::time::timeout(Duration::from_millis(5), call).await;

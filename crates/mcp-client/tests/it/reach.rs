@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use mcp_client::http::{Network, Policy};
-use mcp_client::{Error, McpClient, Recipe, Sent};
+use mcp_client::http::{Network, NetworkPolicy};
+use mcp_client::{Error, McpClient, Sent, ServerConfig};
 use serde_json::json;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
@@ -22,22 +22,22 @@ async fn s0_27_v_12_a_name_that_leads_to_a_private_address_is_denied_before_a_pa
         // Public at first, and this machine the next time: rebinding.
         let lookups = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&lookups);
-        let network = Network::new().no_proxy().policy(Policy::public()).resolver(move |name| {
+        let network = Network::new().no_proxy().policy(NetworkPolicy::public()).resolver(move |name| {
             assert_eq!(name, "rebind.example");
             let first = counted.fetch_add(1, Ordering::SeqCst) == 0;
             let addresses = if first { vec!["8.8.8.8", "127.0.0.1"] } else { vec!["127.0.0.1"] };
             async move { Ok(addresses.iter().map(|address| address.parse().unwrap()).collect()) }
         });
         for _ in 0..2 {
-            let recipe = Recipe::url(format!("https://rebind.example:{port}"));
-            let error = McpClient::builder(recipe).network(&network).connect().await.unwrap_err();
+            let config = ServerConfig::url(format!("https://rebind.example:{port}"));
+            let error = McpClient::builder(config).network(&network).connect().await.unwrap_err();
             assert!(matches!(&error, Error::Denied { host, .. } if host == "rebind.example"), "{error:?}");
         }
-        let strict = network.clone().policy(Policy::public().without_loopback());
+        let strict = network.clone().policy(NetworkPolicy::public().without_loopback());
         let here = [format!("https://127.0.0.1:{port}"), format!("https://[::ffff:127.0.0.1]:{port}")];
         let others = ["https://10.0.0.1/", "https://2852039166/", "https://[fd00::1]/"].map(str::to_owned);
         for url in here.into_iter().chain(others) {
-            let connecting = McpClient::builder(Recipe::url(&url)).network(&strict).connect();
+            let connecting = McpClient::builder(ServerConfig::url(&url)).network(&strict).connect();
             let outcome = tokio::time::timeout(Duration::from_secs(2), connecting).await.unwrap();
             assert!(matches!(outcome, Err(Error::Denied { .. })), "{url} {outcome:?}");
         }
@@ -85,8 +85,8 @@ async fn f_30_a_name_that_nobody_knows_was_asked_for_in_vain_and_nothing_was_sen
     harmless(async {
         let network =
             Network::new().no_proxy().resolver(|_| async { Err(std::io::Error::other("no such name")) });
-        let recipe = Recipe::url("https://nobody.example/");
-        let error = McpClient::builder(recipe).network(&network).connect().await.unwrap_err();
+        let config = ServerConfig::url("https://nobody.example/");
+        let error = McpClient::builder(config).network(&network).connect().await.unwrap_err();
         assert!(error.is_retry_safe() && error.to_string().contains("no such name"), "{error}");
     })
     .await;
@@ -121,8 +121,8 @@ async fn f_30_an_address_that_swallows_everything_is_left_for_the_next() {
                 Ok(vec![hole.parse().unwrap(), "127.0.0.1".parse().unwrap()])
             });
             let began = Instant::now();
-            let recipe = Recipe::url(format!("http://two.example:{port}/mcp"));
-            let client = McpClient::builder(recipe).network(&network).connect().await.unwrap();
+            let config = ServerConfig::url(format!("http://two.example:{port}/mcp"));
+            let client = McpClient::builder(config).network(&network).connect().await.unwrap();
             assert_eq!(echo(&client, "through").await.unwrap(), "through");
             assert!(began.elapsed() < patience, "{hole} {:?}", began.elapsed());
             client.close().await;
@@ -181,7 +181,7 @@ async fn f_30_the_first_call_after_a_sleep_ends_in_time_and_the_next_one_is_well
         harmless(async {
             let web = Web::serve(script).await;
             let relay = Relay::to(&web).await;
-            let client = McpClient::connect(Recipe::url(&relay.url)).await.unwrap();
+            let client = McpClient::connect(ServerConfig::url(&relay.url)).await.unwrap();
             assert_eq!(echo(&client, "awake").await.unwrap(), "awake");
             relay.sleep();
             let began = Instant::now();

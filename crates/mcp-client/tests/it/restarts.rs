@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use mcp_client::protocol::Limits;
 use mcp_client::protocol::subscriptions::SubscriptionFilter;
-use mcp_client::{Change, EndCause, Error, McpClient, Recipe, Sent};
+use mcp_client::{Change, EndCause, Error, McpClient, Sent, ServerConfig};
 use serde_json::json;
 
 use crate::support::{group_gone_within, harmless, peer, unharmed};
@@ -31,7 +31,7 @@ impl Lives {
         std::fs::read_to_string(&self.0).unwrap().lines().last().unwrap().parse().unwrap()
     }
 
-    fn server(&self, options: &[&str]) -> Recipe {
+    fn server(&self, options: &[&str]) -> ServerConfig {
         peer(options).arg("--lives").arg(self.0.as_os_str()).restarts()
     }
 }
@@ -77,15 +77,15 @@ async fn x_30_x_36_what_only_reads_is_asked_once_more_and_a_tool_is_not() {
     harmless(async {
         for era in BOTH {
             let lives = Lives::new(&format!("reads-{era}"));
-            let recipe = lives.server(&["--era", era, "--dies-of", "tools/list"]);
-            let client = McpClient::connect(recipe).await.unwrap();
+            let config = lives.server(&["--era", era, "--dies-of", "tools/list"]);
+            let client = McpClient::connect(config).await.unwrap();
             assert_eq!(client.list_tools().await.unwrap().len(), 1);
             assert_eq!(lives.count(), 2);
             client.close().await;
 
             let lives = Lives::new(&format!("acts-{era}"));
-            let recipe = lives.server(&["--era", era, "--dies-of", "tools/call"]);
-            let client = McpClient::connect(recipe).await.unwrap();
+            let config = lives.server(&["--era", era, "--dies-of", "tools/call"]);
+            let client = McpClient::connect(config).await.unwrap();
             let error = client.call("echo", json!({"text": "twice?"})).await.unwrap_err();
             assert!(error.may_have_happened() && !error.is_retry_safe(), "{error:?}");
             assert_eq!(lives.count(), 1);
@@ -162,8 +162,8 @@ async fn x_36_closing_ends_a_start_that_is_under_way_and_streams_with_it() {
     harmless(async {
         // A start that is under way is gone when `close` returns.
         let lives = Lives::new("closing-start");
-        let recipe = lives.server(&["--era", "legacy", "--dies-of", "tools/call", "--silent-later"]);
-        let client = McpClient::connect(recipe).await.unwrap();
+        let config = lives.server(&["--era", "legacy", "--dies-of", "tools/call", "--silent-later"]);
+        let client = McpClient::connect(config).await.unwrap();
         client.call("echo", json!({"text": "dies"})).await.unwrap_err();
         let other = client.clone();
         let waits = tokio::spawn(async move { other.call("echo", json!({"text": "never"})).await });
@@ -274,8 +274,8 @@ async fn x_29_x_36_a_start_takes_its_time_from_the_total_of_the_call() {
 async fn f_19_x_36_a_server_that_was_left_for_flooding_us_can_be_started_again() {
     harmless(async {
         // Little may wait to be written, and a hundred refusals are more.
-        let recipe = peer(&["--era", "legacy"]).limits(Limits::default().message(2 << 10)).restarts();
-        let client = McpClient::connect(recipe).await.unwrap();
+        let config = peer(&["--era", "legacy"]).limits(Limits::default().message(2 << 10)).restarts();
+        let client = McpClient::connect(config).await.unwrap();
         let error = client.call("ask", json!({"times": 10_000})).await.unwrap_err();
         assert!(matches!(&error, Error::Lost { ended, .. } if ended.cause == EndCause::Flood), "{error:?}");
         unharmed(&client).await;

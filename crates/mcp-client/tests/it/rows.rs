@@ -5,15 +5,15 @@ use std::time::Duration;
 use mcp_client::protocol::Era;
 use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
 use mcp_client::protocol::negotiation::{NegotiationError, Obstacle};
-use mcp_client::{Asked, Blame, EndCause, Error, Handlers, McpClient, Recipe, Result};
+use mcp_client::{Blame, EndCause, Error, Handlers, McpClient, Result, ServerConfig, ServerRequest};
 use serde_json::json;
 
 use crate::support::harmless;
 use crate::web::{Piece, Say, Seen, Web, event, legacy, modern};
 
 async fn connect(web: &Web) -> Result<McpClient> {
-    let recipe = Recipe::url(&web.url).start_timeout(Duration::from_secs(5));
-    tokio::time::timeout(Duration::from_secs(8), McpClient::connect(recipe)).await.expect("it hangs")
+    let config = ServerConfig::url(&web.url).start_timeout(Duration::from_secs(5));
+    tokio::time::timeout(Duration::from_secs(8), McpClient::connect(config)).await.expect("it hangs")
 }
 
 /// Connects to a server whose answer to the probe is scripted, and which is otherwise a legacy one.
@@ -132,8 +132,9 @@ async fn row_5_a_capability_that_is_wanted_is_declared_once_more_and_not_for_eve
             })
             .await;
             let handlers =
-                Handlers::new().on_form(async |_: Asked<ElicitFormParams>| ElicitResult::decline());
-            let connecting = McpClient::builder(Recipe::url(&web.url)).handlers(handlers).connect().await;
+                Handlers::new().on_form(async |_: ServerRequest<ElicitFormParams>| ElicitResult::decline());
+            let connecting =
+                McpClient::builder(ServerConfig::url(&web.url)).handlers(handlers).connect().await;
             assert_eq!(connecting.is_ok(), refusals == 1, "{connecting:?}");
             if let Ok(client) = connecting {
                 assert_eq!(client.era(), Era::Modern);
@@ -274,7 +275,7 @@ async fn row_16_no_answer_is_no_evidence() {
         }
         // Nobody listens.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let error = McpClient::connect(Recipe::url(format!("http://{port}/"))).await.unwrap_err();
+        let error = McpClient::connect(ServerConfig::url(format!("http://{port}/"))).await.unwrap_err();
         assert!(error.is_retry_safe() && error.to_string().contains("refused"), "{error}");
     })
     .await;
@@ -284,9 +285,9 @@ async fn row_16_no_answer_is_no_evidence() {
 async fn row_16_f_30_a_server_that_says_nothing_is_left_in_time() {
     harmless(async {
         let web = Web::serve(|_| Say::Pieces(vec![Piece::UntilGone])).await;
-        let recipe = Recipe::url(&web.url).start_timeout(Duration::from_millis(600));
+        let config = ServerConfig::url(&web.url).start_timeout(Duration::from_millis(600));
         let began = std::time::Instant::now();
-        let error = McpClient::connect(recipe).await.unwrap_err();
+        let error = McpClient::connect(config).await.unwrap_err();
         assert!(began.elapsed() < Duration::from_secs(2), "{error}");
         assert_eq!(web.methods(), ["server/discover"]);
         web.is_left().await;
@@ -356,8 +357,8 @@ async fn rows_21_v_16_an_endpoint_on_another_origin_is_refused_and_nothing_is_po
             _ => Say::status(405, &[], ""),
         })
         .await;
-        for recipe in [Recipe::url(&web.url), Recipe::sse(&web.url)] {
-            let error = McpClient::connect(recipe.bearer_token("hush-hush")).await.unwrap_err();
+        for config in [ServerConfig::url(&web.url), ServerConfig::sse(&web.url)] {
+            let error = McpClient::connect(config.bearer_token("hush-hush")).await.unwrap_err();
             assert!(error.to_string().contains("another web origin"), "{error}");
             assert_eq!(error.blame(), Blame::Server, "{error:?}");
             let origin = other.url.trim_end_matches("/mcp");
@@ -399,8 +400,8 @@ async fn rows_22_to_24_what_is_no_pair_is_no_server_and_all_statuses_are_told() 
         assert!(after(statuses(challenge)).await.0.unwrap_err().needs_login());
         // A stream that says nothing.
         let web = Web::serve(statuses(Say::stream([Piece::UntilGone]))).await;
-        let recipe = Recipe::url(&web.url).start_timeout(Duration::from_millis(600));
-        assert!(McpClient::connect(recipe).await.is_err());
+        let config = ServerConfig::url(&web.url).start_timeout(Duration::from_millis(600));
+        assert!(McpClient::connect(config).await.is_err());
         web.is_left().await;
         web.end().await;
     })
@@ -419,11 +420,11 @@ async fn html_page_is_reported_with_status_type_and_first_bytes() {
                 _ => Say::status(status, &[("content-type", "text/html; charset=utf-8")], &page),
             })
             .await;
-            for recipe in [Recipe::url(&web.url), Recipe::sse(&web.url)] {
-                if get == 405 && recipe == Recipe::sse(&web.url) {
+            for config in [ServerConfig::url(&web.url), ServerConfig::sse(&web.url)] {
+                if get == 405 && config == ServerConfig::sse(&web.url) {
                     continue;
                 }
-                let error = McpClient::connect(recipe.bearer_token("secret-token")).await.unwrap_err();
+                let error = McpClient::connect(config.bearer_token("secret-token")).await.unwrap_err();
                 let text = error.to_string();
                 assert!(text.contains(&format!("status {status} and text/html")), "{text}");
                 assert!(text.contains(r"<!doctype html>\u{1b}[2J<h1>It works!</h1> ***"), "{text}");

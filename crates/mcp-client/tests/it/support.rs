@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use mcp_client::{McpClient, Recipe};
+use mcp_client::{McpClient, ServerConfig};
 use serde_json::json;
 
 /// The misbehaving peer as a server.
-pub(crate) fn peer(options: &[&str]) -> Recipe {
-    Recipe::command(env!("CARGO_BIN_EXE_mcp-test-peer")).arg("server").args(options.iter().copied())
+pub(crate) fn peer(options: &[&str]) -> ServerConfig {
+    ServerConfig::command(env!("CARGO_BIN_EXE_mcp-test-peer")).arg("server").args(options.iter().copied())
 }
 
 /// Runs a test beside a connection that must not be harmed by it, and demands that afterwards no process, no spawned

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mcp_client::{McpClient, Recipe};
+use mcp_client::{McpClient, ServerConfig};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -314,7 +314,7 @@ pub(crate) fn legacy(seen: &Seen, session: &str) -> Say {
 }
 
 pub(crate) async fn connect(web: &Web) -> McpClient {
-    McpClient::connect(Recipe::url(&web.url)).await.unwrap()
+    McpClient::connect(ServerConfig::url(&web.url)).await.unwrap()
 }
 
 pub(crate) async fn echo(client: &McpClient, text: &str) -> mcp_client::Result<String> {

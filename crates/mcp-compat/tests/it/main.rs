@@ -44,7 +44,7 @@ fn s4_22_the_data_of_the_old_crate_keeps_its_shape_in_files() {
     let text = r#"{"config":{"name":"x","command":"npx","args":["-y"],"env":{"KEY":"v"},"enabled":true},"filter":{"allow":["a"],"deny":[]}}"#;
     let definition: mcp_compat::McpServerDefinition = serde_json::from_str(text).unwrap();
     assert_eq!(serde_json::to_string(&definition).unwrap(), text);
-    assert_eq!(mcp_client::Recipe::from(definition.config).to_string(), "npx -y");
+    assert_eq!(mcp_client::ServerConfig::from(definition.config).to_string(), "npx -y");
     let tool = r#"{"server_name":"s","tool_name":"t","qualified_name":"mcp__s__t","description":null}"#;
     let descriptor: mcp_compat::McpToolDescriptor = serde_json::from_str(tool).unwrap();
     assert_eq!(serde_json::to_string(&descriptor).unwrap(), tool);

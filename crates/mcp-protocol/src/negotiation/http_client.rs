@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::judge::{Judge, Next, supported_versions};
-use super::{NegotiationError, Terms, Verdict};
+use super::{NegotiationError, NegotiationResult, Terms};
 use crate::capabilities::ClientCapabilities;
 use crate::errors::{ErrorCode, ErrorObject};
 use crate::limits::{FIRST_EVENT, LOGINS};
@@ -83,7 +83,7 @@ pub enum HttpAction {
         retry_after: Option<Duration>,
     },
     /// It is settled. A legacy server is still to get `notifications/initialized`.
-    Settled(Box<Verdict>),
+    Settled(Box<NegotiationResult>),
     /// It failed.
     Failed(NegotiationError),
 }
@@ -428,9 +428,9 @@ impl HttpClient {
                     self.action = Some(HttpAction::Declare(required));
                 }
             }
-            Next::Settled(verdict) => {
+            Next::Settled(negotiation) => {
                 self.state = State::Done;
-                self.action = Some(HttpAction::Settled(verdict));
+                self.action = Some(HttpAction::Settled(negotiation));
             }
             Next::Failed(error) => self.fail(error),
         }

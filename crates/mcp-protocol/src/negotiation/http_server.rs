@@ -22,8 +22,8 @@ use crate::version::{Era, ProtocolVersion, negotiate};
 ///
 /// let server = HttpServer::new(SUPPORTED);
 /// let body = parse(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#, &Default::default())?;
-/// let verdict = server.classify(&HttpRequest::new(HttpMethod::Post), Some(&body));
-/// assert!(matches!(verdict, HttpVerdict::Legacy(_)));
+/// let negotiation = server.classify(&HttpRequest::new(HttpMethod::Post), Some(&body));
+/// assert!(matches!(negotiation, HttpVerdict::Legacy(_)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// The envelope of a request with this verdict, unless it is too long to be kept.
+    /// The envelope of a request with this negotiation result, unless it is too long to be kept.
     #[must_use]
     pub fn of(request: &Request<'_>, dialect: Dialect, meta: &Arc<Meta>) -> Option<Self> {
         let text = request.params.member("_meta").ok().flatten()?;

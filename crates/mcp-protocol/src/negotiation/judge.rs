@@ -1,6 +1,6 @@
 //! What the answer to a probe tells, the same on stdio and HTTP: spec §2.3 rows 1 to 13.
 
-use super::{HandshakeFailure, Mode, NegotiationError, ServerAnswer, Terms, Verdict};
+use super::{HandshakeFailure, Mode, NegotiationError, NegotiationResult, ServerAnswer, Terms};
 use crate::capabilities::ClientCapabilities;
 use crate::dialect::Dialect;
 use crate::errors::{ErrorCode, ErrorObject};
@@ -11,7 +11,7 @@ use crate::version::{Era, ProtocolVersion};
 #[derive(Debug, PartialEq)]
 pub(super) enum Next {
     /// It is settled.
-    Settled(Box<Verdict>),
+    Settled(Box<NegotiationResult>),
     /// It cannot be.
     Failed(NegotiationError),
     /// Ask again in this version.
@@ -76,7 +76,7 @@ impl Judge {
             return self.legacy_among(theirs);
         };
         match Dialect::V2026_07_28.raise::<DiscoverResult>(result) {
-            Ok(discovered) => Next::Settled(Box::new(Verdict {
+            Ok(discovered) => Next::Settled(Box::new(NegotiationResult {
                 version: version.clone(),
                 server: ServerAnswer::Discovered(Box::new(discovered)),
                 may_be_kept: true,
@@ -120,7 +120,7 @@ impl Judge {
             return Next::Failed(NegotiationError::UnsupportedAnswer { ours, answered: version });
         }
         let server = ServerAnswer::Initialized(Box::new(answer));
-        Next::Settled(Box::new(Verdict { version, server, may_be_kept: !silence, is_announced }))
+        Next::Settled(Box::new(NegotiationResult { version, server, may_be_kept: !silence, is_announced }))
     }
 
     /// An error answered `initialize`.

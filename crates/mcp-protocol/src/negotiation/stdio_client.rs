@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::judge::{Judge, Next};
-use super::{HandshakeFailure, NegotiationError, ServerAnswer, Terms, Verdict};
+use super::{HandshakeFailure, NegotiationError, NegotiationResult, ServerAnswer, Terms};
 use crate::capabilities::ClientCapabilities;
 use crate::errors::{DecodeError, ErrorObject};
 use crate::limits::Limits;
@@ -93,7 +93,7 @@ pub enum StdioAction {
     /// [`StdioClient::handle_not_started`].
     Respawn,
     /// It is settled. Held requests are answered now if the era is legacy, dropped if not.
-    Settled(Box<Verdict>),
+    Settled(Box<NegotiationResult>),
     /// It failed: end the process.
     Failed(NegotiationError),
 }
@@ -345,11 +345,11 @@ impl StdioClient {
                 self.state = State::Declaring { refused };
                 self.actions.push(StdioAction::Declare(required));
             }
-            Next::Settled(verdict) => {
-                if matches!(verdict.server, ServerAnswer::Initialized(_)) {
+            Next::Settled(negotiation) => {
+                if matches!(negotiation.server, ServerAnswer::Initialized(_)) {
                     self.actions.push(StdioAction::Initialized);
                 }
-                self.end(StdioAction::Settled(verdict));
+                self.end(StdioAction::Settled(negotiation));
             }
             Next::Failed(error) => self.end(StdioAction::Failed(error)),
         }

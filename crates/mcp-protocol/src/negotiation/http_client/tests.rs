@@ -68,10 +68,10 @@ impl Script {
     }
 
     #[track_caller]
-    fn expect_settled(&mut self, era: Era) -> Verdict {
-        let Some(HttpAction::Settled(verdict)) = self.0.poll_action() else { panic!("not settled") };
-        assert_eq!(verdict.era(), era);
-        *verdict
+    fn expect_settled(&mut self, era: Era) -> NegotiationResult {
+        let Some(HttpAction::Settled(negotiation)) = self.0.poll_action() else { panic!("not settled") };
+        assert_eq!(negotiation.era(), era);
+        *negotiation
     }
 
     #[track_caller]
@@ -241,8 +241,8 @@ fn row_16_no_answer_is_an_outage_and_no_evidence() {
 
 #[test]
 fn row_17_an_initialize_result_settles_it() {
-    let verdict = handshaking().body(200, INITIALIZED).expect_settled(Era::Legacy);
-    assert_eq!(verdict.version, ProtocolVersion::V2025_06_18);
+    let negotiation = handshaking().body(200, INITIALIZED).expect_settled(Era::Legacy);
+    assert_eq!(negotiation.version, ProtocolVersion::V2025_06_18);
 }
 
 #[test]

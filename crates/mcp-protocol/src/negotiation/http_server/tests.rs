@@ -43,8 +43,8 @@ fn classify(http: &HttpRequest<'_>, text: &str) -> HttpVerdict {
 
 /// Status and code of a refusal.
 #[track_caller]
-fn refused(verdict: HttpVerdict) -> (u16, i64) {
-    match verdict {
+fn refused(negotiation: HttpVerdict) -> (u16, i64) {
+    match negotiation {
         HttpVerdict::Refuse(refusal) => (refusal.status, refusal.error.map_or(0, |error| error.code.into())),
         other => panic!("{other:?}"),
     }
@@ -54,8 +54,8 @@ fn refused(verdict: HttpVerdict) -> (u16, i64) {
 fn row_01_get_and_delete_are_legacy() {
     for method in [HttpMethod::Get, HttpMethod::Delete] {
         let http = HttpRequest::new(method).session(Dialect::V2025_06_18);
-        let verdict = HttpServer::new(SUPPORTED).classify(&http, None);
-        assert_eq!(verdict, HttpVerdict::Legacy(Dialect::V2025_06_18));
+        let negotiation = HttpServer::new(SUPPORTED).classify(&http, None);
+        assert_eq!(negotiation, HttpVerdict::Legacy(Dialect::V2025_06_18));
         assert_eq!(refused(HttpServer::new(MODERN_ONLY).classify(&http, None)), (405, 0));
     }
 }
@@ -63,8 +63,8 @@ fn row_01_get_and_delete_are_legacy() {
 #[test]
 fn row_02_a_claim_of_a_modern_version_is_modern() {
     let http = post().versions(MODERN).methods(LIST);
-    let verdict = classify(&http, &request("tools/list", &meta("2026-07-28")));
-    assert!(matches!(verdict, HttpVerdict::Modern(Dialect::V2026_07_28, _)));
+    let negotiation = classify(&http, &request("tools/list", &meta("2026-07-28")));
+    assert!(matches!(negotiation, HttpVerdict::Modern(Dialect::V2026_07_28, _)));
 }
 
 #[test]
@@ -78,8 +78,8 @@ fn row_03_a_claim_of_another_version_is_refused() {
 
 #[test]
 fn row_04_initialize_without_claim_is_the_handshake() {
-    let verdict = classify(&post(), &initialize_request());
-    assert!(matches!(verdict, HttpVerdict::Initialize(Dialect::V2025_06_18, _)));
+    let negotiation = classify(&post(), &initialize_request());
+    assert!(matches!(negotiation, HttpVerdict::Initialize(Dialect::V2025_06_18, _)));
     let HttpVerdict::Refuse(refusal) = classify_by(MODERN_ONLY, &post(), &initialize_request()) else {
         panic!()
     };
@@ -166,8 +166,8 @@ fn row_14_a_body_that_cannot_be_read_is_400() {
 #[test]
 fn row_15_a_session_on_a_modern_request_is_ignored() {
     let http = post().versions(MODERN).methods(LIST).session(Dialect::V2025_06_18);
-    let verdict = classify(&http, &request("tools/list", &meta("2026-07-28")));
-    assert!(matches!(verdict, HttpVerdict::Modern(Dialect::V2026_07_28, _)));
+    let negotiation = classify(&http, &request("tools/list", &meta("2026-07-28")));
+    assert!(matches!(negotiation, HttpVerdict::Modern(Dialect::V2026_07_28, _)));
 }
 
 #[test]
@@ -197,15 +197,15 @@ fn x_19_the_checks_of_a_modern_request_come_in_order() {
 
 #[test]
 fn row_04_initialize_is_the_handshake_whatever_its_header_says() {
-    let verdict = classify(&post().versions(MODERN), &initialize_request());
-    assert!(matches!(verdict, HttpVerdict::Initialize(Dialect::V2025_06_18, _)));
+    let negotiation = classify(&post().versions(MODERN), &initialize_request());
+    assert!(matches!(negotiation, HttpVerdict::Initialize(Dialect::V2025_06_18, _)));
 }
 
 #[test]
 fn row_08_a_version_that_is_not_served_is_never_assumed() {
     let versions = [ProtocolVersion::V2026_07_28, ProtocolVersion::V2025_11_25];
-    let verdict = classify_by(&versions, &post(), &request("tools/list", ""));
-    assert_eq!(verdict, HttpVerdict::Legacy(Dialect::V2025_11_25));
+    let negotiation = classify_by(&versions, &post(), &request("tools/list", ""));
+    assert_eq!(negotiation, HttpVerdict::Legacy(Dialect::V2025_11_25));
 }
 
 #[test]
@@ -226,8 +226,8 @@ fn row_12_nothing_is_asked_in_the_modern_era() {
 fn row_10_a_legacy_server_knows_no_modern_notification() {
     let notification = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
     let legacy_only = &[ProtocolVersion::V2025_11_25];
-    let verdict = classify_by(legacy_only, &post().versions(MODERN), notification);
-    assert_eq!(refused(verdict), (400, -32022));
+    let negotiation = classify_by(legacy_only, &post().versions(MODERN), notification);
+    assert_eq!(refused(negotiation), (400, -32022));
 }
 
 #[test]

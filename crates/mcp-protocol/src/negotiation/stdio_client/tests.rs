@@ -84,25 +84,25 @@ impl Script {
     }
 
     #[track_caller]
-    fn expect_modern(&mut self) -> Verdict {
-        let Some(StdioAction::Settled(verdict)) = self.negotiation.poll_action() else {
+    fn expect_modern(&mut self) -> NegotiationResult {
+        let Some(StdioAction::Settled(negotiation)) = self.negotiation.poll_action() else {
             panic!("not settled")
         };
-        assert_eq!(verdict.era(), Era::Modern);
-        assert!(verdict.may_be_kept);
+        assert_eq!(negotiation.era(), Era::Modern);
+        assert!(negotiation.may_be_kept);
         self.expect_quiet();
-        *verdict
+        *negotiation
     }
 
     #[track_caller]
-    fn expect_legacy(&mut self) -> Verdict {
+    fn expect_legacy(&mut self) -> NegotiationResult {
         self.expect(Some(StdioAction::Initialized));
-        let Some(StdioAction::Settled(verdict)) = self.negotiation.poll_action() else {
+        let Some(StdioAction::Settled(negotiation)) = self.negotiation.poll_action() else {
             panic!("not settled")
         };
-        assert_eq!(verdict.era(), Era::Legacy);
+        assert_eq!(negotiation.era(), Era::Legacy);
         self.expect_quiet();
-        *verdict
+        *negotiation
     }
 
     #[track_caller]
@@ -303,9 +303,9 @@ fn row_19_silence_leads_to_initialize_and_is_never_kept() {
     let mut script = probed();
     script.wait(9).expect(None);
     script.wait(1).expect_initialize(LATEST_LEGACY);
-    let verdict = script.answer("initialize-1", &initialized("2025-06-18")).expect_legacy();
-    assert!(!verdict.may_be_kept);
-    assert_eq!(verdict.version, ProtocolVersion::V2025_06_18);
+    let negotiation = script.answer("initialize-1", &initialized("2025-06-18")).expect_legacy();
+    assert!(!negotiation.may_be_kept);
+    assert_eq!(negotiation.version, ProtocolVersion::V2025_06_18);
 }
 
 #[test]

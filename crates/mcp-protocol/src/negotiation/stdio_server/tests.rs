@@ -45,8 +45,8 @@ fn initialized(version: &str) -> StdioServer {
 }
 
 #[track_caller]
-fn refused(verdict: ServerVerdict) -> ErrorObject {
-    match verdict {
+fn refused(negotiation: ServerVerdict) -> ErrorObject {
+    match negotiation {
         ServerVerdict::Refuse(error) => error,
         other => panic!("{other:?}"),
     }
@@ -56,15 +56,15 @@ fn refused(verdict: ServerVerdict) -> ErrorObject {
 fn row_01_a_claim_of_a_modern_version_is_modern_and_locks_nothing() {
     let mut server = dual();
     for method in ["server/discover", "tools/list", "acme/custom"] {
-        let verdict = classify(&mut server, &request(method, &envelope("2026-07-28")));
-        assert!(matches!(verdict, ServerVerdict::Modern(Dialect::V2026_07_28, _)), "{method}");
+        let negotiation = classify(&mut server, &request(method, &envelope("2026-07-28")));
+        assert!(matches!(negotiation, ServerVerdict::Modern(Dialect::V2026_07_28, _)), "{method}");
     }
     assert!(matches!(
         classify(&mut server, &initialize_request("2025-06-18")),
         ServerVerdict::Initialize(..)
     ));
-    let verdict = classify(&mut server, &request("tools/list", &envelope("2026-07-28")));
-    assert!(matches!(verdict, ServerVerdict::Modern(..)));
+    let negotiation = classify(&mut server, &request("tools/list", &envelope("2026-07-28")));
+    assert!(matches!(negotiation, ServerVerdict::Modern(..)));
 }
 
 #[test]
@@ -114,8 +114,11 @@ fn row_04_initialize_without_claim_is_the_handshake() {
         ("2026-07-28", Dialect::V2025_11_25),
         ("2024-10-07", Dialect::V2025_11_25),
     ] {
-        let verdict = classify(&mut dual(), &initialize_request(asked));
-        assert!(matches!(verdict, ServerVerdict::Initialize(dialect, _) if dialect == answered), "{asked}");
+        let negotiation = classify(&mut dual(), &initialize_request(asked));
+        assert!(
+            matches!(negotiation, ServerVerdict::Initialize(dialect, _) if dialect == answered),
+            "{asked}"
+        );
     }
     let error = refused(classify(&mut StdioServer::new(MODERN_ONLY), &initialize_request("2025-06-18")));
     let data = error.unsupported_version_data().unwrap();
@@ -222,8 +225,8 @@ fn row_03_a_claim_of_null_is_broken_and_an_unknown_log_level_too() {
 fn row_11_only_what_is_no_json_counts_as_garbage() {
     let mut server = dual();
     for _ in 0..20 {
-        let verdict = classify(&mut server, r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#);
-        assert!(matches!(verdict, ServerVerdict::RefuseUnnamed(_)));
+        let negotiation = classify(&mut server, r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#);
+        assert!(matches!(negotiation, ServerVerdict::RefuseUnnamed(_)));
     }
 }
 

@@ -1,0 +1,205 @@
+//! A call of a tool, and what it ends with.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use mcp_protocol::content::ContentBlock;
+use mcp_protocol::errors::BodyError;
+use mcp_protocol::messages::{KeptBody, Method};
+use mcp_protocol::meta::Meta;
+use mcp_protocol::peer::Clocks;
+use mcp_protocol::tools::{CallToolParams, CallToolResponse, CallToolResult};
+use mcp_protocol::{Dialect, Json};
+use serde::de::DeserializeOwned;
+
+use crate::client::McpClient;
+use crate::client::running::RunningCall;
+use crate::connection::input_rounds::{self, OnProgress};
+use crate::connection::progress::Progress;
+use crate::error::{Error, Result};
+
+/// A call of a tool, to be awaited.
+///
+/// It has two clocks: 60 s without a sign of life, and 600 s in all. Both can be set, and neither runs while a person
+/// is asked.
+///
+/// # Cancellation
+/// When its future is dropped, the call is cancelled on the server.
+#[must_use = "a call begins when it is awaited"]
+pub struct ToolCall {
+    client: McpClient,
+    params: CallToolParams,
+    clocks: Clocks,
+    on_progress: Option<OnProgress>,
+    cancel: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl ToolCall {
+    pub(crate) fn new(client: McpClient, tool: String, arguments: Json) -> Self {
+        let mut params = CallToolParams::new(tool);
+        if !arguments.is_null() {
+            params = params.arguments(arguments);
+        }
+        Self { client, params, clocks: Clocks::default(), on_progress: None, cancel: None }
+    }
+
+    /// Sets how long the server may go without a sign of life. Progress is one.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.clocks = self.clocks.idle(timeout);
+        self
+    }
+
+    /// Sets how long the call may take in all, whatever the progress.
+    pub fn total_timeout(mut self, timeout: Duration) -> Self {
+        self.clocks = self.clocks.total(timeout);
+        self
+    }
+
+    /// Is told of progress, in order, by the future of the call. A step that is not read in time is left out, and the
+    /// next one says so.
+    pub fn on_progress(mut self, told: impl FnMut(Progress) + Send + 'static) -> Self {
+        self.on_progress = Some(Box::new(told));
+        self
+    }
+
+    /// Cancels the call when this future ends: the server is told, and the call ends with [`Error::Cancelled`].
+    pub fn cancel_when(mut self, cancel: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.cancel = Some(Box::pin(cancel));
+        self
+    }
+
+    /// The call as something that is read step by step, instead of awaited.
+    pub fn running(self) -> RunningCall {
+        RunningCall::new(self)
+    }
+
+    /// Adds members to the call's `_meta`.
+    pub fn meta(mut self, meta: Meta) -> Self {
+        self.params = self.params.meta(meta);
+        self
+    }
+
+    /// The body of the result as it came.
+    pub(crate) async fn raw(&mut self) -> Result<KeptBody> {
+        let Self { client, params, clocks, on_progress, cancel } = self;
+        if params.arguments.as_ref().is_some_and(|arguments| !arguments.is_object()) {
+            let problem = "arguments must be an object".to_owned();
+            return Err(Error::Unsendable { method: Method::ToolsCall, problem });
+        }
+        // Constructed where it is awaited: a future that is moved there would need its space twice.
+        let Some(cancel) = cancel.take() else {
+            return input_rounds::run(client, &Method::ToolsCall, params, *clocks, on_progress.as_mut())
+                .await;
+        };
+        let run = input_rounds::run(client, &Method::ToolsCall, params, *clocks, on_progress.as_mut());
+        Box::pin(unless(run, cancel)).await
+    }
+
+    async fn outcome(mut self) -> Result<ToolResult> {
+        let dialect = self.client.dialect();
+        let body = self.raw().await?;
+        ToolResult::read(dialect, &body).map_err(|error| Error::unreadable(&Method::ToolsCall, &error))
+    }
+}
+
+async fn unless<T>(
+    run: impl Future<Output = Result<T>>,
+    cancel: Pin<Box<dyn Future<Output = ()> + Send>>,
+) -> Result<T> {
+    tokio::select! {
+        biased;
+        () = cancel => Err(Error::Cancelled { method: Method::ToolsCall }),
+        outcome = run => outcome,
+    }
+}
+
+impl IntoFuture for ToolCall {
+    type Output = Result<ToolResult>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.outcome())
+    }
+}
+
+impl std::fmt::Debug for ToolCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Arguments may be anything, and are nobody's business but the server's.
+        f.debug_struct("ToolCall")
+            .field("tool", &self.params.name)
+            .field("clocks", &self.clocks)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a call ended with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolResult {
+    result: CallToolResult,
+}
+
+impl ToolResult {
+    fn read(dialect: Dialect, body: &KeptBody) -> Result<Self, BodyError> {
+        match CallToolResponse::raise(dialect, &body.body())? {
+            CallToolResponse::Complete(result) => Ok(Self { result }),
+            CallToolResponse::Task(_) | CallToolResponse::LegacyTask(_) => {
+                Err(BodyError::ResultType("task".to_owned()))
+            }
+            _ => Err(BodyError::ResultType("input_required".to_owned())),
+        }
+    }
+
+    /// All text of the result, block by block on lines of their own.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let texts: Vec<&str> = self.result.content.iter().filter_map(ContentBlock::as_text).collect();
+        texts.join("\n")
+    }
+
+    /// The result as data: its structured content, or its text if that is JSON.
+    ///
+    /// Servers of older revisions can only say objects, and wrap other values as `{"result": …}`; that is looked
+    /// through.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] when there is no such data.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T> {
+        let unreadable = |problem: String| Error::Unreadable { method: Method::ToolsCall, problem };
+        let Some(structured) = &self.result.structured_content else {
+            return serde_json::from_str(&self.text()).map_err(|error| {
+                unreadable(format!("there is no structured content, and its text is no such JSON: {error}"))
+            });
+        };
+        match structured.to() {
+            Ok(value) => Ok(value),
+            Err(error) => {
+                let wrapped = structured.member("result").and_then(|inner| serde_json::from_str(inner).ok());
+                wrapped.ok_or_else(|| unreadable(error.to_string()))
+            }
+        }
+    }
+
+    /// True if the tool says that it failed. Its text tells why.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.result.is_error == Some(true)
+    }
+
+    /// What the tool says, block by block: text, pictures, sound, resources, and kinds this crate does not know.
+    #[must_use]
+    pub fn content(&self) -> &[ContentBlock] {
+        &self.result.content
+    }
+
+    /// The whole result.
+    #[must_use]
+    pub fn result(&self) -> &CallToolResult {
+        &self.result
+    }
+
+    /// The whole result, to keep.
+    #[must_use]
+    pub fn into_result(self) -> CallToolResult {
+        self.result
+    }
+}

@@ -1,0 +1,234 @@
+//! Whole lists, page by page, with an end.
+
+use mcp_protocol::dialect::Raise;
+use mcp_protocol::errors::ErrorCode;
+use mcp_protocol::messages::{Body, KeptBody, Method, PageParams};
+use mcp_protocol::peer::Clocks;
+use mcp_protocol::prompts::{ListPromptsResult, Prompt};
+use mcp_protocol::resources::{ListResourceTemplatesResult, ListResourcesResult, Resource, ResourceTemplate};
+use mcp_protocol::tools::{ListToolsResult, SkippedTool, Tool};
+#[cfg(feature = "http")]
+use mcp_protocol::visible::Visible;
+
+use crate::client::McpClient;
+use crate::connection::RequestOptions;
+use crate::error::{Error, Result};
+
+/// The most pages of a list.
+const PAGES: usize = 64;
+/// The most items.
+const ITEMS: usize = 4096;
+/// The most bytes.
+const BYTES: usize = 32 << 20;
+/// How long a page may take.
+const PAGE: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// A list, as far as it could be read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct List<T> {
+    /// The items, at most 4096 together with `skipped`.
+    pub items: Vec<T>,
+    /// Tools that were left out: unreadable, or not callable over HTTP.
+    pub skipped: Vec<SkippedTool>,
+    /// Why the list is incomplete: it exceeds the limit of 64 pages, 4096 items or 32 MiB, or a cursor was repeated.
+    pub cut: Option<&'static str>,
+}
+
+impl<T> List<T> {
+    fn new() -> Self {
+        Self { items: Vec::new(), skipped: Vec::new(), cut: None }
+    }
+}
+
+/// One page of a list.
+struct Page<T> {
+    items: Vec<T>,
+    skipped: Vec<SkippedTool>,
+    next: Option<String>,
+    /// True if the page holds more items than were read.
+    is_cut: bool,
+}
+
+impl McpClient {
+    /// All tools, sorted by name. A server that offers none is not asked.
+    ///
+    /// # Errors
+    /// [`Error::Endless`] when the list exceeds its limits, otherwise as every request. One tool that cannot be read does not
+    /// lose the others; [`tools`](Self::tools) tells of it.
+    pub async fn list_tools(&self) -> Result<Vec<Tool>> {
+        let list = self.tools().await?;
+        if let Some(problem) = list.cut {
+            return Err(Error::Endless { method: Method::ToolsList, problem });
+        }
+        let mut tools = list.items;
+        tools.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(tools)
+    }
+
+    /// All tools in the server's order, as far as they can be read, with what was left out and why.
+    ///
+    /// # Errors
+    /// As every request.
+    pub async fn tools(&self) -> Result<List<Tool>> {
+        if !self.may_offer(self.capabilities().tools.is_some()) {
+            return Ok(List::new());
+        }
+        let mut list = self
+            .pages(&Method::ToolsList, |client, body, room| {
+                let (page, skipped) = ListToolsResult::raise_each(client.dialect(), body, room)?;
+                let is_cut = body.count("tools")? > room;
+                Ok(Page { items: page.tools, skipped, next: page.next_cursor, is_cut })
+            })
+            .await?;
+        // The first of several with one name is the one that a server would call.
+        let mut names = std::collections::HashSet::new();
+        list.items.retain(|tool| names.insert(tool.name.clone()));
+        #[cfg(feature = "http")]
+        if let Some(endpoint) = self.endpoint().filter(|_| self.dialect().is_modern()) {
+            let unusable = endpoint.learn(&mut list.items);
+            if let Some(first) = unusable.first() {
+                tracing::warn!(
+                    server = %Visible::name(&self.inner().connection.terms.server),
+                    skipped = unusable.len(),
+                    first = %Visible::name(first.name.as_deref().unwrap_or_default()),
+                    error = %first.error,
+                    "tools that cannot be called over HTTP were left out of the list"
+                );
+            }
+            list.skipped.extend(unusable);
+        }
+        Ok(list)
+    }
+
+    /// All resources. A server that offers none is not asked.
+    ///
+    /// # Errors
+    /// [`Error::Endless`] when the list exceeds its limits, otherwise as every request.
+    pub async fn list_resources(&self) -> Result<Vec<Resource>> {
+        if !self.may_offer(self.capabilities().resources.is_some()) {
+            return Ok(Vec::new());
+        }
+        let parts = |page: ListResourcesResult| (page.resources, page.next_cursor);
+        self.whole(&Method::ResourcesList, "resources", parts).await
+    }
+
+    /// All resource templates. A server that offers no resources is not asked.
+    ///
+    /// # Errors
+    /// [`Error::Endless`] when the list exceeds its limits, otherwise as every request.
+    pub async fn list_resource_templates(&self) -> Result<Vec<ResourceTemplate>> {
+        if !self.may_offer(self.capabilities().resources.is_some()) {
+            return Ok(Vec::new());
+        }
+        let parts = |page: ListResourceTemplatesResult| (page.resource_templates, page.next_cursor);
+        self.whole(&Method::ResourceTemplatesList, "resourceTemplates", parts).await
+    }
+
+    /// All prompts. A server that offers none is not asked.
+    ///
+    /// # Errors
+    /// [`Error::Endless`] when the list exceeds its limits, otherwise as every request.
+    pub async fn list_prompts(&self) -> Result<Vec<Prompt>> {
+        if !self.may_offer(self.capabilities().prompts.is_some()) {
+            return Ok(Vec::new());
+        }
+        let parts = |page: ListPromptsResult| (page.prompts, page.next_cursor);
+        self.whole(&Method::PromptsList, "prompts", parts).await
+    }
+
+    /// True if the server says that it has something, or says nothing at all.
+    fn may_offer(&self, is_offered: bool) -> bool {
+        is_offered || !self.negotiation().is_announced
+    }
+
+    /// Reads a whole list, whose items are in `member` of each page.
+    async fn whole<P: Raise, T>(
+        &self,
+        method: &Method,
+        member: &'static str,
+        parts: impl Fn(P) -> (Vec<T>, Option<String>),
+    ) -> Result<Vec<T>> {
+        let list = self
+            .pages(method, |client, body, room| {
+                if body.count(member)? > room {
+                    return Ok(Page { items: Vec::new(), skipped: Vec::new(), next: None, is_cut: true });
+                }
+                let (items, next) = parts(client.dialect().raise(body)?);
+                Ok(Page { items, skipped: Vec::new(), next, is_cut: false })
+            })
+            .await?;
+        match list.cut {
+            Some(problem) => Err(Error::Endless { method: method.clone(), problem }),
+            None => Ok(list.items),
+        }
+    }
+
+    /// Reads page after page until the list ends or exceeds a limit. `read` reads at most as many items as it is told.
+    async fn pages<T>(
+        &self,
+        method: &Method,
+        read: impl Fn(&Self, &Body<'_>, usize) -> Result<Page<T>, mcp_protocol::errors::BodyError>,
+    ) -> Result<List<T>> {
+        let mut list = List::new();
+        let mut params = PageParams::new();
+        let mut seen: Vec<String> = Vec::new();
+        let mut bytes = 0;
+        loop {
+            let body = match self.page(method, &params).await {
+                // It had to be asked.
+                Err(Error::Refused { source, .. })
+                    if source.code == ErrorCode::MethodNotFound && !self.negotiation().is_announced =>
+                {
+                    return Ok(list);
+                }
+                body => body?,
+            };
+            bytes += body.text().len();
+            let room = ITEMS - list.items.len() - list.skipped.len();
+            let page = read(self, &body.body(), room).map_err(|error| Error::unreadable(method, &error))?;
+            list.items.extend(page.items);
+            list.skipped.extend(page.skipped);
+            // A full list that goes on is as much too long as one that exceeds a limit on its last page.
+            let more = usize::from(page.next.is_some());
+            list.cut = if page.next.as_ref().is_some_and(|cursor| seen.contains(cursor)) {
+                Some("a cursor was given a second time")
+            } else if seen.len() + more >= PAGES {
+                Some("it has more than 64 pages")
+            } else if page.is_cut || list.items.len() + list.skipped.len() + more > ITEMS {
+                Some("it has more than 4096 items")
+            } else if bytes + more > BYTES {
+                Some("it has more than 32 MiB")
+            } else {
+                None
+            };
+            if list.cut.is_some() {
+                return Ok(list);
+            }
+            let Some(cursor) = page.next else { return Ok(list) };
+            seen.push(cursor.clone());
+            params.cursor = Some(cursor);
+        }
+    }
+
+    /// One page, as it was kept or as it is now.
+    async fn page(&self, method: &Method, params: &PageParams) -> Result<KeptBody> {
+        let cache = &self.inner().connection.terms.cache;
+        let wanted = match cache.find(method, params.cursor.as_deref().unwrap_or_default()) {
+            Ok(body) => return Ok(body),
+            Err(wanted) => wanted,
+        };
+        let options = RequestOptions { clocks: Clocks::default().idle(PAGE), ..RequestOptions::default() };
+        let body = self.send(method, params, options).await;
+        match (&body, wanted) {
+            (Ok(body), Some(wanted)) if self.dialect().is_modern() => cache.keep(wanted, body),
+            (Err(Error::Refused { source, .. }), _)
+                if params.cursor.is_some() && source.code == ErrorCode::InvalidParams =>
+            {
+                cache.drop_pages(method);
+            }
+            _ => {}
+        }
+        body
+    }
+}

@@ -1,0 +1,210 @@
+//! What was found out about servers, kept from one connection to the next.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use mcp_protocol::Era;
+use mcp_protocol::fingerprint::fingerprint;
+use mcp_protocol::negotiation::{NegotiationResult, ServerAnswer};
+
+use crate::connect::server_config::ServerConfig;
+use crate::error::{Error, Result};
+
+/// How long a server is taken for a legacy one. A stale negotiation result would succeed silently for ever.
+const LEGACY: Duration = Duration::from_secs(24 * 60 * 60);
+/// The most that a modern server may ask for.
+const MODERN: Duration = Duration::from_secs(24 * 60 * 60);
+/// Servers remembered; beyond them the one whose negotiation result ends first is forgotten.
+const MOST: usize = 1000;
+
+/// Which era each server speaks, so that a legacy one need not be asked again.
+///
+/// Give the same to every connection; a host that wants to remember across its own lives writes down
+/// [`to_text`](Self::to_text). A negotiation result that proves wrong is found out anew and replaced. Servers are known by a digest of
+/// their config, in which nothing can be read.
+///
+/// ```
+/// use mcp_client::{McpClient, ServerConfig, NegotiationCache};
+///
+/// let negotiation_cache = NegotiationCache::from_text("")?;
+/// let connect = McpClient::builder(ServerConfig::command("weather")).negotiation_cache(&negotiation_cache);
+/// assert_eq!(negotiation_cache.to_text(), "");
+/// # Ok::<(), mcp_client::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct NegotiationCache(Arc<Mutex<BTreeMap<String, Kept>>>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kept {
+    era: Era,
+    /// In seconds since 1970.
+    until: u64,
+}
+
+impl NegotiationCache {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What was written down before.
+    ///
+    /// # Errors
+    /// [`Error::Kept`] when a line of the text is none of ours.
+    pub fn from_text(text: &str) -> Result<Self> {
+        let negotiation_cache = Self::default();
+        for (number, line) in text.lines().enumerate() {
+            let mut words = line.split(' ');
+            let era = match words.next() {
+                Some("legacy") => Some(Era::Legacy),
+                Some("modern") => Some(Era::Modern),
+                _ => None,
+            };
+            let until = words.next().and_then(|until| until.parse().ok());
+            let digest = words.next().filter(|digest| digest.len() == 64);
+            let (Some(era), Some(until), Some(digest), None) = (era, until, digest, words.next()) else {
+                return Err(Error::Kept { line: number + 1 });
+            };
+            negotiation_cache.insert(digest.to_owned(), Kept { era, until });
+        }
+        Ok(negotiation_cache)
+    }
+
+    /// All of them, a line each, to be written down.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let line = |(digest, kept): (&String, &Kept)| {
+            let era = if kept.era == Era::Legacy { "legacy" } else { "modern" };
+            format!("{era} {} {digest}\n", kept.until)
+        };
+        self.lock().iter().map(line).collect()
+    }
+
+    /// Forgets what is known about a server.
+    pub fn forget(&self, config: &ServerConfig) {
+        self.lock().remove(&digest(config));
+    }
+
+    /// The era a server is known to speak.
+    pub(crate) fn era(&self, config: &ServerConfig, now: SystemTime) -> Option<Era> {
+        let kept = self.lock().get(&digest(config)).copied()?;
+        (seconds(now) < kept.until).then_some(kept.era)
+    }
+
+    /// Keeps what was found out, if it may be kept.
+    pub(crate) fn keep(&self, config: &ServerConfig, negotiation: &NegotiationResult, now: SystemTime) {
+        let life = match &negotiation.server {
+            _ if !negotiation.may_be_kept => return self.forget(config),
+            ServerAnswer::Discovered(result) => {
+                Duration::from_millis(result.ttl_ms.map_or(0, |ttl| ttl.0)).min(MODERN)
+            }
+            _ => LEGACY,
+        };
+        self.insert(digest(config), Kept { era: negotiation.era(), until: seconds(now) + life.as_secs() });
+    }
+
+    fn insert(&self, digest: String, kept: Kept) {
+        let mut all = self.lock();
+        all.insert(digest, kept);
+        while all.len() > MOST {
+            let Some(first) = all.iter().min_by_key(|(_, kept)| kept.until).map(|(digest, _)| digest.clone())
+            else {
+                break;
+            };
+            all.remove(&first);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// What makes a server the same one. Values of variables count: a server may change with them. Behind a URL it is the URL.
+pub(crate) fn digest(config: &ServerConfig) -> String {
+    if let Some(address) = &config.address {
+        return fingerprint(["url".as_bytes().to_vec(), address.url.as_bytes().to_vec()]);
+    }
+    let folder = config.directory.as_ref().map(|folder| folder.as_os_str());
+    let environment =
+        config.environment.iter().flat_map(|(name, value)| [name.as_os_str(), value.as_os_str()]);
+    let counts = [config.arguments.len(), config.environment.len()].map(|count| count.to_string());
+    let parts = std::iter::once(config.program.as_os_str())
+        .chain(config.arguments.iter().map(std::ffi::OsString::as_os_str))
+        .chain(environment)
+        .chain(folder);
+    let parts = parts.map(|part| part.as_encoded_bytes().to_vec());
+    fingerprint(counts.iter().map(|count| count.as_bytes().to_vec()).chain(parts))
+}
+
+#[cfg(test)]
+mod tests {
+    use mcp_protocol::capabilities::{Implementation, ServerCapabilities};
+    use mcp_protocol::messages::InitializeResult;
+    use mcp_protocol::negotiation::{StdioAction, StdioClient, Terms};
+
+    use super::*;
+
+    fn legacy(may_be_kept: bool) -> NegotiationResult {
+        let now = std::time::Instant::now();
+        let terms = Terms::default().mode(mcp_protocol::negotiation::Mode::Legacy);
+        let mut machine = StdioClient::new(terms, mcp_protocol::Limits::default(), now);
+        let Some(StdioAction::Initialize { id, version }) = machine.poll_action() else { panic!() };
+        let result = InitializeResult::new(version, ServerCapabilities::new(), Implementation::new("x", "1"));
+        let mut line = Vec::new();
+        mcp_protocol::messages::write::response(&mut line, &id, &result).unwrap();
+        let parsed = mcp_protocol::messages::parse_bytes(&line, &mcp_protocol::Limits::default()).unwrap();
+        let mcp_protocol::messages::Incoming::Message(message) = parsed else { panic!() };
+        machine.handle_message(&message, now);
+        assert_eq!(machine.poll_action(), Some(StdioAction::Initialized));
+        let Some(StdioAction::Settled(mut negotiation)) = machine.poll_action() else { panic!() };
+        negotiation.may_be_kept = may_be_kept;
+        *negotiation
+    }
+
+    #[test]
+    fn x_28_a_verdict_is_kept_for_a_day_and_one_born_of_silence_never() {
+        let (negotiation_cache, config) =
+            (NegotiationCache::new(), ServerConfig::command("x").env("KEY", "hush-hush"));
+        let now = SystemTime::now();
+        negotiation_cache.keep(&config, &legacy(true), now);
+        assert_eq!(negotiation_cache.era(&config, now + LEGACY - Duration::from_secs(1)), Some(Era::Legacy));
+        assert_eq!(negotiation_cache.era(&config, now + LEGACY), None);
+        assert_eq!(negotiation_cache.era(&ServerConfig::command("x"), now), None, "another server");
+        negotiation_cache.keep(&ServerConfig::url("http://a/1").header("x", "y"), &legacy(true), now);
+        assert_eq!(negotiation_cache.era(&ServerConfig::url("http://a/1"), now), Some(Era::Legacy));
+        assert_eq!(negotiation_cache.era(&ServerConfig::url("http://a/2"), now), None, "another URL");
+        negotiation_cache.keep(&config, &legacy(false), now);
+        assert_eq!(negotiation_cache.era(&config, now), None);
+    }
+
+    #[test]
+    fn what_is_written_down_comes_back_and_has_no_secret() {
+        let (negotiation_cache, config) =
+            (NegotiationCache::new(), ServerConfig::command("x").env("KEY", "hush-hush"));
+        negotiation_cache.keep(&config, &legacy(true), SystemTime::now());
+        let text = negotiation_cache.to_text();
+        assert!(text.starts_with("legacy ") && !text.contains("hush"));
+        assert_eq!(NegotiationCache::from_text(&text).unwrap().to_text(), text);
+        for wrong in ["legacy", "future 1 x", "legacy x y", "legacy 1 short"] {
+            assert!(matches!(NegotiationCache::from_text(wrong), Err(Error::Kept { line: 1 })), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn servers_that_are_remembered_are_bounded() {
+        let negotiation_cache = NegotiationCache::new();
+        for number in 0..MOST + 10 {
+            let now = UNIX_EPOCH + Duration::from_secs(number as u64);
+            negotiation_cache.keep(&ServerConfig::command(number.to_string()), &legacy(true), now);
+        }
+        assert_eq!(negotiation_cache.to_text().lines().count(), MOST);
+        assert_eq!(negotiation_cache.era(&ServerConfig::command("0"), UNIX_EPOCH), None);
+    }
+}

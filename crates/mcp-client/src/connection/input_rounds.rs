@@ -1,0 +1,223 @@
+//! A request that may take several rounds: the server asks for input, and is asked again with the answers.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use mcp_protocol::dialect::Lower;
+use mcp_protocol::errors::{ErrorCode, ErrorObject};
+use mcp_protocol::input::{InputRequiredResult, InputResponses};
+use mcp_protocol::messages::{KeptBody, Method, ResultType};
+use mcp_protocol::peer::{Clocks, Reason};
+use mcp_protocol::prompts::GetPromptParams;
+use mcp_protocol::resources::ReadResourceParams;
+use mcp_protocol::tools::CallToolParams;
+
+use crate::client::McpClient;
+use crate::connection::progress::Progress;
+use crate::connection::{Request, RequestOptions, Step, now};
+use crate::error::{Error, Result, Sent};
+
+/// How often a server may ask.
+const ROUNDS: u32 = 10;
+/// How many questions a server may ask at once.
+const QUESTIONS: usize = 16;
+/// How many steps of progress are told of in one go.
+const STEPS: usize = 32;
+/// How long to wait before asking again when the server only says "later", first and at most.
+const LATER: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+
+/// Params that can be sent again with answers.
+pub(crate) trait Repeat: Lower + Send + Sync {
+    fn repeat(&mut self, responses: Option<InputResponses>, state: Option<String>);
+}
+
+macro_rules! repeat {
+    ($($params:ty),*) => { $(
+        impl Repeat for $params {
+            fn repeat(&mut self, responses: Option<InputResponses>, state: Option<String>) {
+                self.input_responses = responses;
+                self.request_state = state;
+            }
+        }
+    )* };
+}
+
+repeat!(CallToolParams, GetPromptParams, ReadResourceParams);
+
+/// Told of progress.
+pub(crate) type OnProgress = Box<dyn FnMut(Progress) + Send>;
+
+/// Makes the request until it is complete, and gives the body of its last result.
+pub(crate) async fn run(
+    client: &McpClient,
+    method: &Method,
+    params: &mut dyn Repeat,
+    mut clocks: Clocks,
+    mut on_progress: Option<&mut OnProgress>,
+) -> Result<KeptBody> {
+    let total = clocks.total;
+    let mut began = None;
+    #[cfg(feature = "http")]
+    if client.endpoint().is_some_and(|endpoint| *method == Method::ToolsCall && endpoint.is_ignorant()) {
+        began = Some(now());
+        clocks.total = Box::pin(learn(client, method, clocks)).await?;
+    }
+    let connection = &client.inner().connection;
+    // How long the host was asked, which is not the server's time.
+    let mut asked = Duration::ZERO;
+    let mut later = LATER.0;
+    for round in 0..=ROUNDS {
+        let outcome = match connection.request(method, &*params, options(clocks, on_progress.is_some())) {
+            Ok(mut request) => {
+                began.get_or_insert(request.opened());
+                poll_fn(|cx| poll_answer(&mut request, &mut on_progress, cx)).await
+            }
+            Err(error) => Err(error),
+        };
+        let body = match outcome {
+            Ok(body) => body,
+            Err(error) if round == 0 => {
+                // Apart, because most calls never come here and need no room for it.
+                Box::pin(async {
+                    let first = *began.get_or_insert_with(now);
+                    clocks.total = client.before_again(method, error, clocks, first).await?;
+                    let options = options(clocks, on_progress.is_some());
+                    let mut request = connection.request(method, &*params, options)?;
+                    poll_fn(|cx| poll_answer(&mut request, &mut on_progress, cx)).await
+                })
+                .await?
+            }
+            Err(error) => return Err(in_a_later_round(method, error)),
+        };
+        let Some(required) = input_required(client, method, &body)? else { return Ok(body) };
+        drop(body);
+        let count = required.input_requests.as_ref().map_or(0, mcp_protocol::Map::len);
+        if round == ROUNDS || count > QUESTIONS {
+            break;
+        }
+        // Apart, for the same reason.
+        let responses = Box::pin(respond(client, method, &required, &mut asked, &mut later)).await?;
+        params.repeat(responses, required.request_state);
+        let used = began.map_or(Duration::ZERO, |began| now().saturating_duration_since(began));
+        let used = used.saturating_sub(asked);
+        clocks.total = total.map(|total| total.saturating_sub(used));
+        if clocks.total == Some(Duration::ZERO) {
+            return Err(Error::TimedOut { method: method.clone(), reason: Reason::Total, after: used });
+        }
+    }
+    let problem = format!("the server asked more than {ROUNDS} times, or {QUESTIONS} questions at once");
+    Err(Error::Input { method: method.clone(), source: ErrorObject::new(ErrorCode::InternalError, problem) })
+}
+
+/// Finds out which arguments travel as headers, within the time of the call. Gives what is left of all of it.
+#[cfg(feature = "http")]
+async fn learn(client: &McpClient, method: &Method, clocks: Clocks) -> Result<Option<Duration>> {
+    let began = now();
+    let clock = clocks.idle.into_iter().chain(clocks.total).min();
+    let learnt = match clock {
+        Some(clock) => tokio::time::timeout(clock, client.learn()).await.is_ok(),
+        None => {
+            client.learn().await;
+            true
+        }
+    };
+    let after = now().saturating_duration_since(began);
+    match clocks.total.map(|total| total.saturating_sub(after)) {
+        Some(Duration::ZERO) => Err(Error::TimedOut { method: method.clone(), reason: Reason::Total, after }),
+        _ if !learnt => Err(Error::TimedOut { method: method.clone(), reason: Reason::Idle, after }),
+        left => Ok(left),
+    }
+}
+
+fn options(clocks: Clocks, progress: bool) -> RequestOptions {
+    RequestOptions { clocks, progress, asks: true }
+}
+
+/// Looks for the answer, and tells of progress.
+fn poll_answer(
+    request: &mut Request,
+    on_progress: &mut Option<&mut OnProgress>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<KeptBody>> {
+    for _ in 0..STEPS {
+        match ready!(request.poll_step(cx)) {
+            Step::Done(outcome) => return Poll::Ready(outcome),
+            Step::Progress(step) => {
+                if let Some(on_progress) = on_progress {
+                    on_progress(step);
+                }
+            }
+        }
+    }
+    // Others have their turn, however fast steps come.
+    cx.waker().wake_by_ref();
+    Poll::Pending
+}
+
+/// What was not sent in a later round: the server has seen the request before, and may have acted.
+fn in_a_later_round(method: &Method, error: Error) -> Error {
+    match error {
+        Error::Lost { method, ended, .. } => Error::Lost { method, sent: Sent::Maybe, ended },
+        Error::Busy(_) => {
+            let source =
+                ErrorObject::new(ErrorCode::InternalError, "too much is in flight to send the answers");
+            Error::Input { method: method.clone(), source }
+        }
+        other => other,
+    }
+}
+
+/// Answers what the server asks; without a question, waits for a while. Adds up how long the host was asked.
+async fn respond(
+    client: &McpClient,
+    method: &Method,
+    required: &InputRequiredResult,
+    asked: &mut Duration,
+    later: &mut Duration,
+) -> Result<Option<InputResponses>> {
+    if required.input_requests.as_ref().is_none_or(|requests| requests.is_empty()) {
+        tokio::time::sleep(*later).await;
+        *later = (*later * 2).min(LATER.1);
+        return Ok(None);
+    }
+    let before = now();
+    let responses = answer(client, method, required).await?;
+    *asked += now().saturating_duration_since(before);
+    Ok(Some(responses))
+}
+
+/// What the server needs before it can answer; `None` if it has answered.
+fn input_required(
+    client: &McpClient,
+    method: &Method,
+    body: &KeptBody,
+) -> Result<Option<InputRequiredResult>> {
+    let dialect = client.dialect();
+    // Looked for as it is always written: most results are read once, by whoever wants them.
+    if !dialect.is_modern() || !body.text().contains("input_required") {
+        return Ok(None);
+    }
+    let unreadable = |error| Error::unreadable(method, &error);
+    let whole = body.body();
+    match whole.raise_member::<ResultType>("resultType").map_err(unreadable)? {
+        Some(ResultType::InputRequired) => dialect.raise(&whole).map(Some).map_err(unreadable),
+        _ => Ok(None),
+    }
+}
+
+async fn answer(
+    client: &McpClient,
+    method: &Method,
+    required: &InputRequiredResult,
+) -> Result<InputResponses> {
+    let inner = client.inner();
+    let mut responses = InputResponses::new();
+    for (key, request) in required.input_requests.iter().flat_map(|requests| requests.iter()) {
+        let answer =
+            inner.handlers.answer_in_time(inner.connection.terms.server.clone(), request.ask.clone()).await;
+        let response = answer.map_err(|source| Error::Input { method: method.clone(), source })?;
+        responses.insert(key.clone(), response);
+    }
+    Ok(responses)
+}

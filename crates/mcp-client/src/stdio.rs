@@ -1,0 +1,4 @@
+//! Servers as child processes.
+
+pub(crate) mod interrupt;
+pub(crate) mod process;

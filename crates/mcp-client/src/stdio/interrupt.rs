@@ -1,0 +1,85 @@
+//! Ctrl-C and SIGTERM: a server has a process group of its own and does not get them, so the host has to end it.
+
+use crate::client::McpClient;
+
+/// Runs a future until it is done, or until the person presses Ctrl-C or the program is asked to end: then the future is
+/// dropped, and `None` returned.
+///
+/// Use it for work that begins before there is a client, such as connecting: a server that was started is killed when the
+/// future is dropped. Signals are caught from the first poll, before the future is polled.
+///
+/// ```no_run
+/// # async fn example() -> mcp_client::Result<()> {
+/// use mcp_client::{McpClient, ServerConfig};
+///
+/// let connecting = McpClient::connect(ServerConfig::command("weather"));
+/// let Some(client) = mcp_client::unless_interrupted(connecting).await else { std::process::exit(130) };
+/// # client?.close().await;
+/// # Ok(()) }
+/// ```
+///
+/// # Cancellation
+/// When dropped, the future is dropped. The signals go on being caught, as tokio has it: a second Ctrl-C does not end a
+/// program that no longer listens.
+pub async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        // First, so that no process is started that the signal could leave behind.
+        biased;
+        () = interrupted() => None,
+        done = work => Some(done),
+    }
+}
+
+impl McpClient {
+    /// Does some work; when the person presses Ctrl-C or the program is asked to end, drops the work, which cancels its
+    /// calls on the server, closes the connection, and gives `None`.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {
+    /// let Some(outcome) = client.unless_interrupted(client.call("dig", serde_json::json!({})).into_future()).await else {
+    ///     std::process::exit(130);
+    /// };
+    /// println!("{}", outcome?.text());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Cancellation
+    /// When dropped, the work is dropped. The signals go on being caught, as tokio has it: a second Ctrl-C does not end a
+    /// program that no longer listens.
+    pub async fn unless_interrupted<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let done = unless_interrupted(work).await;
+        if done.is_none() {
+            self.clone().close().await;
+        }
+        done
+    }
+}
+
+#[cfg(unix)]
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let terminated = async {
+        match signal(SignalKind::terminate()) {
+            Ok(mut signals) => {
+                signals.recv().await;
+            }
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = ctrl_c() => {}
+        () = terminated => {}
+    }
+}
+
+#[cfg(not(unix))]
+async fn interrupted() {
+    ctrl_c().await;
+}
+
+/// Waits for Ctrl-C; forever if it cannot be caught.
+async fn ctrl_c() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending().await
+    }
+}

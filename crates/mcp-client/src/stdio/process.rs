@@ -1,0 +1,212 @@
+//! A server as a child process: started without a shell, in a group of its own, and always ended.
+//!
+//! # Invariants
+//! - Whoever holds a [`Process`] holds the whole group: dropping it kills the group and reaps the child, with or
+//!   without a runtime.
+//! - No signal is sent to a group that is known to be empty: its number may belong to somebody else by then.
+//! - Standard error is always read, and a bounded tail of it kept.
+
+mod environment;
+mod group;
+pub(crate) mod ledger;
+mod program;
+pub(crate) mod stderr;
+
+use std::future::poll_fn;
+use std::io;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use crate::client::shutdown::{Force, Shutdown};
+use crate::connect::server_config::ServerConfig;
+use crate::error::StartError;
+use group::{Group, Signal};
+use ledger::{Ledger, Recorded};
+use stderr::Stderr;
+
+/// How soon an ending group is looked at again, first. Nothing tells when its last member is gone.
+const LOOK: Duration = Duration::from_millis(5);
+/// How long a killed child may take to be reaped. Only a process stuck in the kernel needs it.
+const REAP: Duration = Duration::from_millis(500);
+
+/// How long a process gets at each step of its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// After its standard input was closed.
+    pub(crate) close: Duration,
+    /// After it was asked to end.
+    pub(crate) terminate: Duration,
+}
+
+impl Patience {
+    /// For a server that works.
+    pub(crate) const ORDERLY: Self =
+        Self { close: Duration::from_secs(3), terminate: Duration::from_secs(1) };
+    /// For one that never became usable.
+    pub(crate) const FAILED_START: Self =
+        Self { close: Duration::ZERO, terminate: Duration::from_millis(500) };
+}
+
+/// A child process with everything in its group.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Mutex<Child>,
+    group: Group,
+    stderr: Stderr,
+    /// Struck out when everything is dead.
+    _recorded: Option<Recorded>,
+}
+
+/// The ends of a child's pipes that we hold.
+#[derive(Debug)]
+pub(crate) struct Pipes {
+    pub(crate) stdin: ChildStdin,
+    pub(crate) stdout: ChildStdout,
+}
+
+impl Process {
+    /// Starts what the server config says.
+    #[cfg(test)]
+    pub(crate) fn start(config: &ServerConfig) -> Result<(Self, Pipes), StartError> {
+        Self::start_in(config, None)
+    }
+
+    /// Starts what the server config says, and writes it down.
+    pub(crate) fn start_in(
+        config: &ServerConfig,
+        ledger: Option<&Ledger>,
+    ) -> Result<(Self, Pipes), StartError> {
+        let environment = environment::environment(config, std::env::vars_os());
+        let path = program::find(config, &environment)?;
+        let mut command = Command::new(&path);
+        command.args(&config.arguments).env_clear().envs(&environment);
+        let mark = ledger.map(Ledger::mark);
+        if let Some(mark) = &mark {
+            command.env(ledger::MARK, mark);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Some(directory) = &config.directory {
+            command.current_dir(directory);
+        }
+        group::prepare(&mut command);
+        let mut child = command.spawn().map_err(|source| refused(path.clone(), source))?;
+        let group = Group::of(&child);
+        let pipes = child.stdin.take().zip(child.stdout.take()).zip(child.stderr.take());
+        let Some(((stdin, stdout), stderr)) = pipes else {
+            let source = io::Error::other("it has no pipes");
+            return Err(StartError::Refused { path, source });
+        };
+        let secrets = config.environment.values().map(|value| value.to_string_lossy().into_owned());
+        let stderr = Stderr::drain(stderr, secrets.collect());
+        let recorded = ledger
+            .zip(group.id())
+            .zip(mark)
+            .map(|((ledger, group), mark)| ledger.record(group, mark, config.to_string()));
+        let process = Self { child: Mutex::new(child), group, stderr, _recorded: recorded };
+        Ok((process, Pipes { stdin, stdout }))
+    }
+
+    /// What it writes to standard error.
+    pub(crate) fn stderr(&self) -> &Stderr {
+        &self.stderr
+    }
+
+    /// The number of its group, and of the child itself.
+    pub(crate) fn group(&self) -> Option<u32> {
+        self.group.id()
+    }
+
+    /// Waits for the child itself to end, whoever still holds its pipes.
+    ///
+    /// # Cancellation
+    /// Safe, and it can be asked again.
+    pub(crate) async fn exited(&self) -> Option<ExitStatus> {
+        poll_fn(|cx| self.poll_exited(cx)).await
+    }
+
+    fn poll_exited(&self, cx: &mut Context<'_>) -> Poll<Option<ExitStatus>> {
+        pin!(self.lock().wait()).poll(cx).map(Result::ok)
+    }
+
+    /// Ends it: waits for it to end by itself, because its standard input is closed, then asks the group, then kills
+    /// it. Takes at most the sum of the patience and half a second.
+    ///
+    /// # Cancellation
+    /// Dropping the process afterwards still kills it.
+    pub(crate) async fn end(&self, patience: Patience) -> Shutdown {
+        let shutdown = self.end_group(patience).await;
+        self.group.forget();
+        shutdown
+    }
+
+    async fn end_group(&self, patience: Patience) -> Shutdown {
+        let by_itself = tokio::time::timeout(patience.close, self.exited()).await;
+        if by_itself.is_ok() && self.group.is_empty() {
+            return Shutdown { status: by_itself.ok().flatten(), force: Force::None };
+        }
+        self.group.signal(Signal::Terminate);
+        if tokio::time::timeout(patience.terminate, self.gone()).await.is_ok() {
+            return Shutdown { status: self.status(), force: Force::Terminated };
+        }
+        self.kill_now();
+        let _ = tokio::time::timeout(REAP, self.exited()).await;
+        Shutdown { status: self.status(), force: Force::Killed }
+    }
+
+    /// Waits until the child is reaped and its group is empty.
+    async fn gone(&self) {
+        self.exited().await;
+        let mut pause = LOOK;
+        while !self.group.is_empty() {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LOOK * 10);
+        }
+    }
+
+    fn status(&self) -> Option<ExitStatus> {
+        self.lock().try_wait().ok().flatten()
+    }
+
+    /// Kills the group and reaps the child, without a runtime.
+    pub(crate) fn kill(&self) {
+        self.kill_now();
+        let until = Instant::now() + REAP;
+        while matches!(self.lock().try_wait(), Ok(None)) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // What is left of it is dead and not ours to reap.
+        self.group.forget();
+    }
+
+    fn kill_now(&self) {
+        self.group.signal(Signal::Kill);
+        // In case that it could not be put into a group.
+        let _ = self.lock().start_kill();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn refused(path: PathBuf, source: io::Error) -> StartError {
+    // A script whose interpreter is missing is "not found" to the kernel, although it was found by us.
+    let is_format = source.kind() == io::ErrorKind::NotFound || group::is_format_error(&source);
+    if is_format { StartError::WrongFormat { path } } else { StartError::Refused { path, source } }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests;

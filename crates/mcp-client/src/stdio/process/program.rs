@@ -1,0 +1,200 @@
+//! Finding the program to start, in the child's own `PATH`.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use crate::connect::server_config::ServerConfig;
+use crate::error::StartError;
+
+/// The absolute path of what is started. Links are not followed: shims look at the name they were called by.
+pub(crate) fn find(
+    config: &ServerConfig,
+    environment: &BTreeMap<OsString, OsString>,
+) -> Result<PathBuf, StartError> {
+    let here = match &config.directory {
+        Some(directory) if directory.is_dir() => directory.clone(),
+        Some(directory) => return Err(StartError::NoSuchFolder { folder: directory.clone() }),
+        None => PathBuf::new(),
+    };
+    let here = std::path::absolute(&here).or_else(|_| std::env::current_dir()).unwrap_or(here);
+    let variable = |wanted: &str| {
+        let named =
+            |name: &OsString| if cfg!(windows) { name.eq_ignore_ascii_case(wanted) } else { name == wanted };
+        environment.iter().find(|(name, _)| named(name)).map(|(_, value)| value.as_os_str())
+    };
+    let extensions = extensions(cfg!(windows), variable("PATHEXT"));
+    let program = Path::new(&config.program);
+    let is_name = program.components().count() == 1 && !has_separator(&config.program);
+    if config.program.is_empty() || !is_name {
+        let path = here.join(program);
+        return match look(&path, &extensions) {
+            Found::Program(path) => Ok(path),
+            Found::NotExecutable(path) => Err(StartError::NotExecutable { path }),
+            Found::Nothing => {
+                Err(StartError::NotFound { program: config.program.clone(), searched: vec![path] })
+            }
+        };
+    }
+    let mut not_executable = None;
+    let mut searched = Vec::new();
+    for folder in std::env::split_paths(variable("PATH").unwrap_or_default()) {
+        // An empty entry means the current folder to a shell, and an accident to us.
+        if folder.as_os_str().is_empty() {
+            continue;
+        }
+        match look(&here.join(&folder).join(program), &extensions) {
+            Found::Program(path) => return Ok(path),
+            Found::NotExecutable(path) => not_executable = not_executable.or(Some(path)),
+            Found::Nothing => {}
+        }
+        searched.push(folder);
+    }
+    Err(match not_executable {
+        Some(path) => StartError::NotExecutable { path },
+        None => StartError::NotFound { program: config.program.clone(), searched },
+    })
+}
+
+fn has_separator(program: &OsStr) -> bool {
+    program.to_string_lossy().contains(std::path::is_separator)
+}
+
+enum Found {
+    Program(PathBuf),
+    NotExecutable(PathBuf),
+    Nothing,
+}
+
+/// What Windows appends to a name; nothing elsewhere.
+fn extensions(is_windows: bool, pathext: Option<&OsStr>) -> Vec<String> {
+    if !is_windows {
+        return vec![String::new()];
+    }
+    let listed = pathext.and_then(OsStr::to_str).unwrap_or(".COM;.EXE;.BAT;.CMD").to_owned();
+    std::iter::once(String::new())
+        .chain(listed.split(';').filter(|ending| !ending.is_empty()).map(str::to_owned))
+        .collect()
+}
+
+fn look(path: &Path, extensions: &[String]) -> Found {
+    let mut found = Found::Nothing;
+    for extension in extensions {
+        let mut name = path.as_os_str().to_owned();
+        name.push(extension);
+        let candidate = PathBuf::from(name);
+        match candidate.metadata() {
+            Ok(metadata) if metadata.is_file() && is_executable(&candidate, &metadata) => {
+                return Found::Program(candidate);
+            }
+            Ok(_) => found = Found::NotExecutable(candidate),
+            Err(_) => {}
+        }
+    }
+    found
+}
+
+#[cfg(unix)]
+fn is_executable(_: &Path, metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    metadata.permissions().mode() & 0o111 != 0
+}
+
+#[cfg(not(unix))]
+fn is_executable(path: &Path, _: &std::fs::Metadata) -> bool {
+    path.extension().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn place(folder: &Path, name: &str, mode: u32) -> PathBuf {
+        let path = folder.join(name);
+        fs::write(&path, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    fn find_in(path: &str, config: ServerConfig) -> Result<PathBuf, StartError> {
+        find(&config, &BTreeMap::from([("PATH".into(), path.into())]))
+    }
+
+    #[test]
+    fn a_program_is_found_in_the_childs_own_path_and_links_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = folder.path();
+        let real = place(here, "real", 0o755);
+        std::os::unix::fs::symlink(&real, here.join("shim")).unwrap();
+        let path = format!("/nowhere:{}", here.display());
+        assert_eq!(find_in(&path, ServerConfig::command("shim")).unwrap(), here.join("shim"));
+        assert_eq!(
+            find_in("", ServerConfig::command("./real").current_dir(here)).unwrap(),
+            here.join("./real")
+        );
+    }
+
+    #[test]
+    fn n_17_f_8_what_cannot_be_started_is_told_apart_with_what_was_tried() {
+        let folder = tempfile::tempdir().unwrap();
+        let plain = place(folder.path(), "plain", 0o644);
+        let path = folder.path().display().to_string();
+        match find_in(&format!("{path}:/also"), ServerConfig::command("missing")).unwrap_err() {
+            StartError::NotFound { program, searched } => {
+                assert_eq!(program, "missing");
+                assert_eq!(searched, [folder.path(), Path::new("/also")]);
+            }
+            other => panic!("{other:?}"),
+        }
+        let not_executable = find_in(&path, ServerConfig::command("plain")).unwrap_err();
+        assert!(matches!(not_executable, StartError::NotExecutable { path } if path == plain));
+        let no_folder = find_in(&path, ServerConfig::command("plain").current_dir("/not/there")).unwrap_err();
+        assert!(
+            matches!(no_folder, StartError::NoSuchFolder { folder } if folder == Path::new("/not/there"))
+        );
+        // A folder is no program, and an empty entry of PATH is not the current folder.
+        fs::create_dir(folder.path().join("folder")).unwrap();
+        assert!(matches!(
+            find_in(&path, ServerConfig::command("folder")),
+            Err(StartError::NotExecutable { .. })
+        ));
+        assert!(matches!(
+            find_in("", ServerConfig::command("plain").current_dir(folder.path())),
+            Err(StartError::NotFound { .. })
+        ));
+    }
+
+    #[test]
+    fn n_18_a_name_is_also_looked_for_with_the_endings_that_windows_has_for_programs() {
+        let folder = tempfile::tempdir().unwrap();
+        let shim = place(folder.path(), "npx.CMD", 0o755);
+        let endings = extensions(true, Some(OsStr::new(".EXE;;.CMD")));
+        assert_eq!(endings, ["", ".EXE", ".CMD"]);
+        assert!(matches!(look(&folder.path().join("npx"), &endings), Found::Program(path) if path == shim));
+        assert!(extensions(true, None).contains(&".CMD".to_owned()));
+        assert_eq!(extensions(false, Some(OsStr::new(".EXE"))), [""]);
+    }
+
+    #[test]
+    fn missing_program_is_reported_as_not_found_with_a_remedy() {
+        let text = find_in("/usr/none:/also/none", ServerConfig::command("no-such-program"))
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            text,
+            "program \"no-such-program\" not found in PATH (searched: /usr/none, /also/none); install it, add its folder \
+             to PATH, or give its full path"
+        );
+        let text = find_in("", ServerConfig::command("no-such-program")).unwrap_err().to_string();
+        assert!(text.contains("\"no-such-program\" not found: PATH is empty; "), "{text}");
+        let text =
+            find_in("/usr/none", ServerConfig::command("/not/there\u{1b}[2J")).unwrap_err().to_string();
+        assert_eq!(text, "program \"/not/there\\u{1b}[2J\" not found; check the path");
+        let many = (0..1000).map(|number| format!("/none/{number}")).collect::<Vec<_>>().join(":");
+        let text = find_in(&many, ServerConfig::command("x")).unwrap_err().to_string();
+        assert!(text.contains("/none/7 and 992 more") && text.len() < 400, "{text}");
+    }
+}

@@ -1,0 +1,324 @@
+//! Finding out the era of a server, by starting it and talking to it.
+
+use std::time::{Duration, SystemTime};
+
+use mcp_protocol::capabilities::{ClientCapabilities, Implementation};
+use mcp_protocol::codec::line::{Line, Lines};
+use mcp_protocol::messages::{EmptyParams, Incoming, InitializeParams, Method, parse_bytes, write};
+use mcp_protocol::meta::Meta;
+use mcp_protocol::negotiation::{
+    Handling, Mode, NegotiationError, NegotiationResult, StdioAction, StdioClient, Terms,
+};
+use mcp_protocol::{Era, Limits, ProtocolVersion};
+
+use crate::connect::negotiation_cache::NegotiationCache;
+use crate::connect::server_config::ServerConfig;
+use crate::connection::now;
+use crate::error::{ConnectionEnd, EndCause, Error, Result};
+use crate::stream::driver::{LAST_WORDS, read, until, write as write_some};
+use crate::stream::link::Link;
+
+/// How long a server may take to end by itself that failed to become usable.
+const EXIT: Duration = Duration::from_millis(300);
+/// The same if there is no time left.
+const MOMENT: Duration = Duration::from_millis(20);
+/// How much of the time is left for ending a server that has to be killed.
+const ENDING: Duration = Duration::from_millis(600);
+
+/// What we say of ourselves while an era is found out.
+#[derive(Clone, Debug)]
+pub(crate) struct Offer {
+    pub(crate) info: Implementation,
+    pub(crate) capabilities: ClientCapabilities,
+    pub(crate) versions: Vec<ProtocolVersion>,
+}
+
+/// A link whose other side is known.
+pub(crate) struct Negotiated {
+    pub(crate) link: Link,
+    pub(crate) lines: Lines,
+    pub(crate) held: Vec<Vec<u8>>,
+    /// What is left to be written, `notifications/initialized` most of all.
+    pub(crate) unsent: Vec<u8>,
+    pub(crate) negotiation: NegotiationResult,
+}
+
+/// A negotiation that failed, and what the server left behind.
+pub(crate) struct Failed {
+    source: NegotiationError,
+    ended: ConnectionEnd,
+}
+
+impl Failed {
+    pub(crate) fn named(self, server: String) -> Error {
+        Error::Connect { server, source: Box::new(self.source), ended: self.ended }
+    }
+}
+
+impl Offer {
+    /// Starts a server and finds out its era. One that is known to be a legacy one is greeted as such; if that proves
+    /// wrong, it is started again and asked.
+    pub(crate) async fn negotiate(
+        &self,
+        launch: &Launch,
+        negotiation_cache: Option<&NegotiationCache>,
+    ) -> Result<Negotiated> {
+        let config = &launch.config;
+        let until = now().checked_add(config.start_budget());
+        let known =
+            negotiation_cache.and_then(|negotiation_cache| negotiation_cache.era(config, SystemTime::now()));
+        let is_guess = config.era == Mode::Auto && known == Some(Era::Legacy);
+        let mut mode = if is_guess { Mode::Legacy } else { config.era };
+        loop {
+            let budget = until.map_or(config.start_budget(), |until| until.saturating_duration_since(now()));
+            let link = launch.start()?;
+            let negotiated = match self.over(link, Some(launch), &config.limits, mode, budget).await {
+                Ok(negotiated) => negotiated,
+                Err(failed) => {
+                    if let Some(negotiation_cache) = negotiation_cache {
+                        negotiation_cache.forget(config);
+                    }
+                    if mode == config.era {
+                        return Err(failed.named(config.to_string()));
+                    }
+                    mode = config.era;
+                    continue;
+                }
+            };
+            if let Some(negotiation_cache) = negotiation_cache {
+                negotiation_cache.keep(config, &negotiated.negotiation, SystemTime::now());
+            }
+            return Ok(negotiated);
+        }
+    }
+
+    /// Finds out the era of what is behind a link, and ends it if that fails.
+    pub(crate) async fn over(
+        &self,
+        link: Link,
+        again: Option<&Launch>,
+        limits: &Limits,
+        mode: Mode,
+        budget: Duration,
+    ) -> Result<Negotiated, Failed> {
+        let until = now().checked_add(budget);
+        let negotiation = budget.saturating_sub(ENDING.min(budget / 4));
+        let terms = Terms::default().versions(self.versions.clone()).mode(mode).budget(negotiation);
+        let mut negotiating = Negotiating {
+            machine: StdioClient::new(terms, limits.clone(), now()),
+            lines: Lines::new(limits),
+            limits: limits.clone(),
+            link,
+            again: again.cloned(),
+            info: self.info.clone(),
+            capabilities: self.capabilities.clone(),
+            outbox: Vec::new(),
+            held: Vec::new(),
+        };
+        let settled = negotiating.run().await;
+        let Negotiating { link, lines, held, outbox, .. } = negotiating;
+        match settled {
+            Ok(negotiation) => Ok(Negotiated { link, lines, held, unsent: outbox, negotiation }),
+            Err(mut source) => {
+                let Link { reader: _, writer, owner } = link;
+                if let NegotiationError::Noise { sample } = &mut source {
+                    *sample = owner.mask(sample);
+                }
+                drop(writer);
+                let left = until.map_or(EXIT, |until| until.saturating_duration_since(now()));
+                let status = owner.exits_within(left.saturating_sub(ENDING).min(EXIT).max(MOMENT)).await;
+                let stderr = if status.is_some() { owner.stderr().await } else { owner.stderr_so_far() };
+                owner.end(false).await;
+                Err(Failed { source, ended: ConnectionEnd { cause: EndCause::Server, status, stderr } })
+            }
+        }
+    }
+}
+
+/// What is started, and where that is written down.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    pub(crate) config: ServerConfig,
+    #[cfg(feature = "stdio")]
+    pub(crate) ledger: Option<crate::Ledger>,
+    #[cfg(feature = "http")]
+    pub(crate) network: crate::http::Network,
+}
+
+impl std::fmt::Display for Launch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.config.fmt(f)
+    }
+}
+
+impl Launch {
+    #[cfg(feature = "stdio")]
+    fn start(&self) -> Result<Link> {
+        Ok(Link::start(&self.config, self.ledger.as_ref())?)
+    }
+
+    #[cfg(not(feature = "stdio"))]
+    fn start(&self) -> Result<Link> {
+        Err(Error::FeatureDisabled { feature: "stdio" })
+    }
+}
+
+/// A link whose other side is being found out.
+struct Negotiating {
+    machine: StdioClient,
+    link: Link,
+    lines: Lines,
+    limits: Limits,
+    /// What to start if the server has to be started again.
+    again: Option<Launch>,
+    info: Implementation,
+    capabilities: ClientCapabilities,
+    outbox: Vec<u8>,
+    held: Vec<Vec<u8>>,
+}
+
+impl Negotiating {
+    async fn run(&mut self) -> Result<NegotiationResult, NegotiationError> {
+        let mut written = 0;
+        let mut is_open = true;
+        let mut is_flushed = true;
+        let mut last: Option<tokio::time::Instant> = None;
+        loop {
+            while let Some(action) = self.machine.poll_action() {
+                match action {
+                    StdioAction::Settled(negotiation) => {
+                        self.outbox.drain(..written);
+                        return Ok(*negotiation);
+                    }
+                    StdioAction::Failed(error) => return Err(error),
+                    StdioAction::Respawn => {
+                        self.respawn().await;
+                        (written, is_open, is_flushed, last) = (0, true, true, None);
+                    }
+                    action => self.act(&action),
+                }
+            }
+            let due = self.machine.poll_timeout().map(tokio::time::Instant::from_std);
+            tokio::select! {
+                biased;
+                () = until(due) => self.machine.handle_timeout(now()),
+                result = write_some(&mut *self.link.writer, &self.outbox[written..]),
+                    if is_open && (written < self.outbox.len() || !is_flushed) =>
+                {
+                    match result {
+                        Ok((count, flushed)) => {
+                            written += count;
+                            is_flushed = flushed;
+                        }
+                        // It may have said why before it ended, which is read first.
+                        Err(_) => {
+                            is_open = false;
+                            last = last.or(Some(tokio::time::Instant::now() + LAST_WORDS));
+                        }
+                    }
+                }
+                count = read(&mut *self.link.reader, self.lines.space(), 64 << 10) => match count {
+                    Ok(1..) => self.take_lines(),
+                    Ok(0) | Err(_) => {
+                        self.take_rest();
+                        self.machine.handle_closed();
+                    }
+                },
+                _ = self.link.owner.exited(), if last.is_none() => {
+                    last = Some(tokio::time::Instant::now() + LAST_WORDS);
+                }
+                () = until(last), if last.is_some() => {
+                    self.take_rest();
+                    self.machine.handle_closed();
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, action: &StdioAction) {
+        let outbox = &mut self.outbox;
+        // These have nothing that a revision cannot say.
+        let _ = match action {
+            StdioAction::Probe { id, version } => {
+                let envelope = Meta::envelope(version.clone(), self.capabilities.clone());
+                let params = EmptyParams::new().meta(envelope.client_info(self.info.clone()));
+                write::request(outbox, id, &Method::Discover, &params)
+            }
+            StdioAction::Initialize { id, version } => {
+                let params =
+                    InitializeParams::new(version.clone(), self.capabilities.clone(), self.info.clone());
+                let dialect = version.dialect().unwrap_or(mcp_protocol::Dialect::V2025_11_25);
+                write::request(outbox, id, &Method::Initialize, &dialect.lower(&params))
+            }
+            StdioAction::Initialized => write::notification(outbox, &Method::Initialized, None),
+            StdioAction::Declare(required) => {
+                // Everything there is was declared before; once more can only help if all of it is there.
+                let declared = has_all(&self.capabilities, required);
+                self.machine.handle_declared(declared, now());
+                return;
+            }
+            _ => return,
+        };
+        outbox.push(b'\n');
+    }
+
+    fn take_lines(&mut self) {
+        // What stands behind the last answer belongs to the connection.
+        while !self.machine.is_over()
+            && let Some(line) = self.lines.poll_line()
+        {
+            match line {
+                Line::Whole(line) => take_line(&mut self.machine, &mut self.held, line, &self.limits),
+                Line::TooLong(error) => {
+                    self.machine.handle_unreadable(&error, b"", now());
+                }
+                Line::Endless => return self.machine.handle_closed(),
+            }
+        }
+    }
+
+    fn take_rest(&mut self) {
+        let rest = self.lines.rest();
+        if !rest.is_empty() {
+            take_line(&mut self.machine, &mut self.held, rest, &self.limits);
+        }
+    }
+
+    async fn respawn(&mut self) {
+        self.outbox.clear();
+        self.held.clear();
+        self.lines = Lines::new(&self.limits);
+        let Some(launch) = &self.again else { return self.machine.handle_not_started() };
+        self.link.owner.end(false).await;
+        match launch.start() {
+            Ok(link) => {
+                self.link = link;
+                self.machine.handle_started(now());
+            }
+            Err(_) => self.machine.handle_not_started(),
+        }
+    }
+}
+
+fn take_line(machine: &mut StdioClient, held: &mut Vec<Vec<u8>>, line: &[u8], limits: &Limits) {
+    match parse_bytes(line, limits) {
+        Ok(Incoming::Message(message)) => {
+            if machine.handle_message(&message, now()) == Handling::Hold {
+                held.push(line.to_vec());
+            }
+        }
+        Ok(Incoming::Batch(batch)) => {
+            machine.handle_batch(&batch, now());
+        }
+        Err(error) => {
+            machine.handle_unreadable(&error, line, now());
+        }
+    }
+}
+
+pub(crate) fn has_all(ours: &ClientCapabilities, required: &ClientCapabilities) -> bool {
+    (required.elicitation.is_none() || ours.elicitation.is_some())
+        && (required.sampling.is_none() || ours.sampling.is_some())
+        && (required.roots.is_none() || ours.roots.is_some())
+        && required.extensions.as_ref().is_none_or(mcp_protocol::Map::is_empty)
+}

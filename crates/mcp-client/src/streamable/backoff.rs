@@ -1,0 +1,124 @@
+//! How long to wait before a stream that ended is opened again. Pure.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::Duration;
+
+/// The first wait, if the server has no wish; then twice as long, and so on.
+const FIRST: Duration = Duration::from_secs(1);
+/// The longest.
+const MOST: Duration = Duration::from_secs(30);
+/// A stream that lived this long was a good one.
+pub(super) const LIVED: Duration = Duration::from_secs(30);
+/// What a server may wish for.
+const WISH: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
+
+/// After so many streams that ended soon, something is wrong.
+const FAILING: u32 = 4;
+
+/// What it costs a server when a stream is opened again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cost {
+    /// How many requests it takes.
+    pub(super) requests: u32,
+    /// How many times the wait is doubled from the first time on.
+    pub(super) doublings: u32,
+}
+
+impl Default for Cost {
+    fn default() -> Self {
+        Self { requests: 1, doublings: 0 }
+    }
+}
+
+/// Counts streams that ended soon. One that was opened and ended at once counts like one that was never opened.
+#[derive(Debug, Default)]
+pub(super) struct Backoff {
+    failures: u32,
+}
+
+impl Backoff {
+    /// A stream ended that lived so long. Gives how long to wait, not sooner than the server wishes.
+    pub(super) fn ended(
+        &mut self,
+        lived: Duration,
+        wish: Option<u64>,
+        jitter: Duration,
+        cost: Cost,
+    ) -> Duration {
+        if lived >= LIVED {
+            self.failures = 0;
+        }
+        let wish = wish.map(|millis| Duration::from_millis(millis).clamp(WISH.0, WISH.1));
+        let doublings = (self.failures + cost.doublings).min(16);
+        let most = if cost.doublings == 0 { MOST } else { MOST * 2 };
+        let own = (FIRST * 2u32.saturating_pow(doublings)).min(most);
+        // The first time the server's wish counts alone: it knows when it will be there again.
+        let wait = match wish {
+            Some(wish) if doublings == 0 => wish,
+            wish => own.max(wish.unwrap_or_default()),
+        };
+        self.failures += cost.requests;
+        wait + jitter.min(wait / 4)
+    }
+
+    /// True when it is time to say that something is wrong.
+    pub(super) fn is_failing(&self) -> bool {
+        self.failures >= FAILING
+    }
+}
+
+/// Up to a second that is different for everybody, so that not all come back at once.
+pub(super) fn jitter() -> Duration {
+    Duration::from_millis(RandomState::new().build_hasher().finish() % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many connections a server sees in a minute that ends every stream at once.
+    fn in_a_minute(lived: Duration, wish: Option<u64>, cost: Cost) -> usize {
+        let mut backoff = Backoff::default();
+        let (mut time, mut connects) = (Duration::ZERO, 0);
+        while time < Duration::from_secs(60) {
+            connects += 1;
+            time += lived + backoff.ended(lived, wish, Duration::ZERO, cost);
+        }
+        connects
+    }
+
+    #[test]
+    fn n_36_f_26_a_server_that_hangs_up_sees_at_most_eight_connections_in_a_minute() {
+        for wish in [None, Some(0), Some(1), Some(500), Some(5000), Some(u64::MAX)] {
+            for lived in [0, 10, 1000] {
+                let lived = Duration::from_millis(lived);
+                let connects = in_a_minute(lived, wish, Cost::default());
+                assert!((1..=8).contains(&connects), "{wish:?} {lived:?} {connects}");
+                // One for each of what it takes.
+                let connects = in_a_minute(lived, wish, super::super::http_sse::COST) * 4;
+                assert!((4..=8).contains(&connects), "{wish:?} {lived:?} {connects}");
+            }
+        }
+    }
+
+    #[test]
+    fn f_25_the_servers_wish_counts_within_reason_and_a_long_life_is_forgiven() {
+        let mut backoff = Backoff::default();
+        assert_eq!(
+            backoff.ended(Duration::ZERO, Some(500), Duration::ZERO, Cost::default()),
+            Duration::from_millis(500)
+        );
+        assert_eq!(
+            backoff.ended(Duration::ZERO, Some(500), Duration::ZERO, Cost::default()),
+            Duration::from_secs(2)
+        );
+        assert_eq!(backoff.ended(LIVED, Some(u64::MAX), Duration::ZERO, Cost::default()), WISH.1);
+        assert_eq!(backoff.ended(LIVED, Some(0), Duration::ZERO, Cost::default()), WISH.0);
+        assert_eq!(backoff.ended(LIVED, None, Duration::from_secs(1), Cost::default()), FIRST + FIRST / 4);
+        let mut backoff = Backoff::default();
+        let waits: Vec<u64> = (0..7)
+            .map(|_| backoff.ended(Duration::ZERO, None, Duration::ZERO, Cost::default()).as_secs())
+            .collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30]);
+    }
+}

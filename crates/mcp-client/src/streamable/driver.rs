@@ -1,0 +1,197 @@
+//! What runs beside the calls of a client over HTTP: clocks, answers to the server, its own stream.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use mcp_protocol::messages::{Incoming, Message, parse_bytes};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+
+use super::endpoint::{Endpoint, Session};
+use super::events::{EventStream, SseMessage};
+use super::exchange::is_events;
+use super::target::{Whole, whole};
+use super::{http_sse, server_stream};
+use crate::client::shutdown::Shutdown;
+use crate::connection::{Connection, now};
+use crate::error::{ConnectionEnd, EndCause};
+use crate::stream::driver::Alarm;
+
+/// Messages that are on their way at once.
+const POSTS: usize = 8;
+/// How long one may take.
+const POST: Duration = Duration::from_secs(60);
+/// How long what was queued may take to leave before the end.
+const FLUSH: Duration = Duration::from_millis(500);
+/// How long saying goodbye may take.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// Everything the loop needs.
+pub(crate) struct Driver {
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) report: watch::Sender<Option<Shutdown>>,
+    /// Told when the server has answered whether it has a stream of its own.
+    pub(crate) asked: oneshot::Sender<()>,
+}
+
+/// Ends a connection when it is dropped, if nothing else has.
+struct End(Arc<Connection>, Arc<Endpoint>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.end(ConnectionEnd { cause: EndCause::Closed, ..ConnectionEnd::default() });
+        self.1.abort_renewals();
+        self.1.arrivals().stop();
+    }
+}
+
+impl Driver {
+    /// Runs until the connection is closed, then ends the session.
+    pub(crate) async fn run(self) {
+        let Self { connection, endpoint, report, asked } = self;
+        let end = End(Arc::clone(&connection), Arc::clone(&endpoint));
+        let mut side = JoinSet::new();
+        if endpoint.is_modern || endpoint.is_pair() {
+            drop(asked);
+        } else {
+            side.spawn(server_stream::run(Arc::clone(&endpoint), Arc::clone(&connection), asked));
+        }
+        if endpoint.is_pair() {
+            side.spawn(http_sse::run(Arc::clone(&endpoint), Arc::clone(&connection)));
+        }
+        serve(&connection, &endpoint).await;
+        side.shutdown().await;
+        endpoint.end_renewals(GOODBYE).await;
+        drop(end);
+        let session = endpoint.session();
+        if session.id.is_some() {
+            // A server that does not take it keeps the session until it is tired of it.
+            let goodbye = endpoint.target.wire.send(|| endpoint.goodbye(&session));
+            let _ = tokio::time::timeout(GOODBYE, goodbye).await;
+        }
+        endpoint.target.wire.close().await;
+        let _ = report.send(Some(Shutdown::default()));
+    }
+}
+
+async fn serve(connection: &Arc<Connection>, endpoint: &Arc<Endpoint>) {
+    let mut alarm = Alarm::new();
+    let mut outbox = Vec::new();
+    // What is said belongs to the session in which there was a reason for it.
+    let mut queue: VecDeque<(Session, Bytes)> = VecDeque::new();
+    let mut posts: JoinSet<usize> = JoinSet::new();
+    let mut closes: Option<tokio::time::Instant> = None;
+    loop {
+        let (is_flooded, session);
+        {
+            let mut state = connection.lock();
+            state.look();
+            state.take_outbox(connection.dialect(), &mut outbox);
+            session = endpoint.session();
+            if endpoint.is_modern {
+                // A modern server asks nothing and is told nothing.
+                state.wrote(outbox.len());
+                outbox.clear();
+            }
+            if state.is_closing() && closes.is_none() {
+                closes = Some(tokio::time::Instant::now() + FLUSH);
+            }
+            if state.is_over() {
+                return;
+            }
+            is_flooded = state.is_flooded();
+            alarm.set(state.peer.poll_timeout().map(|(instant, _)| instant));
+            state.rings(alarm.at);
+        }
+        if is_flooded || endpoint.arrivals().is_flood() {
+            return connection.end(ConnectionEnd { cause: EndCause::Flood, ..ConnectionEnd::default() });
+        }
+        let lines = outbox.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        queue.extend(lines.map(|line| (session.clone(), Bytes::copy_from_slice(line))));
+        outbox.clear();
+        while posts.len() < POSTS
+            && let Some((session, message)) = queue.pop_front()
+        {
+            posts.spawn(post(Arc::clone(connection), Arc::clone(endpoint), session, message));
+        }
+        let is_flushed = posts.is_empty() && queue.is_empty();
+        if closes.is_some_and(|until| is_flushed || tokio::time::Instant::now() >= until) {
+            return;
+        }
+        let is_asked = endpoint.arrivals().is_asked();
+        // Everything here is cancel-safe.
+        tokio::select! {
+            biased;
+            () = alarm.rings() => {
+                let mut state = connection.lock();
+                state.peer.handle_timeout(now());
+                state.settle_events();
+            }
+            () = poll_fn(|cx| endpoint.arrivals().poll_answered(connection, cx)), if is_asked => {}
+            Some(sent) = posts.join_next() => connection.lock().wrote(sent.unwrap_or(0)),
+            () = poll_fn(|cx| if connection.lock().poll_changed(cx) { Poll::Ready(()) } else { Poll::Pending }) => {}
+            () = crate::stream::driver::until(closes), if closes.is_some() => {}
+        }
+    }
+}
+
+/// Sends a message that nobody waits for: an answer, a notification, a request whose answer does not matter.
+async fn post(
+    connection: Arc<Connection>,
+    endpoint: Arc<Endpoint>,
+    session: Session,
+    message: Bytes,
+) -> usize {
+    let sending = send(&connection, &endpoint, &session, &message);
+    let is_sent = tokio::time::timeout(POST, sending).await.unwrap_or(false);
+    // A request that was not answered now never will be, unless there is another place for that.
+    if !(is_sent && endpoint.is_pair())
+        && let Ok(Incoming::Message(Message::Request(request))) = parse_bytes(&message, &endpoint.target.own)
+    {
+        let peer = &mut connection.lock().peer;
+        if let Some(call) = peer.call_with(&request.id) {
+            peer.handle_lost(call);
+        }
+    }
+    message.len() + 1
+}
+
+/// True if the message was taken.
+async fn send(connection: &Connection, endpoint: &Endpoint, session: &Session, message: &Bytes) -> bool {
+    if endpoint.session().generation != session.generation || endpoint.is_pair() && session.to.is_none() {
+        tracing::debug!("a message for a session that is over");
+        return false;
+    }
+    let mut answer = match endpoint.target.wire.send(|| endpoint.message(&[], message, session)).await {
+        Ok(answer) if answer.status.is_success() => answer,
+        Ok(answer) => {
+            tracing::debug!(status = answer.status.as_u16(), "a message was refused");
+            return false;
+        }
+        Err(error) => {
+            tracing::debug!(%error, "a message could not be sent");
+            return false;
+        }
+    };
+    if endpoint.is_pair() {
+        endpoint.target.wire.drain(answer.body);
+    } else if is_events(&answer) {
+        let mut stream = EventStream::new(answer.body, endpoint.limits());
+        let take_in = |taken: SseMessage<'_>| {
+            endpoint.take_in(connection, taken);
+            false
+        };
+        stream.messages(take_in).await;
+    } else if answer.media_type().as_deref() == Some("application/json")
+        && let Ok(Whole::All(body)) = whole(&mut answer.body, endpoint.limits().message).await
+        && !body.is_empty()
+    {
+        endpoint.take_in(connection, SseMessage::Message(&body));
+    }
+    true
+}

@@ -1,0 +1,322 @@
+//! One request over HTTP, until it is answered.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::StatusCode;
+use mcp_protocol::errors::{ErrorCode, Looks};
+use mcp_protocol::messages::{Incoming, Message, Method, Response, parse_bytes};
+use mcp_protocol::peer::Call;
+
+use super::backoff::{Backoff, Cost, jitter};
+use super::endpoint::{Endpoint, Session};
+use super::events::{End, EventStream, SseMessage};
+use super::target::{Whole, challenges, wait, whole};
+use crate::client::is_read_only;
+use crate::connection::{Connection, now};
+use crate::error::{ConnectionEnd, EndCause, Error, HttpStatus, Result};
+use crate::http::request::{Answer, HttpError};
+
+/// How long a call without clocks is put off.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// A request that is made by whoever waits for it. Dropped, its stream is closed.
+pub(crate) struct Exchange {
+    pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) call: Call,
+    pub(crate) method: Method,
+    pub(crate) body: Bytes,
+    /// When nobody waits any longer.
+    pub(crate) deadline: Option<Instant>,
+}
+
+/// What to do after an answer.
+enum Next {
+    Done,
+    /// The server does not know our session: nothing was done.
+    Renew,
+    /// The server wants to be asked later: nothing was done.
+    Wait(Duration),
+}
+
+impl Exchange {
+    /// Makes the request; when it returns, the call is settled. It is sent again only where the server has refused it
+    /// before doing anything, and once for each reason.
+    pub(crate) async fn run(self) -> Result<()> {
+        let (mut is_renewed, mut has_waited) = (false, false);
+        let repeated = self
+            .endpoint
+            .repeated(&self.method, &self.body)
+            .map_err(|problem| Error::Unsendable { method: self.method.clone(), problem })?;
+        loop {
+            let session = self.endpoint.session();
+            let next = match self.endpoint.is_pair() && session.to.is_none() {
+                true if is_renewed => return Err(self.lost(HttpError::unsent("its stream ended"))),
+                true => Next::Renew,
+                false => self.once(&repeated, &session, is_renewed, has_waited).await?,
+            };
+            match next {
+                Next::Done => return Ok(()),
+                Next::Renew => {
+                    is_renewed = true;
+                    // Apart, because most calls never come here and need no room for it.
+                    Box::pin(self.endpoint.renew(&session, &self.connection)).await?;
+                }
+                Next::Wait(time) => {
+                    has_waited = true;
+                    tokio::time::sleep(time).await;
+                }
+            }
+        }
+    }
+
+    async fn once(
+        &self,
+        repeated: &[(http::HeaderName, http::HeaderValue)],
+        session: &Session,
+        is_renewed: bool,
+        has_waited: bool,
+    ) -> Result<Next> {
+        if session.to.is_some() {
+            self.connection.lock().departs(self.call, Some(session.generation));
+            // From here on whoever ends the stream tells this call, too.
+            if !self.endpoint.is_open(session) {
+                self.connection.lock().departs(self.call, None);
+                return match is_renewed {
+                    true => Err(self.lost(HttpError::unsent("its stream ended"))),
+                    false => Ok(Next::Renew),
+                };
+            }
+        }
+        let ask = || self.endpoint.message(repeated, &self.body, session);
+        let answer = self.endpoint.target.wire.send(ask).await.map_err(|error| self.lost(error))?;
+        let next = self.take_in(answer, session, is_renewed, has_waited).await?;
+        if session.to.is_some() && !matches!(next, Next::Done) {
+            self.connection.lock().departs(self.call, None);
+        }
+        Ok(next)
+    }
+
+    fn lost(&self, error: HttpError) -> Error {
+        error.into_lost(self.method.clone())
+    }
+
+    /// What was sent is not answered.
+    fn cut(&self, problem: String) -> Error {
+        self.lost(HttpError::maybe_sent(problem))
+    }
+
+    fn unreadable(&self, problem: impl Into<String>) -> Error {
+        Error::Unreadable { method: self.method.clone(), problem: problem.into() }
+    }
+
+    async fn take_in(
+        &self,
+        mut answer: Answer,
+        session: &Session,
+        is_renewed: bool,
+        has_waited: bool,
+    ) -> Result<Next> {
+        match answer.status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                let challenges = challenges(&answer.headers);
+                let status = answer.status.as_u16();
+                // Some servers know no better answer for a session they have forgotten.
+                if status == 401 && challenges.is_empty() && session.id.is_some() && !is_renewed {
+                    return Ok(Next::Renew);
+                }
+                return Err(Error::Unauthorized { method: self.method.clone(), status, challenges });
+            }
+            StatusCode::NOT_FOUND if session.is_one() && !is_renewed => return Ok(Next::Renew),
+            StatusCode::TOO_MANY_REQUESTS if !has_waited => {
+                let time = wait(&answer.headers).unwrap_or(Duration::from_secs(1));
+                let is_soon = match self.deadline {
+                    Some(end) => now().checked_add(time).is_some_and(|at| at < end),
+                    None => time <= LONGEST_WAIT,
+                };
+                if is_soon {
+                    return Ok(Next::Wait(time));
+                }
+            }
+            status if status.is_success() && session.to.is_some() => {
+                self.endpoint.target.wire.drain(answer.body);
+                // It is answered on the stream, if that is still there.
+                let is_open = self.endpoint.is_open(session);
+                return if is_open { Ok(Next::Done) } else { Err(self.cut("the stream ended".to_owned())) };
+            }
+            status if status.is_success() => {
+                if let Some(encoding) = answer.encoding() {
+                    let problem = format!("it is encoded as {encoding:?}, which nobody asked for");
+                    return Err(self.unreadable(problem));
+                }
+                match answer.media_type().as_deref() {
+                    Some("application/json") => return self.json(&mut answer).await,
+                    // Apart, as everything below: an answer of one message needs no room for it.
+                    Some("text/event-stream") => return Box::pin(self.stream(answer, session)).await,
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+        Box::pin(self.refused(answer, session, is_renewed)).await
+    }
+
+    /// An answer of one message.
+    async fn json(&self, answer: &mut Answer) -> Result<Next> {
+        let body = match whole(&mut answer.body, self.endpoint.limits().message).await {
+            Ok(Whole::All(body)) => body,
+            Ok(Whole::TooLong) => {
+                let limit = self.endpoint.limits().message;
+                return Err(self.unreadable(format!("it is longer than {limit} bytes")));
+            }
+            Err(error) => return Err(self.lost(error)),
+        };
+        if body.is_empty() {
+            return Err(self.unreadable("it is empty"));
+        }
+        let incoming =
+            parse_bytes(&body, self.endpoint.limits()).map_err(|error| self.unreadable(error.to_string()))?;
+        if self.deliver(&incoming) { Ok(Next::Done) } else { Err(self.answer_to_somebody_else(&incoming)) }
+    }
+
+    /// Takes in a message; true if the call is settled.
+    fn deliver(&self, incoming: &Incoming<'_>) -> bool {
+        let mut arrivals = self.endpoint.arrivals();
+        let mut state = self.connection.lock();
+        arrivals.incoming(&self.connection, &mut state, incoming, now());
+        let is_settled = !state.is_open(self.call);
+        drop(state);
+        if arrivals.is_flood() {
+            self.connection.end(ConnectionEnd { cause: EndCause::Flood, ..ConnectionEnd::default() });
+        }
+        is_settled
+    }
+
+    /// What answered our request, but not by its id. An error without one is meant for us.
+    fn answer_to_somebody_else(&self, incoming: &Incoming<'_>) -> Error {
+        match incoming {
+            Incoming::Message(Message::Response(Response { id: None, outcome: Err(error) })) => {
+                Error::Refused { method: self.method.clone(), source: error.clone() }
+            }
+            _ => self.unreadable("it answers another request"),
+        }
+    }
+
+    /// Takes in what came on a stream: true if there is nothing more to wait for, with why if the call is not settled.
+    fn read(&self, taken: SseMessage<'_>, stray: &mut Option<Error>) -> bool {
+        let error = match taken {
+            SseMessage::Message(message) => match parse_bytes(message, self.endpoint.limits()) {
+                Ok(incoming) if self.deliver(&incoming) => return true,
+                Ok(incoming) => {
+                    let is_error = matches!(
+                        &incoming,
+                        Incoming::Message(Message::Response(Response { id: None, outcome: Err(_) }))
+                    );
+                    if is_error {
+                        *stray = Some(self.answer_to_somebody_else(&incoming));
+                    }
+                    return is_error;
+                }
+                Err(error) => error,
+            },
+            SseMessage::TooLong(error) => error,
+        };
+        tracing::debug!(%error, "an event that is no message");
+        if error.id.as_ref() == Some(&self.call.id()) && error.looks != Looks::Request {
+            *stray = Some(self.unreadable(error.to_string()));
+        }
+        stray.is_some()
+    }
+
+    /// An answer of several messages. A stream of a legacy server that is cut goes on where it was, if the server marks
+    /// its events.
+    async fn stream(&self, answer: Answer, session: &Session) -> Result<Next> {
+        let mut backoff = Backoff::default();
+        let mut stream = EventStream::new(answer.body, self.endpoint.limits());
+        let mut opened = now();
+        let mut last_id: Option<String> = None;
+        loop {
+            let mut stray = None;
+            let end = stream.messages(|taken| self.read(taken, &mut stray)).await;
+            if let Some(error) = stray {
+                return Err(error);
+            }
+            let problem = match end {
+                End::Enough => {
+                    self.endpoint.target.wire.drain(stream.into_body());
+                    return Ok(Next::Done);
+                }
+                End::Endless => return Err(self.unreadable("an event without end")),
+                End::Cut(problem) => problem,
+            };
+            let problem = problem.unwrap_or_else(|| "the stream ended before the answer".to_owned());
+            last_id = stream.last_id().map(str::to_owned).or(last_id);
+            let Some(after) = last_id.as_deref().filter(|_| !self.endpoint.is_modern) else {
+                return Err(self.cut(problem));
+            };
+            let mut lived = now().saturating_duration_since(opened);
+            let wish = stream.retry();
+            drop(stream);
+            // The clocks of the call bound this.
+            stream = loop {
+                tokio::time::sleep(backoff.ended(lived, wish, jitter(), Cost::default())).await;
+                let answer =
+                    self.endpoint.target.wire.send(|| self.endpoint.stream(session, Some(after))).await;
+                match answer {
+                    Ok(answer) if is_events(&answer) => {
+                        break EventStream::new(answer.body, self.endpoint.limits());
+                    }
+                    Ok(answer) if answer.status.is_server_error() => {}
+                    Ok(answer) => {
+                        let problem = format!("{problem}, and going on was answered with {}", answer.status);
+                        return Err(self.cut(problem));
+                    }
+                    Err(_) => {}
+                }
+                lived = Duration::ZERO;
+            };
+            opened = now();
+        }
+    }
+
+    /// Anything else: a JSON-RPC error under any status, or no message at all.
+    async fn refused(&self, answer: Answer, session: &Session, is_renewed: bool) -> Result<Next> {
+        let (status, body) = self.endpoint.target.status(answer).await;
+        let incoming = parse_bytes(&body, self.endpoint.limits());
+        // Under a good status the type of the body decides, and this one has another.
+        if !(200..300).contains(&status.status)
+            && let Ok(incoming @ Incoming::Message(Message::Response(response))) = &incoming
+        {
+            if session.id.is_some() && !is_renewed && is_lost_session(&status, response) {
+                if is_read_only(&self.method) {
+                    return Ok(Next::Renew);
+                }
+                // The status does not prove that nothing was done, so this is not sent again; what comes next is well.
+                self.endpoint.begin_renewal(session, &self.connection);
+            }
+            if status.retry_after.is_none() {
+                let is_settled = self.deliver(incoming);
+                return if is_settled { Ok(Next::Done) } else { Err(self.answer_to_somebody_else(incoming)) };
+            }
+        }
+        Err(Error::Status { method: self.method.clone(), answer: Box::new(status) })
+    }
+}
+
+/// True for the 400 by which servers refuse a session that they have forgotten, or want one that we have.
+///
+/// They name no request: whoever serves requests has not seen it.
+fn is_lost_session(status: &HttpStatus, response: &Response<'_>) -> bool {
+    let Response { id: None, outcome: Err(error) } = response else { return false };
+    let is_generic = matches!(error.code, ErrorCode::Other(-32000));
+    status.status == 400 && is_generic && error.message.to_ascii_lowercase().contains("session")
+}
+
+/// True for a stream of events.
+pub(super) fn is_events(answer: &Answer) -> bool {
+    answer.status == StatusCode::OK
+        && answer.encoding().is_none()
+        && answer.media_type().as_deref() == Some("text/event-stream")
+}

@@ -1,0 +1,238 @@
+//! A URL, what is sent there with every request, and the connections to it.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use mcp_protocol::Limits;
+use mcp_protocol::codec::challenge::Challenge;
+use mcp_protocol::codec::header::{LAST_EVENT_ID, PARAM_PREFIX};
+use mcp_protocol::codec::retry_after::retry_after;
+use mcp_protocol::visible::Visible;
+use url::Url;
+
+use crate::connect::server_config::ServerConfig;
+use crate::error::{Error, HttpStatus, Result};
+use crate::http::Network;
+use crate::http::policy::parse_url;
+use crate::http::request::{Answer, Ask, Body, HttpError, Wire};
+
+/// How much of an answer that is no message is read.
+const EXCERPT: usize = 64 << 10;
+/// How much of it is shown.
+const SHOWN: usize = 200;
+/// A value that is shorter is not worth hiding, and would hide everything else.
+const SECRET: usize = 4;
+
+/// Headers that are not the host's to set.
+const OURS: &[&str] = &[
+    "accept",
+    "accept-encoding",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "keep-alive",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Where a server is, and how it is reached.
+pub(crate) struct HttpTarget {
+    pub(super) wire: Wire,
+    pub(super) url: Arc<Url>,
+    uri: Uri,
+    /// What the host sends along.
+    given: HeaderMap,
+    /// The same with what every message has.
+    posted: HeaderMap,
+    pub(super) limits: Limits,
+    /// For what we say ourselves, which may be as long as it is.
+    pub(super) own: Limits,
+    secrets: Vec<String>,
+}
+
+/// What the host sends along is never shown.
+impl std::fmt::Debug for HttpTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpTarget").finish_non_exhaustive()
+    }
+}
+
+impl HttpTarget {
+    pub(crate) fn new(config: &ServerConfig, network: &Network) -> Result<Self> {
+        let unusable = |problem: String| Error::InvalidConfig { config: config.to_string(), problem };
+        let Some(address) = &config.address else { return Err(unusable("it has no URL".to_owned())) };
+        if let Some(problem) = config.problem() {
+            return Err(unusable(problem.to_owned()));
+        }
+        let url = parse_url(&address.url).map_err(|problem| unusable(problem.to_owned()))?;
+        let uri = url.as_str().parse().map_err(|_| unusable("it is no URL".to_owned()))?;
+        let mut given = HeaderMap::new();
+        for (name, value) in &address.headers {
+            let (name, value) = header(name, value).map_err(unusable)?;
+            given.append(name, value);
+        }
+        given.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let mut posted = given.clone();
+        posted.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        posted.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        let query =
+            url.query_pairs().map(|(_, value)| value.into_owned()).filter(|value| value.len() >= SECRET);
+        let secrets = address.headers.iter().flat_map(|(_, value)| secrets_in(value)).chain(query).collect();
+        let wire = Wire::new(network, &url).map_err(unusable)?;
+        let limits = config.limits.clone();
+        let own = limits.clone().message(usize::MAX / 8);
+        Ok(Self { wire, url: Arc::new(url), uri, given, posted, limits, own, secrets })
+    }
+
+    /// The headers of a message.
+    pub(super) fn headers(&self) -> HeaderMap {
+        self.posted.clone()
+    }
+
+    pub(super) fn post(&self, headers: HeaderMap, body: Bytes) -> Ask {
+        self.ask(Method::POST, headers, body)
+    }
+
+    /// A message for another URL of the same web origin.
+    pub(super) fn post_to(&self, url: &Arc<Url>, uri: &Uri, body: Bytes) -> Ask {
+        Ask { url: Arc::clone(url), uri: uri.clone(), ..self.post(self.headers(), body) }
+    }
+
+    /// A stream of events, from where it was cut.
+    pub(super) fn get(&self, mut more: HeaderMap, after: Option<&str>) -> Ask {
+        more.extend(self.given.clone());
+        more.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        if let Some(id) = after.and_then(|id| HeaderValue::from_str(id).ok()) {
+            more.insert(HeaderName::from_static(LAST_EVENT_ID), id);
+        }
+        self.ask(Method::GET, more, Bytes::new())
+    }
+
+    pub(super) fn delete(&self, mut more: HeaderMap) -> Ask {
+        more.extend(self.given.clone());
+        self.ask(Method::DELETE, more, Bytes::new())
+    }
+
+    fn ask(&self, method: Method, headers: HeaderMap, body: Bytes) -> Ask {
+        Ask { method, url: Arc::clone(&self.url), uri: self.uri.clone(), headers, body }
+    }
+
+    /// What is told of an answer that is no message, and its body as far as it was read.
+    pub(super) async fn status(&self, mut answer: Answer) -> (HttpStatus, Bytes) {
+        let body = beginning(&mut answer).await;
+        (self.describe(&answer, &body), body)
+    }
+
+    /// Describes an answer that is not a message, given the beginning of its body.
+    pub(super) fn describe(&self, answer: &Answer, body: &[u8]) -> HttpStatus {
+        let body = &body[..body.len().min(EXCERPT)];
+        // Masked before it is cut: half of a secret is one, too.
+        let text = self.mask(&String::from_utf8_lossy(body));
+        HttpStatus {
+            status: answer.status.as_u16(),
+            content_type: answer.media_type(),
+            excerpt: Visible::new(&text).at_most(SHOWN).to_string(),
+            retry_after: wait(&answer.headers),
+            location: location(&answer.headers),
+        }
+    }
+
+    /// Text without the values that the host sends along.
+    fn mask(&self, text: &str) -> String {
+        self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
+    }
+}
+
+/// What of a header's value must not be shown: all of it, and its last word, which is the token.
+fn secrets_in(value: &str) -> impl Iterator<Item = String> {
+    let last = value.rsplit(' ').next().unwrap_or_default();
+    [value.to_owned(), last.to_owned()].into_iter().filter(|secret| secret.len() >= SECRET)
+}
+
+fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let shown = Visible::new(name).at_most(64).to_string();
+    let parsed = HeaderName::try_from(name).map_err(|_| format!("`{shown}` is no name of a header"))?;
+    if OURS.contains(&parsed.as_str()) || parsed.as_str().starts_with(PARAM_PREFIX) {
+        return Err(format!("the header `{shown}` is not the host's to set"));
+    }
+    let mut value = HeaderValue::try_from(value)
+        .map_err(|_| format!("the value of the header `{shown}` has characters that no header may have"))?;
+    value.set_sensitive(true);
+    Ok((parsed, value))
+}
+
+/// `Retry-After`.
+pub(super) fn wait(headers: &HeaderMap) -> Option<std::time::Duration> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    retry_after(headers.get(RETRY_AFTER)?.to_str().ok()?, now)
+}
+
+/// `Location`, without what may be secret in it.
+pub(super) fn location(headers: &HeaderMap) -> Option<String> {
+    let location = headers.get(LOCATION)?.to_str().ok()?;
+    Some(crate::connect::server_config::shown_url(location))
+}
+
+/// What a 401 or 403 wants.
+pub(super) fn challenges(headers: &HeaderMap) -> Vec<Challenge> {
+    Challenge::parse_all(headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()))
+}
+
+/// The beginning of a body, as far as it can be read. Empty if it is compressed.
+pub(super) async fn beginning(answer: &mut Answer) -> Bytes {
+    let mut read = Vec::new();
+    if answer.encoding().is_some() {
+        return Bytes::new();
+    }
+    while let Some(Ok(piece)) = answer.body.piece().await {
+        read.extend_from_slice(&piece[..piece.len().min(EXCERPT - read.len())]);
+        if read.len() == EXCERPT {
+            break;
+        }
+    }
+    read.into()
+}
+
+/// A body that was read.
+pub(super) enum Whole {
+    All(Bytes),
+    TooLong,
+}
+
+/// Reads a body, and stops where it is longer than it may be.
+pub(super) async fn whole(body: &mut Body, limit: usize) -> Result<Whole, HttpError> {
+    if body.length().is_some_and(|length| length > limit as u64) {
+        return Ok(Whole::TooLong);
+    }
+    let Some(first) = body.piece().await.transpose()? else { return Ok(Whole::All(Bytes::new())) };
+    let Some(second) = body.piece().await.transpose()? else {
+        return Ok(if first.len() > limit { Whole::TooLong } else { Whole::All(first) });
+    };
+    // Most bodies come in one piece and are never copied.
+    let mut all = Vec::with_capacity(first.len() + second.len());
+    all.extend_from_slice(&first);
+    let mut next = Some(second);
+    while let Some(piece) = next {
+        if all.len() + piece.len() > limit {
+            return Ok(Whole::TooLong);
+        }
+        all.extend_from_slice(&piece);
+        next = body.piece().await.transpose()?;
+    }
+    Ok(Whole::All(all.into()))
+}
