@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 fn config() -> Result<ServerConfig, String> {
     let program =
         std::env::current_exe().map_err(|error| error.to_string())?.with_file_name("example-everything");
-    Ok(ServerConfig::command(program))
+    Ok(ServerConfig::command(program).into())
 }
 
 fn run<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mcp_client::{McpClient, ServerConfig};
+use mcp_client::{CommandTarget, McpClient, ServerConfig};
 
 use crate::group_lives;
 
 /// Connects, ends it, and gives the group.
-type End = fn(&ServerConfig) -> Result<u32, String>;
+type End = fn(&ServerConfig<CommandTarget>) -> Result<u32, String>;
 
 /// How each way to end it went, as one line.
 pub(crate) fn all(peers: &Path) -> Result<String, String> {
@@ -39,7 +39,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, String> {
 }
 
 /// A client, once the grandchild runs too.
-async fn connect(config: &ServerConfig) -> Result<(McpClient, u32), String> {
+async fn connect(config: &ServerConfig<CommandTarget>) -> Result<(McpClient, u32), String> {
     let client = McpClient::connect(config.clone()).await.map_err(|error| error.to_string())?;
     let group = client.process_group().ok_or("no process")?;
     for _ in 0..500 {
@@ -60,7 +60,7 @@ fn members(group: u32) -> usize {
         .count()
 }
 
-fn close(config: &ServerConfig) -> Result<u32, String> {
+fn close(config: &ServerConfig<CommandTarget>) -> Result<u32, String> {
     runtime()?.block_on(async {
         let (client, group) = connect(config).await?;
         let began = Instant::now();
@@ -72,7 +72,7 @@ fn close(config: &ServerConfig) -> Result<u32, String> {
     })
 }
 
-fn dropped(config: &ServerConfig) -> Result<u32, String> {
+fn dropped(config: &ServerConfig<CommandTarget>) -> Result<u32, String> {
     runtime()?.block_on(async {
         let (client, group) = connect(config).await?;
         drop(client);
@@ -80,7 +80,7 @@ fn dropped(config: &ServerConfig) -> Result<u32, String> {
     })
 }
 
-fn dropped_after_the_runtime(config: &ServerConfig) -> Result<u32, String> {
+fn dropped_after_the_runtime(config: &ServerConfig<CommandTarget>) -> Result<u32, String> {
     let runtime = runtime()?;
     let (client, group) = runtime.block_on(connect(config))?;
     drop(runtime);
@@ -88,7 +88,7 @@ fn dropped_after_the_runtime(config: &ServerConfig) -> Result<u32, String> {
     Ok(group)
 }
 
-fn panicked(config: &ServerConfig) -> Result<u32, String> {
+fn panicked(config: &ServerConfig<CommandTarget>) -> Result<u32, String> {
     let (tell, told) = std::sync::mpsc::channel();
     let config = config.clone();
     let thread = std::thread::spawn(move || {

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
 use mcp_client::protocol::negotiation::Mode;
 use mcp_client::protocol::subscriptions::SubscriptionFilter;
-use mcp_client::{Change, Error, Force, Handlers, McpClient, Sent, ServerConfig, ServerRequest};
+use mcp_client::{
+    Change, CommandTarget, Error, Force, Handlers, McpClient, Sent, ServerConfig, ServerRequest,
+};
 use serde_json::{Value, json};
 
 /// What all of one server may take.
@@ -42,7 +44,7 @@ struct Server {
 /// How a server is reached.
 enum Reach {
     /// It is started, and speaks on its standard input and output.
-    Stdio(ServerConfig),
+    Stdio(ServerConfig<CommandTarget>),
     /// It is started by us with a port, and restarted in the middle.
     Web(web::Program),
 }
@@ -203,11 +205,11 @@ impl Server {
             }
             answer
         });
-        let (config, mut web) = match &self.reach {
-            Reach::Stdio(config) => (config.clone(), None),
+        let (config, mut web): (ServerConfig, _) = match &self.reach {
+            Reach::Stdio(config) => (config.clone().into(), None),
             Reach::Web(program) => {
                 let web = program.start().await?;
-                (ServerConfig::url(&web.url), Some(web))
+                (ServerConfig::url(&web.url).into(), Some(web))
             }
         };
         let builder = McpClient::builder(config).handlers(handlers).era(mode);

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use mcp_bench::callers::Ours;
 use mcp_bench::client::{IN_FLIGHT, Work, responder, tell_median};
-use mcp_client::{McpClient, ServerConfig, NegotiationCache};
+use mcp_client::{CommandTarget, McpClient, NegotiationCache, ServerConfig};
 
-async fn spawn(config: &ServerConfig, work: &Work) {
+async fn spawn(config: &ServerConfig<CommandTarget>, work: &Work) {
     let negotiation_cache = NegotiationCache::new();
     let mut times = Vec::new();
     for _ in 0..work.calls {

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mcp_protocol::capabilities::Implementation;
-use mcp_protocol::fingerprint::fingerprint;
 use mcp_protocol::logging::LogLevel;
 use mcp_protocol::messages::Method;
 use mcp_protocol::meta::Meta;
@@ -18,8 +17,8 @@ use mcp_protocol::{Limits, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::client::{Inner, McpClient};
-use crate::connect::negotiation_cache::{NegotiationCache, digest};
-use crate::connect::server_config::ServerConfig;
+use crate::connect::negotiation_cache::NegotiationCache;
+use crate::connect::server_config::{CommandTarget, ServerConfig, Target};
 use crate::connection::cache::{Cache, View};
 use crate::connection::handlers::Handlers;
 use crate::connection::{Connection, ConnectionTerms, Transport};
@@ -45,7 +44,7 @@ use crate::stream::restart::Restarts;
 #[derive(Debug)]
 #[must_use = "nothing is started before `connect`"]
 pub struct Connect {
-    target: Target,
+    destination: Destination,
     handlers: Handlers,
     info: Implementation,
     versions: Vec<ProtocolVersion>,
@@ -58,7 +57,8 @@ pub struct Connect {
     network: crate::http::Network,
 }
 
-enum Target {
+/// Where a connection leads.
+enum Destination {
     ServerConfig(Box<ServerConfig>),
     Streams(Box<Streams>),
 }
@@ -71,7 +71,7 @@ struct Streams {
     budget: Duration,
 }
 
-impl std::fmt::Debug for Target {
+impl std::fmt::Debug for Destination {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::ServerConfig(config) => config.fmt(f),
@@ -100,8 +100,8 @@ impl McpClient {
     }
 
     /// A connection to be made, with more to say about it.
-    pub fn builder(config: ServerConfig) -> Connect {
-        Connect::to(Target::ServerConfig(Box::new(config)))
+    pub fn builder(config: impl Into<ServerConfig>) -> Connect {
+        Connect::to(Destination::ServerConfig(Box::new(config.into())))
     }
 
     /// A connection over any pair of byte streams: one message a line. In memory, take the two ends of
@@ -110,7 +110,7 @@ impl McpClient {
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Connect {
-        Connect::to(Target::Streams(Box::new(Streams {
+        Connect::to(Destination::Streams(Box::new(Streams {
             reader: Box::new(reader),
             writer: Box::new(writer),
             limits: Limits::default(),
@@ -127,9 +127,9 @@ impl From<std::convert::Infallible> for Error {
 }
 
 impl Connect {
-    fn to(target: Target) -> Self {
+    fn to(destination: Destination) -> Self {
         Self {
-            target,
+            destination,
             handlers: Handlers::new(),
             info: Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
             versions: mcp_protocol::version::SUPPORTED.to_vec(),
@@ -202,27 +202,27 @@ impl Connect {
 
     /// Sets which eras to try.
     pub fn era(mut self, era: Mode) -> Self {
-        match &mut self.target {
-            Target::ServerConfig(config) => config.era = era,
-            Target::Streams(streams) => streams.mode = era,
+        match &mut self.destination {
+            Destination::ServerConfig(config) => config.era = era,
+            Destination::Streams(streams) => streams.mode = era,
         }
         self
     }
 
     /// Sets the bounds of the connection.
     pub fn limits(mut self, limits: Limits) -> Self {
-        match &mut self.target {
-            Target::ServerConfig(config) => config.limits = limits,
-            Target::Streams(streams) => streams.limits = limits,
+        match &mut self.destination {
+            Destination::ServerConfig(config) => config.limits = limits,
+            Destination::Streams(streams) => streams.limits = limits,
         }
         self
     }
 
     /// Sets how long it may take until the server is usable.
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
-        match &mut self.target {
-            Target::ServerConfig(config) => config.start_timeout = Some(timeout),
-            Target::Streams(streams) => streams.budget = timeout,
+        match &mut self.destination {
+            Destination::ServerConfig(config) => config.start_timeout = Some(timeout),
+            Destination::Streams(streams) => streams.budget = timeout,
         }
         self
     }
@@ -235,31 +235,29 @@ impl Connect {
     /// # Cancellation
     /// When dropped, everything that was started is killed.
     pub async fn connect(self) -> Result<McpClient> {
-        let Self { target, handlers, info, versions, negotiation_cache, log_level, cache, .. } = self;
+        let Self { destination, handlers, info, versions, negotiation_cache, log_level, cache, .. } = self;
         let offer = Offer { info, capabilities: handlers.capabilities(), versions };
         let settings =
             ConnectSettings { offer, handlers: Arc::new(handlers), negotiation_cache, log_level, cache };
-        match target {
-            Target::ServerConfig(config) => {
-                if let Some(problem) = config.problem() {
-                    return Err(Error::InvalidConfig {
-                        config: config.to_string(),
-                        problem: problem.to_owned(),
-                    });
-                }
-                let launch = Launch {
-                    config: *config,
-                    #[cfg(feature = "stdio")]
-                    ledger: self.ledger,
+        match destination {
+            Destination::ServerConfig(config) => {
+                let (target, config) = config.take_target();
+                match target {
+                    Target::Command(command) => {
+                        let launch = Launch {
+                            config: config.with_target(|()| command),
+                            #[cfg(feature = "stdio")]
+                            ledger: self.ledger,
+                        };
+                        settings.with_launch(launch).await
+                    }
                     #[cfg(feature = "http")]
-                    network: self.network,
-                };
-                match &launch.config.address {
-                    Some(_) => settings.with_url(launch).await,
-                    None => settings.with_launch(launch).await,
+                    Target::Url(url) => settings.with_url(config.with_target(|()| url), self.network).await,
+                    #[cfg(not(feature = "http"))]
+                    Target::Url(_) => Err(Error::FeatureDisabled { feature: "http" }),
                 }
             }
-            Target::Streams(streams) => {
+            Destination::Streams(streams) => {
                 let Streams { reader, writer, limits, mode, budget } = *streams;
                 let link = Link { reader, writer, owner: Owner::Nobody };
                 let name = "the server".to_owned();
@@ -287,14 +285,19 @@ struct Identity {
 }
 
 impl Identity {
-    fn of(launch: &Launch) -> Self {
-        let config = &launch.config;
-        let headers = config.address.iter().flat_map(|address| &address.headers);
-        let parts = headers
+    /// A process belongs to whoever starts it.
+    fn of_command(target: &CommandTarget) -> Self {
+        Self { server: target.digest(), principal: String::new() }
+    }
+
+    #[cfg(feature = "http")]
+    fn of_url(target: &server_config::UrlTarget, network: &crate::http::Network) -> Self {
+        let headers = target
+            .headers
+            .iter()
             .flat_map(|(name, value)| [name.to_ascii_lowercase().into_bytes(), value.clone().into_bytes()]);
-        #[cfg(feature = "http")]
-        let parts = parts.chain(launch.network.identity());
-        Self { server: digest(config), principal: fingerprint(parts) }
+        let principal = mcp_protocol::fingerprint::fingerprint(headers.chain(network.identity()));
+        Self { server: target.digest(), principal }
     }
 
     /// Streams that were handed in: nobody else has the same.
@@ -308,25 +311,24 @@ impl Identity {
 impl ConnectSettings {
     async fn with_launch(self, launch: Launch) -> Result<McpClient> {
         let (limits, name) = (launch.config.limits.clone(), launch.config.to_string());
-        let identity = Identity::of(&launch);
+        let identity = Identity::of_command(&launch.config.target);
         let negotiated = self.offer.negotiate(&launch, self.negotiation_cache.as_ref()).await?;
-        let again = Some(launch).filter(|launch| launch.config.restarts);
+        let again = Some(launch).filter(|launch| launch.config.target.restarts);
         self.over(negotiated, limits, name, identity, again)
     }
 
-    #[cfg(not(feature = "http"))]
-    async fn with_url(self, _: Launch) -> Result<McpClient> {
-        Err(Error::FeatureDisabled { feature: "http" })
-    }
-
     #[cfg(feature = "http")]
-    async fn with_url(self, launch: Launch) -> Result<McpClient> {
+    async fn with_url(
+        self,
+        config: ServerConfig<server_config::UrlTarget>,
+        network: crate::http::Network,
+    ) -> Result<McpClient> {
         use crate::streamable::{Endpoint, find};
 
-        let (limits, name) = (launch.config.limits.clone(), launch.config.to_string());
-        let identity = Identity::of(&launch);
+        let (limits, name) = (config.limits.clone(), config.to_string());
+        let identity = Identity::of_url(&config.target, &network);
         let (target, negotiation, start) =
-            find(&self.offer, &launch.config, &launch.network, self.negotiation_cache.as_ref()).await?;
+            find(&self.offer, &config, &network, self.negotiation_cache.as_ref()).await?;
         let arrivals =
             crate::connection::inbound::Arrivals::new(Arc::clone(&self.handlers), Owner::Nobody).quiet();
         let endpoint =

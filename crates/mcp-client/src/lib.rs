@@ -73,7 +73,7 @@ pub use client::shutdown::{Force, Shutdown};
 pub use connect::Connect;
 pub use connect::negotiation_cache::NegotiationCache;
 pub use connect::rfc_config::{McpClientConfig, OAuthConfig, OAuthProvider, TokenStorage};
-pub use connect::server_config::ServerConfig;
+pub use connect::server_config::{CommandTarget, ServerConfig, Target, UrlTarget};
 pub use connection::cache::Cache;
 pub use connection::feed::{Feed, FeedItem};
 pub use connection::handlers::{Handlers, ServerRequest};

@@ -78,7 +78,7 @@ pub struct McpToolDescriptor {
 
 impl From<McpServerConfig> for mcp_client::ServerConfig {
     fn from(config: McpServerConfig) -> Self {
-        let server = Self::command(config.command).args(config.args);
-        config.env.into_iter().fold(server, |server, (name, value)| server.env(name, value))
+        let server = mcp_client::ServerConfig::command(config.command).args(config.args);
+        config.env.into_iter().fold(server, |server, (name, value)| server.env(name, value)).into()
     }
 }

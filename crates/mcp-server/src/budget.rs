@@ -166,4 +166,26 @@ mod tests {
         assert!(!one.is_short());
         assert!(one.take(8).is_some());
     }
+
+    #[test]
+    fn budget_is_short_from_three_quarters_on() {
+        let budget = Budget::new(100);
+        let mut share = budget.take(74).unwrap();
+        assert!(!budget.is_short());
+        assert!(share.grow(1) && budget.is_short());
+    }
+
+    #[test]
+    fn share_of_an_overdrawn_budget_may_keep_its_size() {
+        let budget = Budget::new(10);
+        let mut share = budget.take(4).unwrap();
+        share.resize_beyond(11);
+        assert_eq!(budget.used(), 11);
+        share.grow_beyond(2);
+        assert_eq!(budget.used(), 13);
+        assert!(share.resize(13) && !share.resize(14) && share.resize(12));
+        assert_eq!(budget.used(), 12);
+        share.resize_beyond(3);
+        assert_eq!(budget.used(), 3);
+    }
 }

@@ -6,8 +6,8 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use mcp_client::protocol::visible::Visible;
-use mcp_client::{Error, McpClient, ServerConfig};
-use options::{Action, Options, Target};
+use mcp_client::{Error, McpClient};
+use options::{Action, Options};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -32,12 +32,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(options: Options) -> Result<u8, Error> {
-    let config = match options.target {
-        Target::Command(program, arguments) => ServerConfig::command(program).args(arguments),
-        Target::Url(url) => ServerConfig::url(url),
-    };
-    let config = options.headers.into_iter().fold(config, |config, (name, value)| config.header(name, value));
-    let mut config = config.era(options.era);
+    let mut config = options.server.era(options.era);
     if let Some(timeout) = options.timeout {
         config = config.start_timeout(timeout);
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mcp_client::ServerConfig;
 use mcp_client::protocol::Json;
 use mcp_client::protocol::negotiation::Mode;
 
@@ -23,8 +24,7 @@ pub(crate) struct Options {
     pub(crate) action: Action,
     pub(crate) timeout: Option<Duration>,
     pub(crate) era: Mode,
-    pub(crate) target: Target,
-    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) server: ServerConfig,
 }
 
 pub(crate) enum Action {
@@ -32,16 +32,11 @@ pub(crate) enum Action {
     Call(String, Json),
 }
 
-pub(crate) enum Target {
-    Url(String),
-    Command(String, Vec<String>),
-}
-
 impl Options {
     /// `None` if help is wanted.
     pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
-        let (mut action, mut timeout, mut era, mut target) = (None, None, Mode::Auto, None);
-        let mut headers = Vec::new();
+        let (mut action, mut timeout, mut era) = (None, None, Mode::Auto);
+        let (mut url, mut command, mut headers) = (None, None, Vec::new());
         while let Some(word) = words.next() {
             let mut value = |what: &str| words.next().ok_or(format!("`{word}` needs {what}"));
             match word.as_str() {
@@ -70,9 +65,7 @@ impl Options {
                         _ => return Err("`--era` is auto, legacy or modern".to_owned()),
                     }
                 }
-                "--url" => {
-                    target = Some(Target::Url(value("a URL")?));
-                }
+                "--url" => url = Some(value("a URL")?),
                 "--header" => {
                     let header = value("NAME:VALUE")?;
                     let (name, value) = header.split_once(':').ok_or("`--header` needs NAME:VALUE")?;
@@ -80,13 +73,21 @@ impl Options {
                 }
                 "--" => {
                     let program = value("a command")?;
-                    target = Some(Target::Command(program, words.by_ref().collect()));
+                    command = Some(ServerConfig::command(program).args(words.by_ref()));
                 }
                 other => return Err(format!("`{other}` is not understood here")),
             }
         }
         let action = action.ok_or("say `list` or `call`")?;
-        let target = target.ok_or("say which server: `--url URL` or `-- COMMAND`")?;
-        Ok(Some(Self { action, timeout, era, target, headers }))
+        let server: ServerConfig = match (url, command) {
+            (Some(url), None) => {
+                let add = |config: ServerConfig<_>, (name, value)| config.header(name, value);
+                headers.into_iter().fold(ServerConfig::url(url), add).into()
+            }
+            (None, Some(_)) if !headers.is_empty() => return Err("`--header` needs `--url`".to_owned()),
+            (None, Some(command)) => command.into(),
+            _ => return Err("say which server: either `--url URL` or `-- COMMAND`".to_owned()),
+        };
+        Ok(Some(Self { action, timeout, era, server }))
     }
 }

@@ -8,7 +8,7 @@ use mcp_protocol::Era;
 use mcp_protocol::fingerprint::fingerprint;
 use mcp_protocol::negotiation::{NegotiationResult, ServerAnswer};
 
-use crate::connect::server_config::ServerConfig;
+use crate::connect::server_config::{CommandTarget, ServerConfig, Target, UrlTarget};
 use crate::error::{Error, Result};
 
 /// How long a server is taken for a legacy one. A stale negotiation result would succeed silently for ever.
@@ -82,27 +82,31 @@ impl NegotiationCache {
         self.lock().iter().map(line).collect()
     }
 
-    /// Forgets what is known about a server.
-    pub fn forget(&self, config: &ServerConfig) {
-        self.lock().remove(&digest(config));
+    /// Removes the negotiation result of a server.
+    pub fn forget(&self, config: impl Into<ServerConfig>) {
+        self.remove(&config.into().target.digest());
     }
 
-    /// The era a server is known to speak.
-    pub(crate) fn era(&self, config: &ServerConfig, now: SystemTime) -> Option<Era> {
-        let kept = self.lock().get(&digest(config)).copied()?;
+    pub(crate) fn remove(&self, digest: &str) {
+        self.lock().remove(digest);
+    }
+
+    /// Returns the era of the server with this digest, if it is known.
+    pub(crate) fn era(&self, digest: &str, now: SystemTime) -> Option<Era> {
+        let kept = self.lock().get(digest).copied()?;
         (seconds(now) < kept.until).then_some(kept.era)
     }
 
     /// Keeps what was found out, if it may be kept.
-    pub(crate) fn keep(&self, config: &ServerConfig, negotiation: &NegotiationResult, now: SystemTime) {
+    pub(crate) fn keep(&self, digest: &str, negotiation: &NegotiationResult, now: SystemTime) {
         let life = match &negotiation.server {
-            _ if !negotiation.may_be_kept => return self.forget(config),
+            _ if !negotiation.may_be_kept => return self.remove(digest),
             ServerAnswer::Discovered(result) => {
                 Duration::from_millis(result.ttl_ms.map_or(0, |ttl| ttl.0)).min(MODERN)
             }
             _ => LEGACY,
         };
-        self.insert(digest(config), Kept { era: negotiation.era(), until: seconds(now) + life.as_secs() });
+        self.insert(digest.to_owned(), Kept { era: negotiation.era(), until: seconds(now) + life.as_secs() });
     }
 
     fn insert(&self, digest: String, kept: Kept) {
@@ -126,21 +130,36 @@ fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// What makes a server the same one. Values of variables count: a server may change with them. Behind a URL it is the URL.
-pub(crate) fn digest(config: &ServerConfig) -> String {
-    if let Some(address) = &config.address {
-        return fingerprint(["url".as_bytes().to_vec(), address.url.as_bytes().to_vec()]);
+/// Identifies a server: equal targets have equal digests, and nothing can be read from one.
+impl Target {
+    pub(crate) fn digest(&self) -> String {
+        match self {
+            Self::Command(command) => command.digest(),
+            Self::Url(url) => url.digest(),
+        }
     }
-    let folder = config.directory.as_ref().map(|folder| folder.as_os_str());
-    let environment =
-        config.environment.iter().flat_map(|(name, value)| [name.as_os_str(), value.as_os_str()]);
-    let counts = [config.arguments.len(), config.environment.len()].map(|count| count.to_string());
-    let parts = std::iter::once(config.program.as_os_str())
-        .chain(config.arguments.iter().map(std::ffi::OsString::as_os_str))
-        .chain(environment)
-        .chain(folder);
-    let parts = parts.map(|part| part.as_encoded_bytes().to_vec());
-    fingerprint(counts.iter().map(|count| count.as_bytes().to_vec()).chain(parts))
+}
+
+impl UrlTarget {
+    pub(crate) fn digest(&self) -> String {
+        fingerprint(["url".as_bytes().to_vec(), self.url.as_bytes().to_vec()])
+    }
+}
+
+impl CommandTarget {
+    /// Values of variables count, because a server may change with them.
+    pub(crate) fn digest(&self) -> String {
+        let folder = self.directory.as_ref().map(|folder| folder.as_os_str());
+        let environment =
+            self.environment.iter().flat_map(|(name, value)| [name.as_os_str(), value.as_os_str()]);
+        let counts = [self.arguments.len(), self.environment.len()].map(|count| count.to_string());
+        let parts = std::iter::once(self.program.as_os_str())
+            .chain(self.arguments.iter().map(std::ffi::OsString::as_os_str))
+            .chain(environment)
+            .chain(folder);
+        let parts = parts.map(|part| part.as_encoded_bytes().to_vec());
+        fingerprint(counts.iter().map(|count| count.as_bytes().to_vec()).chain(parts))
+    }
 }
 
 #[cfg(test)]
@@ -170,25 +189,40 @@ mod tests {
 
     #[test]
     fn x_28_a_verdict_is_kept_for_a_day_and_one_born_of_silence_never() {
-        let (negotiation_cache, config) =
-            (NegotiationCache::new(), ServerConfig::command("x").env("KEY", "hush-hush"));
+        let (negotiation_cache, digest) =
+            (NegotiationCache::new(), ServerConfig::command("x").env("KEY", "hush-hush").target.digest());
         let now = SystemTime::now();
-        negotiation_cache.keep(&config, &legacy(true), now);
-        assert_eq!(negotiation_cache.era(&config, now + LEGACY - Duration::from_secs(1)), Some(Era::Legacy));
-        assert_eq!(negotiation_cache.era(&config, now + LEGACY), None);
-        assert_eq!(negotiation_cache.era(&ServerConfig::command("x"), now), None, "another server");
-        negotiation_cache.keep(&ServerConfig::url("http://a/1").header("x", "y"), &legacy(true), now);
-        assert_eq!(negotiation_cache.era(&ServerConfig::url("http://a/1"), now), Some(Era::Legacy));
-        assert_eq!(negotiation_cache.era(&ServerConfig::url("http://a/2"), now), None, "another URL");
-        negotiation_cache.keep(&config, &legacy(false), now);
-        assert_eq!(negotiation_cache.era(&config, now), None);
+        negotiation_cache.keep(&digest, &legacy(true), now);
+        assert_eq!(negotiation_cache.era(&digest, now + LEGACY - Duration::from_secs(1)), Some(Era::Legacy));
+        assert_eq!(negotiation_cache.era(&digest, now + LEGACY), None);
+        assert_eq!(
+            negotiation_cache.era(&ServerConfig::command("x").target.digest(), now),
+            None,
+            "another server"
+        );
+        negotiation_cache.keep(
+            &ServerConfig::url("http://a/1").header("x", "y").target.digest(),
+            &legacy(true),
+            now,
+        );
+        assert_eq!(
+            negotiation_cache.era(&ServerConfig::url("http://a/1").target.digest(), now),
+            Some(Era::Legacy)
+        );
+        assert_eq!(
+            negotiation_cache.era(&ServerConfig::url("http://a/2").target.digest(), now),
+            None,
+            "another URL"
+        );
+        negotiation_cache.keep(&digest, &legacy(false), now);
+        assert_eq!(negotiation_cache.era(&digest, now), None);
     }
 
     #[test]
     fn what_is_written_down_comes_back_and_has_no_secret() {
-        let (negotiation_cache, config) =
-            (NegotiationCache::new(), ServerConfig::command("x").env("KEY", "hush-hush"));
-        negotiation_cache.keep(&config, &legacy(true), SystemTime::now());
+        let (negotiation_cache, digest) =
+            (NegotiationCache::new(), ServerConfig::command("x").env("KEY", "hush-hush").target.digest());
+        negotiation_cache.keep(&digest, &legacy(true), SystemTime::now());
         let text = negotiation_cache.to_text();
         assert!(text.starts_with("legacy ") && !text.contains("hush"));
         assert_eq!(NegotiationCache::from_text(&text).unwrap().to_text(), text);
@@ -202,9 +236,13 @@ mod tests {
         let negotiation_cache = NegotiationCache::new();
         for number in 0..MOST + 10 {
             let now = UNIX_EPOCH + Duration::from_secs(number as u64);
-            negotiation_cache.keep(&ServerConfig::command(number.to_string()), &legacy(true), now);
+            negotiation_cache.keep(
+                &ServerConfig::command(number.to_string()).target.digest(),
+                &legacy(true),
+                now,
+            );
         }
         assert_eq!(negotiation_cache.to_text().lines().count(), MOST);
-        assert_eq!(negotiation_cache.era(&ServerConfig::command("0"), UNIX_EPOCH), None);
+        assert_eq!(negotiation_cache.era(&ServerConfig::command("0").target.digest(), UNIX_EPOCH), None);
     }
 }

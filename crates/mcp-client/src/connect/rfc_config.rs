@@ -116,8 +116,8 @@ impl TryFrom<McpClientConfig> for ServerConfig {
             return Err(Error::FeatureDisabled { feature: "oauth" });
         }
         let McpClientConfig { command, args, env, timeout, .. } = config;
-        let server = Self::command(command).args(args).start_timeout(timeout);
-        Ok(env.into_iter().fold(server, |server, (name, value)| server.env(name, value)))
+        let server = ServerConfig::command(command).args(args).start_timeout(timeout);
+        Ok(env.into_iter().fold(server, |server, (name, value)| server.env(name, value)).into())
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
             .args(["-y", "server"])
             .env("KEY", "hush-hush")
             .start_timeout(Duration::from_secs(5));
-        assert_eq!(ServerConfig::try_from(config).unwrap(), expected);
+        assert_eq!(ServerConfig::try_from(config).unwrap(), expected.into());
         assert_eq!(McpClientConfig::default().timeout, Duration::from_secs(30));
     }
 

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::client::shutdown::{Force, Shutdown};
-use crate::connect::server_config::ServerConfig;
+use crate::connect::server_config::{CommandTarget, ServerConfig};
 use crate::error::StartError;
 use group::{Group, Signal};
 use ledger::{Ledger, Recorded};
@@ -73,25 +73,25 @@ pub(crate) struct Pipes {
 impl Process {
     /// Starts what the server config says.
     #[cfg(test)]
-    pub(crate) fn start(config: &ServerConfig) -> Result<(Self, Pipes), StartError> {
+    pub(crate) fn start(config: &ServerConfig<CommandTarget>) -> Result<(Self, Pipes), StartError> {
         Self::start_in(config, None)
     }
 
     /// Starts what the server config says, and writes it down.
     pub(crate) fn start_in(
-        config: &ServerConfig,
+        config: &ServerConfig<CommandTarget>,
         ledger: Option<&Ledger>,
     ) -> Result<(Self, Pipes), StartError> {
         let environment = environment::environment(config, std::env::vars_os());
         let path = program::find(config, &environment)?;
         let mut command = Command::new(&path);
-        command.args(&config.arguments).env_clear().envs(&environment);
+        command.args(&config.target.arguments).env_clear().envs(&environment);
         let mark = ledger.map(Ledger::mark);
         if let Some(mark) = &mark {
             command.env(ledger::MARK, mark);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        if let Some(directory) = &config.directory {
+        if let Some(directory) = &config.target.directory {
             command.current_dir(directory);
         }
         group::prepare(&mut command);
@@ -102,7 +102,7 @@ impl Process {
             let source = io::Error::other("it has no pipes");
             return Err(StartError::Refused { path, source });
         };
-        let secrets = config.environment.values().map(|value| value.to_string_lossy().into_owned());
+        let secrets = config.target.environment.values().map(|value| value.to_string_lossy().into_owned());
         let stderr = Stderr::drain(stderr, secrets.collect());
         let recorded = ledger
             .zip(group.id())

@@ -20,7 +20,7 @@ pub(crate) struct Link {
 impl Link {
     /// Starts what the server config says, and writes it down.
     pub(crate) fn start(
-        config: &crate::ServerConfig,
+        config: &crate::ServerConfig<crate::CommandTarget>,
         ledger: Option<&crate::Ledger>,
     ) -> Result<Self, crate::StartError> {
         let (process, pipes) = Process::start_in(config, ledger)?;

@@ -12,7 +12,7 @@ use mcp_protocol::negotiation::{
 use mcp_protocol::{Era, Limits, ProtocolVersion};
 
 use crate::connect::negotiation_cache::NegotiationCache;
-use crate::connect::server_config::ServerConfig;
+use crate::connect::server_config::{CommandTarget, ServerConfig};
 use crate::connection::now;
 use crate::error::{ConnectionEnd, EndCause, Error, Result};
 use crate::stream::driver::{LAST_WORDS, read, until, write as write_some};
@@ -65,8 +65,8 @@ impl Offer {
     ) -> Result<Negotiated> {
         let config = &launch.config;
         let until = now().checked_add(config.start_budget());
-        let known =
-            negotiation_cache.and_then(|negotiation_cache| negotiation_cache.era(config, SystemTime::now()));
+        let digest = config.target.digest();
+        let known = negotiation_cache.and_then(|cache| cache.era(&digest, SystemTime::now()));
         let is_guess = config.era == Mode::Auto && known == Some(Era::Legacy);
         let mut mode = if is_guess { Mode::Legacy } else { config.era };
         loop {
@@ -76,7 +76,7 @@ impl Offer {
                 Ok(negotiated) => negotiated,
                 Err(failed) => {
                     if let Some(negotiation_cache) = negotiation_cache {
-                        negotiation_cache.forget(config);
+                        negotiation_cache.remove(&digest);
                     }
                     if mode == config.era {
                         return Err(failed.named(config.to_string()));
@@ -86,7 +86,7 @@ impl Offer {
                 }
             };
             if let Some(negotiation_cache) = negotiation_cache {
-                negotiation_cache.keep(config, &negotiated.negotiation, SystemTime::now());
+                negotiation_cache.keep(&digest, &negotiated.negotiation, SystemTime::now());
             }
             return Ok(negotiated);
         }
@@ -138,11 +138,9 @@ impl Offer {
 /// What is started, and where that is written down.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
-    pub(crate) config: ServerConfig,
+    pub(crate) config: ServerConfig<CommandTarget>,
     #[cfg(feature = "stdio")]
     pub(crate) ledger: Option<crate::Ledger>,
-    #[cfg(feature = "http")]
-    pub(crate) network: crate::http::Network,
 }
 
 impl std::fmt::Display for Launch {

@@ -22,7 +22,7 @@ use super::events::{End, EventStream, SseMessage};
 use super::http_sse::{self, Opened, StreamProbe};
 use super::target::{HttpTarget, Whole, beginning, challenges, location, wait, whole};
 use crate::connect::negotiation_cache::NegotiationCache;
-use crate::connect::server_config::ServerConfig;
+use crate::connect::server_config::{ServerConfig, UrlTarget};
 use crate::connection::now;
 use crate::error::{ConnectionEnd, EndCause, Error, HttpStatus, Result};
 use crate::http::Network;
@@ -57,7 +57,7 @@ pub(crate) enum Start {
 /// proves wrong, it is asked.
 pub(crate) async fn find(
     offer: &Offer,
-    config: &ServerConfig,
+    config: &ServerConfig<UrlTarget>,
     network: &Network,
     negotiation_cache: Option<&NegotiationCache>,
 ) -> Result<(Arc<HttpTarget>, NegotiationResult, Start)> {
@@ -65,12 +65,12 @@ pub(crate) async fn find(
     let name = config.to_string();
     let until = now().checked_add(config.start_budget());
     let left = || until.map_or(config.start_budget(), |until| until.saturating_duration_since(now()));
-    if config.address.as_ref().is_some_and(|address| address.is_pair) {
+    if config.target.is_sse {
         let (negotiation, opened) = http_sse::open(&target, offer, &name, left()).await?;
         return Ok((target, negotiation, Start::Pair(opened)));
     }
-    let known =
-        negotiation_cache.and_then(|negotiation_cache| negotiation_cache.era(config, SystemTime::now()));
+    let digest = config.target.digest();
+    let known = negotiation_cache.and_then(|cache| cache.era(&digest, SystemTime::now()));
     let is_guess = config.era == Mode::Auto && known == Some(Era::Legacy);
     let mut mode = if is_guess { Mode::Legacy } else { config.era };
     loop {
@@ -85,7 +85,7 @@ pub(crate) async fn find(
         match found {
             Ok((negotiation, start)) => {
                 if let Some(negotiation_cache) = negotiation_cache {
-                    negotiation_cache.keep(config, &negotiation, SystemTime::now());
+                    negotiation_cache.keep(&digest, &negotiation, SystemTime::now());
                 }
                 return Ok((target, negotiation, start));
             }
@@ -93,7 +93,7 @@ pub(crate) async fn find(
             Err(error) if mode == config.era || is_obstacle(&error) => return Err(error),
             Err(_) => {
                 if let Some(negotiation_cache) = negotiation_cache {
-                    negotiation_cache.forget(config);
+                    negotiation_cache.remove(&digest);
                 }
                 mode = config.era;
             }

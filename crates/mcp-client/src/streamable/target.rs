@@ -13,7 +13,7 @@ use mcp_protocol::codec::retry_after::retry_after;
 use mcp_protocol::visible::Visible;
 use url::Url;
 
-use crate::connect::server_config::ServerConfig;
+use crate::connect::server_config::{ServerConfig, UrlTarget};
 use crate::error::{Error, HttpStatus, Result};
 use crate::http::Network;
 use crate::http::policy::parse_url;
@@ -73,12 +73,9 @@ impl std::fmt::Debug for HttpTarget {
 }
 
 impl HttpTarget {
-    pub(crate) fn new(config: &ServerConfig, network: &Network) -> Result<Self> {
+    pub(crate) fn new(config: &ServerConfig<UrlTarget>, network: &Network) -> Result<Self> {
         let unusable = |problem: String| Error::InvalidConfig { config: config.to_string(), problem };
-        let Some(address) = &config.address else { return Err(unusable("it has no URL".to_owned())) };
-        if let Some(problem) = config.problem() {
-            return Err(unusable(problem.to_owned()));
-        }
+        let address = &config.target;
         let url = parse_url(&address.url).map_err(|problem| unusable(problem.to_owned()))?;
         let uri = url.as_str().parse().map_err(|_| unusable("it is no URL".to_owned()))?;
         let mut given = HeaderMap::new();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use mcp_client::protocol::negotiation::{HandshakeFailure, Mode, NegotiationError};
 use mcp_client::protocol::roots::Root;
 use mcp_client::protocol::{Era, ProtocolVersion};
-use mcp_client::{Error, Handlers, McpClient, ServerConfig, StartError};
+use mcp_client::{CommandTarget, Error, Handlers, McpClient, ServerConfig, StartError};
 
 use crate::support::{harmless, peer, unharmed};
 
@@ -35,7 +35,7 @@ async fn speaks(options: &[&str], era: Era) {
 }
 
 /// Connects, and demands that it fails.
-async fn fails(config: ServerConfig) -> NegotiationError {
+async fn fails(config: ServerConfig<CommandTarget>) -> NegotiationError {
     match McpClient::connect(config).await {
         Err(Error::Connect { source, .. }) => *source,
         other => panic!("{other:?}"),
@@ -232,7 +232,7 @@ async fn x_28_a_kept_verdict_saves_the_probe_and_one_that_proves_wrong_is_found_
     harmless(async {
         let negotiation_cache = NegotiationCache::new();
         let config = peer(&["--era", "legacy"]);
-        let connect = async |config: &ServerConfig| {
+        let connect = async |config: &ServerConfig<CommandTarget>| {
             McpClient::builder(config.clone()).negotiation_cache(&negotiation_cache).connect().await.unwrap()
         };
         let client = connect(&config).await;

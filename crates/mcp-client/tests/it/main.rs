@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod blocking;
+mod compile_errors;
 mod crashes;
 mod display;
 mod eras;

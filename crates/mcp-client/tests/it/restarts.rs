@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use mcp_client::protocol::Limits;
 use mcp_client::protocol::subscriptions::SubscriptionFilter;
-use mcp_client::{Change, EndCause, Error, McpClient, Sent, ServerConfig};
+use mcp_client::{Change, CommandTarget, EndCause, Error, McpClient, Sent, ServerConfig};
 use serde_json::json;
 
 use crate::support::{group_gone_within, harmless, peer, unharmed};
@@ -31,7 +31,7 @@ impl Lives {
         std::fs::read_to_string(&self.0).unwrap().lines().last().unwrap().parse().unwrap()
     }
 
-    fn server(&self, options: &[&str]) -> ServerConfig {
+    fn server(&self, options: &[&str]) -> ServerConfig<CommandTarget> {
         peer(options).arg("--lives").arg(self.0.as_os_str()).restarts()
     }
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use mcp_client::{McpClient, ServerConfig};
+use mcp_client::{CommandTarget, McpClient, ServerConfig};
 use serde_json::json;
 
 /// The misbehaving peer as a server.
-pub(crate) fn peer(options: &[&str]) -> ServerConfig {
+pub(crate) fn peer(options: &[&str]) -> ServerConfig<CommandTarget> {
     ServerConfig::command(env!("CARGO_BIN_EXE_mcp-test-peer")).arg("server").args(options.iter().copied())
 }
 

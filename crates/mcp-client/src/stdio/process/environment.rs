@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-use crate::connect::server_config::ServerConfig;
+use crate::connect::server_config::{CommandTarget, ServerConfig};
 
 /// What a program needs to find its files, its language and its network, and what carries no secret.
 const PASSED_ON: &[&str] = &[
@@ -87,15 +87,15 @@ const PROXY_SCHEMES: &[&str] = &["http", "https", "socks", "socks4", "socks4a", 
 
 /// The whole environment of a child.
 pub(crate) fn environment(
-    config: &ServerConfig,
+    config: &ServerConfig<CommandTarget>,
     ours: impl Iterator<Item = (OsString, OsString)>,
 ) -> BTreeMap<OsString, OsString> {
-    let mut all: BTreeMap<OsString, OsString> = if config.inherits {
+    let mut all: BTreeMap<OsString, OsString> = if config.target.inherits {
         ours.collect()
     } else {
         ours.filter_map(|(name, value)| Some((name.clone(), passed_on(&name, value)?))).collect()
     };
-    for (name, value) in &config.environment {
+    for (name, value) in &config.target.environment {
         all.retain(|known, _| !is_same(known, name));
         all.insert(name.clone(), value.clone());
     }
@@ -136,7 +136,7 @@ fn is_same(one: &OsStr, other: &OsStr) -> bool {
 mod tests {
     use super::*;
 
-    fn child(config: &ServerConfig, ours: &[(&str, &str)]) -> Vec<(String, String)> {
+    fn child(config: &ServerConfig<CommandTarget>, ours: &[(&str, &str)]) -> Vec<(String, String)> {
         let ours = ours.iter().map(|(name, value)| ((*name).into(), (*value).into()));
         let text = |text: OsString| text.into_string().unwrap();
         environment(config, ours).into_iter().map(|(name, value)| (text(name), text(value))).collect()

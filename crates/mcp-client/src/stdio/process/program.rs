@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::connect::server_config::ServerConfig;
+use crate::connect::server_config::{CommandTarget, ServerConfig};
 use crate::error::StartError;
 
 /// The absolute path of what is started. Links are not followed: shims look at the name they were called by.
 pub(crate) fn find(
-    config: &ServerConfig,
+    config: &ServerConfig<CommandTarget>,
     environment: &BTreeMap<OsString, OsString>,
 ) -> Result<PathBuf, StartError> {
-    let here = match &config.directory {
+    let here = match &config.target.directory {
         Some(directory) if directory.is_dir() => directory.clone(),
         Some(directory) => return Err(StartError::NoSuchFolder { folder: directory.clone() }),
         None => PathBuf::new(),
@@ -24,15 +24,15 @@ pub(crate) fn find(
         environment.iter().find(|(name, _)| named(name)).map(|(_, value)| value.as_os_str())
     };
     let extensions = extensions(cfg!(windows), variable("PATHEXT"));
-    let program = Path::new(&config.program);
-    let is_name = program.components().count() == 1 && !has_separator(&config.program);
-    if config.program.is_empty() || !is_name {
+    let program = Path::new(&config.target.program);
+    let is_name = program.components().count() == 1 && !has_separator(&config.target.program);
+    if config.target.program.is_empty() || !is_name {
         let path = here.join(program);
         return match look(&path, &extensions) {
             Found::Program(path) => Ok(path),
             Found::NotExecutable(path) => Err(StartError::NotExecutable { path }),
             Found::Nothing => {
-                Err(StartError::NotFound { program: config.program.clone(), searched: vec![path] })
+                Err(StartError::NotFound { program: config.target.program.clone(), searched: vec![path] })
             }
         };
     }
@@ -52,7 +52,7 @@ pub(crate) fn find(
     }
     Err(match not_executable {
         Some(path) => StartError::NotExecutable { path },
-        None => StartError::NotFound { program: config.program.clone(), searched },
+        None => StartError::NotFound { program: config.target.program.clone(), searched },
     })
 }
 
@@ -119,7 +119,7 @@ mod tests {
         path
     }
 
-    fn find_in(path: &str, config: ServerConfig) -> Result<PathBuf, StartError> {
+    fn find_in(path: &str, config: ServerConfig<CommandTarget>) -> Result<PathBuf, StartError> {
         find(&config, &BTreeMap::from([("PATH".into(), path.into())]))
     }
 

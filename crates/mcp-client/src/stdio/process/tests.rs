@@ -8,18 +8,18 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use super::*;
 use crate::connection::feed::FeedItem;
 
-fn shell(script: &str) -> ServerConfig {
+fn shell(script: &str) -> ServerConfig<CommandTarget> {
     ServerConfig::command("sh").args(["-c", script])
 }
 
 /// A child that has started a grandchild; both ignore the end of input and TERM if told so. It says both numbers.
-fn stubborn() -> ServerConfig {
+fn stubborn() -> ServerConfig<CommandTarget> {
     shell(
         "trap '' TERM; sh -c \"trap '' TERM; while :; do sleep 0.1; done\" & echo $$ $!; while :; do sleep 0.1; done",
     )
 }
 
-async fn started(config: &ServerConfig) -> (Process, Pipes, Vec<Pid>) {
+async fn started(config: &ServerConfig<CommandTarget>) -> (Process, Pipes, Vec<Pid>) {
     let (process, mut pipes) = Process::start(config).unwrap();
     let mut line = String::new();
     BufReader::new(&mut pipes.stdout).read_line(&mut line).await.unwrap();

@@ -1,0 +1,3 @@
+fn main() {
+    let _ = mcp_client::ServerConfig::url("https://mcp.example.com/mcp").arg("--verbose");
+}

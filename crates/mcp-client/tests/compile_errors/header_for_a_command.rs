@@ -1,0 +1,3 @@
+fn main() {
+    let _ = mcp_client::ServerConfig::command("weather").header("X-Team", "blue");
+}
