@@ -29,12 +29,12 @@ mod tests {
     }
 
     #[test]
-    fn s4_1_dependencies_go_one_way() {
+    fn dependencies_and_licences_are_on_the_allowed_lists() {
         assert_eq!(workspace::check(), Vec::<String>::new());
     }
 
     #[test]
-    fn s4_2_the_protocol_crate_knows_nothing_of_the_world() {
+    fn protocol_crate_has_no_io_clock_or_async_dependencies() {
         let tree =
             cargo(&["tree", "-p", "mcp-protocol", "--all-features", "-e", "normal", "--prefix", "none"]);
         let mut crates: Vec<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_6_each_thing_exists_once_and_each_crate_has_its_pages() {
+    fn core_types_are_defined_once_and_crates_have_readmes() {
         for name in ["mcp-protocol", "mcp-client", "mcp-server", "mcp-compat"] {
             for page in ["README.md", "CHANGELOG.md"] {
                 assert!(root().join("crates").join(name).join(page).is_file(), "{name} has no {page}");
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_7_the_protocol_crate_has_the_modules_of_the_rfc() {
+    fn protocol_crate_exports_the_expected_modules() {
         let lib = fs::read_to_string(root().join("crates/mcp-protocol/src/lib.rs")).expect("lib.rs");
         for module in ["messages", "tools", "errors", "version"] {
             assert!(lib.contains(&format!("\npub mod {module};\n")), "{module}");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn x_6_the_features_of_the_server_are_those_that_were_decided() {
+    fn server_crate_features_match_the_expected_list() {
         let (features, default) = features("mcp-server");
         // `files` and `log` came with what they switch on; `jwt` comes with authorization.
         let decided =
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_5_the_server_brings_no_login_no_keychain_and_starts_no_processes() {
+    fn server_crate_has_no_oauth_keyring_tls_or_process_spawning() {
         let tree =
             cargo(&["tree", "-p", "mcp-server", "--all-features", "-e", "features", "--prefix", "none"]);
         for line in tree.lines() {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn x_6_the_features_of_the_client_are_among_those_that_were_decided() {
+    fn client_crate_features_match_the_expected_list() {
         let (features, default) = features("mcp-client");
         // `oauth`, `keyring`, `encrypted-file`, `host` and `mount` come with what they switch on.
         assert_eq!(features, ["blocking", "default", "http", "stdio", "test-peer"]);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn x_20_the_oldest_compiler_is_the_same_everywhere_and_kept_by_a_lint() {
+    fn minimum_rust_version_is_shared_and_checked_by_a_lint() {
         let workspace = fs::read_to_string(root().join("Cargo.toml")).expect("a file");
         assert!(workspace.contains("rust-version = \"1.89\""));
         assert!(workspace.contains("incompatible_msrv = \"warn\""));
@@ -211,13 +211,13 @@ mod tests {
     }
 
     #[test]
-    fn s4_42_dependency_counts_do_not_grow_unnoticed() {
+    fn dependency_counts_match_the_recorded_counts() {
         assert_eq!(counts::check(false), Vec::<String>::new());
     }
 
     /// A clock that jumps must not end a call, nor keep one alive: who needs a date is listed here, and nobody else reads it.
     #[test]
-    fn f_30_deadlines_never_look_at_the_date() {
+    fn only_listed_files_read_the_system_time() {
         let dates = ["stream/negotiate.rs", "streamable/negotiate.rs", "streamable/target.rs"];
         for folder in ["crates/mcp-client/src", "crates/mcp-protocol/src"] {
             for (path, text) in sources(folder) {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn x_5_only_dialect_and_negotiation_compare_versions() {
+    fn only_dialect_and_negotiation_compare_versions() {
         let all = ["crates/mcp-protocol/src", "crates/mcp-server/src", "crates/mcp-client/src"].map(sources);
         for (path, text) in all.into_iter().flatten() {
             let allowed = ["/dialect", "/negotiation", "/version.rs", "tests.rs"];

@@ -3,12 +3,14 @@
 //! - `workspace`: dependency arrows, licences, duplicate versions
 //! - `counts [--write]`: crates per feature set, against `docs/dependency-counts.txt`
 //! - `features`: the feature sets that must compile, one `cargo` argument line each
+//! - `references`: no private reference and no long test name in the repository
 //! - `behaviours [--write]`: the test of every behaviour passed in the last run, and `docs/behaviours.md` is up to date
 #![allow(clippy::expect_used, clippy::panic, reason = "a check fails by panicking with a message")]
 
 mod behaviours;
 mod counts;
 mod guards;
+mod references;
 mod workspace;
 
 use std::path::PathBuf;
@@ -26,8 +28,12 @@ fn main() -> ExitCode {
             }
             Vec::new()
         }
+        Some("references") => references::check(),
         Some("behaviours") => behaviours::check(is_write),
-        _ => vec!["usage: checks workspace | counts [--write] | features | behaviours [--write]".into()],
+        _ => vec![
+            "usage: checks workspace | counts [--write] | features | references | behaviours [--write]"
+                .into(),
+        ],
     };
     for problem in &problems {
         eprintln!("error: {problem}");

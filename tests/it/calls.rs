@@ -37,7 +37,7 @@ async fn a_tool_is_called_in_every_revision() {
 }
 
 #[tokio::test]
-async fn s4_16_call_tool_gives_the_result_as_it_came_and_errors_by_type() {
+async fn call_tool_returns_the_raw_result_and_typed_errors() {
     let client = connect(server(), &BOTH_ERAS[1]).await;
     let raw = client.call_tool("fail", json!({})).await.unwrap();
     assert_eq!(raw, json!({"content": [{"type": "text", "text": "no luck"}], "isError": true}));
@@ -51,7 +51,7 @@ async fn s4_16_call_tool_gives_the_result_as_it_came_and_errors_by_type() {
 }
 
 #[tokio::test]
-async fn s4_14_a_hundred_calls_are_in_flight_at_once_and_a_slow_one_delays_none() {
+async fn hundred_concurrent_calls_are_not_delayed_by_a_slow_one() {
     for version in &BOTH_ERAS {
         let (release, released) = tokio::sync::watch::channel(false);
         let server = server().tool(tool("wait", move || {
@@ -111,7 +111,7 @@ async fn until_running(count: &AtomicUsize, wanted: usize) {
 }
 
 #[tokio::test]
-async fn n_28_a_dropped_call_is_cancelled_on_the_server() {
+async fn dropped_call_is_cancelled_on_the_server() {
     for version in &BOTH_ERAS {
         let (server, running) = endless();
         let client = connect(server, version).await;
@@ -125,7 +125,7 @@ async fn n_28_a_dropped_call_is_cancelled_on_the_server() {
 }
 
 #[tokio::test]
-async fn n_30_a_call_whose_token_fires_ends_at_once_and_on_the_server() {
+async fn cancel_when_ends_the_call_and_cancels_on_the_server() {
     for version in &BOTH_ERAS {
         let (server, running) = endless();
         let client = connect(server, version).await;
@@ -143,7 +143,7 @@ async fn n_30_a_call_whose_token_fires_ends_at_once_and_on_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn n_26_x_29_the_idle_clock_ends_a_silent_call_and_the_server_is_told() {
+async fn idle_timeout_ends_a_silent_call_and_cancels_on_the_server() {
     for version in &BOTH_ERAS {
         let (server, running) = endless();
         let client = connect(server, version).await;
@@ -170,7 +170,7 @@ fn progressing() -> McpServer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn n_27_progress_keeps_a_call_alive_but_not_beyond_its_total_time() {
+async fn progress_resets_the_idle_timeout_but_not_the_total_timeout() {
     for version in &BOTH_ERAS {
         let client = connect(progressing(), version).await;
         let began = tokio::time::Instant::now();
@@ -203,14 +203,14 @@ async fn progress_is_told_in_order_with_its_words() {
 }
 
 #[tokio::test]
-async fn the_future_of_a_call_stays_on_the_quick_path_of_the_allocator() {
+async fn call_future_is_at_most_1024_bytes() {
     let client = connect(server(), &BOTH_ERAS[0]).await;
     let call = client.call("echo", json!({"text": "hi"})).into_future();
     assert!(size_of_val(&*call) <= 1024, "{}", size_of_val(&*call));
 }
 
 #[tokio::test(start_paused = true)]
-async fn s4_40_progress_is_read_as_a_stream_and_dropping_it_cancels_the_call() {
+async fn progress_is_read_as_a_stream_and_drop_cancels_the_call() {
     for version in &BOTH_ERAS {
         let server = server().tool(tool("three", |_: NoArgs, cx: Context| async move {
             for step in 1_u32..=3 {

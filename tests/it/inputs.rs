@@ -38,7 +38,7 @@ fn asking() -> McpServer {
 }
 
 #[tokio::test]
-async fn a_form_is_answered_in_both_eras_with_its_defaults_and_the_name_of_who_asks() {
+async fn form_answer_has_defaults_and_handler_sees_the_server_name() {
     for version in &BOTH_ERAS {
         let handlers = Handlers::new().on_form(async |asked: ServerRequest<ElicitFormParams>| {
             assert_eq!((asked.server.as_str(), asked.params.message.as_str()), ("asker", "Who are you?"));
@@ -66,7 +66,7 @@ async fn an_answer_that_does_not_fit_the_form_is_not_sent() {
 }
 
 #[tokio::test]
-async fn s4_18_what_has_no_handler_is_not_declared_and_refused() {
+async fn capability_without_a_handler_is_not_declared() {
     assert_eq!(Handlers::new().capabilities(), ClientCapabilities::new());
     for version in &BOTH_ERAS {
         let pair = pair(asking(), version, Handlers::new()).await;
@@ -102,7 +102,7 @@ async fn sampling_and_roots_are_answered_in_both_eras() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn x_29_the_clocks_of_a_call_stand_still_while_a_person_is_asked() {
+async fn call_timeouts_are_paused_while_a_handler_runs() {
     for version in &BOTH_ERAS {
         let handlers = Handlers::new().on_form(async |_: ServerRequest<ElicitFormParams>| {
             tokio::time::sleep(Duration::from_secs(400)).await;
@@ -115,7 +115,7 @@ async fn x_29_the_clocks_of_a_call_stand_still_while_a_person_is_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn x_29_a_person_who_never_answers_is_not_waited_for_beyond_the_cap() {
+async fn unanswered_form_ends_the_call_after_the_handler_limit() {
     for version in &BOTH_ERAS {
         let handlers = Handlers::new()
             .patience(Duration::from_secs(100))
@@ -137,7 +137,7 @@ async fn a_handler_that_panics_ends_its_own_request_only() {
 }
 
 #[tokio::test]
-async fn f_23_a_server_that_never_stops_asking_is_left() {
+async fn call_ends_when_the_server_keeps_asking() {
     let server = McpServer::named("asker", "1").tool(tool("ask", |_: NoArgs, cx: Context| async move {
         for number in 0..100 {
             cx.ask(&format!("question {number}"), form()).await?;

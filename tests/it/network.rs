@@ -146,7 +146,7 @@ async fn echo(client: &McpClient) -> String {
 }
 
 #[tokio::test]
-async fn n_42_x_33_a_private_authority_is_trusted_in_both_eras_and_both_versions_of_http() {
+async fn private_root_certificate_works_with_http1_and_http2() {
     nothing_left(async {
         let authority = Authority::new();
         for (protocols, version) in [
@@ -171,7 +171,7 @@ async fn n_42_x_33_a_private_authority_is_trusted_in_both_eras_and_both_versions
 }
 
 #[tokio::test]
-async fn f_30_x_33_who_is_not_trusted_is_not_spoken_to() {
+async fn untrusted_certificate_prevents_any_request() {
     nothing_left(async {
         let (authority, stranger) = (Authority::new(), Authority::new());
         let secure = Secure::serve(&authority, &["http/1.1"], false).await;
@@ -204,7 +204,7 @@ async fn f_30_x_33_who_is_not_trusted_is_not_spoken_to() {
 }
 
 #[tokio::test]
-async fn x_33_a_client_certificate_is_shown_and_a_ready_configuration_is_used_as_it_is() {
+async fn client_certificate_and_custom_tls_config_are_used() {
     nothing_left(async {
         let authority = Authority::new();
         let secure = Secure::serve(&authority, &["h2", "http/1.1"], true).await;
@@ -304,7 +304,7 @@ async fn relay(mut stream: TcpStream, all: Heads) {
 }
 
 #[tokio::test]
-async fn n_42_x_32_https_goes_through_a_tunnel_and_the_proxy_learns_who_asks_it() {
+async fn https_uses_a_connect_tunnel_with_proxy_credentials() {
     nothing_left(async {
         let (authority, proxy) = (Authority::new(), Proxy::serve().await);
         let secure = Secure::serve(&authority, &["h2", "http/1.1"], false).await;
@@ -350,7 +350,7 @@ async fn plain() -> (u16, JoinSet<()>) {
 }
 
 #[tokio::test]
-async fn n_42_x_32_plain_http_is_asked_of_the_proxy_and_this_machine_never_is() {
+async fn plain_http_uses_the_proxy_except_for_loopback() {
     nothing_left(async {
         let proxy = Proxy::serve().await;
         let (port, _serving) = plain().await;
@@ -380,7 +380,7 @@ async fn n_42_x_32_plain_http_is_asked_of_the_proxy_and_this_machine_never_is() 
 }
 
 #[tokio::test]
-async fn n_42_x_32_the_usual_variables_are_honoured() {
+async fn proxy_and_certificate_variables_are_honoured() {
     nothing_left(async {
         let (authority, proxy) = (Authority::new(), Proxy::serve().await);
         let secure = Secure::serve(&authority, &["h2", "http/1.1"], false).await;
@@ -478,7 +478,7 @@ async fn sleeper(to: u16) -> (u16, watch::Sender<()>, JoinSet<()>) {
 }
 
 #[tokio::test]
-async fn f_30_a_shared_connection_that_did_not_survive_a_sleep_fails_one_call_only() {
+async fn stalled_http2_connection_fails_one_call_only() {
     nothing_left(async {
         let authority = Authority::new();
         let secure = Secure::serve(&authority, &["h2"], false).await;
@@ -550,7 +550,7 @@ async fn socks(names: Arc<Mutex<Vec<String>>>) -> (SocketAddr, JoinSet<()>) {
 }
 
 #[tokio::test]
-async fn x_32_a_socks_proxy_leads_to_both_schemes_and_resolves_names_itself() {
+async fn socks_proxy_resolves_names_for_http_and_https() {
     nothing_left(async {
         let authority = Authority::new();
         let secure = Secure::serve(&authority, &["h2", "http/1.1"], false).await;
@@ -589,7 +589,7 @@ async fn a_server_that_has_both_eras_is_modern_over_tls_too() {
 }
 
 #[tokio::test]
-async fn f_31_to_f_39_the_misbehaving_client_does_not_harm_our_server() {
+async fn server_withstands_every_fault_of_the_misbehaving_client() {
     nothing_left(async {
         let (port, _serving) = plain().await;
         let url = format!("http://127.0.0.1:{port}/mcp");

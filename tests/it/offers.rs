@@ -35,7 +35,7 @@ fn server() -> McpServer {
 }
 
 #[tokio::test]
-async fn s4_15_a_list_of_many_pages_is_whole_and_sorted() {
+async fn paginated_list_is_complete_and_sorted() {
     for version in revisions() {
         let mut server = server();
         for number in (0..50).rev() {
@@ -112,7 +112,7 @@ async fn changes_end_when_the_connection_does() {
 }
 
 #[tokio::test]
-async fn log_messages_come_in_both_eras_from_the_level_that_was_asked_for() {
+async fn log_messages_are_filtered_by_level_in_both_eras() {
     use mcp_client::protocol::logging::LogLevel;
     use mcp_client::{FeedItem, McpClient};
     use mcp_server::{Context, NoArgs};

@@ -90,7 +90,7 @@ async fn changes_of_a_connection_that_has_ended_are_an_error() {
 }
 
 #[tokio::test]
-async fn f_19_a_server_that_asks_and_does_not_read_is_left_before_memory_grows() {
+async fn flood_of_requests_without_reading_ends_the_connection() {
     let (client, mut raw) = connect(Era::Legacy, Handlers::new(), &[]).await;
     let id = "x".repeat(1000);
     let pings: Vec<Value> =
@@ -122,7 +122,7 @@ async fn a_handler_that_panics_takes_no_other_answer_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn x_29_the_clocks_go_on_when_the_last_who_was_asked_has_answered() {
+async fn idle_timeout_resumes_after_the_last_handler_answers() {
     let handlers = Handlers::new().on_form(async |asked: ServerRequest<ElicitFormParams>| {
         let seconds = if asked.params.message == "1" { 30 } else { 200 };
         tokio::time::sleep(Duration::from_secs(seconds)).await;
@@ -144,7 +144,7 @@ async fn x_29_the_clocks_go_on_when_the_last_who_was_asked_has_answered() {
 }
 
 #[tokio::test]
-async fn x_30_a_later_round_that_was_not_sent_may_have_happened_all_the_same() {
+async fn lost_later_round_is_reported_as_possibly_executed() {
     let (hold, held) = tokio::sync::oneshot::channel::<()>();
     let held = std::sync::Arc::new(tokio::sync::Mutex::new(Some(held)));
     let handlers = Handlers::new().on_form(move |_: ServerRequest<ElicitFormParams>| {
@@ -183,7 +183,7 @@ fn a_call_whose_runtime_is_gone_ends() {
 }
 
 #[tokio::test]
-async fn f_20_long_texts_of_a_server_do_not_wait_for_their_reader_whole() {
+async fn long_log_is_dropped_and_long_progress_message_truncated() {
     let (client, mut raw) = connect(Era::Legacy, Handlers::new(), &[]).await;
     let mut logs = client.log_messages();
     let call = client.call("x", json!({})).running();
@@ -210,7 +210,7 @@ async fn f_20_long_texts_of_a_server_do_not_wait_for_their_reader_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn x_29_a_server_that_only_says_later_is_left_when_the_time_is_over() {
+async fn total_timeout_ends_a_call_that_is_only_deferred() {
     let (client, mut raw) = connect(Era::Modern, Handlers::new(), &[]).await;
     let call = client.call("x", json!({})).total_timeout(Duration::from_millis(600));
     let call = tokio::spawn(call.into_future());
@@ -225,7 +225,7 @@ async fn x_29_a_server_that_only_says_later_is_left_when_the_time_is_over() {
 }
 
 #[tokio::test]
-async fn s4_47_what_an_error_says_in_words_decides_nothing_and_nothing_is_sent_again() {
+async fn error_message_text_triggers_no_retry_or_login() {
     for era in [Era::Legacy, Era::Modern] {
         let (client, mut raw) = connect(era, Handlers::new(), &[]).await;
         let call = tokio::spawn(client.call("x", json!({})).into_future());
@@ -243,7 +243,7 @@ async fn s4_47_what_an_error_says_in_words_decides_nothing_and_nothing_is_sent_a
 }
 
 #[tokio::test]
-async fn s4_48_the_name_of_a_tool_and_its_arguments_arrive_as_they_were_given() {
+async fn tool_name_and_arguments_are_sent_unchanged() {
     let (client, mut raw) = connect(Era::Legacy, Handlers::new(), &[]).await;
     let name = "my-tool.v2/\u{e9}_A";
     let call = tokio::spawn(client.call(name, json!({"a-b": [1, "x"]})).into_future());
@@ -254,7 +254,7 @@ async fn s4_48_the_name_of_a_tool_and_its_arguments_arrive_as_they_were_given() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn n_25_a_list_that_is_answered_to_somebody_else_is_not_waited_for_as_long_as_a_call() {
+async fn list_answered_with_an_unknown_id_times_out_after_30_seconds() {
     let (client, mut raw) = connect(Era::Legacy, Handlers::new(), &[]).await;
     let began = tokio::time::Instant::now();
     let stats = client.clone();
@@ -268,7 +268,7 @@ async fn n_25_a_list_that_is_answered_to_somebody_else_is_not_waited_for_as_long
 }
 
 #[tokio::test]
-async fn f_12_a_request_of_which_not_a_byte_left_was_not_sent() {
+async fn lost_connection_error_says_whether_request_was_sent() {
     for era in [Era::Legacy, Era::Modern] {
         let (client, raw) = connect(era, Handlers::new(), &[]).await;
         // The driver has not seen yet that the other side is gone.

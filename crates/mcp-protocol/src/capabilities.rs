@@ -2,7 +2,7 @@
 //!
 //! Capability objects are open: unknown members are kept. `Json` stands where only presence counts.
 //!
-//! Spec: §2.8.4.
+//! Spec: MCP 2026-07-28, basic/versioning and server/discover.
 
 use crate::json::Json;
 use crate::macros::{object, string_enum};
@@ -168,7 +168,7 @@ object! {
 }
 
 object! {
-    /// A picture of a server, tool, resource or prompt. Untrusted: see spec §10 rule 14 before fetching it.
+    /// A picture of a server, tool, resource or prompt. Untrusted: fetch it only over HTTPS or `data:`, without credentials, and check its type.
     pub struct Icon {
         required {
             /// An `https:` or `data:` URI.

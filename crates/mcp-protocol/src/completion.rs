@@ -1,6 +1,6 @@
 //! Completion of the arguments of prompts and resource templates.
 //!
-//! Spec: §6.4.
+//! Spec: MCP 2026-07-28, server/utilities/completion.
 
 use crate::macros::object;
 use crate::map::Map;

@@ -1,6 +1,6 @@
 //! Content blocks: what tools, prompts and models say.
 //!
-//! Spec: §6.1, §2.8.3.
+//! Spec: MCP 2026-07-28, server/tools and schema.
 
 use crate::json::Json;
 use crate::macros::{object, string_enum};

@@ -8,7 +8,7 @@
 //! The tables are checked against the types while compiling and cost nothing at run time. Besides
 //! [`crate::negotiation`], this is the only place that compares versions.
 //!
-//! Spec: §2.8.
+//! Spec: the schemas of MCP 2024-11-05 to 2026-07-28.
 
 pub(crate) mod content;
 pub(crate) mod elicitation;

@@ -1,6 +1,6 @@
 //! Elicitation: a server asks the person in front of the host, by form or by URL.
 //!
-//! Spec: §7.1.
+//! Spec: MCP 2026-07-28, client/elicitation.
 
 mod form;
 mod schema;

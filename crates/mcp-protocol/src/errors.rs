@@ -4,7 +4,7 @@
 //! version uses for a thing is the dialect's business: `ResourceNotFound` is -32002 up to 2025-11-25 and
 //! -32602 after it.
 //!
-//! Spec: §3.6, §11.
+//! Spec: MCP 2026-07-28, basic and schema.
 
 use crate::capabilities::ClientCapabilities;
 use crate::codec::param_header::AnnotationError;

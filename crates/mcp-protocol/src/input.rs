@@ -3,7 +3,7 @@
 //! In the modern era they travel inside an [`InputRequiredResult`], and the client sends the request again
 //! with the answers. In the legacy era each one is a request of its own; the types are the same.
 //!
-//! Spec: §5.5, §5.6.
+//! Spec: MCP 2026-07-28, basic/patterns/mrtr.
 
 use serde::de::Error;
 

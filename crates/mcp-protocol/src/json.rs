@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_mean_the_same_have_one_canonical_form_and_others_do_not() {
+    fn equal_values_have_one_canonical_form_and_others_differ() {
         let form =
             |text: &str| text.parse::<Json>().unwrap().canonical().map(|json| json.get().to_owned()).ok();
         let same = [r#"{"b":[1,"é"],"a":null}"#, r#" {"a" : 1, "a":null,"b":[ 1 , "\u00e9" ]} "#];

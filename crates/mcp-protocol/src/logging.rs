@@ -1,6 +1,6 @@
 //! Log messages from server to client.
 //!
-//! Spec: §5.4.
+//! Spec: MCP 2026-07-28, server/utilities/logging.
 
 use crate::json::Json;
 use crate::macros::{object, string_enum};

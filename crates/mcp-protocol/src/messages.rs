@@ -4,7 +4,7 @@
 //! stay text until someone asks for a type: see [`Body`]. The functions in [`mod@write`] append messages to a
 //! buffer. The messages of both lifecycles, `initialize` and `server/discover`, are here too.
 //!
-//! Spec: §3.1, §3.4.
+//! Spec: MCP 2026-07-28, basic; MCP 2025-03-26, basic (batches).
 
 mod body;
 mod envelope;

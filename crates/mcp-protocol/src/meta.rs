@@ -3,7 +3,7 @@
 //! The keys this crate knows are fields; all others are kept as they came. In the modern era the client's
 //! version, capabilities and name travel here with every request: the *envelope* of that request.
 //!
-//! Spec: §2.2, §3.3.
+//! Spec: MCP 2026-07-28, basic.
 
 use crate::capabilities::{ClientCapabilities, Implementation};
 use crate::dialect::{Fill, Raising, bit};
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn x_9_unknown_keys_survive_and_known_ones_are_typed() {
+    fn unknown_meta_keys_are_kept_and_known_ones_are_typed() {
         let text = r#"{"io.modelcontextprotocol/logLevel":"debug","traceparent":"00-1","a/b":{"c":[1e999]}}"#;
         let meta: Meta = serde_json::from_str(text).unwrap();
         assert_eq!(meta.log_level, Some(LogLevel::Debug));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_key_that_holds_something_else_is_kept_and_spoils_nothing() {
+    fn known_meta_key_with_another_type_is_kept_as_raw_json() {
         let text = r#"{"content":[],"_meta":{"baggage":["a"],"progressToken":7,"x":1}}"#;
         let result: crate::tools::CallToolResult = crate::Dialect::V2025_06_18.raise_str(text).unwrap();
         let meta = result.meta.as_deref().unwrap();

@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s0_7_the_fixed_vectors_hold() {
+    fn callable_names_match_the_fixed_test_vectors() {
         let long = "x".repeat(70);
         let long_name = format!("mcp__github__{}_xlcfphyr5vk", "x".repeat(39));
         for (server, tool, name) in [
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn s0_6_names_fit_every_model_api_and_the_first_separator_ends_the_server() {
+    fn callable_names_fit_model_apis_and_are_unique() {
         let servers = ["a", "my_db", "a-b", "a__b", "_a", "a_", "-", "", "天", &"s".repeat(256)];
         let tools = ["t", "a__b", "__", "a.b", "", "t_xabcdefghij", &"t".repeat(64), "é"];
         let mut seen = std::collections::BTreeMap::new();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn s0_7_a_plain_name_can_never_look_like_a_digest_form() {
+    fn tool_name_cannot_imitate_a_name_with_digest() {
         // Whoever knows the digest of another tool cannot claim its name.
         let victim = callable_name("files", "admin.tools.list");
         let tool = victim.strip_prefix("mcp__files__").unwrap();
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn s0_8_a_name_is_looked_up_and_never_split() {
+    fn name_is_looked_up_in_the_table_and_never_replaced() {
         let mut table = NameTable::default();
         let name = table.insert("a", "b__c").unwrap();
         assert_eq!(table.get(&name), Some(("a", "b__c")));
@@ -307,14 +307,14 @@ mod tests {
     }
 
     #[test]
-    fn x_1_reserved_names_take_the_digest_form() {
+    fn reserved_names_get_a_digest() {
         let mut table = NameTable::reserving(["MCP__git__status"]);
         assert_eq!(table.insert("git", "status").unwrap(), digest_name("git", "status"));
         assert_eq!(table.insert("git", "push").unwrap(), "mcp__git__push");
     }
 
     #[test]
-    fn x_2_server_names_are_bounded_and_plain() {
+    fn server_name_length_and_characters_are_restricted() {
         for good in ["a", "my_db", "_", "-", "a__b", &"x".repeat(256)] {
             assert_eq!(good.parse::<ServerName>().unwrap().as_str(), good);
         }

@@ -10,7 +10,7 @@
 //! A client asks `server/discover` first and reads the answer as evidence; a server looks at every message by
 //! itself. Besides [`crate::dialect`], this is the only place that compares versions.
 //!
-//! Spec: §2.2 to §2.6.
+//! Spec: MCP 2026-07-28, basic/versioning and basic/transports.
 
 mod http_client;
 mod http_server;

@@ -4,7 +4,7 @@
 //! exactly once. It keeps ids and instants, never bodies; it sends nothing and reads no clock: see
 //! [driving a machine](crate#driving-a-machine).
 //!
-//! Spec: §3.1, §5.1, §5.2, §5.3.
+//! Spec: MCP 2026-07-28, basic, basic/patterns/cancellation and basic/patterns/progress.
 //!
 //! # Invariants
 //! - At most [`Limits::in_flight`] calls are open in each direction; one more is refused, never queued.

@@ -1,6 +1,6 @@
 //! Prompts: lists and filled-in messages.
 //!
-//! Spec: §6.3.
+//! Spec: MCP 2026-07-28, server/prompts.
 
 use crate::capabilities::Icon;
 use crate::content::{ContentBlock, Role};

@@ -1,6 +1,6 @@
 //! Resources: lists, templates, contents, subscriptions of the legacy era.
 //!
-//! Spec: §6.2.
+//! Spec: MCP 2026-07-28, server/resources.
 
 use crate::capabilities::Icon;
 use crate::content::Annotations;

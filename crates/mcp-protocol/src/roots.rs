@@ -1,6 +1,6 @@
 //! Roots: the folders a host works in.
 //!
-//! Spec: §7.3.
+//! Spec: MCP 2026-07-28, client/roots.
 
 use crate::macros::object;
 

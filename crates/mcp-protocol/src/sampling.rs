@@ -1,6 +1,6 @@
 //! Sampling: a server asks the host's language model.
 //!
-//! Spec: §7.2.
+//! Spec: MCP 2026-07-28, client/sampling.
 
 use crate::content::Role;
 use crate::json::Json;

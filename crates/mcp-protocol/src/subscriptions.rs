@@ -1,6 +1,6 @@
 //! `subscriptions/listen`: the stream of changes of the modern era.
 //!
-//! Spec: §6.8.
+//! Spec: MCP 2026-07-28, basic/patterns/subscriptions.
 
 use crate::macros::object;
 use crate::messages::ResultType;

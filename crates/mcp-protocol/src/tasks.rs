@@ -3,7 +3,7 @@
 //! This module has the extension `io.modelcontextprotocol/tasks` of the modern era; [`legacy`] has the
 //! experimental tasks of 2025-11-25, which are not compatible with it.
 //!
-//! Spec: §8.2, §8.3.
+//! Spec: the MCP tasks extension; MCP 2025-11-25, basic/utilities/tasks.
 
 pub mod legacy;
 

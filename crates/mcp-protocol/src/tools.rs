@@ -1,6 +1,6 @@
 //! Tools: their definitions, calls and results.
 //!
-//! Spec: §6.1.
+//! Spec: MCP 2026-07-28, server/tools.
 
 use crate::capabilities::Icon;
 use crate::content::ContentBlock;

@@ -3,7 +3,7 @@
 //! A version is an opaque string on the wire. Order and era come from the table in this file, never
 //! from comparing strings: an unknown `zzz` is not "newer", it is unsupported.
 //!
-//! Spec: §2.7.
+//! Spec: MCP 2026-07-28, basic/versioning.
 
 use std::fmt;
 
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s4_11_a_supported_request_is_answered_in_kind_and_any_other_with_the_newest_legacy() {
+    fn negotiate_returns_requested_or_newest_legacy_version() {
         for version in SUPPORTED.iter().filter(|version| version.era() == Some(Era::Legacy)) {
             assert_eq!(negotiate(version, SUPPORTED), Some(version));
         }
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_11_predicates_tell_the_features_of_each_revision() {
+    fn feature_predicates_match_each_revision() {
         let row = |v: &ProtocolVersion| {
             [v.has_batches(), v.has_structured_output(), v.has_elicitation(), v.has_stateless_requests()]
         };

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn v_8_hidden_tags_and_turned_text_are_shown_escaped() {
+    fn invisible_control_and_bidi_characters_are_escaped() {
         for hidden in
             ['\u{e0041}', '\u{202e}', '\u{200b}', '\u{feff}', '\u{1b}', '\u{2066}', '\u{fe0f}', '\u{7f}']
         {

@@ -370,7 +370,7 @@ impl Shared {
         }
     }
 
-    /// Check 11 of §2.2: annotated arguments of a tool are mirrored in headers.
+    /// Checks that the annotated arguments of a tool are repeated in headers.
     fn check_param_headers(&self, request: &Request<'_>, headers: &HeaderMap) -> Result<(), ErrorObject> {
         if request.method != Method::ToolsCall {
             return Ok(());
@@ -484,7 +484,7 @@ fn poll_first(run: &mut Box<Run>, outlet: &Outlet, cx: &mut TaskContext<'_>) -> 
     outlet.poll_filled(cx).map(|()| First::Emits)
 }
 
-/// The status under which an error travels that was decided before a stream began: §11.2.
+/// The status under which an error travels that was decided before a stream began.
 fn status_of(error: &ErrorObject) -> StatusCode {
     match error.code {
         ErrorCode::MethodNotFound => StatusCode::NOT_FOUND,

@@ -134,7 +134,7 @@ mod sealing {
         }
 
         #[test]
-        fn x_17_state_comes_back_only_unchanged_and_for_its_own_request() {
+        fn state_opens_only_unchanged_and_for_its_own_request() {
             let sealer = Sealer::new();
             let sealed = sealer.seal(&memory(), b"tools/call add {}").unwrap();
             let binding = |text: &str| {
@@ -154,7 +154,7 @@ mod sealing {
         }
 
         #[test]
-        fn x_17_state_beyond_its_limit_is_an_error_that_says_so() {
+        fn state_over_the_size_limit_is_an_error() {
             let mut memory = memory();
             memory.steps.insert("big".into(), serde_json::json!("x".repeat(STATE_LIMIT)).into());
             let error = Sealer::new().seal(&memory, b"").unwrap_err();

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn v_25_a_hostile_uri_costs_no_more_than_its_length() {
+    fn hostile_uri_is_rejected_without_quadratic_work() {
         let template = UriTemplate::parse(&"{a}-".repeat(200)).unwrap_or_else(|error| panic!("{error}"));
         let uri = "-a".repeat(500_000);
         // Quadratic work would take minutes.

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn v_24_a_host_that_pretends_is_shown_for_what_it_is() {
+    fn deceptive_url_host_is_shown_escaped_with_a_warning() {
         assert_eq!(host("https://example.com/login?x"), "example.com");
         assert_eq!(host("https://bank.com@evil.example/"), "evil.example");
         assert!(host("https://\u{430}pple.com/").starts_with("\\u{430}pple.com (beware"));

@@ -29,7 +29,7 @@ fn on_everything(words: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn results_go_to_standard_output_and_errors_in_plain_words_to_standard_error() {
+fn results_go_to_stdout_and_tool_errors_to_stderr() {
     for era in ["auto", "legacy", "modern"] {
         let done = on_everything(&["call", "echo", r#"{"text":"hi"}"#, "--era", era]);
         assert_eq!(done, (Some(0), "hi\n".into(), String::new()));

@@ -48,7 +48,7 @@ fn lines(output: impl Read, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn s4_20_only_protocol_reaches_standard_output_even_if_a_tool_prints() {
+fn printed_text_of_a_tool_goes_to_stderr_not_stdout() {
     let mut child = start(Stdio::piped(), Stdio::piped(), Stdio::piped());
     let mut stdin = child.0.stdin.take().unwrap();
     writeln!(
@@ -72,7 +72,7 @@ fn s4_20_only_protocol_reaches_standard_output_even_if_a_tool_prints() {
 }
 
 #[test]
-fn n_8_x_21_the_program_ends_soon_after_its_input_whatever_runs() {
+fn process_exits_soon_after_eof_despite_a_running_call() {
     let mut child = start(Stdio::piped(), Stdio::piped(), Stdio::null());
     let mut stdin = child.0.stdin.take().unwrap();
     writeln!(stdin, "{INITIALIZE}\n{}", call(1, "sleep", r#"{"ms":3600000}"#)).unwrap();

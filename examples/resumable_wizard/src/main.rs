@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn modern_every_round_sent_twice_and_every_response_dropped_once_holds_one_seat() {
+    async fn modern_rounds_sent_twice_hold_one_seat() {
         let seats = Seats::default();
         let mut client = server(&seats).test_client().await.unwrap();
         let mut params = CallToolParams::new("book");

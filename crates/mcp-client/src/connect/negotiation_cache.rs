@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn x_28_a_verdict_is_kept_for_a_day_and_one_born_of_silence_never() {
+    fn legacy_result_expires_after_a_day_and_a_guess_is_not_kept() {
         let (negotiation_cache, digest) =
             (NegotiationCache::new(), ServerConfig::command("x").env("KEY", "hush-hush").target.digest());
         let now = SystemTime::now();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_down_comes_back_and_has_no_secret() {
+    fn cache_text_round_trips_and_contains_no_secret() {
         let (negotiation_cache, digest) =
             (NegotiationCache::new(), ServerConfig::command("x").env("KEY", "hush-hush").target.digest());
         negotiation_cache.keep(&digest, &legacy(true), SystemTime::now());
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_are_remembered_are_bounded() {
+    fn number_of_cached_servers_is_bounded() {
         let negotiation_cache = NegotiationCache::new();
         for number in 0..MOST + 10 {
             let now = UNIX_EPOCH + Duration::from_secs(number as u64);

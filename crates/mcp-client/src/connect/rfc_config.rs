@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s4_12_a_configuration_becomes_a_recipe_with_nothing_lost() {
+    fn rfc_2190_config_converts_to_a_server_config_without_loss() {
         let config = McpClientConfig {
             command: "npx".to_owned(),
             args: vec!["-y".to_owned(), "server".to_owned()],
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn s4_4_a_login_without_its_feature_is_an_error_that_names_it() {
+    fn oauth_config_without_the_feature_is_an_error_naming_it() {
         let oauth = OAuthConfig {
             provider: OAuthProvider::Github,
             client_id: "id".to_owned(),

@@ -335,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn x_28_launchers_that_may_download_get_a_minute_and_others_half_of_it() {
+    fn start_timeout_is_60_s_for_npx_and_uvx_and_30_s_for_others() {
         for (program, seconds) in [("npx", 60), ("/usr/bin/uvx", 60), ("node", 30), ("./server", 30)] {
             assert_eq!(ServerConfig::command(program).start_budget().as_secs(), seconds, "{program}");
         }
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_of_a_recipe_is_whole_and_has_no_secret() {
+    fn displayed_server_config_is_complete_without_secrets() {
         let config = ServerConfig::command("run").args(["a b", "", "\u{1b}[2J"]).env("KEY", "hush-hush");
         assert_eq!(config.to_string(), "run \"a b\" \"\" \\u{1b}[2J");
         assert!(format!("{config:?}").contains("KEY") && !format!("{config:?}").contains("hush"));

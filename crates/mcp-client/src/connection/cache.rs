@@ -1,4 +1,6 @@
-//! What servers said and allowed to be kept: spec §6.7.
+//! Lists and resources that modern servers allow to be cached.
+//!
+//! Spec: MCP 2026-07-28, server/utilities/caching.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -308,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn spec_6_7_an_answer_is_fresh_for_as_long_as_the_server_says_and_a_day_at_most() {
+    async fn response_is_fresh_for_its_ttl_but_at_most_one_day() {
         let view = view(&Cache::new(), "a", "me");
         for (ttl, seconds) in [("1000", 1), ("999999999999", 86400)] {
             keep(&view, &Method::ToolsList, "", &body(ttl, "private"));
@@ -325,7 +327,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn spec_10_17_private_answers_never_cross_principals_and_public_ones_do() {
+    async fn private_responses_are_not_shared_between_principals() {
         let cache = Cache::new();
         let (me, you, elsewhere) =
             (view(&cache, "a", "me"), view(&cache, "a", "you"), view(&cache, "b", "me"));
@@ -340,7 +342,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn spec_10_17_nobody_sees_what_is_kept_for_somebody_else_by_printing_it() {
+    async fn debug_output_does_not_show_cached_responses() {
         let cache = Cache::new();
         keep(&view(&cache, "a", "me"), &Method::ResourcesRead, "note://diary", &body("5000", "private"));
         let shown = format!("{cache:?} {:?}", view(&cache, "a", "you"));
@@ -349,7 +351,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn x_12_long_cursors_count_too() {
+    async fn cursors_count_towards_the_byte_limit() {
         let cache = Cache::new();
         let view = view(&cache, "a", "me");
         for number in 0..100 {
@@ -362,7 +364,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn spec_6_7_a_change_ends_what_it_concerns_and_what_was_on_its_way() {
+    async fn change_evicts_matching_entries_and_discards_older_responses() {
         let cache = Cache::new();
         let view = view(&cache, "a", "me");
         let all = || {
@@ -409,7 +411,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_kept_is_bounded() {
+    async fn cache_is_bounded_in_entries_and_bytes() {
         let cache = Cache::new();
         let view = view(&cache, "a", "me");
         for number in 0..ENTRIES + 10 {

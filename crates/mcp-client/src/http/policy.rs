@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn s0_25_https_anywhere_http_on_this_machine_and_no_other_scheme() {
+    fn http_is_allowed_for_loopback_only_and_https_for_any_host() {
         let policy = NetworkPolicy::public();
         for url in ["https://a.example", "http://localhost:1", "http://127.9.9.9", "http://[::1]:8/mcp"] {
             assert_eq!(negotiation(&policy, url), Ok(()), "{url}");
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn v_1_what_is_no_web_address_is_refused_and_nothing_is_left_out_of_it() {
+    fn text_that_is_not_an_http_url_is_refused() {
         for text in [
             "$(id)",
             "-x",
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn s0_26_addresses_are_denied_however_they_are_written() {
+    fn public_policy_denies_non_public_addresses_in_any_notation() {
         let policy = NetworkPolicy::public();
         for host in [
             "10.0.0.1",
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn s0_26_what_is_denied_or_this_machine_is_so_however_it_is_written() {
+    fn denied_and_loopback_addresses_are_denied_in_any_notation() {
         let denying = NetworkPolicy::as_given().deny_host("10.0.0.1").unwrap().deny_host("::1").unwrap();
         for host in ["10.0.0.1", "[::ffff:10.0.0.1]", "[64:ff9b::a00:1]", "[::1]"] {
             assert!(negotiation(&denying, &format!("https://{host}/")).is_err(), "{host}");
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn s0_26_only_ranges_that_were_opened_are_open() {
+    fn only_explicitly_allowed_ranges_are_opened() {
         let policy =
             NetworkPolicy::public().allow_range("10.20.0.0/16").unwrap().allow_range("fd00::/8").unwrap();
         for (address, is_open) in [
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn s0_25_a_host_that_is_denied_stays_denied_and_a_dot_means_what_is_below() {
+    fn deny_rules_win_and_a_leading_dot_matches_subdomains_only() {
         let policy = NetworkPolicy::as_given()
             .allow_host(".example.com")
             .unwrap()

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn x_36_f_9_starts_come_ever_slower_and_stop_at_five_in_half_a_minute() {
+    fn restarts_back_off_and_stop_after_five_in_30_s() {
         let began = Instant::now();
         let at = |seconds| began + Duration::from_secs(seconds);
         let mut brake = Brake::default();

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn n_36_f_26_a_server_that_hangs_up_sees_at_most_eight_connections_in_a_minute() {
+    fn server_closing_streams_gets_at_most_8_connections_a_minute() {
         for wish in [None, Some(0), Some(1), Some(500), Some(5000), Some(u64::MAX)] {
             for lived in [0, 10, 1000] {
                 let lived = Duration::from_millis(lived);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn f_25_the_servers_wish_counts_within_reason_and_a_long_life_is_forgiven() {
+    fn server_retry_value_is_clamped_and_long_streams_reset_backoff() {
         let mut backoff = Backoff::default();
         assert_eq!(
             backoff.ended(Duration::ZERO, Some(500), Duration::ZERO, Cost::default()),

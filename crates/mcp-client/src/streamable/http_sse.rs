@@ -1,4 +1,6 @@
-//! The old pair: what is posted to one URL is answered on a stream of events. Spec §4.4.
+//! The HTTP+SSE transport: messages are posted to one URL and answered on an event stream.
+//!
+//! Spec: MCP 2024-11-05, basic/transports.
 //!
 //! The stream is the session: when it ends, everything in flight is lost, and another is opened.
 

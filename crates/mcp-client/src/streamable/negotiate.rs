@@ -1,4 +1,4 @@
-//! Finds out what is behind a URL: spec §2.4, row by row, over real sockets.
+//! Detects the era and transport of a server behind a URL, by driving [`HttpClient`](mcp_protocol::negotiation::HttpClient).
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

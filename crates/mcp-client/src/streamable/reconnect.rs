@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn n_36_f_26_however_many_follow_a_server_that_hangs_up_sees_few_of_them() {
+    async fn reconnects_are_limited_however_many_streams_there_are() {
         for streams in [1, 8, 50] {
             let (opened, _) = in_a_minute(streams, |_| Duration::ZERO).await;
             assert!((4..=6).contains(&opened), "{opened} of {streams}");
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn f_26_who_keeps_ending_streams_is_failing_until_one_lives() {
+    async fn server_closing_streams_is_failing_until_one_stays_open() {
         let gate = Gate::default();
         let wanting = gate.want();
         for _ in 0..3 {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn f_29_a_server_that_wants_to_be_left_alone_is() {
+    async fn reconnect_waits_for_retry_after_up_to_a_limit() {
         let began = tokio::time::Instant::now();
         let left_alone = StreamEnd { retry_after: Some(Duration::from_secs(600)), ..StreamEnd::default() };
         drop(Gate::default().again("x", left_alone).await);

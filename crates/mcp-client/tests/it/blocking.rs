@@ -29,7 +29,7 @@ fn threads_become(count: usize) -> bool {
 }
 
 #[test]
-fn s4_51_a_program_without_a_runtime_connects_calls_and_leaves_nothing() {
+fn blocking_client_works_without_a_runtime_and_leaves_nothing() {
     let before = threads();
     let client = McpClient::connect(peer(&[])).unwrap();
     let group = client.client().process_group().unwrap();
@@ -55,7 +55,7 @@ fn s4_51_a_program_without_a_runtime_connects_calls_and_leaves_nothing() {
 }
 
 #[test]
-fn s4_51_dropping_the_last_clone_ends_the_server_and_the_thread() {
+fn dropping_the_last_clone_ends_the_server_and_the_thread() {
     let before = threads();
     let client = McpClient::connect(peer(&["--stubborn"])).unwrap();
     let group = client.client().process_group().unwrap();
@@ -67,14 +67,14 @@ fn s4_51_dropping_the_last_clone_ends_the_server_and_the_thread() {
 }
 
 #[tokio::test]
-async fn s4_51_it_works_inside_of_another_runtime() {
+async fn blocking_client_works_inside_another_runtime() {
     let client = McpClient::connect(peer(&[])).unwrap();
     assert_eq!(client.call("echo", json!({"text": "hi"})).unwrap().text(), "hi");
     client.close();
 }
 
 #[test]
-fn s4_51_a_server_that_cannot_be_started_leaves_no_thread() {
+fn failed_start_leaves_no_thread() {
     let before = threads();
     assert!(matches!(
         McpClient::connect(mcp_client::ServerConfig::command("no-such-program")),
@@ -84,7 +84,7 @@ fn s4_51_a_server_that_cannot_be_started_leaves_no_thread() {
 }
 
 #[test]
-fn s4_51_a_handler_that_waits_for_its_own_client_gets_an_error() {
+fn blocking_call_from_a_handler_of_the_client_is_an_error() {
     use std::sync::{Arc, OnceLock};
 
     use mcp_client::Handlers;

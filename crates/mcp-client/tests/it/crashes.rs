@@ -21,7 +21,7 @@ async fn a_host_that_waits_to_be_killed() {
 }
 
 #[tokio::test]
-async fn n_3_x_37_after_a_crash_the_ledger_names_what_is_left() {
+async fn ledger_reports_leftover_servers_after_a_host_crash() {
     let folder = tempfile::tempdir().unwrap();
     let mut host = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "crashes::a_host_that_waits_to_be_killed"])

@@ -1,4 +1,4 @@
-//! Every row of the table by which a client finds out the era of a process (spec §2.3), against a real one.
+//! How the client detects the era of a server process, against real processes.
 
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ async fn fails(config: ServerConfig<CommandTarget>) -> NegotiationError {
 }
 
 #[tokio::test]
-async fn rows_01_to_04_a_result() {
+async fn discover_result_decides_the_era_by_common_versions() {
     harmless(async {
         speaks(&["--era", "modern"], Era::Modern).await;
         speaks(&["--discover", &discovered(r#""2025-06-18","1999-01-01""#)], Era::Legacy).await;
@@ -58,7 +58,7 @@ async fn rows_01_to_04_a_result() {
 }
 
 #[tokio::test]
-async fn rows_05_to_13_an_error() {
+async fn error_to_the_probe_decides_the_era_by_its_code() {
     harmless(async {
         let same = fails(peer(&["--discover", &unsupported(r#""2026-07-28""#)])).await;
         assert!(matches!(same, NegotiationError::Refused(_)), "{same}");
@@ -79,7 +79,7 @@ async fn rows_05_to_13_an_error() {
 }
 
 #[tokio::test]
-async fn row_05_another_modern_version_is_probed_once() {
+async fn modern_version_is_chosen_from_the_configured_versions() {
     // The client pretends to prefer a version that does not exist yet.
     let config = peer(&["--era", "modern"]);
     let versions = [ProtocolVersion::V2026_07_28, ProtocolVersion::V2025_11_25];
@@ -89,7 +89,7 @@ async fn row_05_another_modern_version_is_probed_once() {
 }
 
 #[tokio::test]
-async fn rows_14_to_16_an_answer_in_an_odd_form() {
+async fn probe_is_settled_despite_null_id_array_or_foreign_response() {
     harmless(async {
         let refused = error(-32601);
         for form in ["null", "array", "other"] {
@@ -102,7 +102,7 @@ async fn rows_14_to_16_an_answer_in_an_odd_form() {
 }
 
 #[tokio::test]
-async fn row_17_a_request_before_the_decision_is_answered_only_in_the_legacy_era() {
+async fn request_before_negotiation_is_answered_only_if_legacy() {
     harmless(async {
         for (era, is_answered) in [("legacy", true), ("modern", false)] {
             let (tell, told) = std::sync::mpsc::channel();
@@ -121,7 +121,7 @@ async fn row_17_a_request_before_the_decision_is_answered_only_in_the_legacy_era
 }
 
 #[tokio::test]
-async fn f_1_row_18_noise_is_skipped_until_it_is_too_much() {
+async fn noise_on_stdout_before_handshake_is_skipped_up_to_a_limit() {
     harmless(async {
         speaks(&["--noise", "999"], Era::Modern).await;
         let noise = fails(peer(&["--noise", "2000"])).await;
@@ -134,7 +134,7 @@ async fn f_1_row_18_noise_is_skipped_until_it_is_too_much() {
 }
 
 #[tokio::test]
-async fn row_19_silence_leads_to_initialize() {
+async fn silence_after_the_probe_leads_to_initialize() {
     harmless(async {
         let config = peer(&["--silent", "1"]).start_timeout(Duration::from_millis(1500));
         let client = McpClient::connect(config).await.unwrap();
@@ -145,7 +145,7 @@ async fn row_19_silence_leads_to_initialize() {
 }
 
 #[tokio::test]
-async fn row_20_a_server_that_dies_of_the_probe_is_started_once_more() {
+async fn server_that_exits_on_the_probe_is_restarted_once() {
     harmless(async {
         speaks(&["--dies-of", "server/discover"], Era::Legacy).await;
         let config = peer(&["--exit", "7", "--says", "no licence"]);
@@ -162,7 +162,7 @@ async fn row_20_a_server_that_dies_of_the_probe_is_started_once_more() {
 }
 
 #[tokio::test]
-async fn row_21_a_process_that_cannot_be_started_is_no_evidence() {
+async fn missing_program_is_a_start_error() {
     harmless(async {
         let error = McpClient::connect(ServerConfig::command("no-such-program")).await.unwrap_err();
         assert!(matches!(error, Error::Start(StartError::NotFound { .. })), "{error:?}");
@@ -171,7 +171,7 @@ async fn row_21_a_process_that_cannot_be_started_is_no_evidence() {
 }
 
 #[tokio::test]
-async fn f_18_an_odd_answer_to_initialize_ends_it_and_names_both() {
+async fn failed_initialize_names_both_versions_or_both_errors() {
     harmless(async {
         let answer = r#""result":{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"x","version":"1"}}"#;
         let odd = fails(peer(&["--era", "legacy", "--initialize", answer])).await;
@@ -188,7 +188,7 @@ async fn f_18_an_odd_answer_to_initialize_ends_it_and_names_both() {
 }
 
 #[tokio::test]
-async fn f_7_a_server_that_never_speaks_fails_in_time_with_its_last_words() {
+async fn silent_server_fails_at_the_start_timeout_with_its_stderr() {
     harmless(async {
         let config = peer(&["--silent", "9", "--says", "waiting for the database"]);
         let began = std::time::Instant::now();
@@ -206,7 +206,7 @@ async fn f_7_a_server_that_never_speaks_fails_in_time_with_its_last_words() {
 }
 
 #[tokio::test]
-async fn modes_are_kept() {
+async fn configured_era_is_enforced() {
     harmless(async {
         let not_modern = fails(peer(&["--era", "legacy"]).era(Mode::Modern)).await;
         assert_eq!(not_modern, NegotiationError::NotModern);
@@ -218,7 +218,7 @@ async fn modes_are_kept() {
 }
 
 #[tokio::test]
-async fn s0_36_a_start_that_is_cancelled_leaves_nothing() {
+async fn cancelled_connect_leaves_no_process() {
     harmless(async {
         let connecting = McpClient::connect(peer(&["--silent", "9", "--stubborn"]));
         assert!(tokio::time::timeout(Duration::from_millis(200), connecting).await.is_err());
@@ -227,7 +227,7 @@ async fn s0_36_a_start_that_is_cancelled_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn x_28_a_kept_verdict_saves_the_probe_and_one_that_proves_wrong_is_found_out_anew() {
+async fn cached_negotiation_skips_the_probe_and_is_redone_when_wrong() {
     use mcp_client::NegotiationCache;
     harmless(async {
         let negotiation_cache = NegotiationCache::new();
@@ -261,7 +261,7 @@ async fn x_28_a_kept_verdict_saves_the_probe_and_one_that_proves_wrong_is_found_
 }
 
 #[tokio::test]
-async fn s4_13_connecting_fails_within_its_time_even_if_the_server_has_to_be_killed() {
+async fn connect_timeout_includes_the_time_to_kill_the_server() {
     harmless(async {
         let config = peer(&["--silent", "99", "--stubborn"]).start_timeout(Duration::from_secs(3));
         let began = Instant::now();

@@ -22,7 +22,7 @@ async fn text(client: &McpClient, tool: &str, arguments: Value) -> String {
 
 /// Commits faults that end in an answer all the same, one after the other on one connection.
 #[tokio::test]
-async fn f_1_f_4_f_14_f_15_f_20_f_22_a_response_arrives_in_spite_of_what_is_around_it() {
+async fn response_is_found_among_noise_and_malformed_messages() {
     harmless(async {
         for (era, _) in BOTH {
             let client = connect(era).await;
@@ -50,7 +50,7 @@ async fn f_1_f_4_f_14_f_15_f_20_f_22_a_response_arrives_in_spite_of_what_is_arou
 }
 
 #[tokio::test]
-async fn f_4_one_byte_order_mark_at_the_start_is_put_up_with() {
+async fn byte_order_mark_at_the_start_of_stdout_is_accepted() {
     harmless(async {
         let client = McpClient::connect(peer(&["--bom"])).await.unwrap();
         // Its first answer was understood.
@@ -62,7 +62,7 @@ async fn f_4_one_byte_order_mark_at_the_start_is_put_up_with() {
 }
 
 #[tokio::test]
-async fn x_10_f_5_f_16_a_broken_response_settles_its_call_at_once_and_harms_nothing() {
+async fn malformed_response_fails_its_call_and_nothing_else() {
     harmless(async {
         for (era, _) in BOTH {
             let client = connect(era).await;
@@ -90,7 +90,7 @@ async fn x_10_f_5_f_16_a_broken_response_settles_its_call_at_once_and_harms_noth
 }
 
 #[tokio::test]
-async fn f_2_n_23_a_line_beyond_the_limit_is_skipped_and_its_call_settled_at_once() {
+async fn line_over_the_size_limit_fails_only_its_own_call() {
     harmless(async {
         for (era, _) in BOTH {
             let limits = Limits::default().message(1 << 20);
@@ -117,7 +117,7 @@ async fn f_2_n_23_a_line_beyond_the_limit_is_skipped_and_its_call_settled_at_onc
 }
 
 #[tokio::test]
-async fn f_3_a_last_message_without_a_newline_is_read() {
+async fn last_message_without_a_newline_is_read() {
     harmless(async {
         for (era, _) in BOTH {
             let client = connect(era).await;
@@ -131,7 +131,7 @@ async fn f_3_a_last_message_without_a_newline_is_read() {
 }
 
 #[tokio::test]
-async fn f_9_n_19_how_a_server_ended_is_in_the_error() {
+async fn error_contains_the_exit_status_and_stderr_of_the_server() {
     harmless(async {
         for (era, _) in BOTH {
             let client = connect(era).await;
@@ -160,7 +160,7 @@ async fn f_9_n_19_how_a_server_ended_is_in_the_error() {
 }
 
 #[tokio::test]
-async fn f_10_an_exit_is_noticed_although_a_grandchild_holds_the_pipe() {
+async fn exit_is_noticed_while_a_grandchild_holds_the_pipe_open() {
     harmless(async {
         let client = connect("modern").await;
         let group = client.process_group().unwrap();
@@ -175,7 +175,7 @@ async fn f_10_an_exit_is_noticed_although_a_grandchild_holds_the_pipe() {
 }
 
 #[tokio::test]
-async fn n_10_f_11_a_server_that_ignores_everything_is_killed_within_the_bound_of_close() {
+async fn close_kills_an_unresponsive_server_within_5_s() {
     harmless(async {
         let client = McpClient::connect(peer(&["--stubborn"])).await.unwrap();
         let group = client.process_group().unwrap();
@@ -189,7 +189,7 @@ async fn n_10_f_11_a_server_that_ignores_everything_is_killed_within_the_bound_o
 }
 
 #[tokio::test]
-async fn n_2_dropping_the_last_clone_kills_the_group_at_once() {
+async fn dropping_the_last_clone_kills_the_process_group() {
     harmless(async {
         let client = McpClient::connect(peer(&["--stubborn"])).await.unwrap();
         let group = client.process_group().unwrap();
@@ -200,7 +200,7 @@ async fn n_2_dropping_the_last_clone_kills_the_group_at_once() {
 }
 
 #[tokio::test]
-async fn f_12_what_cannot_be_written_any_more_was_not_sent() {
+async fn request_to_a_closed_stdin_is_reported_as_not_sent() {
     harmless(async {
         let client = connect("modern").await;
         assert_eq!(text(&client, "close-stdin", json!({})).await, "closing");
@@ -219,7 +219,7 @@ async fn f_12_what_cannot_be_written_any_more_was_not_sent() {
 }
 
 #[tokio::test]
-async fn f_13_a_server_that_stops_reading_is_bounded_and_deadlines_hold() {
+async fn write_queue_to_a_server_that_stops_reading_is_bounded() {
     harmless(async {
         let limits = Limits::default().message(1 << 20);
         let client = McpClient::builder(peer(&[])).limits(limits).connect().await.unwrap();
@@ -248,7 +248,7 @@ async fn f_13_a_server_that_stops_reading_is_bounded_and_deadlines_hold() {
 }
 
 #[tokio::test]
-async fn n_28_f_17_a_late_answer_after_a_cancellation_is_counted_and_dropped() {
+async fn late_response_after_cancellation_is_counted_and_dropped() {
     harmless(async {
         for (era, _) in BOTH {
             let client = connect(era).await;
@@ -266,7 +266,7 @@ async fn n_28_f_17_a_late_answer_after_a_cancellation_is_counted_and_dropped() {
 }
 
 #[tokio::test]
-async fn f_19_what_was_not_declared_is_refused_and_a_flood_of_it_ends_the_connection() {
+async fn flood_of_undeclared_requests_ends_the_connection() {
     harmless(async {
         let client = connect("legacy").await;
         assert_eq!(text(&client, "ask", json!({"times": 3})).await, "[-32601,-32601,-32601]");
@@ -279,7 +279,7 @@ async fn f_19_what_was_not_declared_is_refused_and_a_flood_of_it_ends_the_connec
 }
 
 #[tokio::test]
-async fn f_20_a_flood_of_notifications_is_coalesced_and_starves_nothing() {
+async fn flood_of_notifications_is_coalesced() {
     harmless(async {
         let client = connect("legacy").await;
         let mut changes = client.changes(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
@@ -300,7 +300,7 @@ async fn f_20_a_flood_of_notifications_is_coalesced_and_starves_nothing() {
 }
 
 #[tokio::test]
-async fn n_32_x_34_f_21_lists_that_are_none_end_and_one_bad_tool_does_not_lose_the_others() {
+async fn endless_lists_are_cut_and_invalid_tools_are_skipped() {
     harmless(async {
         for (era, _) in BOTH {
             for (kind, kept) in [("repeated", 1), ("endless", 64), ("many", 4096)] {
@@ -325,7 +325,7 @@ async fn n_32_x_34_f_21_lists_that_are_none_end_and_one_bad_tool_does_not_lose_t
 }
 
 #[tokio::test]
-async fn f_23_input_without_end_or_undeclared_is_refused() {
+async fn endless_and_undeclared_input_requests_are_refused() {
     use mcp_client::ServerRequest;
     use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
     harmless(async {
@@ -349,7 +349,7 @@ async fn f_23_input_without_end_or_undeclared_is_refused() {
 }
 
 #[tokio::test]
-async fn what_a_server_writes_to_standard_error_ends_with_it() {
+async fn stderr_stream_ends_with_the_server() {
     harmless(async {
         let client = connect("modern").await;
         let mut lines = client.stderr().unwrap();
@@ -366,7 +366,7 @@ async fn what_a_server_writes_to_standard_error_ends_with_it() {
 }
 
 #[tokio::test]
-async fn s4_15_a_server_that_does_not_say_what_it_can_is_asked() {
+async fn lists_are_requested_when_capabilities_are_missing() {
     harmless(async {
         let silent = r#""result":{"protocolVersion":"2025-06-18","serverInfo":{"name":"x","version":"1"}}"#;
         let client = McpClient::connect(peer(&["--era", "legacy", "--initialize", silent])).await.unwrap();

@@ -14,7 +14,7 @@ use crate::web::{
 };
 
 #[tokio::test]
-async fn a_modern_call_carries_its_headers_and_what_the_host_gives() {
+async fn modern_call_carries_protocol_and_configured_headers() {
     against(modern, |web| async move {
         let config = ServerConfig::url(&web.url).bearer_token("t-123").header("X-Team", "blue");
         let client = McpClient::connect(config).await.unwrap();
@@ -41,7 +41,7 @@ async fn a_modern_call_carries_its_headers_and_what_the_host_gives() {
 }
 
 #[tokio::test]
-async fn f_24_what_is_no_message_is_told_with_status_type_and_beginning() {
+async fn non_mcp_response_is_reported_with_status_type_and_excerpt() {
     for (say, expected) in [
         (
             Say::status(200, &[("content-type", "text/html")], "<h1>\u{1b}[2J"),
@@ -84,7 +84,7 @@ async fn f_24_what_is_no_message_is_told_with_status_type_and_beginning() {
 }
 
 #[tokio::test]
-async fn f_25_a_modern_stream_that_is_cut_loses_a_call_and_what_only_reads_is_asked_again() {
+async fn cut_stream_fails_a_tool_call_and_retries_a_read() {
     let halves = |seen: &Seen| {
         let whole = seen.event(json!({"resultType": "complete", "content": []}));
         Say::stream([whole[..whole.len() - 3].to_owned().into()])
@@ -119,7 +119,7 @@ async fn f_25_a_modern_stream_that_is_cut_loses_a_call_and_what_only_reads_is_as
 }
 
 #[tokio::test]
-async fn f_25_a_stream_is_read_however_it_is_cut_into_pieces() {
+async fn event_stream_is_parsed_across_chunk_boundaries() {
     let script = calling(|seen| {
         let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress",
             "params": {"progressToken": seen.body["params"]["_meta"]["progressToken"], "progress": 1, "message": "世界"}});
@@ -144,7 +144,7 @@ async fn f_25_a_stream_is_read_however_it_is_cut_into_pieces() {
 }
 
 #[tokio::test]
-async fn f_28_x_31_nothing_is_inflated_and_no_body_is_longer_than_a_message() {
+async fn compressed_and_oversized_bodies_are_refused() {
     let gzip =
         || Say::status(200, &[("content-type", "application/json"), ("Content-Encoding", "gzip")], "\u{1f}");
     let long = || {
@@ -177,7 +177,7 @@ async fn f_28_x_31_nothing_is_inflated_and_no_body_is_longer_than_a_message() {
 }
 
 #[tokio::test]
-async fn f_28_a_body_that_trickles_is_no_sign_of_life() {
+async fn trickling_response_body_does_not_reset_the_idle_timeout() {
     let trickle = || {
         let head = "HTTP/1.1 200 X\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n";
         let drops =
@@ -194,7 +194,7 @@ async fn f_28_a_body_that_trickles_is_no_sign_of_life() {
 }
 
 #[tokio::test]
-async fn x_30_a_session_that_was_forgotten_is_renewed_once_and_the_call_made_again() {
+async fn lost_session_is_renewed_once_and_the_call_is_retried() {
     // 404, and what some servers say instead.
     let forgotten = [
         Say::json(
@@ -220,7 +220,7 @@ async fn x_30_a_session_that_was_forgotten_is_renewed_once_and_the_call_made_aga
 }
 
 #[tokio::test]
-async fn n_34_x_30_a_status_that_proves_nothing_loses_a_call_and_the_next_has_a_new_session() {
+async fn ambiguous_400_fails_the_call_and_renews_the_session() {
     let forgotten = Say::json(
         400,
         &json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "No valid session ID"}}),
@@ -240,7 +240,7 @@ async fn n_34_x_30_a_status_that_proves_nothing_loses_a_call_and_the_next_has_a_
 }
 
 #[tokio::test]
-async fn n_34_a_new_session_belongs_to_no_call_and_is_ended_with_the_client() {
+async fn session_renewal_outlives_its_call_and_ends_with_the_client() {
     // The second greeting takes longer than a call has.
     let greetings = AtomicUsize::new(0);
     let slow = move |seen: &Seen, session: &str| match seen.method() {
@@ -268,7 +268,7 @@ async fn n_34_a_new_session_belongs_to_no_call_and_is_ended_with_the_client() {
 }
 
 #[tokio::test]
-async fn spec_4_2_a_stream_that_cannot_go_on_begins_anew_with_a_gap() {
+async fn stream_that_cannot_be_resumed_is_reopened_with_a_gap() {
     // It marks its events, is cut, and knows nothing of what it said.
     let script = |seen: &Seen| match (seen.method(), seen.header("last-event-id")) {
         ("GET", Some(_)) => Say::status(400, &[], "no such event"),
@@ -299,7 +299,7 @@ async fn spec_4_2_a_stream_that_cannot_go_on_begins_anew_with_a_gap() {
 }
 
 #[tokio::test]
-async fn n_34_a_new_session_has_a_stream_that_begins_anew() {
+async fn stream_of_a_new_session_sends_no_last_event_id() {
     let streams = AtomicUsize::new(0);
     let marked = move |seen: &Seen, session: &str| match seen.method() {
         "GET" if streams.fetch_add(1, Ordering::SeqCst) == 0 => {
@@ -323,7 +323,7 @@ async fn n_34_a_new_session_has_a_stream_that_begins_anew() {
 }
 
 #[tokio::test]
-async fn x_30_a_session_that_is_always_forgotten_is_no_reason_to_go_on() {
+async fn call_is_not_retried_again_after_a_second_lost_session() {
     let script = |seen: &Seen| match seen.method() {
         "tools/call" => Say::status(404, &[], "gone"),
         _ => legacy(seen, "s"),
@@ -339,7 +339,7 @@ async fn x_30_a_session_that_is_always_forgotten_is_no_reason_to_go_on() {
 }
 
 #[tokio::test]
-async fn n_34_many_calls_renew_a_session_once() {
+async fn concurrent_calls_renew_the_session_once() {
     against(forgetful(Say::status(404, &[], ""), legacy), |web| async move {
         let client = connect(&web).await;
         let mut calls = tokio::task::JoinSet::new();
@@ -355,7 +355,7 @@ async fn n_34_many_calls_renew_a_session_once() {
 }
 
 #[tokio::test]
-async fn f_29_x_30_a_server_that_wants_to_be_left_alone_is_if_there_is_time() {
+async fn short_retry_after_on_429_is_honoured_and_others_are_reported() {
     against(first(|_| Say::status(429, &[("Retry-After", "1")], "")), |web| async move {
         let client = connect(&web).await;
         let began = std::time::Instant::now();
@@ -384,7 +384,7 @@ async fn f_29_x_30_a_server_that_wants_to_be_left_alone_is_if_there_is_time() {
 }
 
 #[tokio::test]
-async fn f_29_who_may_not_ask_is_told_what_is_wanted() {
+async fn status_401_is_reported_with_its_challenges() {
     let say = Say::status(
         401,
         &[("WWW-Authenticate", "Basic realm=x"), ("WWW-Authenticate", "Bearer scope=\"a\"")],
@@ -402,7 +402,7 @@ async fn f_29_who_may_not_ask_is_told_what_is_wanted() {
 }
 
 #[tokio::test]
-async fn spec_4_3_4_arguments_travel_as_headers_and_a_stale_schema_is_read_again() {
+async fn arguments_are_sent_as_headers_and_stale_schemas_reloaded() {
     let lists = Arc::new(AtomicUsize::new(0));
     let script = move |seen: &Seen| match seen.method() {
         "tools/list" => {
@@ -435,7 +435,7 @@ async fn spec_4_3_4_arguments_travel_as_headers_and_a_stale_schema_is_read_again
 }
 
 #[tokio::test]
-async fn spec_4_3_2_a_call_that_is_dropped_closes_its_stream_and_says_nothing() {
+async fn dropped_modern_call_closes_its_stream_without_cancellation() {
     against(calling(|_| Say::stream([Piece::UntilGone])), |web| async move {
         let client = connect(&web).await;
         let call = client.call("echo", json!({}));
@@ -449,7 +449,7 @@ async fn spec_4_3_2_a_call_that_is_dropped_closes_its_stream_and_says_nothing() 
 }
 
 #[tokio::test]
-async fn spec_5_1_a_legacy_call_that_is_dropped_is_cancelled_by_a_message() {
+async fn dropped_legacy_call_sends_a_cancelled_notification() {
     let script = |seen: &Seen| match seen.method() {
         "tools/call" => Say::stream([Piece::UntilGone]),
         _ => legacy(seen, "s"),
@@ -470,7 +470,7 @@ async fn spec_5_1_a_legacy_call_that_is_dropped_is_cancelled_by_a_message() {
 }
 
 #[tokio::test]
-async fn spec_4_2_a_legacy_stream_goes_on_where_it_was_cut_and_not_too_soon() {
+async fn legacy_stream_is_resumed_after_the_retry_delay() {
     let script = |seen: &Seen| match seen.method() {
         "tools/call" => Say::stream(["id: e1\nretry: 300\ndata:\n\n".to_owned().into()]),
         "GET" if seen.header("last-event-id") == Some("e1") => {
@@ -493,7 +493,7 @@ async fn spec_4_2_a_legacy_stream_goes_on_where_it_was_cut_and_not_too_soon() {
 }
 
 #[tokio::test]
-async fn spec_5_6_a_legacy_server_asks_inside_of_a_call_or_on_its_own_stream() {
+async fn legacy_server_requests_are_answered_on_either_stream() {
     for on_own_stream in [false, true] {
         let question = json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {
             "message": "Name?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}});
@@ -528,7 +528,7 @@ async fn spec_5_6_a_legacy_server_asks_inside_of_a_call_or_on_its_own_stream() {
 }
 
 #[tokio::test]
-async fn spec_6_8_a_modern_stream_of_changes_is_opened_again_after_a_cut_with_a_gap() {
+async fn dropped_subscription_stream_is_reopened_with_a_gap() {
     let listens = AtomicUsize::new(0);
     let script = move |seen: &Seen| match seen.method() {
         "subscriptions/listen" => {
@@ -561,7 +561,7 @@ async fn spec_6_8_a_modern_stream_of_changes_is_opened_again_after_a_cut_with_a_
 }
 
 #[tokio::test]
-async fn n_36_f_26_a_server_that_hangs_up_on_every_stream_is_not_stormed() {
+async fn closed_get_streams_are_reopened_with_backoff() {
     let legacy_script = |seen: &Seen| match seen.method() {
         "GET" => Say::stream([]),
         _ => legacy(seen, "s"),
@@ -579,7 +579,7 @@ async fn n_36_f_26_a_server_that_hangs_up_on_every_stream_is_not_stormed() {
 }
 
 #[tokio::test]
-async fn n_36_f_26_a_server_that_hangs_up_on_every_stream_of_changes_is_not_stormed_either() {
+async fn closed_subscription_streams_are_reopened_with_backoff() {
     let listens = AtomicUsize::new(0);
     let script = move |seen: &Seen| match seen.method() {
         // Acknowledged once; from then on the connection is closed without a word.
@@ -607,7 +607,7 @@ async fn n_36_f_26_a_server_that_hangs_up_on_every_stream_of_changes_is_not_stor
 }
 
 #[tokio::test]
-async fn n_36_f_26_many_followers_are_no_storm_either() {
+async fn backoff_is_shared_by_all_subscription_streams() {
     let script = |seen: &Seen| match seen.method() {
         "subscriptions/listen" => {
             let acknowledged = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
@@ -633,7 +633,7 @@ async fn n_36_f_26_many_followers_are_no_storm_either() {
 }
 
 #[tokio::test]
-async fn n_38_a_side_stream_without_headers_holds_up_nothing() {
+async fn get_stream_without_response_headers_does_not_block_calls() {
     let script = |seen: &Seen| match seen.method() {
         "GET" => Say::Pieces(vec![Piece::UntilGone]),
         _ => legacy(seen, "s"),
@@ -649,7 +649,7 @@ async fn n_38_a_side_stream_without_headers_holds_up_nothing() {
 }
 
 #[tokio::test]
-async fn s4_34_headers_that_are_not_the_hosts_are_refused_before_anything_is_sent() {
+async fn reserved_and_invalid_headers_are_refused_before_connecting() {
     against(modern, |web| async move {
         for (name, value) in [
             ("Host", "x"),
@@ -673,7 +673,7 @@ async fn s4_34_headers_that_are_not_the_hosts_are_refused_before_anything_is_sen
 }
 
 #[tokio::test]
-async fn spec_6_7_what_may_be_kept_is_not_asked_for_again_and_private_lists_stay_private() {
+async fn cached_responses_are_reused_and_private_ones_stay_private() {
     let script = |seen: &Seen| {
         match seen.method() {
         "tools/list" => seen.result(json!({"resultType": "complete", "ttlMs": 60_000, "cacheScope": "private",
@@ -775,7 +775,7 @@ async fn faults(era: &str) {
 }
 
 #[tokio::test]
-async fn f_24_to_f_30_a_connection_goes_through_every_fault_unharmed() {
+async fn client_stays_usable_after_every_http_fault() {
     harmless(async {
         faults("modern").await;
         faults("legacy").await;
@@ -784,7 +784,7 @@ async fn f_24_to_f_30_a_connection_goes_through_every_fault_unharmed() {
 }
 
 #[tokio::test]
-async fn f_28_x_12_a_gibibyte_costs_less_than_200_megabytes() {
+async fn responses_of_1_gib_use_less_than_200_mib_of_memory() {
     harmless(async {
         let peer = Peer::start(&[]).await;
         let client = McpClient::connect(ServerConfig::url(&peer.url)).await.unwrap();
@@ -802,7 +802,7 @@ async fn f_28_x_12_a_gibibyte_costs_less_than_200_megabytes() {
 }
 
 #[tokio::test]
-async fn a_stream_that_has_said_everything_leaves_its_connection_for_the_next_call() {
+async fn connection_of_a_finished_stream_is_reused() {
     let script = calling(|seen| {
         let answer =
             seen.event(json!({"resultType": "complete", "content": [{"type": "text", "text": "x"}]}));
@@ -822,7 +822,7 @@ async fn a_stream_that_has_said_everything_leaves_its_connection_for_the_next_ca
 }
 
 #[tokio::test]
-async fn what_is_secret_in_a_url_is_never_shown() {
+async fn secrets_in_a_url_are_never_shown() {
     let script = |seen: &Seen| match seen.method() {
         "server/discover" if seen.path.contains("moved") => {
             Say::status(302, &[("Location", "https://u:hush-hush@b.example/x?key=hush-hush")], "")
@@ -848,7 +848,7 @@ async fn what_is_secret_in_a_url_is_never_shown() {
 }
 
 #[tokio::test]
-async fn a_long_token_is_masked_whole_and_shown_by_nobody() {
+async fn long_token_is_masked_completely() {
     let token = format!("eyJ{}", "abcdefghij".repeat(120));
     let reflected = token.clone();
     against(
@@ -865,7 +865,7 @@ async fn a_long_token_is_masked_whole_and_shown_by_nobody() {
 }
 
 #[tokio::test]
-async fn spec_5_6_a_ping_on_the_servers_own_stream_is_answered_though_nobody_calls() {
+async fn ping_on_the_get_stream_is_answered_without_a_call() {
     let script = |seen: &Seen| match seen.method() {
         "GET" => {
             let ping = json!({"jsonrpc": "2.0", "id": 77, "method": "ping"});
@@ -893,7 +893,7 @@ async fn spec_5_6_a_ping_on_the_servers_own_stream_is_answered_though_nobody_cal
 }
 
 #[tokio::test]
-async fn n_34_a_server_without_a_stream_of_its_own_is_not_greeted_again_for_it() {
+async fn get_stream_answered_with_404_does_not_renew_the_session() {
     let script = |seen: &Seen| match seen.method() {
         "GET" => Say::status(404, &[], "Cannot GET /mcp"),
         _ => legacy(seen, "s"),
@@ -908,7 +908,7 @@ async fn n_34_a_server_without_a_stream_of_its_own_is_not_greeted_again_for_it()
 }
 
 #[tokio::test]
-async fn n_34_after_a_new_session_there_is_a_new_stream() {
+async fn new_session_opens_a_new_get_stream() {
     let with_stream = |seen: &Seen, session: &str| match seen.method() {
         "GET" => Say::stream([Piece::UntilGone]),
         _ => legacy(seen, session),
@@ -927,7 +927,7 @@ async fn n_34_after_a_new_session_there_is_a_new_stream() {
 }
 
 #[tokio::test]
-async fn x_29_the_first_call_is_bounded_by_its_clocks_and_many_learn_once() {
+async fn first_calls_load_tools_once_and_within_the_call_timeout() {
     let script = |seen: &Seen| match seen.method() {
         "tools/list" => Say::stream([Piece::UntilGone]),
         _ => modern(seen),
@@ -958,7 +958,7 @@ async fn x_29_the_first_call_is_bounded_by_its_clocks_and_many_learn_once() {
 }
 
 #[tokio::test]
-async fn n_37_a_quiet_cut_is_no_error_and_neither_is_the_server_that_still_counts_the_old_stream() {
+async fn dropped_stream_and_409_on_reopen_are_retried_silently() {
     let streams = AtomicUsize::new(0);
     let script = move |seen: &Seen| match seen.method() {
         "GET" => match streams.fetch_add(1, Ordering::SeqCst) {
@@ -988,7 +988,7 @@ async fn n_37_a_quiet_cut_is_no_error_and_neither_is_the_server_that_still_count
 }
 
 #[tokio::test]
-async fn n_35_after_a_new_session_the_lists_are_the_new_ones_and_whoever_follows_is_told() {
+async fn new_session_refreshes_lists_and_restores_subscriptions() {
     let telling = |seen: &Seen, session: &str| match seen.method() {
         "tools/list" => seen.result(json!({"tools": [{"name": session, "inputSchema": {"type": "object"}}]})),
         _ => legacy(seen, session),
@@ -1015,7 +1015,7 @@ async fn n_35_after_a_new_session_the_lists_are_the_new_ones_and_whoever_follows
 }
 
 #[tokio::test]
-async fn x_28_a_kept_verdict_saves_the_probe_over_http() {
+async fn cached_negotiation_result_skips_the_probe() {
     against(
         |seen| legacy(seen, "s"),
         |web| async move {
@@ -1035,7 +1035,7 @@ async fn x_28_a_kept_verdict_saves_the_probe_over_http() {
 }
 
 #[tokio::test]
-async fn what_was_given_up_is_given_up_before_it_is_asked_for_again() {
+async fn unsubscribe_is_sent_before_the_next_subscribe() {
     against(
         |seen| legacy(seen, "s"),
         |web| async move {
@@ -1055,7 +1055,7 @@ async fn what_was_given_up_is_given_up_before_it_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn x_30_a_code_that_means_something_in_another_era_is_no_reason_to_call_again() {
+async fn modern_error_code_from_a_legacy_server_is_not_retried() {
     let script = |seen: &Seen| match seen.method() {
         "tools/call" => seen.error(200, -32020, "out of stock"),
         _ => legacy(seen, "s"),
@@ -1070,7 +1070,7 @@ async fn x_30_a_code_that_means_something_in_another_era_is_no_reason_to_call_ag
 }
 
 #[tokio::test]
-async fn x_28_what_stands_in_the_way_does_not_prove_a_verdict_wrong() {
+async fn server_error_does_not_discard_the_cached_negotiation() {
     let is_down = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let down = Arc::clone(&is_down);
     let script = move |seen: &Seen| match down.load(Ordering::SeqCst) {
@@ -1094,7 +1094,7 @@ async fn x_28_what_stands_in_the_way_does_not_prove_a_verdict_wrong() {
 }
 
 #[tokio::test]
-async fn s4_40_what_comes_before_the_answer_is_heard_before_it_and_a_slow_reader_holds_up_nobody() {
+async fn progress_precedes_the_result_and_slow_readers_block_nobody() {
     let script = calling(|seen| {
         let step = |progress: u32| {
             event(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {
@@ -1125,7 +1125,7 @@ async fn s4_40_what_comes_before_the_answer_is_heard_before_it_and_a_slow_reader
 }
 
 #[tokio::test]
-async fn what_we_say_may_be_longer_than_what_we_take() {
+async fn request_may_exceed_the_limit_for_received_messages() {
     against(
         calling(|seen| seen.result(json!({"resultType": "complete", "content": []}))),
         |web| async move {
@@ -1138,7 +1138,7 @@ async fn what_we_say_may_be_longer_than_what_we_take() {
 }
 
 #[tokio::test]
-async fn what_nobody_waits_for_and_is_refused_is_not_in_flight_for_ever() {
+async fn failed_unsubscribe_does_not_stay_in_flight() {
     let script = |seen: &Seen| match seen.method() {
         "resources/unsubscribe" => Say::status(500, &[], ""),
         _ => legacy(seen, "s"),
@@ -1159,7 +1159,7 @@ async fn what_nobody_waits_for_and_is_refused_is_not_in_flight_for_ever() {
 }
 
 #[tokio::test]
-async fn x_34_a_list_that_does_not_end_is_an_error_or_is_cut() {
+async fn list_with_a_repeated_cursor_is_an_error_or_is_cut() {
     let script = |seen: &Seen| match seen.method() {
         "tools/list" => seen.result(json!({
             "resultType": "complete", "ttlMs": 0, "cacheScope": "private", "nextCursor": "again",

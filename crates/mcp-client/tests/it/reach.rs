@@ -16,7 +16,7 @@ use crate::support::harmless;
 use crate::web::{Say, Seen, Web, against, connect, echo, legacy, modern};
 
 #[tokio::test]
-async fn s0_27_v_12_a_name_that_leads_to_a_private_address_is_denied_before_a_packet_leaves() {
+async fn host_resolving_to_a_private_address_is_denied_before_connect() {
     against(modern, |web| async move {
         let port = web.url.rsplit(':').next().unwrap().to_owned();
         // Public at first, and this machine the next time: rebinding.
@@ -47,7 +47,7 @@ async fn s0_27_v_12_a_name_that_leads_to_a_private_address_is_denied_before_a_pa
 }
 
 #[tokio::test]
-async fn x_30_a_pooled_connection_that_is_stale_costs_nothing() {
+async fn stale_pooled_connections_lose_and_repeat_no_call() {
     // The server closes every connection after its answer, without saying so.
     let script = |seen: &Seen| match modern(seen) {
         Say::Whole(bytes) => Say::raw(bytes),
@@ -67,7 +67,7 @@ async fn x_30_a_pooled_connection_that_is_stale_costs_nothing() {
 }
 
 #[tokio::test]
-async fn x_30_what_never_had_a_connection_was_not_sent() {
+async fn request_without_a_connection_is_reported_as_not_sent() {
     harmless(async {
         let web = Web::serve(modern).await;
         let client = connect(&web).await;
@@ -81,7 +81,7 @@ async fn x_30_what_never_had_a_connection_was_not_sent() {
 }
 
 #[tokio::test]
-async fn f_30_a_name_that_nobody_knows_was_asked_for_in_vain_and_nothing_was_sent() {
+async fn dns_failure_is_retry_safe_and_reported_with_its_cause() {
     harmless(async {
         let network =
             Network::new().no_proxy().resolver(|_| async { Err(std::io::Error::other("no such name")) });
@@ -108,7 +108,7 @@ async fn black_hole(address: &str, port: u16) -> Option<(TcpListener, Vec<TcpStr
 }
 
 #[tokio::test]
-async fn f_30_an_address_that_swallows_everything_is_left_for_the_next() {
+async fn unresponsive_address_falls_back_to_the_next_one() {
     // Of the other family at once, of the same one after half of the time.
     for (hole, patience) in [("::1", Duration::from_secs(2)), ("127.0.0.2", Duration::from_secs(8))] {
         against(modern, |web| async move {
@@ -171,7 +171,7 @@ impl Relay {
 }
 
 #[tokio::test]
-async fn f_30_the_first_call_after_a_sleep_ends_in_time_and_the_next_one_is_well() {
+async fn first_call_after_sleep_times_out_and_the_next_one_works() {
     let with_stream = |seen: &Seen| match seen.method() {
         "GET" => Say::stream([crate::web::Piece::UntilGone]),
         _ => legacy(seen, "s"),

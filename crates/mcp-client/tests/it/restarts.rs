@@ -1,4 +1,4 @@
-//! Servers that end and are started again.
+//! Servers that exit and are restarted.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ impl Drop for Lives {
 }
 
 #[tokio::test]
-async fn x_36_a_server_that_ended_is_started_again_by_the_next_call_and_a_lost_call_is_not_repeated() {
+async fn exited_server_is_restarted_once_by_the_next_calls() {
     harmless(async {
         for era in BOTH {
             let lives = Lives::new(&format!("next-{era}"));
@@ -73,7 +73,7 @@ async fn x_36_a_server_that_ended_is_started_again_by_the_next_call_and_a_lost_c
 }
 
 #[tokio::test]
-async fn x_30_x_36_what_only_reads_is_asked_once_more_and_a_tool_is_not() {
+async fn list_is_retried_after_a_crash_but_a_tool_call_is_not() {
     harmless(async {
         for era in BOTH {
             let lives = Lives::new(&format!("reads-{era}"));
@@ -97,7 +97,7 @@ async fn x_30_x_36_what_only_reads_is_asked_once_more_and_a_tool_is_not() {
 }
 
 #[tokio::test]
-async fn x_36_f_9_a_server_that_keeps_ending_is_left_alone_after_five_starts() {
+async fn server_that_keeps_exiting_is_not_restarted_after_five_starts() {
     harmless(async {
         let client = McpClient::connect(peer(&["--dies-of", "tools/list"]).restarts()).await.unwrap();
         let mut lost = 0;
@@ -123,7 +123,7 @@ async fn x_36_f_9_a_server_that_keeps_ending_is_left_alone_after_five_starts() {
 }
 
 #[tokio::test]
-async fn x_35_x_36_what_was_followed_is_followed_again_after_a_gap() {
+async fn subscriptions_are_restored_after_a_restart_with_a_gap() {
     harmless(async {
         for era in BOTH {
             let lives = Lives::new(&format!("follows-{era}"));
@@ -158,7 +158,7 @@ async fn x_35_x_36_what_was_followed_is_followed_again_after_a_gap() {
 }
 
 #[tokio::test]
-async fn x_36_closing_ends_a_start_that_is_under_way_and_streams_with_it() {
+async fn close_aborts_a_restart_and_ends_streams() {
     harmless(async {
         // A start that is under way is gone when `close` returns.
         let lives = Lives::new("closing-start");
@@ -197,7 +197,7 @@ async fn x_36_closing_ends_a_start_that_is_under_way_and_streams_with_it() {
 }
 
 #[tokio::test]
-async fn x_36_a_call_does_not_wait_longer_for_a_start_than_its_clock_says_and_the_start_goes_on() {
+async fn call_timeout_bounds_the_wait_for_a_restart_that_continues() {
     harmless(async {
         let lives = Lives::new("slow");
         let client = McpClient::connect(lives.server(&["--era", "legacy"])).await.unwrap();
@@ -220,7 +220,7 @@ async fn x_36_a_call_does_not_wait_longer_for_a_start_than_its_clock_says_and_th
 }
 
 #[tokio::test]
-async fn x_36_without_being_asked_nothing_is_started_again() {
+async fn server_is_not_restarted_unless_restarts_are_enabled() {
     harmless(async {
         let client = McpClient::connect(peer(&[])).await.unwrap();
         client.call("exit", json!({"code": 0})).await.unwrap_err();
@@ -232,7 +232,7 @@ async fn x_36_without_being_asked_nothing_is_started_again() {
 }
 
 #[tokio::test]
-async fn x_36_a_start_that_nobody_waited_for_is_old_news() {
+async fn restart_after_an_abandoned_start_succeeds() {
     harmless(async {
         let lives = Lives::new("old-news");
         let client = McpClient::connect(lives.server(&["--era", "legacy"])).await.unwrap();
@@ -253,7 +253,7 @@ async fn x_36_a_start_that_nobody_waited_for_is_old_news() {
 }
 
 #[tokio::test]
-async fn x_29_x_36_a_start_takes_its_time_from_the_total_of_the_call() {
+async fn restart_time_counts_towards_the_total_timeout() {
     harmless(async {
         let lives = Lives::new("total");
         let client = McpClient::connect(lives.server(&["--era", "legacy"])).await.unwrap();
@@ -271,7 +271,7 @@ async fn x_29_x_36_a_start_takes_its_time_from_the_total_of_the_call() {
 }
 
 #[tokio::test]
-async fn f_19_x_36_a_server_that_was_left_for_flooding_us_can_be_started_again() {
+async fn server_disconnected_for_flooding_is_restarted_by_next_call() {
     harmless(async {
         // Little may wait to be written, and a hundred refusals are more.
         let config = peer(&["--era", "legacy"]).limits(Limits::default().message(2 << 10)).restarts();

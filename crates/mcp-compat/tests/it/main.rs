@@ -21,7 +21,7 @@ mod with_old_names {
 }
 
 #[tokio::test]
-async fn s4_25_the_usage_of_the_rfc_compiles_and_means_the_same_with_old_and_new_names() {
+async fn rfc_usage_behaves_the_same_with_old_and_new_names() {
     with_new_names::bounds();
     with_old_names::bounds();
     assert_eq!(with_new_names::config(), with_old_names::config());
@@ -40,7 +40,7 @@ async fn s4_25_the_usage_of_the_rfc_compiles_and_means_the_same_with_old_and_new
 
 #[test]
 #[allow(deprecated, reason = "they are what is tested")]
-fn s4_22_the_data_of_the_old_crate_keeps_its_shape_in_files() {
+fn old_data_types_round_trip_through_json_unchanged() {
     let text = r#"{"config":{"name":"x","command":"npx","args":["-y"],"env":{"KEY":"v"},"enabled":true},"filter":{"allow":["a"],"deny":[]}}"#;
     let definition: mcp_compat::McpServerDefinition = serde_json::from_str(text).unwrap();
     assert_eq!(serde_json::to_string(&definition).unwrap(), text);
@@ -51,6 +51,6 @@ fn s4_22_the_data_of_the_old_crate_keeps_its_shape_in_files() {
 }
 
 #[test]
-fn s4_23_every_old_name_warns_with_its_new_path() {
+fn every_old_name_warns_with_its_new_path() {
     trybuild::TestCases::new().compile_fail("tests/warns/*.rs");
 }

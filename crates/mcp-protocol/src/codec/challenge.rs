@@ -1,6 +1,6 @@
 //! `WWW-Authenticate`: what a server wants to see before it answers.
 //!
-//! Spec: §9.1; RFC 9110 §11.
+//! Spec: MCP 2026-07-28, basic/authorization; RFC 9110, section 11.
 
 /// One challenge of a 401 or 403.
 ///

@@ -3,7 +3,7 @@
 //! `Mcp-Method` and `Mcp-Name` repeat what stands in the body, so that proxies can route without parsing it.
 //! A value that a header cannot hold travels as `=?base64?…?=`.
 //!
-//! Spec: §4.3.1, §4.3.3, §4.3.4.
+//! Spec: MCP 2026-07-28, basic/transports/streamable-http.
 
 use std::borrow::Cow;
 

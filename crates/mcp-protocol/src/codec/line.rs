@@ -3,7 +3,7 @@
 //! [`Lines`] cuts a stream of bytes into lines; [`Outbox`] gathers the lines to be written. A `\r` before the
 //! newline, blank lines and one byte order mark at the start are put up with.
 //!
-//! Spec: §4.1.
+//! Spec: MCP 2026-07-28, basic/transports/stdio.
 
 use super::intake::{Intake, without_mark};
 use crate::errors::{DecodeError, DecodeErrorKind};

@@ -1,6 +1,6 @@
 //! Tool arguments that travel as headers too: `x-mcp-header` in a tool's schema, `Mcp-Param-*` on a call.
 //!
-//! Spec: §4.3.3, §4.3.4.
+//! Spec: MCP 2026-07-28, basic/transports/streamable-http.
 
 use std::borrow::Cow;
 

@@ -4,7 +4,7 @@
 //! without data tells nothing but may move the last event id; an event that the end of the stream cuts short
 //! is lost.
 //!
-//! Spec: §4.2.
+//! Spec: MCP 2026-07-28, basic/transports/streamable-http; WHATWG HTML, server-sent events.
 
 use std::borrow::Cow;
 

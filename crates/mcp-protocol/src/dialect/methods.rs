@@ -1,6 +1,6 @@
 //! Which revision has which method, and in which direction.
 //!
-//! Spec: §2.8.1, row by row.
+//! Spec: the schemas of MCP 2024-11-05 to 2026-07-28.
 
 use super::{COUNT, Dialect};
 use crate::messages::Method;

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn x_17_what_nests_too_deeply_is_an_error_and_not_left_out() {
+    fn json_nested_too_deeply_is_an_error_and_not_omitted() {
         let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
         assert!(serde_json::to_string(&Transcode(&format!(r#"{{"a":{deep},"b":1}}"#))).is_err());
     }

@@ -1,6 +1,6 @@
 //! Opening a connection: `initialize` of the legacy era, `server/discover` of the modern one.
 //!
-//! Spec: §2.1, §2.2.
+//! Spec: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, server/discover.
 
 use crate::capabilities::{ClientCapabilities, Implementation, ServerCapabilities};
 use crate::dialect::{Lower, Lowering, Written, raise, serde_by_dialect};

@@ -1,6 +1,6 @@
 //! Cancellation and progress, the two notifications that belong to a request in flight.
 //!
-//! Spec: §5.1, §5.2.
+//! Spec: MCP 2026-07-28, basic/patterns/cancellation and basic/patterns/progress.
 
 use super::{Id, ProgressToken};
 use crate::macros::object;

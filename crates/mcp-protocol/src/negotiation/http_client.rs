@@ -1,4 +1,6 @@
-//! A client finds out the era and transport of a server behind a URL: spec §2.4.
+//! A client finds out the era and transport of a server behind a URL.
+//!
+//! Spec: MCP 2026-07-28, basic/transports/streamable-http.
 
 use std::time::{Duration, Instant};
 
@@ -308,7 +310,7 @@ impl HttpClient {
         self.action.take()
     }
 
-    /// True if the answer is no evidence and was dealt with: rows 10, 11, 13, 14, 15.
+    /// True if the answer is no evidence and was handled: a login is needed, access is denied, or the server is busy or broken.
     fn obstacle(&mut self, answer: &HttpAnswer<'_>, now: Instant) -> bool {
         match answer.status {
             _ if self.state == State::Done => {}

@@ -1,4 +1,6 @@
-//! A server tells the era of a message over HTTP: spec §2.5, first table, and the order of checks in §2.2.
+//! A server tells the era of a message over HTTP.
+//!
+//! Spec: MCP 2026-07-28, basic/versioning and basic/transports/streamable-http.
 //!
 //! The body decides; the headers are a cross-check.
 
@@ -256,7 +258,7 @@ impl HttpServer {
         }
     }
 
-    /// Checks 5 to 8 of §2.2.
+    /// Checks the version, the capabilities, the headers and the method, in this order.
     fn modern(&self, http: &HttpRequest<'_>, request: &Request<'_>, known: Option<&Envelope>) -> HttpVerdict {
         let (dialect, meta) = match known {
             Some(known) => (known.dialect, Arc::clone(&known.meta)),

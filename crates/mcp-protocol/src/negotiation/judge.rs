@@ -1,4 +1,4 @@
-//! What the answer to a probe tells, the same on stdio and HTTP: spec §2.3 rows 1 to 13.
+//! Decides the era of a server from its response to a probe, on stdio and over HTTP.
 
 use super::{HandshakeFailure, Mode, NegotiationError, NegotiationResult, ServerAnswer, Terms};
 use crate::capabilities::ClientCapabilities;
@@ -66,7 +66,7 @@ impl Judge {
         first.unwrap_or(Next::Failed(NegotiationError::NothingToOffer))
     }
 
-    /// A result answered the probe: rows 1 to 4.
+    /// A result answered the probe.
     pub(super) fn result(&self, result: &Body<'_>) -> Next {
         // A modern server says which versions it speaks, whatever else may be wrong with its answer.
         let Ok(Some(theirs)) = result.raise_member::<Vec<ProtocolVersion>>("supportedVersions") else {
@@ -86,7 +86,7 @@ impl Judge {
         }
     }
 
-    /// An error answered the probe: rows 5 to 13.
+    /// An error answered the probe.
     pub(super) fn error(&mut self, error: &ErrorObject) -> Next {
         match error.code {
             ErrorCode::UnsupportedVersion => match error.unsupported_version_data() {
@@ -181,7 +181,7 @@ impl Judge {
         self.legacy_among(theirs)
     }
 
-    /// A server that named its versions, none of them modern and ours too: rows 2, 3, 7 and 8.
+    /// A server that named its versions, none of them modern and ours too.
     fn legacy_among(&self, theirs: Vec<ProtocolVersion>) -> Next {
         match self.terms.mutual(Era::Legacy, &theirs) {
             Some(version) if self.terms.mode != Mode::Modern => self.legacy_with(version.clone()),

@@ -1,4 +1,6 @@
-//! A client finds out the era of a server on stdio: spec §2.3.
+//! A client finds out the era of a server on stdio.
+//!
+//! Spec: MCP 2026-07-28, basic/transports/stdio.
 
 use std::time::Instant;
 

@@ -1,4 +1,6 @@
-//! A server tells the era of a message on stdio: spec §2.5, second table, and the order of checks in §2.2.
+//! A server tells the era of a message on stdio.
+//!
+//! Spec: MCP 2026-07-28, basic/versioning and basic/transports/stdio.
 
 use std::sync::Arc;
 
@@ -190,7 +192,7 @@ impl StdioServer {
     }
 }
 
-/// The modern dialect and envelope of a request, or `None` if it makes no claim: checks 5 and 6 of §2.2.
+/// The modern dialect and envelope of a request, or `None` if it does not state a version.
 pub(super) fn modern(
     versions: &[ProtocolVersion],
     request: &Request<'_>,
@@ -234,7 +236,7 @@ pub(super) fn claim(params: &Body<'_>) -> Result<Option<ProtocolVersion>, BodyEr
     }
 }
 
-/// Check 8 of §2.2: the dialect has the method. Methods this crate does not know may belong to the server.
+/// Checks that the dialect has the method. Methods this crate does not know may belong to the server.
 pub(super) fn check_method(dialect: Dialect, request: &Request<'_>) -> Result<(), ErrorObject> {
     let is_known = !matches!(request.method, Method::Other(_));
     let is_request = !request.method.is_notification();

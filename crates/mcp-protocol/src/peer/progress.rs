@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn x_18_progress_is_a_burst_of_eight_then_ten_a_second_in_order_and_the_last_is_sent() {
+    fn progress_is_rate_limited_in_order_and_the_last_is_sent() {
         let start = Instant::now();
         let mut gate = ProgressGate::new(start);
         let mut sent = Vec::new();

@@ -79,7 +79,7 @@ fn a_second_response_is_late_and_a_stranger_is_unknown() {
 }
 
 #[test]
-fn x_10_ids_never_match_across_types() {
+fn string_id_does_not_match_a_numeric_id() {
     let mut peer = Peer::client(Limits::default());
     peer.open(&Method::Ping, Clocks::default(), Instant::now()).unwrap();
     assert_eq!(
@@ -90,7 +90,7 @@ fn x_10_ids_never_match_across_types() {
 }
 
 #[test]
-fn x_10_a_broken_response_settles_its_call_at_once() {
+fn malformed_response_settles_its_call_at_once() {
     for broken in [
         r#"{"jsonrpc":"2.0","id":1,"result":[]}"#,
         r#"{"jsonrpc":"2.0","id":1,"result":{"a":"#,
@@ -106,7 +106,7 @@ fn x_10_a_broken_response_settles_its_call_at_once() {
 }
 
 #[test]
-fn x_11_a_duplicate_id_is_refused_without_settling_the_first() {
+fn duplicate_request_id_is_refused_and_the_first_stays_open() {
     let request = r#"{"jsonrpc":"2.0","id":"a","method":"ping"}"#;
     for (duplicates, named) in [(DuplicateIds::Unnamed, None), (DuplicateIds::Named, Some(Id::from("a")))] {
         let mut peer = Peer::server(Limits::default(), duplicates);
@@ -145,7 +145,7 @@ fn a_call_we_cancel_is_told_to_the_server_but_initialize_is_not() {
 }
 
 #[test]
-fn x_29_progress_renews_the_idle_clock_and_never_the_total_one() {
+fn progress_resets_the_idle_timeout_but_not_the_total_one() {
     let start = Instant::now();
     let mut peer = Peer::client(Limits::default());
     let call = peer.open(&Method::ToolsCall, Clocks::default().idle(secs(5)).total(secs(12)), start).unwrap();
@@ -170,7 +170,7 @@ fn x_29_progress_renews_the_idle_clock_and_never_the_total_one() {
 }
 
 #[test]
-fn x_29_the_clocks_stand_still_while_a_person_is_asked_up_to_a_cap() {
+fn timeouts_stop_during_a_pause_of_limited_length() {
     let start = Instant::now();
     let mut peer = Peer::client(Limits::default());
     let clocks = Clocks::default().idle(secs(5)).total(secs(12));
@@ -227,7 +227,7 @@ fn the_end_of_the_link_loses_every_call_once() {
 }
 
 #[test]
-fn a_server_ends_a_subscription_by_its_result_or_by_a_cancellation() {
+fn server_ends_a_subscription_with_result_or_cancellation() {
     let now = Instant::now();
     let mut peer = Peer::client(Limits::default());
     let listen = peer.open(&Method::Listen, Clocks::default().idle(secs(10)), now).unwrap();
@@ -272,7 +272,7 @@ fn a_server_answers_garbage_and_a_client_does_not() {
 }
 
 #[test]
-fn x_10_a_broken_request_never_settles_a_call_of_ours() {
+fn malformed_request_never_settles_an_outgoing_call() {
     let mut server = Peer::server(Limits::default(), DuplicateIds::Unnamed);
     server.open(&Method::RootsList, Clocks::default(), Instant::now()).unwrap();
     feed(&mut server, r#"{"jsonrpc":"2.0","id":1,"params":{"a":01},"method":"tools/call"}"#);
@@ -317,7 +317,7 @@ fn a_progress_token_counts_only_as_it_was_written() {
 }
 
 #[test]
-fn x_29_the_clocks_go_on_when_the_last_of_several_has_answered() {
+fn timeouts_resume_after_the_last_of_several_pauses() {
     let start = Instant::now();
     let mut peer = Peer::client(Limits::default());
     let call = peer.open(&Method::ToolsCall, Clocks::default().idle(secs(5)).total(secs(12)), start).unwrap();
@@ -347,7 +347,7 @@ fn events_that_nobody_polls_count_as_calls() {
 }
 
 #[test]
-fn x_36_after_a_new_link_calls_go_on_with_new_ids() {
+fn calls_continue_with_new_ids_after_reconnect() {
     let mut peer = Peer::client(Limits::default());
     let now = Instant::now();
     let old = peer.open(&Method::Ping, Clocks::default(), now).unwrap();
@@ -365,7 +365,7 @@ fn x_36_after_a_new_link_calls_go_on_with_new_ids() {
 }
 
 #[test]
-fn x_29_the_clocks_of_a_call_are_stopped_ten_times_and_no_more() {
+fn timeouts_of_a_call_can_be_paused_at_most_ten_times() {
     let start = Instant::now();
     let mut peer = Peer::client(Limits::default());
     let call = peer.open(&Method::ToolsCall, Clocks::none().total(secs(5)), start).unwrap();

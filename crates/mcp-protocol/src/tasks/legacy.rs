@@ -1,6 +1,6 @@
 //! The experimental tasks of 2025-11-25.
 //!
-//! Spec: §8.3.
+//! Spec: MCP 2025-11-25, basic/utilities/tasks.
 
 use super::TaskStatus;
 use crate::json::Json;

@@ -15,7 +15,7 @@ fn json_trap_an_array_is_no_object() {
 }
 
 #[test]
-fn json_trap_lone_surrogates_are_refused_by_types_and_kept_by_raw_text() {
+fn lone_surrogates_are_refused_in_types_and_kept_in_raw_json() {
     assert!(serde_json::from_str::<CallToolParams>(r#"{"name":"\ud800"}"#).is_err());
     let params: CallToolParams = serde_json::from_str(r#"{"name":"t","arguments":{"a":"\ud800"}}"#).unwrap();
     assert_eq!(params.arguments.as_ref().unwrap().get(), r#"{"a":"\ud800"}"#);
@@ -23,7 +23,7 @@ fn json_trap_lone_surrogates_are_refused_by_types_and_kept_by_raw_text() {
 }
 
 #[test]
-fn json_trap_numbers_out_of_range_are_refused_by_types_and_kept_by_raw_text() {
+fn numbers_out_of_range_fail_in_types_and_stay_in_raw_json() {
     let params: CallToolParams = serde_json::from_str(r#"{"name":"t","arguments":{"a":1e999}}"#).unwrap();
     assert_eq!(params.arguments.as_ref().unwrap().get(), r#"{"a":1e999}"#);
     assert!(params.arguments.unwrap().to::<serde_json::Value>().is_err());
@@ -78,7 +78,7 @@ fn json_trap_a_repeated_member_of_a_type_is_refused() {
 }
 
 #[test]
-fn s4_9_one_malformed_tool_is_skipped_and_reported() {
+fn malformed_tools_in_a_list_are_skipped_and_reported() {
     let good = r#"{"name":"good","inputSchema":{"type":"object"}}"#;
     let text = format!(
         r#"{{"jsonrpc":"2.0","id":1,"result":{{"x":1,"tools":[{good},{{"name":"bad","inputSchema":7}},3,{good}],"nextCursor":"n"}}}}"#

@@ -1,4 +1,4 @@
-//! Where a revision needs another value, not only fewer members: spec §2.8.5.
+//! Where a revision needs another value, not only fewer members.
 
 use mcp_protocol::capabilities::{ClientCapabilities, ElicitationCapability};
 use mcp_protocol::content::{AudioContent, ContentBlock, ToolResultContent, ToolUseContent};
@@ -25,7 +25,7 @@ fn fails<T: Lower>(dialect: Dialect, value: &T) -> String {
 }
 
 #[test]
-fn s2_8_5_content_that_a_revision_lacks_becomes_text() {
+fn content_type_missing_from_a_revision_becomes_text() {
     let audio = ContentBlock::from(AudioContent::new("aGk=", "audio/wav"));
     let link = ContentBlock::from(samples::link());
     let unknown: ContentBlock = serde_json::from_value(json!({"type": "hologram"})).unwrap();
@@ -41,7 +41,7 @@ fn s2_8_5_content_that_a_revision_lacks_becomes_text() {
 }
 
 #[test]
-fn s2_8_5_structured_content_that_is_no_object_is_wrapped_or_told_as_text() {
+fn non_object_structured_content_is_wrapped_or_sent_as_text() {
     let result = CallToolResult::new().structured_content(json!([1, 2]));
     for dialect in Dialect::ALL {
         let lowered = lower(dialect, &result);
@@ -72,7 +72,7 @@ fn s2_8_5_structured_content_that_is_no_object_is_wrapped_or_told_as_text() {
 }
 
 #[test]
-fn s3_2_null_is_a_structured_result_only_in_the_modern_era() {
+fn null_structured_content_is_a_value_only_in_modern_era() {
     let text = r#"{"content":[],"structuredContent":null}"#;
     for dialect in Dialect::ALL {
         let result: CallToolResult = dialect.raise_str(text).unwrap();
@@ -88,7 +88,7 @@ fn sound_in_a_conversation_is_a_note_where_there_is_none() {
 }
 
 #[test]
-fn a_client_that_only_opens_pages_cannot_be_asked_where_asking_means_forms() {
+fn url_only_elicitation_is_omitted_where_only_forms_exist() {
     let capabilities: ClientCapabilities = serde_json::from_str(r#"{"elicitation":{"url":{}}}"#).unwrap();
     assert_eq!(lower(Dialect::V2025_06_18, &capabilities), json!({}));
     assert_eq!(lower(Dialect::V2025_11_25, &capabilities), json!({"elicitation": {"url": {}}}));
@@ -106,7 +106,7 @@ fn a_member_is_never_written_twice() {
 }
 
 #[test]
-fn s3_5_a_result_that_ends_its_request_is_complete_or_invalid() {
+fn list_result_type_must_be_complete_in_modern_era() {
     for kind in ["banana", "input_required", "task"] {
         let text = format!(r#"{{"resultType":"{kind}","tools":[]}}"#);
         assert!(Dialect::V2026_07_28.raise_str::<ListToolsResult>(&text).is_err(), "{kind}");
@@ -126,7 +126,7 @@ fn s6_7_a_negative_time_to_live_is_none() {
 }
 
 #[test]
-fn s2_8_5_output_schemas_follow_their_values() {
+fn output_schema_is_wrapped_or_omitted_per_revision() {
     let tool = |schema: Value| Tool::new("t", json!({"type": "object"})).output_schema(schema);
     let output = |schema: Value| lower(Dialect::V2025_11_25, &tool(schema)).get("outputSchema").cloned();
     let array = json!({"type": "array"});
@@ -141,7 +141,7 @@ fn s2_8_5_output_schemas_follow_their_values() {
 }
 
 #[test]
-fn x_7_errors_are_lowered_too() {
+fn error_codes_are_translated_per_revision() {
     let code = |dialect: Dialect, error: &ErrorObject| lower(dialect, error)["code"].as_i64().unwrap();
     let not_found = ErrorObject::resource_not_found("file:///x");
     let modern_not_found = ErrorObject::new(ErrorCode::InvalidParams, "?").data(json!({"uri": "file:///x"}));
@@ -160,7 +160,7 @@ fn x_7_errors_are_lowered_too() {
 }
 
 #[test]
-fn s4_10_unknown_codes_are_kept_and_known_ones_have_typed_data() {
+fn unknown_error_codes_are_kept_and_known_have_typed_data() {
     for code in
         [-32700, -32600, -32601, -32602, -32603, -32002, -32042, -32020, -32021, -32022, -1, -32005, 42]
     {
@@ -177,7 +177,7 @@ fn s4_10_unknown_codes_are_kept_and_known_ones_have_typed_data() {
 }
 
 #[test]
-fn what_a_revision_cannot_say_is_an_error_and_nothing_is_written() {
+fn value_unsupported_in_a_revision_fails_and_writes_nothing() {
     let many = UntitledMultiSelectSchema::new(EnumItems::new(["a".to_owned()]));
     let form = ElicitFormParams::new("?", FormSchema::new().field("many", many));
     assert!(fails(Dialect::V2025_06_18, &form).contains("2025-11-25"));
@@ -196,7 +196,7 @@ fn what_a_revision_cannot_say_is_an_error_and_nothing_is_written() {
 }
 
 #[test]
-fn s2_8_2_results_say_their_type_and_freshness_only_in_the_modern_era() {
+fn result_type_and_cache_fields_are_written_only_in_modern_era() {
     for dialect in Dialect::ALL {
         let list = lower(dialect, &ListToolsResult::new([]));
         let modern = json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": []});
@@ -208,7 +208,7 @@ fn s2_8_2_results_say_their_type_and_freshness_only_in_the_modern_era() {
 }
 
 #[test]
-fn s2_8_2_absent_result_types_and_freshness_are_read_as_the_specification_says() {
+fn absent_result_type_and_cache_fields_are_accepted() {
     for dialect in Dialect::ALL {
         let list: ListToolsResult = dialect.raise_str(r#"{"tools":[]}"#).unwrap();
         assert_eq!((list.result_type, list.ttl_ms, list.cache_scope), (None, None, None));
@@ -221,7 +221,7 @@ fn s2_8_2_absent_result_types_and_freshness_are_read_as_the_specification_says()
 }
 
 #[test]
-fn s2_8_2_params_carry_the_envelope_only_in_the_modern_era() {
+fn protocol_meta_is_added_to_params_only_in_modern_era() {
     let envelope = Meta::envelope(ProtocolVersion::V2026_07_28, ClientCapabilities::new());
     let token = Id::from("7");
     let own = EmptyParams::new().meta(Meta::new().with("a", json!(1)));
@@ -247,12 +247,12 @@ fn s2_8_2_params_carry_the_envelope_only_in_the_modern_era() {
 }
 
 #[test]
-fn s2_8_2_a_cancellation_needs_its_request() {
+fn cancelled_params_require_request_id() {
     assert!(serde_json::from_str::<CancelledParams>(r#"{"reason":"x"}"#).is_err());
 }
 
 #[test]
-fn s2_8_2_an_error_without_id_is_null_or_absent() {
+fn error_without_id_is_written_with_null_or_no_id() {
     let error = ErrorObject::new(ErrorCode::ParseError, "?");
     let written = |no_id| {
         let mut out = Vec::new();
@@ -267,7 +267,7 @@ fn s2_8_2_an_error_without_id_is_null_or_absent() {
 }
 
 #[test]
-fn s2_8_4_capabilities_are_open_and_extensions_are_in_every_revision() {
+fn unknown_capabilities_and_extensions_are_always_kept() {
     let text = r#"{"elicitation":{},"extensions":{"a/b":{}},"x":{"y":[1]}}"#;
     let capabilities: ClientCapabilities = serde_json::from_str(text).unwrap();
     for dialect in Dialect::ALL {
@@ -284,7 +284,7 @@ fn s2_8_4_capabilities_are_open_and_extensions_are_in_every_revision() {
 }
 
 #[test]
-fn s3_5_a_result_type_decides_what_a_result_is() {
+fn result_type_selects_the_response_variant() {
     use mcp_protocol::messages::{Incoming, Message, parse};
     let kind = |dialect: Dialect, result: &str| {
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);

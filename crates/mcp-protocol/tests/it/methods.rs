@@ -1,4 +1,4 @@
-//! Spec §2.8.1, typed in a second time: which revision has which method, and in which direction.
+//! A second copy of the method table: which revision has which method, and in which direction.
 
 use mcp_protocol::Dialect;
 use mcp_protocol::dialect::Direction;
@@ -46,7 +46,7 @@ const TABLE: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn s2_8_1_each_revision_has_its_methods_in_their_directions() {
+fn methods_match_revision_and_direction_table() {
     for (name, ways) in TABLE {
         let method = Method::from(*name);
         assert_eq!(matches!(method, Method::Other(_)), *name == "acme/unknown", "{name}");

@@ -66,12 +66,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn x_8_the_pass_agrees_with_serde_json_on_messages(text in messages()) {
+    fn parser_agrees_with_serde_json_on_generated_messages(text in messages()) {
         any::envelope::agrees_with_serde_json(text.as_bytes());
     }
 
     #[test]
-    fn x_8_the_pass_agrees_with_serde_json_on_broken_messages(text in messages(), at in 0_usize..200, byte: u8) {
+    fn parser_agrees_with_serde_json_on_corrupted_messages(text in messages(), at in 0_usize..200, byte: u8) {
         let mut bytes = text.into_bytes();
         let at = at % bytes.len();
         bytes[at] = byte;
@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn x_12_lines_do_not_depend_on_the_cuts(stream in "((\u{feff})?[ a{}\"]{0,40}|\r|\n|\r\n){0,12}", seed: u8) {
+    fn lines_do_not_depend_on_chunk_boundaries(stream in "((\u{feff})?[ a{}\"]{0,40}|\r|\n|\r\n){0,12}", seed: u8) {
         let mut input = vec![seed];
         input.extend(stream.bytes());
         any::line::does_not_depend_on_the_cuts(&input);

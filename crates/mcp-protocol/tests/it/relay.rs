@@ -63,7 +63,7 @@ fn only_less(relayed: &Value, direct: &Value, path: String, invented: &mut Vec<S
 }
 
 #[test]
-fn x_7_lists_calls_and_results_are_carried_through_all_five_versions() {
+fn messages_are_relayed_between_all_five_revisions() {
     carry(&samples::list_tools_result());
     carry(&samples::call_tool_params());
     carry(&samples::call_tool_result());
@@ -72,7 +72,7 @@ fn x_7_lists_calls_and_results_are_carried_through_all_five_versions() {
 }
 
 #[test]
-fn x_7_an_elicitation_is_carried_through_the_versions_that_have_it() {
+fn elicitation_round_trips_in_each_revision_that_has_it() {
     for dialect in [Dialect::V2025_06_18, Dialect::V2025_11_25, Dialect::V2026_07_28] {
         let form = samples::form(dialect);
         let sent = serde_json::to_value(dialect.lower(&form)).unwrap();
@@ -83,7 +83,7 @@ fn x_7_an_elicitation_is_carried_through_the_versions_that_have_it() {
 }
 
 #[test]
-fn x_13_a_body_that_is_only_passed_on_keeps_its_bytes() {
+fn unparsed_body_is_relayed_byte_for_byte() {
     let params = r#"{ "a" : 1e999, "b":"\ud800" , "a":2 }"#;
     let text = format!(r#"{{"jsonrpc":"2.0","id":5,"method":"acme/x","params":{params}}}"#);
     let Ok(Incoming::Message(Message::Request(request))) = parse(&text, &Limits::default()) else { panic!() };
@@ -93,7 +93,7 @@ fn x_13_a_body_that_is_only_passed_on_keeps_its_bytes() {
 }
 
 #[test]
-fn x_7_lowering_neither_changes_nor_copies_the_value() {
+fn lowering_does_not_change_the_value() {
     let value = samples::call_tool_result();
     let before = value.clone();
     for dialect in Dialect::ALL {

@@ -31,7 +31,7 @@ fn may_be_missing(ci: Option<&str>) -> bool {
 }
 
 #[test]
-fn x_55_a_suite_that_cannot_run_fails_in_ci() {
+fn missing_test_data_fails_only_in_ci() {
     assert!(may_be_missing(None));
     assert!(may_be_missing(Some("")));
     assert!(!may_be_missing(Some("true")));

@@ -16,7 +16,7 @@ async fn the_futures_of_an_exchange_are_small() {
 
 /// Exchanges that are dropped at any moment, tools that panic, sessions that end: nothing stays taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn budgets_are_whole_again_after_exchanges_were_dropped_anywhere() {
+async fn dropped_exchanges_return_everything_to_the_budgets() {
     use std::time::Duration;
 
     use crate::{Context, NoArgs, ToolError, tool};

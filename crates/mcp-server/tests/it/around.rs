@@ -75,7 +75,7 @@ async fn hooks_see_calls_in_order_and_may_answer_instead() {
 }
 
 #[tokio::test]
-async fn a_hook_that_fails_or_gives_something_else_hurts_its_own_call_only() {
+async fn hook_panic_or_wrong_outcome_type_fails_only_its_own_call() {
     let server = McpServer::named("hooked", "1")
         .tool(tool("hello", || async { "Hello!" }))
         .tool(tool("panics", || async { "never" }))
@@ -115,7 +115,7 @@ fn careful() -> (McpServer, Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn s4_41_a_person_is_asked_for_exactly_what_will_run() {
+async fn approval_prompt_shows_the_escaped_arguments() {
     for accepts in [true, false] {
         for legacy in [None, Some(ProtocolVersion::V2025_11_25)] {
             let (server, runs) = careful();
@@ -143,7 +143,7 @@ async fn s4_41_a_person_is_asked_for_exactly_what_will_run() {
 }
 
 #[tokio::test]
-async fn s4_41_s4_49_nothing_that_the_caller_sends_counts_as_approval() {
+async fn unsolicited_approval_from_the_caller_is_not_accepted() {
     let (server, runs) = careful();
     let mut client = server.test_client().await.unwrap();
     client.declare(all_capabilities());
@@ -179,7 +179,7 @@ fn all_capabilities() -> ClientCapabilities {
 }
 
 #[tokio::test]
-async fn s4_41_a_yes_is_for_one_run() {
+async fn approval_allows_a_single_run() {
     let (server, runs) = careful();
     let mut client = server.test_client().await.unwrap();
     let id = client.send(&Method::ToolsCall, &CallToolParams::new("delete")).await.unwrap();
@@ -198,7 +198,7 @@ async fn s4_41_a_yes_is_for_one_run() {
 }
 
 #[tokio::test]
-async fn s4_41_what_is_shown_is_what_runs() {
+async fn approved_arguments_are_the_arguments_the_tool_receives() {
     let shown = Arc::new(Mutex::new(String::new()));
     let heard = Arc::clone(&shown);
     let echo = Tool::dynamic("echo", json!({"type": "object"}), |arguments: Json| async move {
@@ -221,7 +221,7 @@ async fn s4_41_what_is_shown_is_what_runs() {
 }
 
 #[tokio::test]
-async fn s4_41_without_a_client_that_can_ask_the_host_is_asked_or_the_call_fails() {
+async fn host_approves_or_call_fails_if_client_lacks_elicitation() {
     let (server, runs) = careful();
     let mut client = server.test_client().await.unwrap();
     client.declare(ClientCapabilities::new());
@@ -244,7 +244,7 @@ async fn s4_41_without_a_client_that_can_ask_the_host_is_asked_or_the_call_fails
 }
 
 #[tokio::test]
-async fn s4_41_arguments_that_cannot_be_shown_whole_are_not_approved() {
+async fn arguments_too_long_to_show_are_not_approved() {
     let (server, runs) = careful();
     let server = server.approve_with(|_: Proposal| async { true });
     let outcome =
@@ -254,7 +254,7 @@ async fn s4_41_arguments_that_cannot_be_shown_whole_are_not_approved() {
 }
 
 #[tokio::test]
-async fn x_22_blocking_work_leaves_the_thread_to_others() {
+async fn blocking_tool_does_not_block_other_calls() {
     let release = Arc::new(AtomicBool::new(false));
     let (waits, opens) = (Arc::clone(&release), Arc::clone(&release));
     let server = McpServer::named("busy", "1")
@@ -282,7 +282,7 @@ async fn x_22_blocking_work_leaves_the_thread_to_others() {
 }
 
 #[tokio::test]
-async fn x_22_cancelled_blocking_work_that_waits_for_its_turn_is_let_go() {
+async fn cancelled_blocking_call_in_the_queue_never_runs() {
     let (release, released) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let (waits, counted) = (Arc::clone(&release), Arc::clone(&released));
     let server = McpServer::named("busy", "1").tool(tool(
@@ -315,7 +315,7 @@ async fn x_22_cancelled_blocking_work_that_waits_for_its_turn_is_let_go() {
 }
 
 #[test]
-fn n_8_blocking_work_does_not_hold_up_the_end_of_the_process() {
+fn runtime_shutdown_does_not_wait_for_blocking_tools() {
     let (started, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let (starts, ends) = (Arc::clone(&started), Arc::clone(&over));
     let server = McpServer::named("busy", "1").tool(tool(
@@ -374,7 +374,7 @@ impl tracing::Subscriber for Heard {
 }
 
 #[test]
-fn f_40_x_22_a_function_that_blocks_without_saying_so_is_named_while_it_does() {
+fn tool_that_blocks_the_runtime_thread_is_logged_by_name() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     tracing::subscriber::set_global_default(Heard(Arc::clone(&heard))).unwrap();
     let told = Arc::clone(&heard);
@@ -405,7 +405,7 @@ mod validated {
     use super::*;
 
     #[tokio::test]
-    async fn x_23_arguments_are_checked_against_their_schema_before_anything_runs() {
+    async fn arguments_are_validated_before_the_tool_runs() {
         let schema = json!({
             "type": "object",
             "properties": {"port": {"type": "integer", "minimum": 1, "maximum": 65535},
@@ -437,7 +437,7 @@ mod validated {
     }
 
     #[tokio::test]
-    async fn x_23_a_schema_that_leads_out_or_is_none_is_a_fault_of_the_tool() {
+    async fn external_reference_or_invalid_schema_prevents_serving() {
         for schema in [
             json!({"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/schema.json"}}}),
             json!({"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}}),
@@ -450,7 +450,7 @@ mod validated {
     }
 
     #[tokio::test]
-    async fn v_25_a_schema_that_refers_to_itself_costs_no_power_of_the_depth() {
+    async fn recursive_schema_is_validated_without_exponential_work() {
         let branch = |name: &str| json!({"type": "object", "properties": {"args": {"type": "array", "items": {"$ref": "#/$defs/Expr"}}, name: {"type": "integer"}}, "required": [name, "args"]});
         let schema = json!({
             "type": "object",

@@ -89,7 +89,7 @@ fn retry(params: &CallToolParams, required: &InputRequiredResult) -> CallToolPar
 }
 
 #[tokio::test]
-async fn x_17_a_wizard_asks_twice_and_charges_once_in_every_version_that_can_ask() {
+async fn step_runs_once_across_two_asks_in_each_eliciting_version() {
     let charges = Charges::default();
     let mut client = server(&charges).test_client().await.unwrap().on_ask(answer);
     assert_eq!(client.call("wizard", json!({})).await.unwrap().text(), "Ada paid red");
@@ -103,7 +103,7 @@ async fn x_17_a_wizard_asks_twice_and_charges_once_in_every_version_that_can_ask
 }
 
 #[tokio::test]
-async fn x_17_every_round_sent_twice_gives_the_same_and_one_key_to_the_outside_world() {
+async fn repeated_rounds_use_one_idempotency_key() {
     let charges = Charges::default();
     let mut client = server(&charges).test_client().await.unwrap();
     let mut params = CallToolParams::new("wizard");
@@ -128,7 +128,7 @@ async fn x_17_every_round_sent_twice_gives_the_same_and_one_key_to_the_outside_w
 }
 
 #[tokio::test]
-async fn x_17_state_that_was_changed_or_belongs_elsewhere_is_refused() {
+async fn tampered_or_foreign_request_state_is_refused() {
     let mut client = server(&Charges::default()).test_client().await.unwrap();
     let CallToolResponse::InputRequired(required) = round(&mut client, &CallToolParams::new("wizard")).await
     else {
@@ -156,7 +156,7 @@ async fn x_17_state_that_was_changed_or_belongs_elsewhere_is_refused() {
 }
 
 #[tokio::test]
-async fn x_17_answers_without_state_count_and_unknown_keys_do_not() {
+async fn answers_without_state_count_and_unknown_keys_are_ignored() {
     let mut client = server(&Charges::default()).test_client().await.unwrap();
     let mut params = CallToolParams::new("wizard");
     params.input_responses =
@@ -169,7 +169,7 @@ async fn x_17_answers_without_state_count_and_unknown_keys_do_not() {
 }
 
 #[tokio::test]
-async fn x_17_several_asks_travel_in_one_round() {
+async fn several_input_requests_share_one_round() {
     let mut client = server(&Charges::default()).test_client().await.unwrap();
     let CallToolResponse::InputRequired(required) = round(&mut client, &CallToolParams::new("both")).await
     else {
@@ -185,7 +185,7 @@ async fn x_17_several_asks_travel_in_one_round() {
 }
 
 #[tokio::test]
-async fn x_17_a_call_asks_in_at_most_ten_rounds_in_both_eras() {
+async fn call_fails_after_ten_input_rounds_in_both_eras() {
     let mut modern = server(&Charges::default()).test_client().await.unwrap().on_ask(answer);
     let legacy = server(&Charges::default()).legacy_test_client(ProtocolVersion::V2025_11_25).await.unwrap();
     for client in [&mut modern, &mut legacy.on_ask(answer)] {
@@ -226,7 +226,7 @@ async fn elicitation_is_not_used_before_2025_06_18() {
 }
 
 #[tokio::test]
-async fn x_17_what_was_answered_once_cannot_be_answered_differently() {
+async fn recorded_answer_cannot_be_changed_in_a_later_round() {
     let mut client = server(&Charges::default()).test_client().await.unwrap();
     let CallToolResponse::InputRequired(first) = round(&mut client, &CallToolParams::new("wizard")).await
     else {
@@ -244,7 +244,7 @@ async fn x_17_what_was_answered_once_cannot_be_answered_differently() {
 }
 
 #[tokio::test]
-async fn x_17_a_step_whose_result_cannot_be_kept_is_an_error_and_no_other_step_is_lost() {
+async fn step_result_nested_too_deeply_is_a_tool_error() {
     let charged = Arc::new(Mutex::new(0));
     let count = Arc::clone(&charged);
     let server = McpServer::new(vec![]).tool(tool("wizard", move |_: NoArgs, cx: Context| {

@@ -48,7 +48,7 @@ fn message(answer: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn session_without_readers_ends_after_the_idle_time_whatever_runs() {
+async fn unread_session_idle_timeout_applies_despite_running_calls() {
     let fixture = fixture(HttpOptions::default().session_idle(Duration::from_millis(50)));
     let session = fixture.session("2025-11-25").await;
     let mut answer = session.call(5, "sleep").await;
@@ -131,7 +131,7 @@ async fn client_that_says_too_much_of_itself_is_refused() {
 }
 
 #[tokio::test]
-async fn memory_of_all_sessions_is_bounded_and_the_idlest_make_room() {
+async fn memory_limit_evicts_the_sessions_idle_longest() {
     let fixture = fixture(HttpOptions::default().memory(4 << 20));
     let info = json!({"name": "x".repeat(30 << 10), "version": "1"});
     let mut sessions = Vec::new();
@@ -337,7 +337,7 @@ async fn legacy_call_that_speaks_and_ends_at_once_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn legacy_call_that_speaks_and_ends_at_once_is_answered_on_threads() {
+async fn legacy_call_ending_right_after_progress_is_answered_threaded() {
     assert_eq!(lost_responses(200).await, 0);
 }
 
@@ -380,7 +380,7 @@ async fn bodies_of_clients_that_left_do_not_hold_up_others() {
 }
 
 #[tokio::test]
-async fn small_idle_sessions_are_not_ended_for_subscriptions_of_others() {
+async fn small_idle_sessions_survive_subscriptions_of_other_sessions() {
     let fixture = fixture(HttpOptions::default().memory(8 << 20));
     let mut idle = Vec::new();
     for _ in 0..20 {

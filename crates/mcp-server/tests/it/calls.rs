@@ -190,7 +190,7 @@ mod odd {
 }
 
 #[tokio::test]
-async fn a_wrong_argument_names_its_path_and_no_other_whatever_its_type() {
+async fn argument_error_names_its_path_for_custom_and_untagged_types() {
     let server = McpServer::new(vec![]).tool(tool("odd", |_: odd::Odd| async {}));
     let mut client = server.test_client().await.unwrap();
     for (arguments, path) in [
@@ -228,7 +228,7 @@ async fn failures_reach_the_model_or_the_client_as_the_tool_says() {
 }
 
 #[tokio::test]
-async fn f_40_x_22_a_panic_hurts_its_own_call_only() {
+async fn panic_fails_only_its_own_call_without_the_panic_text() {
     for mut client in both().await {
         for tool in ["panic", "early"] {
             let error = client.call(tool, json!({})).await.unwrap_err();
@@ -240,7 +240,7 @@ async fn f_40_x_22_a_panic_hurts_its_own_call_only() {
 }
 
 #[tokio::test]
-async fn s4_20_a_cancelled_call_drops_its_future_and_tells_its_token() {
+async fn cancelled_call_is_dropped_and_its_context_notified() {
     let counters = Counters::default();
     let mut client = server(&counters).test_client().await.unwrap();
     let id = client.send(&Method::ToolsCall, &CallToolParams::new("sleep")).await.unwrap();
@@ -255,7 +255,7 @@ async fn s4_20_a_cancelled_call_drops_its_future_and_tells_its_token() {
 }
 
 #[tokio::test]
-async fn f_33_cancelling_what_is_not_there_changes_nothing() {
+async fn cancelling_an_unknown_request_has_no_effect() {
     for mut client in both().await {
         for id in [Id::from(99), Id::from("x"), Id::from(1)] {
             client.notify(&Method::Cancelled, &CancelledParams::new(id)).await.unwrap();
@@ -265,7 +265,7 @@ async fn f_33_cancelling_what_is_not_there_changes_nothing() {
 }
 
 #[tokio::test]
-async fn f_32_a_second_request_with_an_id_in_flight_is_refused_without_it() {
+async fn duplicate_request_id_in_flight_is_refused_without_an_id() {
     let mut client = server(&Counters::default()).test_client().await.unwrap();
     let id = client.send(&Method::ToolsCall, &CallToolParams::new("sleep")).await.unwrap();
     let again = json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"}).to_string();
@@ -275,7 +275,7 @@ async fn f_32_a_second_request_with_an_id_in_flight_is_refused_without_it() {
 }
 
 #[tokio::test]
-async fn f_31_garbage_is_answered_and_does_not_end_the_connection() {
+async fn invalid_message_is_answered_and_the_connection_continues() {
     let mut client = server(&Counters::default()).test_client().await.unwrap();
     for (line, code) in
         [("not json", -32700), ("[]", -32600), (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, -32600)]
@@ -288,7 +288,7 @@ async fn f_31_garbage_is_answered_and_does_not_end_the_connection() {
 }
 
 #[tokio::test]
-async fn x_18_progress_comes_in_order_before_the_response_and_only_if_asked_for() {
+async fn progress_is_sent_in_order_and_only_with_a_progress_token() {
     let mut client = server(&Counters::default()).test_client().await.unwrap();
     client.call("steps", json!({})).await.unwrap();
     assert_eq!(client.notifications.len(), 0);
@@ -300,7 +300,7 @@ async fn x_18_progress_comes_in_order_before_the_response_and_only_if_asked_for(
 }
 
 #[tokio::test]
-async fn x_21_at_the_end_of_input_running_calls_get_their_grace_and_are_then_cancelled() {
+async fn running_calls_are_cancelled_after_the_grace_period_at_eof() {
     let counters = Counters::default();
     let mut client = server(&counters).grace(Duration::from_millis(50)).test_client().await.unwrap();
     client.send(&Method::ToolsCall, &CallToolParams::new("sleep")).await.unwrap();
@@ -322,7 +322,7 @@ async fn a_modern_result_names_the_server_and_a_legacy_one_does_not() {
 }
 
 #[tokio::test]
-async fn s4_19_names_that_cannot_be_served_are_named_when_serving_begins() {
+async fn duplicate_and_invalid_tool_names_prevent_serving() {
     let server = McpServer::new(vec![])
         .tool(tool("twice", || async { "first" }))
         .tool(tool("twice", || async { "second" }))
@@ -342,7 +342,7 @@ async fn nothing_is_said_about_a_call_after_its_response() {
 }
 
 #[tokio::test]
-async fn x_21_a_call_that_ends_within_the_grace_is_answered() {
+async fn call_that_ends_within_the_grace_period_is_answered() {
     let server = McpServer::named("brief", "1").tool(tool("brief", || async {
         tokio::time::sleep(Duration::from_millis(50)).await;
         "in time"
@@ -360,7 +360,7 @@ async fn x_21_a_call_that_ends_within_the_grace_is_answered() {
 }
 
 #[tokio::test]
-async fn f_35_a_client_that_does_not_read_is_not_worked_for() {
+async fn few_calls_are_started_while_the_client_does_not_read() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
     let server = McpServer::named("big", "1").tool(tool("big", move || {
@@ -392,7 +392,7 @@ fn modern_call(tool: &str) -> String {
 }
 
 #[tokio::test]
-async fn x_21_a_client_that_does_not_read_its_last_words_is_not_waited_for() {
+async fn shutdown_does_not_wait_for_a_client_that_does_not_read() {
     let server = McpServer::named("big", "1")
         .tool(tool("big", || async { "x".repeat(1 << 20) }))
         .grace(Duration::from_millis(10));
@@ -417,7 +417,7 @@ async fn eventually(mut condition: impl FnMut() -> bool) {
 }
 
 #[tokio::test]
-async fn x_25_a_server_is_called_after_its_executable_until_told_otherwise() {
+async fn server_name_defaults_to_the_executable_name() {
     let executable = std::env::current_exe().unwrap();
     let stem = executable.file_stem().unwrap().to_str().unwrap().to_owned();
     for (server, expected) in

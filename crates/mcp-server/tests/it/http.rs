@@ -232,7 +232,7 @@ async fn a_call_that_tells_its_progress_is_answered_by_a_stream() {
 }
 
 #[tokio::test]
-async fn f_34_a_modern_client_that_leaves_cancels_its_call() {
+async fn modern_client_disconnect_cancels_its_call() {
     let fixture = fixture(HttpOptions::default());
     // Before any byte of the answer.
     let body = modern("tools/call", json!({"name": "sleep"}));
@@ -251,7 +251,7 @@ async fn f_34_a_modern_client_that_leaves_cancels_its_call() {
 }
 
 #[tokio::test]
-async fn x_24_a_foreign_host_or_origin_is_refused_before_anything_runs() {
+async fn foreign_host_or_origin_is_refused_for_every_http_method() {
     let fixture = fixture(HttpOptions::default());
     let body = modern("tools/call", json!({"name": "echo"}));
     for header in [("host", "evil.example.com"), ("origin", "https://evil.example.com"), ("origin", "null")] {
@@ -263,7 +263,7 @@ async fn x_24_a_foreign_host_or_origin_is_refused_before_anything_runs() {
 }
 
 #[tokio::test]
-async fn v_4_a_body_that_does_not_say_it_is_json_is_refused() {
+async fn body_without_json_content_type_is_refused() {
     let fixture = fixture(HttpOptions::default());
     let body = modern("tools/call", json!({"name": "echo"}));
     for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"] {
@@ -276,7 +276,7 @@ async fn v_4_a_body_that_does_not_say_it_is_json_is_refused() {
 }
 
 #[tokio::test]
-async fn f_31_garbage_and_too_large_bodies_are_refused_once() {
+async fn malformed_and_oversized_bodies_are_refused() {
     let fixture = fixture(HttpOptions::default().body(1000));
     for (body, status, code) in [("garbage", 400, -32700), ("[]", 400, -32600), ("{}", 400, -32600)] {
         let answer = fixture.send("POST", &[JSON], body).await;
@@ -288,7 +288,7 @@ async fn f_31_garbage_and_too_large_bodies_are_refused_once() {
 }
 
 #[tokio::test]
-async fn x_19_headers_and_body_must_agree_and_the_first_fault_answers() {
+async fn missing_or_mismatched_mcp_headers_are_refused() {
     let fixture = fixture(HttpOptions::default());
     let body = modern("tools/call", json!({"name": "echo"}));
     let version = ("mcp-protocol-version", "2026-07-28");
@@ -330,7 +330,7 @@ async fn a_legacy_session_is_opened_used_and_ended() {
 }
 
 #[tokio::test]
-async fn f_39_a_session_that_is_missing_or_unknown_has_its_status() {
+async fn missing_session_id_is_400_and_unknown_session_is_404() {
     let fixture = fixture(HttpOptions::default());
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
     let missing = fixture.send("POST", &[JSON], &list).await;
@@ -343,7 +343,7 @@ async fn f_39_a_session_that_is_missing_or_unknown_has_its_status() {
 }
 
 #[tokio::test]
-async fn a_legacy_server_asks_on_the_stream_of_the_call_and_hears_in_another_post() {
+async fn legacy_elicitation_uses_the_call_stream_and_a_second_post() {
     let fixture = fixture(HttpOptions::default());
     let session = fixture.session("2025-06-18").await;
     let mut answer = session.call(5, "ask").await;
@@ -358,7 +358,7 @@ async fn a_legacy_server_asks_on_the_stream_of_the_call_and_hears_in_another_pos
 }
 
 #[tokio::test]
-async fn v_20_equal_ids_of_different_sessions_do_not_mix() {
+async fn equal_request_ids_of_two_sessions_stay_separate() {
     let fixture = fixture(HttpOptions::default());
     let (one, other) = (fixture.session("2025-06-18").await, fixture.session("2025-06-18").await);
     let (mut first, mut second) = (one.call(5, "ask").await, other.call(5, "ask").await);
@@ -387,7 +387,7 @@ async fn a_lost_legacy_stream_is_taken_up_again_where_it_stood() {
 }
 
 #[tokio::test]
-async fn a_legacy_call_is_cancelled_by_its_notification_and_not_by_a_lost_stream() {
+async fn legacy_call_survives_a_lost_stream_until_it_is_cancelled() {
     let fixture = fixture(HttpOptions::default());
     let session = fixture.session("2025-11-25").await;
     let mut answer = session.call(5, "sleep").await;
@@ -402,7 +402,7 @@ async fn a_legacy_call_is_cancelled_by_its_notification_and_not_by_a_lost_stream
 }
 
 #[tokio::test]
-async fn x_11_a_second_request_with_an_id_in_flight_is_refused_with_it() {
+async fn duplicate_request_id_in_flight_is_refused_with_that_id() {
     let fixture = fixture(HttpOptions::default());
     let session = fixture.session("2025-11-25").await;
     let mut first = session.call(5, "sleep").await;
@@ -415,7 +415,7 @@ async fn x_11_a_second_request_with_an_id_in_flight_is_refused_with_it() {
 }
 
 #[tokio::test]
-async fn changes_reach_the_stand_alone_stream_and_a_new_one_takes_over() {
+async fn new_get_stream_replaces_the_old_one_and_receives_changes() {
     let fixture = fixture(HttpOptions::default());
     let session = fixture.session("2025-11-25").await;
     let mut first = session.get(None).await;
@@ -452,7 +452,7 @@ async fn a_silent_stream_is_kept_alive_by_comments() {
 }
 
 #[tokio::test]
-async fn n_39_idle_sessions_are_reaped_and_the_idlest_makes_room() {
+async fn idle_sessions_expire_and_are_evicted_for_new_ones() {
     let fixture = fixture(HttpOptions::default().session_idle(Duration::from_millis(30)).sessions(3));
     let old = fixture.session("2025-11-25").await;
     tokio::time::sleep(Duration::from_millis(60)).await;
@@ -552,7 +552,7 @@ async fn an_unknown_legacy_method_does_not_look_like_a_lost_session() {
 }
 
 #[tokio::test]
-async fn f_35_a_stream_that_nobody_reads_keeps_little_and_loses_nothing() {
+async fn changes_for_an_unread_stream_are_coalesced() {
     let fixture = fixture(HttpOptions::default());
     let filter = json!({"notifications": {"toolsListChanged": true}});
     let mut slow = fixture.modern("subscriptions/listen", filter.clone()).await;

@@ -58,7 +58,7 @@ async fn clients() -> Vec<(Registry, TestClient)> {
 }
 
 #[tokio::test]
-async fn resources_and_templates_are_read_and_what_is_missing_has_its_code() {
+async fn resources_are_read_and_an_unknown_uri_is_not_found() {
     for (_, mut client) in clients().await {
         for (uri, text, blob) in [
             ("motd://today", Some("Be kind."), None),
@@ -107,7 +107,7 @@ async fn lists_keep_their_order_and_are_paged() {
         client.request(&Method::ToolsList, &PageParams::new().cursor(cursor)).await.unwrap();
     let names: Vec<_> = first.tools.iter().chain(&second.tools).map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["one", "two", "three"]);
-    // S4-49: the end is the absence of the member, not null.
+    // The end is the absence of the member, not null.
     assert_eq!(second.next_cursor, None);
     let lost =
         client.request::<ListToolsResult>(&Method::ToolsList, &PageParams::new().cursor("nowhere")).await;
@@ -115,7 +115,7 @@ async fn lists_keep_their_order_and_are_paged() {
 }
 
 #[tokio::test]
-async fn a_change_of_the_registry_reaches_lists_and_legacy_clients_by_itself() {
+async fn registry_change_updates_lists_and_notifies_legacy_clients() {
     for (registry, mut client) in clients().await.into_iter().skip(1) {
         let before: ListToolsResult = client.request(&Method::ToolsList, &PageParams::new()).await.unwrap();
         assert_eq!(before.tools.len(), 3);
@@ -148,7 +148,7 @@ async fn a_legacy_client_hears_of_the_resources_it_follows() {
 }
 
 #[tokio::test]
-async fn a_modern_client_hears_on_its_stream_what_it_asked_for_and_nothing_else() {
+async fn listen_stream_delivers_only_the_requested_notifications() {
     let server = server();
     let registry = server.registry();
     let mut client = server.test_client().await.unwrap();

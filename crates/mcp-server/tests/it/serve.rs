@@ -167,7 +167,7 @@ fn initialize() -> Value {
 }
 
 #[tokio::test]
-async fn s4_21_the_old_pair_is_served_beside_streamable_http() {
+async fn http_sse_transport_is_served_beside_streamable_http() {
     let served = Served::new(HttpOptions::default().with_sse_pair()).await;
     let mut events = served.request("GET /sse HTTP/1.1", "").await;
     assert_eq!(events.status, 200);
@@ -200,7 +200,7 @@ async fn s4_21_the_old_pair_is_served_beside_streamable_http() {
 }
 
 #[tokio::test]
-async fn s4_21_the_old_pair_has_its_statuses_and_is_not_there_unless_wanted() {
+async fn http_sse_transport_is_off_by_default_and_has_its_statuses() {
     let served = Served::new(HttpOptions::default().with_sse_pair().streams(1)).await;
     let call = request(1, "ping", json!({}));
     assert_eq!(served.post("/messages", &call).await.status, 400);
@@ -225,7 +225,7 @@ async fn s4_21_the_old_pair_has_its_statuses_and_is_not_there_unless_wanted() {
 }
 
 #[tokio::test]
-async fn x_24_an_address_beyond_loopback_is_refused_unless_its_owner_says_so() {
+async fn non_loopback_address_is_refused_without_opt_in() {
     let everywhere = "0.0.0.0:0".parse().unwrap();
     for refused in [server().serve_http(everywhere).await, server().serve_sse(everywhere).await] {
         let error = refused.unwrap_err();
@@ -241,7 +241,7 @@ async fn x_24_an_address_beyond_loopback_is_refused_unless_its_owner_says_so() {
 }
 
 #[tokio::test]
-async fn f_36_one_connection_too_many_is_told_to_come_back_later() {
+async fn connection_over_the_limit_is_answered_with_503() {
     let served = Served::new(HttpOptions::default().connections(1)).await;
     let first = served.post("/mcp", &initialize()).await;
     assert_eq!(first.status, 200);
@@ -258,7 +258,7 @@ async fn f_36_one_connection_too_many_is_told_to_come_back_later() {
 }
 
 #[tokio::test]
-async fn f_36_headers_and_bodies_that_drip_are_cut_off() {
+async fn slow_headers_and_bodies_time_out() {
     let short = Duration::from_millis(100);
     let served = Served::new(HttpOptions::default().header_time(short).body_time(short)).await;
     let mut drips = TcpStream::connect(served.address).await.unwrap();
@@ -275,7 +275,7 @@ async fn f_36_headers_and_bodies_that_drip_are_cut_off() {
 }
 
 #[tokio::test]
-async fn the_end_of_serving_ends_streams_of_changes_with_a_result_and_is_not_held_up_by_them() {
+async fn shutdown_ends_listen_streams_with_a_result_without_delay() {
     let served = Served::new(HttpOptions::default().with_sse_pair()).await;
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
     let listen = request(
@@ -300,7 +300,7 @@ async fn the_end_of_serving_ends_streams_of_changes_with_a_result_and_is_not_hel
 }
 
 #[tokio::test]
-async fn f_35_a_client_that_does_not_read_is_cut_off() {
+async fn connection_of_a_client_that_does_not_read_is_closed() {
     let served = Served::new(HttpOptions::default().write_time(Duration::from_millis(100))).await;
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
     let call = request(7, "tools/call", json!({"_meta": meta, "name": "huge"})).to_string();
@@ -316,7 +316,7 @@ async fn f_35_a_client_that_does_not_read_is_cut_off() {
 }
 
 #[tokio::test]
-async fn the_old_pair_gives_running_calls_their_grace_at_the_end() {
+async fn http_sse_calls_get_a_grace_period_at_shutdown() {
     let served = Served::new(HttpOptions::default().with_sse_pair()).await;
     let mut events = served.request("GET /sse HTTP/1.1", "").await;
     let endpoint = events.field("data:").await.unwrap();
@@ -329,7 +329,7 @@ async fn the_old_pair_gives_running_calls_their_grace_at_the_end() {
 }
 
 #[tokio::test]
-async fn a_message_to_the_old_pair_arrives_whole_or_not_at_all() {
+async fn http_sse_message_is_written_whole_or_not_at_all() {
     let short = HttpOptions::default().with_sse_pair().body_time(Duration::from_millis(200));
     let served = Served::new(short).await;
     let mut events = served.request("GET /sse HTTP/1.1", "").await;
@@ -395,7 +395,7 @@ fn resident() -> usize {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn pair_holds_no_more_than_its_memory() {
+async fn http_sse_session_stays_within_its_memory() {
     let served = Served::new(HttpOptions::default().with_sse_pair().memory(8 << 20)).await;
     let before = resident();
     let mut pairs = Vec::new();
@@ -424,7 +424,7 @@ async fn pair_holds_no_more_than_its_memory() {
 }
 
 #[tokio::test]
-async fn answers_and_cancellations_of_a_full_pair_are_taken() {
+async fn full_http_sse_session_still_accepts_cancellations() {
     let options = HttpOptions::default().with_sse_pair().session_memory(100 << 10);
     let served = Served::new(options).await;
     let mut events = served.request("GET /sse HTTP/1.1", "").await;
@@ -471,7 +471,7 @@ async fn unread_resumptions_are_bounded() {
 }
 
 #[tokio::test]
-async fn page_of_another_site_cannot_open_the_old_stream() {
+async fn cross_site_page_cannot_open_an_http_sse_stream() {
     let served = Served::new(HttpOptions::default().with_sse_pair()).await;
     for (site, status) in [("cross-site", 403), ("same-site", 403), ("none", 200), ("same-origin", 200)] {
         let answer = served.request(&format!("GET /sse HTTP/1.1\r\nSec-Fetch-Site: {site}"), "").await;

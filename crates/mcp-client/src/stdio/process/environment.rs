@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn s0_23_a_child_gets_the_base_what_it_was_given_and_no_secret() {
+    fn child_gets_base_and_configured_variables_but_no_secrets() {
         let ours = [
             ("AWS_SECRET_ACCESS_KEY", "canary"),
             ("LC_ALL", "C"),
@@ -158,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn v_21_a_whole_environment_is_passed_on_only_when_told() {
+    fn inherit_environment_passes_on_every_variable() {
         let config = ServerConfig::command("x").inherit_environment();
         assert_eq!(child(&config, &[("SECRET", "s")]), [("SECRET".into(), "s".into())]);
     }
 
     #[test]
-    fn s0_23_proxies_are_passed_on_without_name_and_password() {
+    fn proxy_variables_are_passed_on_without_credentials() {
         for (proxy, passed_on) in [
             ("http://user:p@ss@proxy:3128", "http://proxy:3128"),
             ("user:secret@proxy:3128", "proxy:3128"),

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn x_37_what_is_started_is_written_down_and_struck_out() {
+    async fn process_is_recorded_at_start_and_removed_when_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let (ledger, left) = Ledger::open(folder.path()).unwrap();
         assert_eq!(left, []);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn n_3_x_37_what_a_crashed_host_has_left_is_told_and_ended_only_when_told() {
+    fn leftover_of_a_crashed_host_is_reported_and_killed_on_request() {
         let folder = tempfile::tempdir().unwrap();
         let mut left = std::process::Command::new("sleep");
         std::os::unix::process::CommandExt::process_group(&mut left, 0);
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn n_3_x_37_what_a_server_that_is_gone_has_left_in_its_group_is_told_too() {
+    fn leftover_child_of_an_exited_server_is_found_by_its_mark() {
         let mut shell = std::process::Command::new("sh");
         std::os::unix::process::CommandExt::process_group(&mut shell, 0);
         let shell = shell.args(["-c", "sleep 60 & read line"]).env(MARK, "1-2-3-4");
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn x_37_two_ledgers_of_one_program_do_not_write_over_each_other() {
+    async fn two_ledgers_of_one_process_use_separate_files() {
         let folder = tempfile::tempdir().unwrap();
         let (one, _) = Ledger::open(folder.path()).unwrap();
         let (other, left) = Ledger::open(folder.path()).unwrap();
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_whose_number_was_given_out_again_is_not_killed() {
+    fn process_with_a_reused_pid_is_not_killed() {
         let mut child = std::process::Command::new("sleep");
         std::os::unix::process::CommandExt::process_group(&mut child, 0);
         let mut child = child.arg("60").spawn().unwrap();
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_the_first_process_nor_ourselves_are_ever_taken_for_a_server() {
+    fn init_and_the_current_process_are_never_reported_as_leftover() {
         for group in [1, std::process::id()] {
             let entry =
                 Entry { started: start_time(group).unwrap(), mark: String::new(), program: "x".to_owned() };

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_found_in_the_childs_own_path_and_links_are_kept() {
+    fn program_is_found_in_the_path_of_the_child_and_links_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let here = folder.path();
         let real = place(here, "real", 0o755);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn n_17_f_8_what_cannot_be_started_is_told_apart_with_what_was_tried() {
+    fn start_errors_tell_causes_apart_and_list_searched_folders() {
         let folder = tempfile::tempdir().unwrap();
         let plain = place(folder.path(), "plain", 0o644);
         let path = folder.path().display().to_string();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn n_18_a_name_is_also_looked_for_with_the_endings_that_windows_has_for_programs() {
+    fn program_is_searched_with_pathext_extensions_on_windows() {
         let folder = tempfile::tempdir().unwrap();
         let shim = place(folder.path(), "npx.CMD", 0o755);
         let endings = extensions(true, Some(OsStr::new(".EXE;;.CMD")));

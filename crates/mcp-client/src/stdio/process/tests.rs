@@ -51,7 +51,7 @@ fn is_reaped(pid: Pid) -> bool {
 }
 
 #[tokio::test]
-async fn n_8_a_child_that_honours_the_end_of_its_input_is_not_signalled() {
+async fn child_that_exits_on_stdin_eof_is_not_signalled() {
     let (process, pipes) = Process::start(&shell("cat; exit 7")).unwrap();
     drop(pipes.stdin);
     let end = process.end(Patience::ORDERLY).await;
@@ -59,7 +59,7 @@ async fn n_8_a_child_that_honours_the_end_of_its_input_is_not_signalled() {
 }
 
 #[tokio::test]
-async fn n_1_f_11_a_group_that_ignores_everything_is_killed_within_the_bound() {
+async fn process_group_that_ignores_term_is_killed_within_5_s() {
     let (process, pipes, pids) = started(&stubborn()).await;
     assert_eq!(pids.len(), 2);
     drop(pipes);
@@ -72,7 +72,7 @@ async fn n_1_f_11_a_group_that_ignores_everything_is_killed_within_the_bound() {
 }
 
 #[tokio::test]
-async fn x_27_a_group_that_honours_term_is_not_killed() {
+async fn process_group_that_exits_on_term_is_not_killed() {
     let (process, _pipes, pids) = started(&shell("sleep 60 & echo $$ $!; wait")).await;
     let patience = Patience { close: Duration::ZERO, terminate: Duration::from_secs(5) };
     assert_eq!(process.end(patience).await.force, Force::Terminated);
@@ -80,7 +80,7 @@ async fn x_27_a_group_that_honours_term_is_not_killed() {
 }
 
 #[tokio::test]
-async fn f_10_a_grandchild_that_outlives_the_child_is_ended_too() {
+async fn grandchild_that_outlives_the_child_is_terminated() {
     // The child ends at once; the grandchild holds all pipes.
     let (process, mut pipes, pids) = started(&shell("sleep 60 & echo $$ $!")).await;
     process.exited().await;
@@ -93,7 +93,7 @@ async fn f_10_a_grandchild_that_outlives_the_child_is_ended_too() {
 }
 
 #[tokio::test]
-async fn x_27_dropping_kills_the_group_and_reaps_the_child_at_once() {
+async fn drop_kills_the_group_and_reaps_the_child_immediately() {
     let (process, _pipes, pids) = started(&stubborn()).await;
     drop(process);
     assert!(is_reaped(pids[0]), "before anything else could run");
@@ -101,7 +101,7 @@ async fn x_27_dropping_kills_the_group_and_reaps_the_child_at_once() {
 }
 
 #[test]
-fn n_2_dropping_after_the_runtime_is_gone_kills_and_reaps() {
+fn drop_after_runtime_shutdown_kills_the_group_and_reaps() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (process, pipes, pids) = runtime.block_on(started(&stubborn()));
     drop(runtime);
@@ -112,7 +112,7 @@ fn n_2_dropping_after_the_runtime_is_gone_kills_and_reaps() {
 }
 
 #[test]
-fn n_2_a_panic_that_unwinds_kills_and_reaps() {
+fn unwinding_panic_kills_the_group_and_reaps_the_child() {
     let (send, receive) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -138,7 +138,7 @@ async fn a_host_that_waits_to_be_killed() {
 }
 
 #[test]
-fn n_3_x_37_after_a_host_was_killed_a_server_that_honours_the_end_of_input_is_gone() {
+fn server_that_exits_on_stdin_eof_is_gone_after_host_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("pid");
     let mut host = std::process::Command::new(std::env::current_exe().unwrap())
@@ -162,7 +162,7 @@ fn n_3_x_37_after_a_host_was_killed_a_server_that_honours_the_end_of_input_is_go
 }
 
 #[tokio::test]
-async fn n_9_processes_end_in_any_order_and_from_any_future() {
+async fn processes_can_be_ended_in_any_order_and_from_any_task() {
     let (first, ..) = started(&stubborn()).await;
     let (second, ..) = started(&stubborn()).await;
     let patience = Patience { close: Duration::ZERO, terminate: Duration::ZERO };
@@ -172,7 +172,7 @@ async fn n_9_processes_end_in_any_order_and_from_any_future() {
 }
 
 #[tokio::test]
-async fn s0_36_dropping_an_end_in_the_middle_leaves_nothing() {
+async fn dropping_an_unfinished_shutdown_leaves_no_process() {
     let (process, _pipes, pids) = started(&stubborn()).await;
     let ending = process.end(Patience::ORDERLY);
     assert!(tokio::time::timeout(Duration::from_millis(20), ending).await.is_err());
@@ -181,7 +181,7 @@ async fn s0_36_dropping_an_end_in_the_middle_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn n_21_f_6_a_flood_on_standard_error_is_drained_and_a_tail_kept() {
+async fn large_stderr_output_is_drained_and_its_tail_is_kept() {
     let script =
         "head -c 10000000 /dev/zero | tr '\\0' 'x' >&2; echo >&2; echo last words >&2; echo done; cat";
     let (process, mut pipes) = Process::start(&shell(script)).unwrap();
@@ -195,7 +195,7 @@ async fn n_21_f_6_a_flood_on_standard_error_is_drained_and_a_tail_kept() {
 }
 
 #[tokio::test]
-async fn x_38_values_that_were_given_are_masked_in_the_tail_and_in_lines() {
+async fn env_values_are_masked_in_the_stderr_tail_and_lines() {
     let config = shell("read x; echo \"key $KEY and $LONGER\" >&2; printf '\\033[31m\\n' >&2; cat")
         .env("KEY", "hush-hush")
         .env("LONGER", "hush-hush-hush");
@@ -210,7 +210,7 @@ async fn x_38_values_that_were_given_are_masked_in_the_tail_and_in_lines() {
 }
 
 #[tokio::test]
-async fn a_secret_that_was_cut_at_the_beginning_of_the_tail_is_not_shown() {
+async fn secret_cut_at_the_start_of_the_stderr_tail_is_not_shown() {
     let config = shell("while :; do printf %s \"$KEY\"; done | head -c 100000 >&2; echo >&2; echo end >&2")
         .env("KEY", "abcdefghijklmnopqrstuvwxyz");
     let (process, _pipes) = Process::start(&config).unwrap();
@@ -220,7 +220,7 @@ async fn a_secret_that_was_cut_at_the_beginning_of_the_tail_is_not_shown() {
 }
 
 #[tokio::test]
-async fn f_8_a_file_of_another_kind_is_told_apart() {
+async fn file_in_a_wrong_format_is_reported_as_such() {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in [("garbage", "\u{1}\u{2}\u{3}"), ("script", "#!/not/there\n")] {
         let path = folder.path().join(name);
@@ -232,7 +232,7 @@ async fn f_8_a_file_of_another_kind_is_told_apart() {
 }
 
 #[tokio::test]
-async fn s0_23_no_shell_is_involved_and_arguments_arrive_as_they_are() {
+async fn arguments_are_passed_verbatim_without_a_shell() {
     let odd = ["$(touch x)", "a b", "", "*", "--", "\n;"];
     let config = ServerConfig::command("printf").arg("[%s]").args(odd);
     let (_process, mut pipes) = Process::start(&config).unwrap();
@@ -242,7 +242,7 @@ async fn s0_23_no_shell_is_involved_and_arguments_arrive_as_they_are() {
 }
 
 #[tokio::test]
-async fn x_38_the_beginning_of_a_value_at_the_end_of_a_line_that_was_cut_is_masked() {
+async fn secret_cut_off_by_the_line_length_limit_is_masked() {
     let config = shell("read x; printf 'key: %s\\n' \"$KEY\" >&2; printf 'plain %09000d\\n' 1 >&2; cat")
         .env("KEY", "abcdefghijklmnopqrstuvwxyz".repeat(500));
     let (process, mut pipes) = Process::start(&config).unwrap();
@@ -254,7 +254,7 @@ async fn x_38_the_beginning_of_a_value_at_the_end_of_a_line_that_was_cut_is_mask
 }
 
 #[tokio::test]
-async fn x_38_whoever_listens_in_the_middle_of_a_line_gets_the_next_one_first() {
+async fn subscriber_in_the_middle_of_a_line_starts_at_the_next_line() {
     let script = "printf 'key: hush-' >&2; read x; printf 'hush\\nnext\\n' >&2; cat";
     let (process, mut pipes) = Process::start(&shell(script).env("KEY", "hush-hush")).unwrap();
     while process.stderr().tail() != "key: hush-" {

@@ -16,7 +16,7 @@ fn all(stream: &[u8], limits: &Limits) -> Vec<String> {
 }
 
 #[test]
-fn x_12_an_over_long_line_is_skipped_and_reported_with_its_id() {
+fn line_over_the_limit_is_skipped_and_reported_with_id() {
     let limits = Limits::default().message(40);
     let long = format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{{\"a\":\"{}\"}}}}", "x".repeat(60));
     assert_eq!(all(format!("{long}\n{{}}\n").as_bytes(), &limits), ["too long Some(Number(7))", "{}"]);
@@ -28,7 +28,7 @@ fn x_12_an_over_long_line_is_skipped_and_reported_with_its_id() {
 }
 
 #[test]
-fn x_12_a_line_of_exactly_the_limit_passes() {
+fn line_of_exactly_the_limit_is_accepted() {
     let limits = Limits::default().message(10);
     assert_eq!(all(b"0123456789\n", &limits), ["0123456789"]);
     assert_eq!(all(b"0123456789a\n{}\n", &limits), ["too long None", "{}"]);

@@ -67,7 +67,7 @@ fn an_event_cut_short_is_lost() {
 }
 
 #[test]
-fn x_12_an_over_long_event_is_reported_and_skipped() {
+fn event_over_the_limit_is_skipped_and_reported_with_id() {
     let long = format!("data: {{\"id\":7,\"result\":\"{}\"}}\r\n\r\ndata: next\n\n", "x".repeat(100));
     check(long.as_bytes(), &[("too long", "Some(Number(7))"), ("message", "next")], "");
     let many = format!("{}\ndata: next\n\n", "data: 0123456789\n".repeat(12));

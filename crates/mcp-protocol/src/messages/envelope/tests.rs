@@ -13,7 +13,7 @@ fn fails(text: &str, kind: DecodeErrorKind) {
 }
 
 #[test]
-fn s4_8_ids_keep_their_kind_and_their_value() {
+fn ids_keep_their_type_and_value() {
     for (text, id) in [
         ("1", Id::from(1)),
         ("-9223372036854775808", Id::from(i64::MIN)),
@@ -29,7 +29,7 @@ fn s4_8_ids_keep_their_kind_and_their_value() {
 }
 
 #[test]
-fn x_10_any_other_id_is_an_invalid_request() {
+fn id_other_than_string_or_64_bit_integer_is_refused() {
     for id in ["null", "1.0", "1e2", "1.5", "-0", "9223372036854775808", "true", "{}", "[1]", "\"\\ud800\""] {
         fails(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#), DecodeErrorKind::Id);
     }
@@ -38,7 +38,7 @@ fn x_10_any_other_id_is_an_invalid_request() {
 }
 
 #[test]
-fn s4_8_a_message_is_exactly_one_thing() {
+fn ambiguous_or_malformed_messages_are_refused() {
     use DecodeErrorKind::*;
     fails(r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#, Ambiguous);
     fails(r#"{"jsonrpc":"2.0","id":1,"method":"a","result":{}}"#, Ambiguous);
@@ -58,7 +58,7 @@ fn s4_8_a_message_is_exactly_one_thing() {
 }
 
 #[test]
-fn s4_8_an_error_response_may_lack_its_id() {
+fn error_response_may_omit_its_id() {
     for id in ["", r#""id":null,"#] {
         let text = format!(r#"{{"jsonrpc":"2.0",{id}"error":{{"code":-32700,"message":"?","data":null}}}}"#);
         let Ok(Message::Response(response)) = message(&text) else { panic!() };
@@ -106,7 +106,7 @@ fn params_that_are_absent_or_null_are_empty() {
 }
 
 #[test]
-fn x_10_a_decode_error_carries_what_could_be_read() {
+fn decode_error_carries_the_id_and_kind_read_so_far() {
     let error = message(r#"{"jsonrpc":"2.0","id":7,"result":{"a":"#).unwrap_err();
     assert_eq!((error.id, error.looks), (Some(7.into()), crate::errors::Looks::Response));
     let error = message(r#"{"jsonrpc":"2.0","id":7,"method":"a","params":"#).unwrap_err();
@@ -124,7 +124,7 @@ fn json_trap_invalid_utf8_is_found_wherever_it_stands() {
 }
 
 #[test]
-fn s4_8_a_batch_is_taken_apart_and_bounded() {
+fn batch_is_split_into_messages_and_its_length_is_limited() {
     let batch = |text: &str| match parse(text, &Limits::default().batch(2)) {
         Ok(Incoming::Batch(batch)) => Ok(batch.messages().map(|message| message.is_ok()).collect::<Vec<_>>()),
         Ok(_) => panic!("no batch"),
@@ -139,7 +139,7 @@ fn s4_8_a_batch_is_taken_apart_and_bounded() {
 }
 
 #[test]
-fn x_10_an_id_that_may_be_cut_short_is_no_id() {
+fn id_that_may_be_truncated_is_not_used() {
     let text = r#"{"jsonrpc":"2.0","result":{},"id":1234"#;
     assert_eq!(salvage_id(text.as_bytes()).id, None);
     assert_eq!(salvage_id(&[text.as_bytes(), b","].concat()).id, Some(1234.into()));
@@ -149,7 +149,7 @@ fn x_10_an_id_that_may_be_cut_short_is_no_id() {
 }
 
 #[test]
-fn x_10_a_broken_message_is_what_its_keys_say_even_if_their_values_are_broken() {
+fn malformed_message_is_classified_by_the_keys_read_so_far() {
     let looks = |text: &str| message(text).unwrap_err().looks;
     assert_eq!(looks(r#"{"id":1,"params":{"a":01},"method":"a"}"#), crate::errors::Looks::Unknown);
     assert_eq!(looks(r#"{"id":1,"method":"#), crate::errors::Looks::Request);

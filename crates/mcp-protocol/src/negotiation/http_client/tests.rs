@@ -89,12 +89,12 @@ impl Script {
 }
 
 #[test]
-fn row_01_a_discover_result_settles_it() {
+fn discover_result_selects_modern_era() {
     assert_eq!(script().body(200, DISCOVERED).expect_settled(Era::Modern).version, LATEST);
 }
 
 #[test]
-fn row_02_an_error_under_200_counts_only_if_it_is_a_modern_one() {
+fn error_with_status_200_is_modern_only_for_modern_codes() {
     script()
         .body(200, &unsupported(r#""2025-03-26""#))
         .expect(HttpAction::Initialize { version: ProtocolVersion::V2025_03_26 });
@@ -105,7 +105,7 @@ fn row_02_an_error_under_200_counts_only_if_it_is_a_modern_one() {
 }
 
 #[test]
-fn row_03_success_with_anything_else_is_not_modern() {
+fn success_without_discover_result_leads_to_initialize() {
     for status in [200, 202, 204] {
         script().status(status).expect(initialize());
     }
@@ -113,7 +113,7 @@ fn row_03_success_with_anything_else_is_not_modern() {
 }
 
 #[test]
-fn row_04_an_unsupported_version_is_modern_unless_only_legacy_ones_are_mutual() {
+fn version_refusal_is_modern_unless_only_legacy_is_shared() {
     // The same version once more: another server of several may answer.
     let mut again = script();
     again.body(400, &unsupported(r#""2026-07-28""#)).expect(probe());
@@ -129,7 +129,7 @@ fn row_04_an_unsupported_version_is_modern_unless_only_legacy_ones_are_mutual() 
 }
 
 #[test]
-fn row_05_a_missing_capability_is_declared_once_or_fails() {
+fn missing_capability_is_declared_once_or_negotiation_fails() {
     let mut with = script();
     with.body(400, MISSING);
     assert!(matches!(with.0.poll_action(), Some(HttpAction::Declare(_))));
@@ -144,12 +144,12 @@ fn row_05_a_missing_capability_is_declared_once_or_fails() {
 }
 
 #[test]
-fn row_06_a_header_mismatch_fails_with_it() {
+fn header_mismatch_error_fails_negotiation() {
     assert!(matches!(script().body(400, &error(-32020)).expect_failure(), NegotiationError::Refused(_)));
 }
 
 #[test]
-fn row_07_any_other_400_leads_to_initialize() {
+fn any_other_400_leads_to_initialize() {
     for code in [-32600, -32602, -32700, -32000] {
         script().body(400, &error(code)).expect(initialize());
     }
@@ -157,19 +157,19 @@ fn row_07_any_other_400_leads_to_initialize() {
 }
 
 #[test]
-fn row_08_a_modern_404_for_discover_leads_to_initialize() {
+fn status_404_with_method_not_found_leads_to_initialize() {
     script().body(404, &error(-32601)).expect(initialize());
 }
 
 #[test]
-fn row_09_other_404_and_405_lead_to_initialize() {
+fn other_404_and_405_lead_to_initialize() {
     script().body(404, &error(-32001)).expect(initialize());
     script().status(404).expect(initialize());
     script().status(405).expect(initialize());
 }
 
 #[test]
-fn row_10_401_asks_for_a_login_and_never_for_initialize() {
+fn status_401_asks_for_login_and_never_sends_initialize() {
     let mut script = script();
     for _ in 0..2 {
         script.status(401).expect(HttpAction::LogIn { status: 401 });
@@ -184,7 +184,7 @@ fn row_10_401_asks_for_a_login_and_never_for_initialize() {
 }
 
 #[test]
-fn row_11_403_is_a_step_up_or_reported() {
+fn status_403_asks_for_login_if_a_scope_is_missing_or_fails() {
     let mut script = script();
     script.0.handle_answer(&HttpAnswer::new(403).scope_challenge(), script.1);
     script.expect(HttpAction::LogIn { status: 403 });
@@ -192,14 +192,14 @@ fn row_11_403_is_a_step_up_or_reported() {
 }
 
 #[test]
-fn row_12_other_4xx_lead_to_initialize() {
+fn other_4xx_lead_to_initialize() {
     for status in [406, 415, 410, 422, 418] {
         script().status(status).expect(initialize());
     }
 }
 
 #[test]
-fn row_13_busy_is_waited_for_once_and_then_reported() {
+fn status_408_425_and_429_are_retried_once_after_a_wait() {
     for status in [408, 425, 429] {
         let mut script = script();
         let after = Duration::from_secs(3);
@@ -211,7 +211,7 @@ fn row_13_busy_is_waited_for_once_and_then_reported() {
 }
 
 #[test]
-fn row_14_a_gateway_in_trouble_is_asked_once_more_and_other_5xx_are_not() {
+fn status_502_503_and_504_are_retried_once_and_500_is_not() {
     for status in [502, 503, 504] {
         let mut script = script();
         script.status(status).expect(HttpAction::Wait { retry_after: None });
@@ -222,7 +222,7 @@ fn row_14_a_gateway_in_trouble_is_asked_once_more_and_other_5xx_are_not() {
 }
 
 #[test]
-fn row_15_a_redirect_that_was_not_followed_is_reported() {
+fn redirect_not_followed_is_reported_with_its_location() {
     for status in [301, 302, 303, 307, 308] {
         script().status(status).expect_obstacle(Obstacle::Redirect { status, location: None });
     }
@@ -233,20 +233,20 @@ fn row_15_a_redirect_that_was_not_followed_is_reported() {
 }
 
 #[test]
-fn row_16_no_answer_is_an_outage_and_no_evidence() {
+fn network_failure_is_reported_and_does_not_mean_legacy() {
     let mut script = script();
     script.0.handle_network_failure();
     script.expect_obstacle(Obstacle::Network);
 }
 
 #[test]
-fn row_17_an_initialize_result_settles_it() {
+fn initialize_result_selects_legacy_era() {
     let negotiation = handshaking().body(200, INITIALIZED).expect_settled(Era::Legacy);
     assert_eq!(negotiation.version, ProtocolVersion::V2025_06_18);
 }
 
 #[test]
-fn row_18_an_error_to_initialize_is_reported_unless_it_names_a_modern_version() {
+fn initialize_error_fails_unless_it_lists_a_modern_version() {
     for status in [200, 400] {
         let mut script = handshaking();
         script.body(status, &unsupported(r#""2026-07-28""#)).expect(probe());
@@ -261,7 +261,7 @@ fn row_18_an_error_to_initialize_is_reported_unless_it_names_a_modern_version() 
 }
 
 #[test]
-fn row_19_a_refused_initialize_may_mean_http_sse() {
+fn initialize_refused_with_4xx_leads_to_http_sse_transport() {
     for status in [400, 404, 405, 406, 410, 415, 422] {
         handshaking().status(status).expect(HttpAction::OpenStream);
         handshaking().body(status, &error(-32000)).expect(HttpAction::OpenStream);
@@ -269,7 +269,7 @@ fn row_19_a_refused_initialize_may_mean_http_sse() {
 }
 
 #[test]
-fn row_20_obstacles_in_the_handshake_are_as_before_it() {
+fn http_errors_for_initialize_are_handled_as_for_the_probe() {
     handshaking().status(401).expect(HttpAction::LogIn { status: 401 });
     handshaking().status(403).expect_obstacle(Obstacle::Forbidden);
     handshaking().status(429).expect(HttpAction::Wait { retry_after: None });
@@ -280,7 +280,7 @@ fn row_20_obstacles_in_the_handshake_are_as_before_it() {
 }
 
 #[test]
-fn row_21_an_endpoint_event_is_http_sse() {
+fn endpoint_event_selects_http_sse_transport() {
     let mut script = streaming();
     script.0.handle_answer(&HttpAnswer::new(200).first_event("endpoint"), script.1);
     script.expect(initialize());
@@ -288,7 +288,7 @@ fn row_21_an_endpoint_event_is_http_sse() {
 }
 
 #[test]
-fn row_22_another_first_event_or_none_fails() {
+fn other_or_missing_first_event_fails_negotiation() {
     for answer in [HttpAnswer::new(200).first_event("message"), HttpAnswer::new(200)] {
         let mut script = streaming();
         script.0.handle_answer(&answer, script.1);
@@ -300,7 +300,7 @@ fn row_22_another_first_event_or_none_fails() {
 }
 
 #[test]
-fn row_23_401_for_the_stream_asks_for_a_login() {
+fn status_401_for_the_sse_stream_asks_for_login() {
     let mut script = streaming();
     script.status(401).expect(HttpAction::LogIn { status: 401 });
     script.0.handle_login(true, script.1);
@@ -308,7 +308,7 @@ fn row_23_401_for_the_stream_asks_for_a_login() {
 }
 
 #[test]
-fn row_24_anything_else_fails_with_the_three_statuses() {
+fn other_stream_status_fails_with_all_three_statuses() {
     let failure = streaming().status(418).expect_failure();
     assert_eq!(failure, NegotiationError::NoEndpoint { probe: 405, initialize: 404, get: 418 });
 }
@@ -327,7 +327,7 @@ fn a_modern_error_under_any_4xx_is_evidence() {
 }
 
 #[test]
-fn a_server_that_turns_out_modern_after_http_sse_is_settled_as_modern() {
+fn modern_version_in_refusal_after_http_sse_selects_modern_era() {
     let mut script = streaming();
     script.0.handle_answer(&HttpAnswer::new(200).first_event("endpoint"), script.1);
     script.expect(initialize());
@@ -336,7 +336,7 @@ fn a_server_that_turns_out_modern_after_http_sse_is_settled_as_modern() {
 }
 
 #[test]
-fn x_28_each_request_has_its_share_of_the_time() {
+fn each_negotiation_request_has_its_own_timeout() {
     let left = |script: &Script| script.0.poll_timeout().unwrap() - script.1;
     assert_eq!(left(&script()), Duration::from_secs(10));
     assert_eq!(left(&handshaking()), Duration::from_secs(30));
@@ -351,7 +351,7 @@ fn x_28_each_request_has_its_share_of_the_time() {
 }
 
 #[test]
-fn x_28_all_requests_together_keep_the_budget() {
+fn all_requests_share_the_negotiation_budget() {
     let mut script = script();
     script.1 += Duration::from_secs(9);
     script.status(405).expect(initialize());

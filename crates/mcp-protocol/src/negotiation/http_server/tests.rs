@@ -51,7 +51,7 @@ fn refused(negotiation: HttpVerdict) -> (u16, i64) {
 }
 
 #[test]
-fn row_01_get_and_delete_are_legacy() {
+fn get_and_delete_are_legacy_or_405_if_modern_only() {
     for method in [HttpMethod::Get, HttpMethod::Delete] {
         let http = HttpRequest::new(method).session(Dialect::V2025_06_18);
         let negotiation = HttpServer::new(SUPPORTED).classify(&http, None);
@@ -61,14 +61,14 @@ fn row_01_get_and_delete_are_legacy() {
 }
 
 #[test]
-fn row_02_a_claim_of_a_modern_version_is_modern() {
+fn modern_version_in_meta_selects_modern_era() {
     let http = post().versions(MODERN).methods(LIST);
     let negotiation = classify(&http, &request("tools/list", &meta("2026-07-28")));
     assert!(matches!(negotiation, HttpVerdict::Modern(Dialect::V2026_07_28, _)));
 }
 
 #[test]
-fn row_03_a_claim_of_another_version_is_refused() {
+fn other_version_in_meta_is_refused_with_400() {
     for version in ["2025-11-25", "2099-01-01"] {
         let header: &[&[u8]] = &[version.as_bytes()];
         let http = post().versions(header).methods(LIST);
@@ -77,7 +77,7 @@ fn row_03_a_claim_of_another_version_is_refused() {
 }
 
 #[test]
-fn row_04_initialize_without_claim_is_the_handshake() {
+fn initialize_without_version_in_meta_starts_the_handshake() {
     let negotiation = classify(&post(), &initialize_request());
     assert!(matches!(negotiation, HttpVerdict::Initialize(Dialect::V2025_06_18, _)));
     let HttpVerdict::Refuse(refusal) = classify_by(MODERN_ONLY, &post(), &initialize_request()) else {
@@ -88,13 +88,13 @@ fn row_04_initialize_without_claim_is_the_handshake() {
 }
 
 #[test]
-fn row_05_initialize_with_a_modern_claim_does_not_exist() {
+fn initialize_with_modern_version_in_meta_returns_404() {
     let http = post().versions(MODERN).methods(&[b"initialize"]);
     assert_eq!(refused(classify(&http, &request("initialize", &meta("2026-07-28")))), (404, -32601));
 }
 
 #[test]
-fn row_06_a_modern_header_without_claim_is_a_broken_modern_request() {
+fn modern_version_header_without_meta_is_invalid_params() {
     let http = post().versions(MODERN).methods(LIST);
     let HttpVerdict::Refuse(refusal) = classify(&http, &request("tools/list", "")) else { panic!() };
     let error = refusal.error.unwrap();
@@ -103,7 +103,7 @@ fn row_06_a_modern_header_without_claim_is_a_broken_modern_request() {
 }
 
 #[test]
-fn row_07_a_legacy_header_without_claim_is_legacy() {
+fn legacy_version_header_without_meta_is_legacy() {
     let http = post().versions(&[b"2025-06-18"]);
     assert_eq!(classify(&http, &request("tools/list", "")), HttpVerdict::Legacy(Dialect::V2025_06_18));
     // The session knows better.
@@ -112,7 +112,7 @@ fn row_07_a_legacy_header_without_claim_is_legacy() {
 }
 
 #[test]
-fn row_08_no_claim_and_no_header_is_the_session_or_2025_03_26() {
+fn missing_version_defaults_to_session_or_2025_03_26() {
     assert_eq!(classify(&post(), &request("tools/list", "")), HttpVerdict::Legacy(Dialect::V2025_03_26));
     let http = post().session(Dialect::V2025_06_18);
     assert_eq!(classify(&http, &request("tools/list", "")), HttpVerdict::Legacy(Dialect::V2025_06_18));
@@ -120,13 +120,13 @@ fn row_08_no_claim_and_no_header_is_the_session_or_2025_03_26() {
 }
 
 #[test]
-fn row_09_an_unknown_version_in_the_header_is_refused() {
+fn unknown_version_header_is_refused_with_400() {
     let http = post().versions(&[b"2099-01-01"]);
     assert_eq!(refused(classify(&http, &request("tools/list", ""))), (400, -32022));
 }
 
 #[test]
-fn row_10_a_modern_notification_is_accepted_without_further_headers() {
+fn modern_notification_needs_no_further_headers() {
     let text = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
     assert_eq!(classify(&post().versions(MODERN), text), HttpVerdict::ModernNotification);
     let claimed =
@@ -135,14 +135,14 @@ fn row_10_a_modern_notification_is_accepted_without_further_headers() {
 }
 
 #[test]
-fn row_11_another_notification_is_legacy() {
+fn notification_with_legacy_version_header_is_legacy() {
     let text = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
     let http = post().versions(&[b"2025-06-18"]).session(Dialect::V2025_06_18);
     assert_eq!(classify(&http, text), HttpVerdict::Legacy(Dialect::V2025_06_18));
 }
 
 #[test]
-fn row_12_a_response_is_legacy_or_nonsense() {
+fn response_is_legacy_or_refused_if_modern_only() {
     let text = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
     let http = post().session(Dialect::V2025_06_18);
     assert_eq!(classify(&http, text), HttpVerdict::Legacy(Dialect::V2025_06_18));
@@ -150,7 +150,7 @@ fn row_12_a_response_is_legacy_or_nonsense() {
 }
 
 #[test]
-fn row_13_an_array_needs_2025_03_26_and_no_claim() {
+fn batch_requires_2025_03_26_and_no_version_in_meta() {
     let plain = format!("[{}]", request("tools/list", ""));
     assert_eq!(classify(&post(), &plain), HttpVerdict::Legacy(Dialect::V2025_03_26));
     assert_eq!(refused(classify(&post().versions(&[b"2025-06-18"]), &plain)), (400, -32600));
@@ -159,19 +159,19 @@ fn row_13_an_array_needs_2025_03_26_and_no_claim() {
 }
 
 #[test]
-fn row_14_a_body_that_cannot_be_read_is_400() {
+fn unreadable_body_is_refused_with_400() {
     assert_eq!(refused(classify(&post(), "{")), (400, -32700));
 }
 
 #[test]
-fn row_15_a_session_on_a_modern_request_is_ignored() {
+fn session_on_a_modern_request_is_ignored() {
     let http = post().versions(MODERN).methods(LIST).session(Dialect::V2025_06_18);
     let negotiation = classify(&http, &request("tools/list", &meta("2026-07-28")));
     assert!(matches!(negotiation, HttpVerdict::Modern(Dialect::V2026_07_28, _)));
 }
 
 #[test]
-fn x_19_the_checks_of_a_modern_request_come_in_order() {
+fn modern_request_checks_run_in_order() {
     let params = format!(r#""name":"t",{}"#, meta("2026-07-28"));
     let call = request("tools/call", &params);
     // 4: header against claim, before the version is even known.
@@ -196,20 +196,20 @@ fn x_19_the_checks_of_a_modern_request_come_in_order() {
 }
 
 #[test]
-fn row_04_initialize_is_the_handshake_whatever_its_header_says() {
+fn initialize_ignores_a_modern_version_header() {
     let negotiation = classify(&post().versions(MODERN), &initialize_request());
     assert!(matches!(negotiation, HttpVerdict::Initialize(Dialect::V2025_06_18, _)));
 }
 
 #[test]
-fn row_08_a_version_that_is_not_served_is_never_assumed() {
+fn default_version_is_one_that_the_server_supports() {
     let versions = [ProtocolVersion::V2026_07_28, ProtocolVersion::V2025_11_25];
     let negotiation = classify_by(&versions, &post(), &request("tools/list", ""));
     assert_eq!(negotiation, HttpVerdict::Legacy(Dialect::V2025_11_25));
 }
 
 #[test]
-fn row_01_the_modern_era_has_neither_get_nor_delete() {
+fn get_and_delete_with_modern_version_header_return_405() {
     for method in [HttpMethod::Get, HttpMethod::Delete] {
         let http = HttpRequest::new(method).versions(MODERN);
         assert_eq!(refused(HttpServer::new(SUPPORTED).classify(&http, None)), (405, 0));
@@ -217,13 +217,13 @@ fn row_01_the_modern_era_has_neither_get_nor_delete() {
 }
 
 #[test]
-fn row_12_nothing_is_asked_in_the_modern_era() {
+fn response_with_modern_version_header_is_refused() {
     let http = post().versions(MODERN);
     assert_eq!(refused(classify(&http, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#)), (400, -32600));
 }
 
 #[test]
-fn row_10_a_legacy_server_knows_no_modern_notification() {
+fn legacy_only_server_refuses_modern_notification() {
     let notification = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
     let legacy_only = &[ProtocolVersion::V2025_11_25];
     let negotiation = classify_by(legacy_only, &post().versions(MODERN), notification);
@@ -231,7 +231,7 @@ fn row_10_a_legacy_server_knows_no_modern_notification() {
 }
 
 #[test]
-fn row_13_what_may_not_stand_in_an_array_spoils_it() {
+fn batch_with_initialize_or_modern_message_is_refused() {
     let notification = format!(r#"{{"jsonrpc":"2.0","method":"n","params":{{{}}}}}"#, meta("2026-07-28"));
     for text in [notification, initialize_request()] {
         assert_eq!(refused(classify(&post(), &format!("[{text}]"))), (400, -32600));

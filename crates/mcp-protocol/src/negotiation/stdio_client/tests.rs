@@ -120,7 +120,7 @@ impl Script {
 }
 
 #[test]
-fn row_01_a_mutual_modern_version_settles_it() {
+fn shared_modern_version_selects_modern_era() {
     assert_eq!(probed().answer("probe-1", DISCOVERED).expect_modern().version, LATEST);
     // What a reader must put up with: no result type, no caching fields.
     let short = r#""result":{"supportedVersions":["2026-07-28"],"capabilities":{}}"#;
@@ -128,20 +128,20 @@ fn row_01_a_mutual_modern_version_settles_it() {
 }
 
 #[test]
-fn row_02_only_legacy_versions_in_common_lead_to_initialize_with_the_newest() {
+fn initialize_offers_newest_shared_legacy_version() {
     let versions = discovered(r#""2099-01-01","2024-11-05","2025-06-18""#);
     probed().answer("probe-1", &versions).expect_initialize(ProtocolVersion::V2025_06_18);
 }
 
 #[test]
-fn row_03_nothing_in_common_fails_and_names_both_lists() {
+fn no_shared_version_fails_and_lists_both_sides() {
     let failure = probed().answer("probe-1", &discovered(r#""2099-01-01""#)).expect_failure();
     let message = failure.to_string();
     assert!(message.contains("2099-01-01") && message.contains("2026-07-28"), "{message}");
 }
 
 #[test]
-fn row_04_a_result_that_is_no_discover_result_is_no_modern_evidence() {
+fn result_other_than_discover_result_leads_to_initialize() {
     for result in
         [r#""result":{}"#, r#""result":{"supportedVersions":"all"}"#, r#""result":{"supportedVersions":[1]}"#]
     {
@@ -155,7 +155,7 @@ fn terms_with_two_modern_versions() -> Terms {
 }
 
 #[test]
-fn row_05_another_mutual_modern_version_is_probed_once() {
+fn other_shared_modern_version_is_probed_once_more() {
     let mut script = script(terms_with_two_modern_versions());
     script.expect_probe("probe-1", LATEST);
     // The machine believes it asked in another modern version than the one it is now told of.
@@ -165,7 +165,7 @@ fn row_05_another_mutual_modern_version_is_probed_once() {
 }
 
 #[test]
-fn row_06_a_second_refusal_or_the_very_version_just_sent_fails() {
+fn second_or_contradictory_version_refusal_fails() {
     let failure = probed().answer("probe-1", &unsupported(r#""2026-07-28""#)).expect_failure();
     assert!(matches!(failure, NegotiationError::Refused(_)));
     let mut script = probed();
@@ -176,19 +176,19 @@ fn row_06_a_second_refusal_or_the_very_version_just_sent_fails() {
 }
 
 #[test]
-fn row_07_a_refusal_with_only_legacy_versions_in_common_leads_to_initialize() {
+fn version_refusal_sharing_only_legacy_leads_to_initialize() {
     let refusal = unsupported(r#""2025-03-26","2024-11-05""#);
     probed().answer("probe-1", &refusal).expect_initialize(ProtocolVersion::V2025_03_26);
 }
 
 #[test]
-fn row_08_a_refusal_with_nothing_in_common_fails() {
+fn version_refusal_without_shared_version_fails() {
     let failure = probed().answer("probe-1", &unsupported(r#""2099-01-01""#)).expect_failure();
     assert!(matches!(failure, NegotiationError::NothingInCommon { .. }));
 }
 
 #[test]
-fn row_09_a_refusal_without_usable_data_is_as_any_other_error() {
+fn version_refusal_without_usable_data_leads_to_initialize() {
     for refusal in [error(-32022), r#""error":{"code":-32022,"message":"","data":{"supported":"x"}}"#.into()]
     {
         probed().answer("probe-1", &refusal).expect_initialize(LATEST_LEGACY);
@@ -196,7 +196,7 @@ fn row_09_a_refusal_without_usable_data_is_as_any_other_error() {
 }
 
 #[test]
-fn row_10_a_missing_capability_is_declared_once_or_fails() {
+fn missing_capability_is_declared_once_or_negotiation_fails() {
     let missing = r#""error":{"code":-32021,"message":"","data":{"requiredCapabilities":{"sampling":{}}}}"#;
     let mut script = probed();
     script.answer("probe-1", missing);
@@ -215,27 +215,27 @@ fn row_10_a_missing_capability_is_declared_once_or_fails() {
 }
 
 #[test]
-fn row_11_a_header_mismatch_is_modern_but_broken() {
+fn header_mismatch_error_fails_negotiation() {
     let failure = probed().answer("probe-1", &error(-32020)).expect_failure();
     assert!(matches!(failure, NegotiationError::Refused(_)));
 }
 
 #[test]
-fn row_12_the_usual_answers_of_legacy_servers_lead_to_initialize() {
+fn method_not_found_and_invalid_params_lead_to_initialize() {
     for code in [-32601, -32602] {
         probed().answer("probe-1", &error(code)).expect_initialize(LATEST_LEGACY);
     }
 }
 
 #[test]
-fn row_13_any_other_error_leads_to_initialize() {
+fn any_other_error_leads_to_initialize() {
     for code in [-32600, -32603, -32700, -32000, -32001, -32019, -32042, -1, 0, 1, 404] {
         probed().answer("probe-1", &error(code)).expect_initialize(LATEST_LEGACY);
     }
 }
 
 #[test]
-fn row_14_an_error_without_id_answers_the_probe_while_nothing_else_is_in_flight() {
+fn error_without_id_answers_the_probe_if_alone_in_flight() {
     for id in ["", r#""id":null,"#] {
         let mut script = probed();
         let text = format!(r#"{{"jsonrpc":"2.0",{id}{}}}"#, error(-32600));
@@ -248,7 +248,7 @@ fn row_14_an_error_without_id_answers_the_probe_while_nothing_else_is_in_flight(
 }
 
 #[test]
-fn row_15_the_answer_may_stand_in_an_array() {
+fn probe_response_inside_a_batch_is_accepted() {
     let mut script = probed();
     let note = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
     script.line(&format!(r#"[{note},{{"jsonrpc":"2.0","id":"probe-1",{}}}]"#, error(-32601)));
@@ -256,7 +256,7 @@ fn row_15_the_answer_may_stand_in_an_array() {
 }
 
 #[test]
-fn row_16_notifications_and_strangers_are_no_evidence() {
+fn notifications_and_unknown_responses_are_ignored() {
     let mut script = probed();
     for text in [
         r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#,
@@ -270,7 +270,7 @@ fn row_16_notifications_and_strangers_are_no_evidence() {
 }
 
 #[test]
-fn row_17_requests_of_the_server_are_held_up_to_a_limit() {
+fn server_requests_are_held_up_to_a_limit() {
     let mut script = probed();
     let request = r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#;
     for _ in 0..Limits::default().held {
@@ -281,7 +281,7 @@ fn row_17_requests_of_the_server_are_held_up_to_a_limit() {
 }
 
 #[test]
-fn row_18_noise_is_skipped_until_it_is_too_much() {
+fn non_message_output_is_skipped_up_to_a_limit() {
     let mut script = probed();
     for _ in 0..1000 {
         script.negotiation.handle_noise(b"\x1b[1mstarting up");
@@ -299,7 +299,7 @@ fn row_18_noise_is_skipped_until_it_is_too_much() {
 }
 
 #[test]
-fn row_19_silence_leads_to_initialize_and_is_never_kept() {
+fn probe_timeout_leads_to_initialize_and_is_not_cached() {
     let mut script = probed();
     script.wait(9).expect(None);
     script.wait(1).expect_initialize(LATEST_LEGACY);
@@ -309,7 +309,7 @@ fn row_19_silence_leads_to_initialize_and_is_never_kept() {
 }
 
 #[test]
-fn row_19_a_late_discover_result_wins_until_initialize_is_answered() {
+fn late_discover_result_wins_until_initialize_is_answered() {
     let mut script = probed();
     script.wait(10).expect_initialize(LATEST_LEGACY);
     script.answer("probe-1", DISCOVERED).expect_modern();
@@ -328,7 +328,7 @@ fn row_19_a_late_discover_result_wins_until_initialize_is_answered() {
 }
 
 #[test]
-fn x_28_the_probe_gets_a_third_of_a_small_budget() {
+fn probe_timeout_is_a_third_of_a_small_budget() {
     let mut script = script(Terms::default().budget(Duration::from_secs(6)));
     script.expect_probe("probe-1", LATEST);
     script.wait(2).expect_initialize(LATEST_LEGACY);
@@ -338,7 +338,7 @@ fn x_28_the_probe_gets_a_third_of_a_small_budget() {
 }
 
 #[test]
-fn row_20_a_server_that_dies_of_the_probe_is_started_once_more_and_greeted_first() {
+fn server_exit_on_probe_respawns_once_and_sends_initialize() {
     let mut script = probed();
     script.negotiation.handle_closed();
     script.expect(Some(StdioAction::Respawn)).expect(None);
@@ -357,7 +357,7 @@ fn row_20_a_server_that_dies_of_the_probe_is_started_once_more_and_greeted_first
 }
 
 #[test]
-fn row_21_a_process_that_cannot_be_started_is_no_evidence() {
+fn failed_process_start_is_reported_as_not_started() {
     let mut script = probed();
     script.negotiation.handle_not_started();
     assert_eq!(script.expect_failure(), NegotiationError::NotStarted);
@@ -407,7 +407,7 @@ fn modern_only_never_shakes_hands_and_legacy_only_never_probes() {
 }
 
 #[test]
-fn x_10_an_answer_that_cannot_be_read_is_an_answer() {
+fn unreadable_response_counts_as_a_response() {
     let unreadable = |script: &mut Script, line: &str| {
         let error = parse(line, &Limits::default()).unwrap_err();
         script.negotiation.handle_unreadable(&error, line.as_bytes(), script.now)
@@ -422,7 +422,7 @@ fn x_10_an_answer_that_cannot_be_read_is_an_answer() {
 }
 
 #[test]
-fn a_modern_server_with_a_broken_answer_is_not_taken_for_a_legacy_one() {
+fn malformed_discover_result_is_not_treated_as_legacy() {
     let broken = r#""result":{"supportedVersions":["2026-07-28"],"capabilities":7}"#;
     assert_eq!(probed().answer("probe-1", broken).expect_failure(), NegotiationError::Unreadable);
     let negative = r#""result":{"supportedVersions":["2026-07-28"],"capabilities":{},"ttlMs":-1}"#;

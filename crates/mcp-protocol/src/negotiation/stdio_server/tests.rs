@@ -53,7 +53,7 @@ fn refused(negotiation: ServerVerdict) -> ErrorObject {
 }
 
 #[test]
-fn row_01_a_claim_of_a_modern_version_is_modern_and_locks_nothing() {
+fn modern_request_does_not_lock_the_era() {
     let mut server = dual();
     for method in ["server/discover", "tools/list", "acme/custom"] {
         let negotiation = classify(&mut server, &request(method, &envelope("2026-07-28")));
@@ -68,7 +68,7 @@ fn row_01_a_claim_of_a_modern_version_is_modern_and_locks_nothing() {
 }
 
 #[test]
-fn row_02_a_claim_of_another_version_is_refused_with_the_list() {
+fn other_version_in_meta_is_refused_with_supported_versions() {
     for version in ["2025-11-25", "2099-01-01", ""] {
         let error = refused(classify(&mut dual(), &request("tools/list", &envelope(version))));
         let data = error.unsupported_version_data().unwrap();
@@ -77,7 +77,7 @@ fn row_02_a_claim_of_another_version_is_refused_with_the_list() {
 }
 
 #[test]
-fn row_03_a_broken_envelope_is_never_legacy() {
+fn malformed_meta_is_invalid_params_and_never_legacy() {
     let claim = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
     for meta in [
         format!("{{{claim}}}"),
@@ -95,7 +95,7 @@ fn row_03_a_broken_envelope_is_never_legacy() {
 }
 
 #[test]
-fn x_19_the_first_failing_check_answers() {
+fn first_failing_check_decides_the_error() {
     // Wrong version and a missing key: the version speaks first.
     let meta = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01"}}"#;
     assert_eq!(refused(classify(&mut dual(), &request("x", meta))).code, ErrorCode::UnsupportedVersion);
@@ -107,7 +107,7 @@ fn x_19_the_first_failing_check_answers() {
 }
 
 #[test]
-fn row_04_initialize_without_claim_is_the_handshake() {
+fn initialize_without_version_in_meta_starts_the_handshake() {
     for (asked, answered) in [
         ("2024-11-05", Dialect::V2024_11_05),
         ("2025-06-18", Dialect::V2025_06_18),
@@ -128,7 +128,7 @@ fn row_04_initialize_without_claim_is_the_handshake() {
 }
 
 #[test]
-fn row_05_after_the_handshake_a_request_without_claim_is_legacy() {
+fn request_without_meta_after_handshake_is_legacy() {
     let mut server = initialized("2025-03-26");
     assert_eq!(
         classify(&mut server, &request("tools/list", "{}")),
@@ -139,12 +139,12 @@ fn row_05_after_the_handshake_a_request_without_claim_is_legacy() {
 }
 
 #[test]
-fn row_06_ping_is_answered_before_the_handshake() {
+fn ping_is_answered_before_the_handshake() {
     assert_eq!(classify(&mut dual(), &request("ping", "{}")), ServerVerdict::Ping);
 }
 
 #[test]
-fn row_07_any_other_request_is_told_what_is_missing() {
+fn request_before_handshake_is_told_to_initialize_first() {
     let error = refused(classify(&mut dual(), &request("tools/list", "{}")));
     assert_eq!(error.code, ErrorCode::InvalidParams);
     assert!(error.message.contains("io.modelcontextprotocol/protocolVersion"), "{}", error.message);
@@ -152,14 +152,14 @@ fn row_07_any_other_request_is_told_what_is_missing() {
 }
 
 #[test]
-fn row_08_a_cancellation_may_mean_either_era() {
+fn cancellation_is_accepted_before_and_after_handshake() {
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
     assert_eq!(classify(&mut dual(), cancel), ServerVerdict::Cancelled);
     assert_eq!(classify(&mut initialized("2025-06-18"), cancel), ServerVerdict::Cancelled);
 }
 
 #[test]
-fn row_09_other_notifications_and_responses_are_legacy_or_nothing() {
+fn notifications_and_responses_are_ignored_before_handshake() {
     for text in [
         r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
         r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
@@ -173,7 +173,7 @@ fn row_09_other_notifications_and_responses_are_legacy_or_nothing() {
 }
 
 #[test]
-fn row_10_an_array_needs_2025_03_26() {
+fn batch_requires_2025_03_26() {
     let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#;
     assert_eq!(classify(&mut initialized("2025-03-26"), batch), ServerVerdict::Legacy(Dialect::V2025_03_26));
     for mut server in [dual(), initialized("2025-06-18"), initialized("2024-11-05")] {
@@ -183,7 +183,7 @@ fn row_10_an_array_needs_2025_03_26() {
 }
 
 #[test]
-fn row_11_garbage_is_answered_ten_times() {
+fn connection_closes_after_ten_answered_parse_errors() {
     let mut server = dual();
     for _ in 0..10 {
         let ServerVerdict::RefuseUnnamed(error) = classify(&mut server, "hello") else { panic!() };
@@ -193,7 +193,7 @@ fn row_11_garbage_is_answered_ten_times() {
 }
 
 #[test]
-fn an_envelope_that_was_read_before_is_not_read_again_but_another_is() {
+fn identical_meta_is_parsed_once_and_changed_meta_again() {
     let mut server = dual();
     let first = classify(&mut server, &request("tools/list", &envelope("2026-07-28")));
     let again = classify(&mut server, &request("tools/call", &envelope("2026-07-28")));
@@ -213,7 +213,7 @@ fn an_envelope_that_was_read_before_is_not_read_again_but_another_is() {
 }
 
 #[test]
-fn row_03_a_claim_of_null_is_broken_and_an_unknown_log_level_too() {
+fn null_version_or_unknown_log_level_in_meta_is_refused() {
     let mut server = initialized("2025-06-18");
     let null = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":null}}"#;
     assert_eq!(refused(classify(&mut server, &request("tools/list", null))).code, ErrorCode::InvalidParams);
@@ -222,7 +222,7 @@ fn row_03_a_claim_of_null_is_broken_and_an_unknown_log_level_too() {
 }
 
 #[test]
-fn row_11_only_what_is_no_json_counts_as_garbage() {
+fn only_parse_errors_count_towards_closing() {
     let mut server = dual();
     for _ in 0..20 {
         let negotiation = classify(&mut server, r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#);

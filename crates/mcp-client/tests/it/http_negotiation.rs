@@ -1,4 +1,4 @@
-//! Spec §2.4, row by row, over real sockets.
+//! How the client detects the era and transport of a server behind a URL, over real sockets.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn after(script: impl Fn(&Seen) -> Say + Send + Sync + 'static) -> (Result
 }
 
 #[tokio::test]
-async fn rows_1_and_2_a_discover_result_is_modern_and_other_errors_are_legacy() {
+async fn discover_result_is_modern_and_a_plain_error_is_legacy() {
     harmless(async {
         assert_eq!(after_probe(modern).await.0.unwrap(), Era::Modern);
         let as_event = |seen: &Seen| match modern(seen) {
@@ -64,7 +64,7 @@ async fn rows_1_and_2_a_discover_result_is_modern_and_other_errors_are_legacy() 
 }
 
 #[tokio::test]
-async fn rows_3_7_8_9_and_12_what_no_modern_server_says_is_legacy() {
+async fn response_that_no_modern_server_sends_means_legacy() {
     harmless(async {
         for status in [200, 202, 204] {
             let say = move |_: &Seen| Say::status(status, &[("content-type", "text/html")], "");
@@ -90,7 +90,7 @@ async fn rows_3_7_8_9_and_12_what_no_modern_server_says_is_legacy() {
 }
 
 #[tokio::test]
-async fn rows_4_to_6_what_only_a_modern_server_says_never_leads_to_initialize() {
+async fn modern_errors_do_not_lead_to_initialize() {
     harmless(async {
         for code in [-32020, -32021, -32022] {
             let say = move |seen: &Seen| {
@@ -117,7 +117,7 @@ async fn rows_4_to_6_what_only_a_modern_server_says_never_leads_to_initialize() 
 }
 
 #[tokio::test]
-async fn row_5_a_capability_that_is_wanted_is_declared_once_more_and_not_for_ever() {
+async fn missing_capability_error_leads_to_one_more_probe() {
     harmless(async {
         for refusals in [1, 2] {
             let probes = std::sync::atomic::AtomicUsize::new(0);
@@ -156,7 +156,7 @@ async fn row_5_a_capability_that_is_wanted_is_declared_once_more_and_not_for_eve
 }
 
 #[tokio::test]
-async fn rows_10_11_and_20_who_asks_is_no_evidence_and_the_challenge_is_kept() {
+async fn status_401_or_403_stops_negotiation_and_keeps_challenges() {
     harmless(async {
         for (status, header) in [
             (401, r#"Bearer resource_metadata="https://x/y", scope="a b""#),
@@ -188,7 +188,7 @@ async fn rows_10_11_and_20_who_asks_is_no_evidence_and_the_challenge_is_kept() {
 }
 
 #[tokio::test]
-async fn rows_13_and_14_a_busy_server_is_asked_once_more_and_a_broken_one_is_not() {
+async fn busy_server_is_probed_twice_and_a_failing_one_only_once() {
     harmless(async {
         for status in [408, 425, 429, 502, 503, 504] {
             let say = move |_: &Seen| Say::status(status, &[("Retry-After", "0")], "");
@@ -220,7 +220,7 @@ async fn rows_13_and_14_a_busy_server_is_asked_once_more_and_a_broken_one_is_not
 }
 
 #[tokio::test]
-async fn row_15_x_31_redirects_to_the_same_origin_keep_method_and_body() {
+async fn same_origin_redirects_keep_method_and_body() {
     harmless(async {
         for status in [307, 308] {
             let say = move |seen: &Seen| match seen.path.as_str() {
@@ -236,7 +236,7 @@ async fn row_15_x_31_redirects_to_the_same_origin_keep_method_and_body() {
 }
 
 #[tokio::test]
-async fn row_15_f_27_v_16_other_redirects_are_reported_and_nothing_goes_along() {
+async fn cross_origin_redirects_are_reported_and_not_followed() {
     harmless(async {
         let other = Web::serve(modern).await;
         let away = other.url.clone();
@@ -260,7 +260,7 @@ async fn row_15_f_27_v_16_other_redirects_are_reported_and_nothing_goes_along() 
 }
 
 #[tokio::test]
-async fn row_16_no_answer_is_no_evidence() {
+async fn network_failure_does_not_lead_to_initialize() {
     harmless(async {
         let before =
             "HTTP/1.1 200 X\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"half\":";
@@ -282,7 +282,7 @@ async fn row_16_no_answer_is_no_evidence() {
 }
 
 #[tokio::test]
-async fn row_16_f_30_a_server_that_says_nothing_is_left_in_time() {
+async fn silent_http_server_fails_at_the_start_timeout() {
     harmless(async {
         let web = Web::serve(|_| Say::Pieces(vec![Piece::UntilGone])).await;
         let config = ServerConfig::url(&web.url).start_timeout(Duration::from_millis(600));
@@ -297,7 +297,7 @@ async fn row_16_f_30_a_server_that_says_nothing_is_left_in_time() {
 }
 
 #[tokio::test]
-async fn row_17_a_legacy_server_has_a_session_and_a_version_header() {
+async fn legacy_requests_carry_session_and_version_headers() {
     harmless(async {
         let web = Web::serve(|seen| legacy(seen, "abc")).await;
         let client = connect(&web).await.unwrap();
@@ -320,7 +320,7 @@ async fn row_17_a_legacy_server_has_a_session_and_a_version_header() {
 }
 
 #[tokio::test]
-async fn row_18_a_handshake_that_is_refused_is_reported_and_a_modern_answer_to_it_is_believed() {
+async fn refused_initialize_is_reported_and_a_modern_error_reprobed() {
     harmless(async {
         let (era, _) = after(|seen| match seen.method() {
             "initialize" => seen.error(200, -32603, "broken"),
@@ -348,7 +348,7 @@ async fn row_18_a_handshake_that_is_refused_is_reported_and_a_modern_answer_to_i
 }
 
 #[tokio::test]
-async fn rows_21_v_16_an_endpoint_on_another_origin_is_refused_and_nothing_is_posted_there() {
+async fn sse_endpoint_on_another_origin_is_refused_without_a_request() {
     harmless(async {
         let other = Web::serve(modern).await;
         let away = other.url.clone();
@@ -376,7 +376,7 @@ async fn rows_21_v_16_an_endpoint_on_another_origin_is_refused_and_nothing_is_po
 }
 
 #[tokio::test]
-async fn rows_22_to_24_what_is_no_pair_is_no_server_and_all_statuses_are_told() {
+async fn failed_http_sse_fallback_is_reported_with_all_statuses() {
     harmless(async {
         let statuses = |get: Say| {
             move |seen: &Seen| match seen.method() {

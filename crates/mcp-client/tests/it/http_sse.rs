@@ -1,4 +1,4 @@
-//! The old pair of HTTP and server-sent events.
+//! The HTTP+SSE transport (2024-11-05).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -245,7 +245,7 @@ impl Shared {
 }
 
 #[tokio::test]
-async fn rows_19_and_21_the_old_pair_is_found_and_used() {
+async fn transport_is_detected_and_used() {
     harmless(async {
         let pair = Pair::serve(|_| Act::Answer).await;
         for config in [ServerConfig::url(&pair.url), ServerConfig::sse(&pair.url)] {
@@ -262,7 +262,7 @@ async fn rows_19_and_21_the_old_pair_is_found_and_used() {
 }
 
 #[tokio::test]
-async fn x_28_the_verdict_on_a_pair_is_kept_like_any_other() {
+async fn negotiation_result_is_cached() {
     harmless(async {
         let pair = Pair::serve(|_| Act::Answer).await;
         let negotiation_cache = NegotiationCache::new();
@@ -279,7 +279,7 @@ async fn x_28_the_verdict_on_a_pair_is_kept_like_any_other() {
 }
 
 #[tokio::test]
-async fn f_29_a_call_that_the_old_pair_does_not_take_is_told_what_is_wanted_and_the_next_is_served() {
+async fn call_refusal_is_reported_and_the_next_call_works() {
     harmless(async {
         let pair = Pair::serve(|body| {
             Act::Refuse(match body["params"]["arguments"]["text"].as_str() {
@@ -319,7 +319,7 @@ async fn f_29_a_call_that_the_old_pair_does_not_take_is_told_what_is_wanted_and_
 type Case = (fn(&Value) -> Act, fn(&Error) -> bool);
 
 #[tokio::test]
-async fn f_29_a_greeting_that_the_old_pair_does_not_take_is_told_what_is_wanted() {
+async fn initialize_refusal_is_reported_with_its_status() {
     harmless(async {
         let refused: [Case; 2] = [
             (|_| Act::Refuse("HTTP/1.1 403 X\r\ncontent-length: 0\r\n\r\n"), |error| {
@@ -342,7 +342,7 @@ async fn f_29_a_greeting_that_the_old_pair_does_not_take_is_told_what_is_wanted(
 }
 
 #[tokio::test]
-async fn x_28_a_pair_that_is_silent_is_left_in_time_and_a_busy_one_is_told_as_such() {
+async fn connect_times_out_and_503_is_reported_as_busy() {
     harmless(async {
         let pair = Pair::serve(|_| Act::Hold(Duration::from_secs(60))).await;
         let began = Instant::now();
@@ -363,7 +363,7 @@ async fn x_28_a_pair_that_is_silent_is_left_in_time_and_a_busy_one_is_told_as_su
 }
 
 #[tokio::test]
-async fn spec_4_4_what_is_posted_may_be_answered_there_when_its_work_is_done() {
+async fn post_may_stay_open_until_the_call_is_done() {
     harmless(async {
         let pair = Pair::serve(|body| match body["params"]["arguments"]["text"].as_str() {
             Some("slow") => Act::Hold(Duration::from_millis(400)),
@@ -398,7 +398,7 @@ async fn spec_4_4_what_is_posted_may_be_answered_there_when_its_work_is_done() {
 }
 
 #[tokio::test]
-async fn n_34_a_pair_that_has_forgotten_its_session_is_opened_again_and_the_call_made_once_more() {
+async fn lost_session_is_reopened_and_the_call_is_retried() {
     harmless(async {
         let pair = Pair::serve(|body| match body["params"]["arguments"]["text"].as_str() {
             Some("forget") => Act::Forget,
@@ -430,7 +430,7 @@ async fn n_34_a_pair_that_has_forgotten_its_session_is_opened_again_and_the_call
 }
 
 #[tokio::test]
-async fn n_34_followers_of_a_pair_survive_its_restart() {
+async fn subscriptions_survive_a_server_restart() {
     harmless(async {
         let pair = Pair::serve(|_| Act::Answer).await;
         let url = pair.url.clone();
@@ -466,7 +466,7 @@ async fn n_34_followers_of_a_pair_survive_its_restart() {
 }
 
 #[tokio::test]
-async fn n_36_f_26_a_pair_that_hangs_up_is_not_stormed() {
+async fn stream_is_reopened_with_backoff() {
     harmless(async {
         let pair = Pair::serve(|body| match body["method"].as_str() {
             Some("notifications/initialized") => Act::HangUp,
@@ -485,7 +485,7 @@ async fn n_36_f_26_a_pair_that_hangs_up_is_not_stormed() {
 }
 
 #[tokio::test]
-async fn spec_4_4_an_answer_that_has_come_counts_whatever_becomes_of_what_was_posted() {
+async fn response_counts_although_the_post_fails() {
     harmless(async {
         let pair = Pair::serve(|body| match body["method"].as_str() {
             Some("tools/call") => Act::AnswerAndHangUp,
@@ -509,7 +509,7 @@ async fn spec_4_4_an_answer_that_has_come_counts_whatever_becomes_of_what_was_po
 }
 
 #[tokio::test]
-async fn n_34_what_the_old_session_asked_is_not_answered_in_the_new_one() {
+async fn request_of_an_old_session_gets_no_response() {
     harmless(async {
         let pair = Pair::serve(|body| match body["params"]["arguments"]["text"].as_str() {
             Some("ask") => Act::Ask,
@@ -546,7 +546,7 @@ async fn n_34_what_the_old_session_asked_is_not_answered_in_the_new_one() {
 }
 
 #[tokio::test]
-async fn x_12_an_answer_that_is_too_long_settles_its_call_and_no_other() {
+async fn oversized_response_fails_only_its_own_call() {
     harmless(async {
         let pair = Pair::serve(|body| match body["params"]["arguments"]["text"].as_str() {
             Some("long") => Act::Long,
@@ -564,7 +564,7 @@ async fn x_12_an_answer_that_is_too_long_settles_its_call_and_no_other() {
 }
 
 #[tokio::test]
-async fn whatever_is_dropped_at_whatever_moment_nothing_is_left() {
+async fn client_dropped_at_any_moment_leaves_nothing() {
     harmless(async {
         let pair = Pair::serve(|body| match body["method"].as_str() {
             Some("tools/call") if body["id"].as_u64() == Some(3) => Act::HangUp,
