@@ -43,7 +43,7 @@ async fn call_tool_returns_the_raw_result_and_typed_errors() {
     assert_eq!(raw, json!({"content": [{"type": "text", "text": "no luck"}], "isError": true}));
     let refused = client.call_tool("nobody", json!({})).await.unwrap_err();
     assert!(
-        matches!(&refused, Error::Refused { source, .. } if i64::from(source.code) == -32602),
+        matches!(&refused, Error::Refused { error: source, .. } if i64::from(source.code) == -32602),
         "{refused:?}"
     );
     let unsendable = client.call_tool("echo", json!([1])).await.unwrap_err();

@@ -56,7 +56,7 @@ async fn an_answer_that_does_not_fit_the_form_is_not_sent() {
             Handlers::new().on_form(async |_: ServerRequest<ElicitFormParams>| ElicitResult::accept([]));
         let pair = pair(asking(), version, handlers).await;
         match pair.client.call("ask", json!({})).await {
-            Err(Error::Input { source, .. }) => assert!(source.message.contains("`name`"), "{source}"),
+            Err(Error::Input { error: source, .. }) => assert!(source.message.contains("`name`"), "{source}"),
             Ok(outcome) => {
                 assert!(outcome.is_error() && !version.era().unwrap().eq(&mcp_client::protocol::Era::Modern))
             }

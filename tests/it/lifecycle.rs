@@ -37,7 +37,7 @@ async fn a_mode_that_the_server_does_not_speak_fails_and_says_why() {
     let old = server().versions([ProtocolVersion::V2025_11_25]);
     let error = over(old, Mode::Modern).await.unwrap_err();
     assert!(
-        matches!(&error, Error::Connect { source, .. } if **source == NegotiationError::NotModern),
+        matches!(&error, Error::Connect { error: source, .. } if **source == NegotiationError::NotModern),
         "{error}"
     );
     let client = over(server(), Mode::Legacy).await.unwrap();

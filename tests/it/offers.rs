@@ -61,7 +61,7 @@ async fn resources_prompts_and_completion_work_in_every_revision() {
             assert_eq!(read.contents[0].text.as_deref(), Some(text), "{version}");
         }
         let missing = client.read_resource("motd://never").await.unwrap_err();
-        assert!(matches!(missing, Error::Refused { source, .. } if source.is_resource_not_found()));
+        assert!(matches!(missing, Error::Refused { error: source, .. } if source.is_resource_not_found()));
         let filled = client.get_prompt("greet", [("language".to_owned(), "Latin".to_owned())]).await.unwrap();
         assert_eq!(filled.messages[0].content.as_text(), Some("In Latin."));
         let ask =

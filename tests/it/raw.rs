@@ -1,5 +1,8 @@
 //! Servers that are written line by line: orders and moments that a good server does not show.
 
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
@@ -8,7 +11,9 @@ use mcp_client::protocol::subscriptions::SubscriptionFilter;
 use mcp_client::protocol::{Era, ProtocolVersion};
 use mcp_client::{EndCause, Error, Handlers, McpClient, Sent, ServerRequest};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
+use tokio::io::{
+    AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadBuf, ReadHalf, WriteHalf,
+};
 
 struct Raw {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
@@ -28,13 +33,23 @@ impl Raw {
 
 /// A client of one era, and the other end of its streams; `behind` stands behind the last answer of the negotiation.
 async fn connect(era: Era, handlers: Handlers, behind: &[Value]) -> (McpClient, Raw) {
+    connect_reading(era, handlers, behind, |reader| reader).await
+}
+
+/// Like `connect`, with a reader around that of the client.
+async fn connect_reading<R: AsyncRead + Send + Unpin + 'static>(
+    era: Era,
+    handlers: Handlers,
+    behind: &[Value],
+    around: impl FnOnce(ReadHalf<DuplexStream>) -> R,
+) -> (McpClient, Raw) {
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     let (reader, out) = tokio::io::split(theirs);
     let mut raw = Raw { lines: BufReader::new(reader).lines(), out };
     let (reader, writer) = tokio::io::split(ours);
     let version =
         if era == Era::Modern { ProtocolVersion::V2026_07_28 } else { ProtocolVersion::V2025_11_25 };
-    let connect = McpClient::over(reader, writer).versions([version]).handlers(handlers).connect();
+    let connect = McpClient::over(around(reader), writer).versions([version]).handlers(handlers).connect();
     let connect = tokio::spawn(connect);
     let asked = raw.read().await;
     let result = if era == Era::Modern {
@@ -180,6 +195,36 @@ fn a_call_whose_runtime_is_gone_ends() {
     let error = other.block_on(client.call("x", json!({})).into_future()).unwrap_err();
     assert!(matches!(error, Error::Lost { .. }), "{error:?}");
     drop(raw);
+}
+
+/// Panics when it reads the word `panic`.
+struct PanickingReader(ReadHalf<DuplexStream>);
+
+impl AsyncRead for PanickingReader {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.0).poll_read(cx, buf);
+        assert!(!buf.filled()[before..].windows(5).any(|word| word == b"panic"), "as the test demands");
+        read
+    }
+}
+
+#[tokio::test]
+async fn panicking_driver_ends_the_connection_with_internal() {
+    for era in [Era::Legacy, Era::Modern] {
+        let (client, mut raw) = connect_reading(era, Handlers::new(), &[], PanickingReader).await;
+        let call = tokio::spawn(client.call("x", json!({})).into_future());
+        raw.read().await;
+        raw.write(&[json!("panic")]).await;
+        let error = call.await.unwrap().unwrap_err();
+        let Error::Lost { sent: Sent::Maybe, ended, .. } = &error else { panic!("{error:?}") };
+        assert_eq!(ended.cause, EndCause::Internal);
+        assert!(error.to_string().contains("internal error"), "{error}");
+    }
 }
 
 #[tokio::test]

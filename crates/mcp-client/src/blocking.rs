@@ -85,7 +85,7 @@ impl Thread {
 
 fn refused(source: std::io::Error) -> Error {
     let path = std::path::PathBuf::from("the thread of the client");
-    Error::Start(crate::error::StartError::Refused { path, source })
+    Error::Start(crate::error::StartError::Refused { path, error: std::sync::Arc::new(source) })
 }
 
 impl Drop for Thread {

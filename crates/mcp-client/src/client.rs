@@ -355,7 +355,7 @@ impl McpClient {
             Error::Lost { sent: Sent::No, .. } => true,
             Error::Lost { sent: Sent::Maybe, .. } => is_read_only(method),
             #[cfg(feature = "http")]
-            Error::Refused { source, .. } => self.is_stale(method, source),
+            Error::Refused { error: source, .. } => self.is_stale(method, source),
             _ => false,
         };
         if !may_be_sent_again {

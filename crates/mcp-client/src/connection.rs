@@ -405,6 +405,12 @@ impl Connection {
         state.wake_driver();
     }
 
+    /// The driver is dropped without having ended the connection: its runtime is gone, or it panicked.
+    pub(crate) fn end_unfinished(&self) {
+        let cause = if std::thread::panicking() { EndCause::Internal } else { EndCause::Closed };
+        self.end(ConnectionEnd { cause, ..ConnectionEnd::default() });
+    }
+
     /// What the process ended with, known after the link was gone.
     pub(crate) fn exited(&self, status: Option<ExitStatus>) {
         if let Some(ended) = &mut self.lock().ended

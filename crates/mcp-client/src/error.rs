@@ -1,4 +1,4 @@
-//! What can go wrong, by whose fault, and what a caller may do about it.
+//! The errors of this crate, and what a caller can do about each.
 
 mod start;
 
@@ -16,44 +16,51 @@ use mcp_protocol::visible::Visible;
 
 pub use start::StartError;
 
-/// What the calls of this crate return.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why something failed.
+/// An error of this crate.
 ///
-/// Four questions are answered without reading text: whose fault it is ([`blame`](Self::blame)), whether trying again
-/// can do harm ([`is_retry_safe`](Self::is_retry_safe)), whether the server may have acted
+/// Four methods answer what a caller has to know without reading text: whose fault it is ([`blame`](Self::blame)), whether
+/// a retry is safe ([`is_retry_safe`](Self::is_retry_safe)), whether the server may have acted
 /// ([`may_have_happened`](Self::may_have_happened)) and whether a login is needed ([`needs_login`](Self::needs_login)).
-#[derive(Debug, thiserror::Error)]
+///
+/// The displayed text is complete: [`source`](std::error::Error::source) never repeats a part of it. An error can be cloned
+/// and given to every task that waited for the same result.
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The program could not be started.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The server was reached, but never became usable.
-    #[error("`{}` did not become usable: {source}{ended}", Visible::message(server))]
+    /// The server was started or reached, but the handshake failed.
+    #[error("cannot connect to `{}`: {error}{ended}", Visible::message(server))]
     Connect {
-        /// What was started.
+        /// The command or URL of the server.
         server: String,
-        /// Why.
-        source: Box<NegotiationError>,
-        /// What the server left behind.
+        /// The cause.
+        error: Box<NegotiationError>,
+        /// Exit status and stderr output of the server.
         ended: ConnectionEnd,
     },
     /// The server config cannot be used. Nothing was sent.
-    #[error("`{}` cannot be used: {}", Visible::message(config), Visible::message(problem))]
+    #[error("invalid server config `{}`: {}", Visible::message(config), Visible::message(problem))]
     InvalidConfig {
-        /// The server config, fit to be shown.
+        /// The server config, without secrets.
         config: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// The network policy does not allow to connect there. Nothing was sent.
-    #[error("connecting is not allowed: `{}` {}", Visible::message(host), Visible::message(reason))]
+    /// The network policy does not allow the connection. Nothing was sent.
+    #[error(
+        "connection to `{}` denied by the network policy: {}",
+        Visible::message(host),
+        Visible::message(reason)
+    )]
     Denied {
         /// The host.
         host: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// The `endpoint` event of a server of the HTTP+SSE transport (2024-11-05) names an address on another web origin, or one
@@ -68,153 +75,155 @@ pub enum Error {
         /// The web origin of the endpoint. Untrusted.
         origin: String,
     },
-    /// The server wants to know who asks, or wants somebody who may more. Nothing was done.
-    #[error("the server refused `{method}` with status {status}{}", wanted(challenges))]
+    /// The server demands authorization, or more than this client has. The request was not executed.
+    #[error("unauthorized: the server refused `{method}` with HTTP status {status}{}", demanded(challenges))]
     Unauthorized {
-        /// What was asked.
+        /// The method of the request.
         method: Method,
-        /// 401, or 403.
+        /// 401 or 403.
         status: u16,
-        /// What would be accepted. Untrusted.
+        /// The credentials that the server accepts. Untrusted.
         challenges: Vec<Challenge>,
     },
-    /// Something answered with an HTTP status instead of a message.
-    #[error("`{method}` was answered with {answer}")]
+    /// The response has an HTTP status instead of a JSON-RPC message.
+    #[error("unexpected response to `{method}`: {answer}")]
     Status {
-        /// What was asked.
+        /// The method of the request.
         method: Method,
-        /// The answer.
+        /// The HTTP response.
         answer: Box<HttpStatus>,
     },
-    /// The server answered with an error.
-    #[error("the server refused `{method}`: {source}")]
+    /// The server responded with a JSON-RPC error.
+    #[error("the server refused `{method}`: {error}")]
     Refused {
-        /// What was asked.
+        /// The method of the request.
         method: Method,
-        /// What it said.
-        source: ErrorObject,
+        /// The error of the server. Untrusted.
+        error: ErrorObject,
     },
-    /// The server's answer cannot be read.
-    #[error("the server's answer to `{method}` cannot be read: {}", Visible::message(problem))]
+    /// The response cannot be parsed.
+    #[error("invalid response to `{method}`: {}", Visible::message(problem))]
     Unreadable {
-        /// What was asked.
+        /// The method of the request.
         method: Method,
-        /// What is wrong with the answer.
+        /// The problem.
         problem: String,
     },
-    /// The connection ended first.
-    #[error("the connection ended before `{method}` was answered{}{ended}", sent.as_note())]
+    /// The connection was lost before a response arrived.
+    #[error("connection lost before the response to `{method}`{}{ended}", sent.as_note())]
     Lost {
-        /// What was asked.
+        /// The method of the request.
         method: Method,
-        /// Whether the request had left.
+        /// Whether the request had been sent.
         sent: Sent,
-        /// How it ended.
+        /// How the connection ended.
         ended: Arc<ConnectionEnd>,
     },
-    /// The time was over. The server was told.
-    #[error("`{method}` took longer than {after:.1?}: {}", reason.as_str())]
+    /// The request timed out; a cancellation was sent.
+    #[error("`{method}` timed out after {after:.1?}: {}", reason.as_str())]
     TimedOut {
-        /// What was asked.
+        /// The method of the request.
         method: Method,
-        /// Which clock it was.
+        /// Which timeout expired.
         reason: Reason,
-        /// How long it took.
+        /// The time since the request was made.
         after: Duration,
     },
-    /// The caller cancelled it. The server was told.
+    /// The caller cancelled the request; a cancellation was sent.
     #[error("`{method}` was cancelled")]
     Cancelled {
-        /// What was asked.
+        /// The method of the request.
         method: Method,
     },
-    /// Too much is in flight, or the server does not read what it is sent. Nothing was sent.
-    #[error("{0} requests are in flight already, or the server does not read; wait for one to end")]
+    /// Too many requests are in flight, or the server does not read its input. Nothing was sent.
+    #[error(
+        "too many requests in flight ({0}), or the server does not read its input; wait for one to finish"
+    )]
     Busy(usize),
-    /// The server does not offer this. Nothing was sent.
-    #[error("the server does not offer `{method}`")]
+    /// The server does not have this capability. Nothing was sent.
+    #[error("the server does not support `{method}`")]
     NotOffered {
-        /// What was asked.
+        /// The method of the request.
         method: Method,
     },
-    /// The server wants something from the person or the host that it cannot have.
-    #[error("the server asked for input in the middle of `{method}` and did not get it: {source}")]
+    /// The server requested input from the person or the host and did not get it.
+    #[error("the server requested input during `{method}` and did not get it: {error}")]
     Input {
-        /// What was asked of the server.
+        /// The method of the request.
         method: Method,
-        /// Why it did not get it.
-        source: ErrorObject,
+        /// Why there was no answer.
+        error: ErrorObject,
     },
-    /// What is to be sent cannot be written, for example because the server's revision has no way to say it.
-    #[error("`{method}` cannot be sent: {}", Visible::message(problem))]
+    /// The request cannot be serialized, for example because the server's revision has no way to express it.
+    #[error("cannot serialize `{method}`: {}", Visible::message(problem))]
     Unsendable {
-        /// What was to be sent.
+        /// The method of the request.
         method: Method,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// The server was started again and again and kept ending, or its session was. Nothing was sent.
+    /// The server kept exiting after restarts, or kept forgetting its session. Nothing was sent.
     #[error(
-        "`{}` keeps ending: it was begun with five times in 30 s, and can be again in {wait:.0?}{ended}",
+        "`{}` kept failing: restarted 5 times in 30 s; next attempt allowed in {wait:.0?}{ended}",
         Visible::message(server)
     )]
-    KeepsEnding {
-        /// What was started.
+    TooManyRestarts {
+        /// The command or URL of the server.
         server: String,
-        /// How long it is left alone.
+        /// The time until the next attempt is allowed.
         wait: Duration,
-        /// How it last ended.
+        /// How the server last ended.
         ended: Arc<ConnectionEnd>,
     },
-    /// A list that exceeds its limits, or repeats a cursor.
+    /// A list exceeds its limits, or repeats a cursor.
     #[error("the list of `{method}` is incomplete: {problem}")]
-    Endless {
-        /// The list.
+    IncompleteList {
+        /// The method of the list.
         method: Method,
-        /// Which limit it exceeds.
+        /// The limit that was exceeded.
         problem: &'static str,
     },
-    /// What was written down about servers cannot be read; begin anew.
-    #[error("line {line} of the negotiation_cache that were kept cannot be read; start without them")]
-    Kept {
-        /// The line.
+    /// The text of a [`NegotiationCache`](crate::NegotiationCache) cannot be parsed.
+    #[error("line {line} of the negotiation cache is invalid; start with an empty cache")]
+    InvalidCache {
+        /// The line, from 1.
         line: usize,
     },
-    /// The configuration needs a feature of this crate that is not switched on.
-    #[error("this needs the feature `{feature}` of mcp-client")]
+    /// The configuration needs a feature of this crate that is not enabled.
+    #[error("this needs the feature `{feature}` of mcp-client; enable it in Cargo.toml")]
     FeatureDisabled {
         /// The feature.
         feature: &'static str,
     },
 }
 
-/// An answer that is no message.
+/// An HTTP response that is not a JSON-RPC message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpStatus {
     /// The status.
     pub status: u16,
-    /// The media type of its body.
+    /// The media type of the body.
     pub content_type: Option<String>,
-    /// How its body begins, escaped. Untrusted.
+    /// The first part of the body, escaped. Untrusted.
     pub excerpt: String,
-    /// How long the server wants to be left alone.
+    /// The time to wait before a retry.
     pub retry_after: Option<Duration>,
-    /// Where it points to, if it is a redirect that was not followed. Untrusted.
+    /// The target of a redirect that was not followed. Untrusted.
     pub location: Option<String>,
 }
 
 impl fmt::Display for HttpStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "status {}", self.status)?;
+        write!(f, "HTTP status {}", self.status)?;
         if let Some(kind) = &self.content_type {
-            write!(f, " and {}", Visible::new(kind).at_most(80))?;
+            write!(f, " with {}", Visible::new(kind).at_most(80))?;
         }
         if let Some(location) = &self.location {
-            write!(f, "; it points to {}, which was not followed", Visible::new(location).at_most(200))?;
+            write!(f, "; redirect to {} was not followed", Visible::new(location).at_most(200))?;
         }
         if let Some(wait) = self.retry_after {
-            write!(f, "; it wants to be left alone for {} s", wait.as_secs())?;
+            write!(f, "; retry after {} s", wait.as_secs())?;
         }
         if !self.excerpt.is_empty() {
             write!(f, ": {}", self.excerpt)?;
@@ -223,31 +232,31 @@ impl fmt::Display for HttpStatus {
     }
 }
 
-fn wanted(challenges: &[Challenge]) -> String {
+fn demanded(challenges: &[Challenge]) -> String {
     let Some(challenge) = challenges.first() else { return String::new() };
-    let mut text = format!("; it wants `{}`", Visible::new(&challenge.scheme).at_most(32));
+    let mut text = format!("; it accepts `{}`", Visible::new(&challenge.scheme).at_most(32));
     if let Some(scope) = challenge.scope() {
         text.push_str(&format!(" with scope `{}`", Visible::new(scope).at_most(200)));
     }
     text
 }
 
-/// Whose fault it is.
+/// The side at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Blame {
-    /// The one who called.
+    /// The caller.
     Caller,
     /// The server.
     Server,
-    /// What lies between: the process, the pipe, the time.
+    /// The connection: the process, the pipe, the network, the time.
     Link,
 }
 
-/// Whether a request had left when its connection ended.
+/// Whether a request had been sent when its connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// Not a byte of it.
+    /// Not a single byte.
     No,
     /// At least a part of it: the server may have acted.
     Maybe,
@@ -266,11 +275,11 @@ impl Sent {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConnectionEnd {
-    /// Why.
+    /// The cause.
     pub cause: EndCause,
-    /// What the program ended with, if it has.
+    /// The exit status of the program, if it has exited.
     pub status: Option<ExitStatus>,
-    /// What it last wrote to standard error, masked.
+    /// The last output on stderr, with secrets masked.
     pub stderr: String,
 }
 
@@ -281,46 +290,51 @@ pub enum EndCause {
     /// The server ended it.
     #[default]
     Server,
-    /// We closed it.
+    /// This client closed it.
     Closed,
-    /// What was sent could not be written.
+    /// Writing failed.
     Write(String),
-    /// What was sent could not be read.
+    /// Reading failed.
     Read(String),
     /// The network failed.
     Network(String),
-    /// Something answered over HTTP, but not with a message: a web page, for example.
+    /// The HTTP response was not a JSON-RPC message: a web page, for example.
     Response(Box<HttpStatus>),
-    /// A line without end.
+    /// A line exceeded four times the limit of a message.
     EndlessLine,
-    /// The server asked without end for what it may not ask.
+    /// The server sent too many requests that it is not allowed to send.
     Flood,
+    /// A bug in this crate: the task that drives the connection panicked.
+    Internal,
 }
 
 impl fmt::Display for ConnectionEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cause {
             EndCause::Server => {}
-            EndCause::Closed => f.write_str("; it was closed")?,
-            EndCause::Write(error) => write!(f, "; writing to it failed: {}", Visible::message(error))?,
-            EndCause::Read(error) => write!(f, "; reading from it failed: {}", Visible::message(error))?,
-            EndCause::Network(problem) => write!(f, "; the network failed: {}", Visible::message(problem))?,
+            EndCause::Closed => f.write_str("; this client closed the connection")?,
+            EndCause::Write(error) => write!(f, "; write failed: {}", Visible::message(error))?,
+            EndCause::Read(error) => write!(f, "; read failed: {}", Visible::message(error))?,
+            EndCause::Network(problem) => write!(f, "; network error: {}", Visible::message(problem))?,
             EndCause::Response(answer) => write!(f, "; the response was {answer}")?,
-            EndCause::EndlessLine => f.write_str("; it sent a line without end")?,
-            EndCause::Flood => f.write_str("; it kept asking for what it may not ask")?,
+            EndCause::EndlessLine => f.write_str("; the server sent a line without end")?,
+            EndCause::Flood => f.write_str("; the server sent too many requests that are not allowed")?,
+            EndCause::Internal => {
+                f.write_str("; internal error in mcp-client: the connection's task panicked")?
+            }
         }
         if let Some(status) = self.status {
-            write!(f, "; it ended with {status}")?;
+            write!(f, "; the process exited with {status}")?;
         }
         if !self.stderr.is_empty() {
-            write!(f, "; its last words were:\n{}", self.stderr)?;
+            write!(f, "; last stderr output:\n{}", self.stderr)?;
         }
         Ok(())
     }
 }
 
 impl Error {
-    /// Whose fault it is.
+    /// Returns the side at fault.
     #[must_use]
     pub fn blame(&self) -> Blame {
         match self {
@@ -333,20 +347,20 @@ impl Error {
             | Self::NotOffered { .. }
             | Self::Input { .. }
             | Self::Unsendable { .. }
-            | Self::Kept { .. }
+            | Self::InvalidCache { .. }
             | Self::FeatureDisabled { .. } => Blame::Caller,
             Self::Connect { .. }
             | Self::ForeignEndpoint { .. }
             | Self::Status { .. }
             | Self::Refused { .. }
             | Self::Unreadable { .. }
-            | Self::KeepsEnding { .. }
-            | Self::Endless { .. } => Blame::Server,
+            | Self::TooManyRestarts { .. }
+            | Self::IncompleteList { .. } => Blame::Server,
             Self::Lost { .. } | Self::TimedOut { .. } => Blame::Link,
         }
     }
 
-    /// True if the same can be asked again without acting twice: nothing was done the first time.
+    /// Returns true if a retry cannot execute the request twice: it was not executed the first time.
     #[must_use]
     pub fn is_retry_safe(&self) -> bool {
         matches!(
@@ -355,11 +369,11 @@ impl Error {
                 | Self::Unauthorized { .. }
                 | Self::Lost { sent: Sent::No, .. }
                 | Self::Connect { .. }
-                | Self::KeepsEnding { .. }
+                | Self::TooManyRestarts { .. }
         ) || matches!(self, Self::Status { answer, .. } if answer.status == 429)
     }
 
-    /// True if the server may have done what it was asked, although there is no answer that says so.
+    /// Returns true if the server may have executed the request although no response says so.
     #[must_use]
     pub fn may_have_happened(&self) -> bool {
         matches!(
@@ -372,7 +386,7 @@ impl Error {
         ) || matches!(self, Self::Status { answer, .. } if !(400..500).contains(&answer.status))
     }
 
-    /// True if a login is needed first.
+    /// Returns true if a login is needed first.
     #[must_use]
     pub fn needs_login(&self) -> bool {
         match self {
@@ -386,5 +400,43 @@ impl Error {
 
     pub(crate) fn unreadable(method: &Method, error: &BodyError) -> Self {
         Self::Unreadable { method: method.clone(), problem: error.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use mcp_protocol::errors::ErrorCode;
+
+    use super::*;
+
+    #[test]
+    fn displayed_error_is_complete_and_source_repeats_nothing() {
+        fn is_clone<T: Clone + Send + Sync + 'static>() {}
+        is_clone::<Error>();
+        let method = Method::ToolsCall;
+        let error = || ErrorObject::new(ErrorCode::InvalidParams, "the inner cause");
+        let refused = std::io::Error::other("the inner cause");
+        let ended = ConnectionEnd {
+            cause: EndCause::Read("the inner cause".to_owned()),
+            stderr: "a line".to_owned(),
+            ..ConnectionEnd::default()
+        };
+        for error in [
+            Error::Refused { method: method.clone(), error: error() },
+            Error::Input { method: method.clone(), error: error() },
+            Error::Start(StartError::Refused { path: "x".into(), error: Arc::new(refused) }),
+            Error::Connect {
+                server: "x".to_owned(),
+                error: Box::new(NegotiationError::Ended),
+                ended: ended.clone(),
+            },
+            Error::Lost { method, sent: Sent::No, ended: Arc::new(ended) },
+        ] {
+            assert!(error.to_string().contains("the inner cause"), "{error}");
+            assert!(error.source().is_none(), "{error}");
+            assert_eq!(error.clone().to_string(), error.to_string());
+        }
     }
 }

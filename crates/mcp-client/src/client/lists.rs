@@ -54,12 +54,12 @@ impl McpClient {
     /// All tools, sorted by name. A server that offers none is not asked.
     ///
     /// # Errors
-    /// [`Error::Endless`] when the list exceeds its limits, otherwise as every request. One tool that cannot be read does not
+    /// [`Error::IncompleteList`] when the list exceeds its limits, otherwise as every request. One tool that cannot be read does not
     /// lose the others; [`tools`](Self::tools) tells of it.
     pub async fn list_tools(&self) -> Result<Vec<Tool>> {
         let list = self.tools().await?;
         if let Some(problem) = list.cut {
-            return Err(Error::Endless { method: Method::ToolsList, problem });
+            return Err(Error::IncompleteList { method: Method::ToolsList, problem });
         }
         let mut tools = list.items;
         tools.sort_by(|one, other| one.name.cmp(&other.name));
@@ -104,7 +104,7 @@ impl McpClient {
     /// All resources. A server that offers none is not asked.
     ///
     /// # Errors
-    /// [`Error::Endless`] when the list exceeds its limits, otherwise as every request.
+    /// [`Error::IncompleteList`] when the list exceeds its limits, otherwise as every request.
     pub async fn list_resources(&self) -> Result<Vec<Resource>> {
         if !self.may_offer(self.capabilities().resources.is_some()) {
             return Ok(Vec::new());
@@ -116,7 +116,7 @@ impl McpClient {
     /// All resource templates. A server that offers no resources is not asked.
     ///
     /// # Errors
-    /// [`Error::Endless`] when the list exceeds its limits, otherwise as every request.
+    /// [`Error::IncompleteList`] when the list exceeds its limits, otherwise as every request.
     pub async fn list_resource_templates(&self) -> Result<Vec<ResourceTemplate>> {
         if !self.may_offer(self.capabilities().resources.is_some()) {
             return Ok(Vec::new());
@@ -128,7 +128,7 @@ impl McpClient {
     /// All prompts. A server that offers none is not asked.
     ///
     /// # Errors
-    /// [`Error::Endless`] when the list exceeds its limits, otherwise as every request.
+    /// [`Error::IncompleteList`] when the list exceeds its limits, otherwise as every request.
     pub async fn list_prompts(&self) -> Result<Vec<Prompt>> {
         if !self.may_offer(self.capabilities().prompts.is_some()) {
             return Ok(Vec::new());
@@ -159,7 +159,7 @@ impl McpClient {
             })
             .await?;
         match list.cut {
-            Some(problem) => Err(Error::Endless { method: method.clone(), problem }),
+            Some(problem) => Err(Error::IncompleteList { method: method.clone(), problem }),
             None => Ok(list.items),
         }
     }
@@ -177,7 +177,7 @@ impl McpClient {
         loop {
             let body = match self.page(method, &params).await {
                 // It had to be asked.
-                Err(Error::Refused { source, .. })
+                Err(Error::Refused { error: source, .. })
                     if source.code == ErrorCode::MethodNotFound && !self.negotiation().is_announced =>
                 {
                     return Ok(list);
@@ -222,7 +222,7 @@ impl McpClient {
         let body = self.send(method, params, options).await;
         match (&body, wanted) {
             (Ok(body), Some(wanted)) if self.dialect().is_modern() => cache.keep(wanted, body),
-            (Err(Error::Refused { source, .. }), _)
+            (Err(Error::Refused { error: source, .. }), _)
                 if params.cursor.is_some() && source.code == ErrorCode::InvalidParams =>
             {
                 cache.drop_pages(method);

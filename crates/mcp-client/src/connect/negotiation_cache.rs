@@ -52,7 +52,7 @@ impl NegotiationCache {
     /// What was written down before.
     ///
     /// # Errors
-    /// [`Error::Kept`] when a line of the text is none of ours.
+    /// [`Error::InvalidCache`] when a line of the text is none of ours.
     pub fn from_text(text: &str) -> Result<Self> {
         let negotiation_cache = Self::default();
         for (number, line) in text.lines().enumerate() {
@@ -65,7 +65,7 @@ impl NegotiationCache {
             let until = words.next().and_then(|until| until.parse().ok());
             let digest = words.next().filter(|digest| digest.len() == 64);
             let (Some(era), Some(until), Some(digest), None) = (era, until, digest, words.next()) else {
-                return Err(Error::Kept { line: number + 1 });
+                return Err(Error::InvalidCache { line: number + 1 });
             };
             negotiation_cache.insert(digest.to_owned(), Kept { era, until });
         }
@@ -227,7 +227,10 @@ mod tests {
         assert!(text.starts_with("legacy ") && !text.contains("hush"));
         assert_eq!(NegotiationCache::from_text(&text).unwrap().to_text(), text);
         for wrong in ["legacy", "future 1 x", "legacy x y", "legacy 1 short"] {
-            assert!(matches!(NegotiationCache::from_text(wrong), Err(Error::Kept { line: 1 })), "{wrong}");
+            assert!(
+                matches!(NegotiationCache::from_text(wrong), Err(Error::InvalidCache { line: 1 })),
+                "{wrong}"
+            );
         }
     }
 

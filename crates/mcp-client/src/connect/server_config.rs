@@ -178,12 +178,12 @@ impl ServerConfig<CommandTarget> {
     }
 
     /// Restarts the program after it has ended, when it is needed: by the next call, or by a task that waits for
-    /// changes. After five starts in 30 s, calls fail for a while ([`Error::KeepsEnding`]).
+    /// changes. After five starts in 30 s, calls fail for a while ([`Error::TooManyRestarts`]).
     ///
     /// Requests that were lost with the old process are not repeated, except those that provably never reached it and
     /// those that only read.
     ///
-    /// [`Error::KeepsEnding`]: crate::Error::KeepsEnding
+    /// [`Error::TooManyRestarts`]: crate::Error::TooManyRestarts
     #[must_use]
     pub fn restarts(mut self) -> Self {
         self.target.restarts = true;

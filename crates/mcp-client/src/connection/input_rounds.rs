@@ -107,7 +107,7 @@ pub(crate) async fn run(
         }
     }
     let problem = format!("the server asked more than {ROUNDS} times, or {QUESTIONS} questions at once");
-    Err(Error::Input { method: method.clone(), source: ErrorObject::new(ErrorCode::InternalError, problem) })
+    Err(Error::Input { method: method.clone(), error: ErrorObject::new(ErrorCode::InternalError, problem) })
 }
 
 /// Finds out which arguments travel as headers, within the time of the call. Gives what is left of all of it.
@@ -162,7 +162,7 @@ fn in_a_later_round(method: &Method, error: Error) -> Error {
         Error::Busy(_) => {
             let source =
                 ErrorObject::new(ErrorCode::InternalError, "too much is in flight to send the answers");
-            Error::Input { method: method.clone(), source }
+            Error::Input { method: method.clone(), error: source }
         }
         other => other,
     }
@@ -216,7 +216,7 @@ async fn answer(
     for (key, request) in required.input_requests.iter().flat_map(|requests| requests.iter()) {
         let answer =
             inner.handlers.answer_in_time(inner.connection.terms.server.clone(), request.ask.clone()).await;
-        let response = answer.map_err(|source| Error::Input { method: method.clone(), source })?;
+        let response = answer.map_err(|source| Error::Input { method: method.clone(), error: source })?;
         responses.insert(key.clone(), response);
     }
     Ok(responses)

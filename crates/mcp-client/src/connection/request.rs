@@ -84,7 +84,7 @@ impl Request {
         let method = self.method.clone();
         Poll::Ready(Step::Done(match settled {
             Settled::Response(Ok(body)) => Ok(body),
-            Settled::Response(Err(source)) => Err(Error::Refused { method, source: *source }),
+            Settled::Response(Err(source)) => Err(Error::Refused { method, error: *source }),
             Settled::Broken(problem) => Err(Error::Unreadable { method, problem }),
             Settled::TimedOut(reason) => {
                 Err(Error::TimedOut { method, reason, after: now().saturating_duration_since(self.opened) })

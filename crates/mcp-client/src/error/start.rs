@@ -3,11 +3,12 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use mcp_protocol::visible::Visible;
 
 /// Why a program could not be started.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// The program was not found.
@@ -18,31 +19,31 @@ pub enum StartError {
         /// The folders of `PATH` that were searched, or the path itself.
         searched: Vec<PathBuf>,
     },
-    /// There is a file, but it may not be executed.
+    /// The file is not executable.
     #[error("{} is not executable; set its permissions, or name another program", shown(path))]
     NotExecutable {
         /// The file.
         path: PathBuf,
     },
-    /// The folder to start in is missing.
-    #[error("the folder to start in does not exist: {}", shown(folder))]
+    /// The working directory does not exist.
+    #[error("the working directory does not exist: {}", shown(folder))]
     NoSuchFolder {
         /// The folder.
         folder: PathBuf,
     },
-    /// The file is no program for this machine.
+    /// The file is not a program for this machine.
     #[error("{} is not a program for this machine, or its interpreter is missing", shown(path))]
     WrongFormat {
         /// The file.
         path: PathBuf,
     },
     /// The operating system refused.
-    #[error("{} could not be started", shown(path))]
+    #[error("cannot start {}: {error}", shown(path))]
     Refused {
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
-        source: io::Error,
+        /// The error of the operating system.
+        error: Arc<io::Error>,
     },
 }
 
@@ -56,7 +57,7 @@ fn shown(path: impl AsRef<OsStr>) -> String {
     Visible::new(&path.as_ref().to_string_lossy()).at_most(MAX_SHOWN_PATH).to_string()
 }
 
-/// Where a program was looked for, and what to do about it.
+/// The folders that were searched, and the remedy.
 fn where_and_remedy(program: &OsStr, searched: &[PathBuf]) -> String {
     if program.to_string_lossy().contains(std::path::is_separator) {
         return "; check the path".to_owned();
@@ -88,7 +89,7 @@ mod tests {
             StartError::NotExecutable { path: path() },
             StartError::NoSuchFolder { folder: path() },
             StartError::WrongFormat { path: path() },
-            StartError::Refused { path: path(), source: io::ErrorKind::PermissionDenied.into() },
+            StartError::Refused { path: path(), error: Arc::new(io::ErrorKind::PermissionDenied.into()) },
         ] {
             let shown = error.to_string();
             let beginning: String = shown.chars().take(100).collect();

@@ -100,7 +100,7 @@ impl Process {
         let pipes = child.stdin.take().zip(child.stdout.take()).zip(child.stderr.take());
         let Some(((stdin, stdout), stderr)) = pipes else {
             let source = io::Error::other("it has no pipes");
-            return Err(StartError::Refused { path, source });
+            return Err(StartError::Refused { path, error: std::sync::Arc::new(source) });
         };
         let secrets = config.target.environment.values().map(|value| value.to_string_lossy().into_owned());
         let stderr = Stderr::drain(stderr, secrets.collect());
@@ -204,7 +204,11 @@ impl Drop for Process {
 fn refused(path: PathBuf, source: io::Error) -> StartError {
     // A script whose interpreter is missing is "not found" to the kernel, although it was found by us.
     let is_format = source.kind() == io::ErrorKind::NotFound || group::is_format_error(&source);
-    if is_format { StartError::WrongFormat { path } } else { StartError::Refused { path, source } }
+    if is_format {
+        StartError::WrongFormat { path }
+    } else {
+        StartError::Refused { path, error: std::sync::Arc::new(source) }
+    }
 }
 
 #[cfg(test)]

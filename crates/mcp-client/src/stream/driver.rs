@@ -84,7 +84,7 @@ struct End(Arc<Connection>);
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.0.end(ConnectionEnd { cause: EndCause::Closed, ..ConnectionEnd::default() });
+        self.0.end_unfinished();
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct Failed {
 
 impl Failed {
     pub(crate) fn named(self, server: String) -> Error {
-        Error::Connect { server, source: Box::new(self.source), ended: self.ended }
+        Error::Connect { server, error: Box::new(self.source), ended: self.ended }
     }
 }
 

@@ -113,7 +113,7 @@ impl Restart {
         // Two at once would get in each other's way.
         let mut ends = lock(&self.live).shutdown.clone();
         let _ = ends.wait_for(Option::is_some).await;
-        let wait = lock(&self.brake).press(now()).map_err(|wait| Error::KeepsEnding {
+        let wait = lock(&self.brake).press(now()).map_err(|wait| Error::TooManyRestarts {
             server: self.launch.to_string(),
             wait,
             ended: self.connection.ended().unwrap_or_default(),

@@ -44,7 +44,7 @@ struct End(Arc<Connection>, Arc<Endpoint>);
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.0.end(ConnectionEnd { cause: EndCause::Closed, ..ConnectionEnd::default() });
+        self.0.end_unfinished();
         self.1.abort_renewals();
         self.1.arrivals().stop();
     }

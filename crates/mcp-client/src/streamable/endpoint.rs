@@ -317,7 +317,7 @@ impl Endpoint {
         let over = || HttpError::unsent("the connection was closed").into_lost(Method::Initialize);
         let outcome = outcome.wait_for(Option::is_some).await.map_err(|_| over())?;
         match &*outcome {
-            Some(Err(error)) => Err(told_again(error)),
+            Some(Err(error)) => Err(error.clone()),
             _ => Ok(()),
         }
     }
@@ -343,8 +343,8 @@ impl Endpoint {
         let wait = match renewals.brake.press(now()) {
             Ok(wait) => wait,
             Err(wait) => {
-                let keeps = Error::KeepsEnding { server: self.name.clone(), wait, ended: Arc::default() };
-                tell.send_replace(Some(Err(Arc::new(keeps))));
+                let keeps = Error::TooManyRestarts { server: self.name.clone(), wait, ended: Arc::default() };
+                tell.send_replace(Some(Err(keeps)));
                 return Some(outcome);
             }
         };
@@ -353,7 +353,7 @@ impl Endpoint {
         let task = tokio::spawn(async move {
             tokio::time::sleep(wait).await;
             let renewed = endpoint.new_session(lost, &connection).await;
-            tell.send_replace(Some(renewed.map_err(Arc::new)));
+            tell.send_replace(Some(renewed));
         });
         renewals.last = Some(Renewal { outcome: outcome.clone(), task: task.abort_handle() });
         Some(outcome)
@@ -412,7 +412,7 @@ impl Endpoint {
 }
 
 /// How a new session was had, once that is known.
-type RenewalOutcome = Option<std::result::Result<(), Arc<Error>>>;
+type RenewalOutcome = Option<Result<()>>;
 
 /// New sessions, one at a time. They belong to no call: one that gives up leaves it to the next.
 #[derive(Debug, Default)]
@@ -426,30 +426,6 @@ struct Renewals {
 struct Renewal {
     outcome: watch::Receiver<RenewalOutcome>,
     task: AbortHandle,
-}
-
-/// An error for each who waited for the same.
-fn told_again(error: &Error) -> Error {
-    match error {
-        Error::Unauthorized { method, status, challenges } => {
-            Error::Unauthorized { method: method.clone(), status: *status, challenges: challenges.clone() }
-        }
-        Error::Status { method, answer } => Error::Status { method: method.clone(), answer: answer.clone() },
-        Error::Denied { host, reason } => Error::Denied { host: host.clone(), reason: reason.clone() },
-        Error::InvalidConfig { config, problem } => {
-            Error::InvalidConfig { config: config.clone(), problem: problem.clone() }
-        }
-        Error::ForeignEndpoint { server, origin } => {
-            Error::ForeignEndpoint { server: server.clone(), origin: origin.clone() }
-        }
-        Error::Connect { server, source, ended } => {
-            Error::Connect { server: server.clone(), source: source.clone(), ended: ended.clone() }
-        }
-        Error::KeepsEnding { server, wait, ended } => {
-            Error::KeepsEnding { server: server.clone(), wait: *wait, ended: Arc::clone(ended) }
-        }
-        error => HttpError::unsent(error.to_string()).into_lost(Method::Initialize),
-    }
 }
 
 /// A session is as good as a token to whoever sees it.

@@ -198,7 +198,7 @@ impl Exchange {
     fn answer_to_somebody_else(&self, incoming: &Incoming<'_>) -> Error {
         match incoming {
             Incoming::Message(Message::Response(Response { id: None, outcome: Err(error) })) => {
-                Error::Refused { method: self.method.clone(), source: error.clone() }
+                Error::Refused { method: self.method.clone(), error: error.clone() }
             }
             _ => self.unreadable("it answers another request"),
         }

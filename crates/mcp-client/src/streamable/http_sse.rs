@@ -147,7 +147,7 @@ pub(super) async fn open(
             let ended =
                 ConnectionEnd { cause: EndCause::Response(Box::new(response)), ..ConnectionEnd::default() };
             let source = Box::new(NegotiationError::Http(obstacle));
-            return Err(Error::Connect { server: name.to_owned(), source, ended });
+            return Err(Error::Connect { server: name.to_owned(), error: source, ended });
         }
     };
     let left = budget.saturating_sub(now().saturating_duration_since(began));
@@ -156,7 +156,7 @@ pub(super) async fn open(
 
 fn failed(name: &str, source: NegotiationError, problem: &str) -> Error {
     let ended = ConnectionEnd { cause: EndCause::Network(problem.to_owned()), ..ConnectionEnd::default() };
-    Error::Connect { server: name.to_owned(), source: Box::new(source), ended }
+    Error::Connect { server: name.to_owned(), error: Box::new(source), ended }
 }
 
 /// Greets a server whose stream is open.

@@ -103,7 +103,7 @@ pub(crate) async fn find(
 
 fn is_obstacle(error: &Error) -> bool {
     match error {
-        Error::Connect { source, .. } => matches!(**source, NegotiationError::Http(_)),
+        Error::Connect { error: source, .. } => matches!(**source, NegotiationError::Http(_)),
         Error::Unauthorized { .. }
         | Error::Denied { .. }
         | Error::InvalidConfig { .. }
@@ -225,7 +225,7 @@ impl Asking<'_> {
             (None, None) => EndCause::Server,
         };
         let ended = ConnectionEnd { cause, ..ConnectionEnd::default() };
-        Error::Connect { server: self.name.to_owned(), source: Box::new(source), ended }
+        Error::Connect { server: self.name.to_owned(), error: Box::new(source), ended }
     }
 
     /// Notes a response that was not a message. One without a body says nothing that the source of the error does not.

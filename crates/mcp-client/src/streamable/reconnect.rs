@@ -43,11 +43,11 @@ impl StreamEnd {
     pub(super) fn after(error: &Error, cost: Cost) -> Self {
         let retry_after = match error {
             Error::Status { answer, .. } => answer.retry_after,
-            Error::Connect { source, .. } => match &**source {
+            Error::Connect { error: source, .. } => match &**source {
                 NegotiationError::Http(Obstacle::Busy { retry_after, .. }) => *retry_after,
                 _ => None,
             },
-            Error::KeepsEnding { wait, .. } => Some(*wait),
+            Error::TooManyRestarts { wait, .. } => Some(*wait),
             _ => None,
         };
         Self { retry_after, cost, ..Self::default() }

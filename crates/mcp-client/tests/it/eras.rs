@@ -37,7 +37,7 @@ async fn speaks(options: &[&str], era: Era) {
 /// Connects, and demands that it fails.
 async fn fails(config: ServerConfig<CommandTarget>) -> NegotiationError {
     match McpClient::connect(config).await {
-        Err(Error::Connect { source, .. }) => *source,
+        Err(Error::Connect { error: source, .. }) => *source,
         other => panic!("{other:?}"),
     }
 }
@@ -150,7 +150,7 @@ async fn server_that_exits_on_the_probe_is_restarted_once() {
         speaks(&["--dies-of", "server/discover"], Era::Legacy).await;
         let config = peer(&["--exit", "7", "--says", "no licence"]);
         match McpClient::connect(config).await {
-            Err(Error::Connect { source, ended, .. }) => {
+            Err(Error::Connect { error: source, ended, .. }) => {
                 assert_eq!(*source, NegotiationError::Ended);
                 assert_eq!(ended.status.unwrap().code(), Some(7));
                 assert_eq!(ended.stderr, "no licence");
@@ -194,7 +194,7 @@ async fn silent_server_fails_at_the_start_timeout_with_its_stderr() {
         let began = std::time::Instant::now();
         let error = McpClient::connect(config.start_timeout(Duration::from_millis(600))).await.unwrap_err();
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
-        let Error::Connect { source, ended, .. } = &error else { panic!("{error:?}") };
+        let Error::Connect { error: source, ended, .. } = &error else { panic!("{error:?}") };
         let silence = HandshakeFailure::Silence;
         assert!(
             matches!(&**source, NegotiationError::Handshake { handshake, .. } if *handshake == silence),

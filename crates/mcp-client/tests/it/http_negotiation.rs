@@ -193,7 +193,7 @@ async fn busy_server_is_probed_twice_and_a_failing_one_only_once() {
         for status in [408, 425, 429, 502, 503, 504] {
             let say = move |_: &Seen| Say::status(status, &[("Retry-After", "0")], "");
             let (era, methods) = after_probe(say).await;
-            let busy = matches!(&era, Err(Error::Connect { source, .. })
+            let busy = matches!(&era, Err(Error::Connect { error: source, .. })
                 if matches!(**source, NegotiationError::Http(Obstacle::Busy { status: told, .. }) if told == status));
             assert!(busy, "{status} {era:?}");
             assert_eq!(methods, ["server/discover", "server/discover"], "{status}");
@@ -268,7 +268,7 @@ async fn network_failure_does_not_lead_to_initialize() {
         let nonsense = Say::raw("nonsense\r\n\r\n");
         for say in [Say::nothing(), Say::raw("HTTP/1.1 20"), nonsense, Say::raw(before), Say::raw(cut)] {
             let (era, methods) = after_probe(move |_| say.clone()).await;
-            let Err(Error::Connect { source, ended, .. }) = era else { panic!("{era:?}") };
+            let Err(Error::Connect { error: source, ended, .. }) = era else { panic!("{era:?}") };
             assert_eq!(*source, NegotiationError::Http(Obstacle::Network));
             assert!(matches!(&ended.cause, EndCause::Network(problem) if !problem.is_empty()));
             assert_eq!(methods, ["server/discover"]);
@@ -426,7 +426,7 @@ async fn html_page_is_reported_with_status_type_and_first_bytes() {
                 }
                 let error = McpClient::connect(config.bearer_token("secret-token")).await.unwrap_err();
                 let text = error.to_string();
-                assert!(text.contains(&format!("status {status} and text/html")), "{text}");
+                assert!(text.contains(&format!("status {status} with text/html")), "{text}");
                 assert!(text.contains(r"<!doctype html>\u{1b}[2J<h1>It works!</h1> ***"), "{text}");
                 assert!(text.len() < 1000 && !text.contains("secret-token"), "{text}");
                 assert_eq!(error.blame(), Blame::Server);

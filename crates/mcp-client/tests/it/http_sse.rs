@@ -354,7 +354,7 @@ async fn connect_times_out_and_503_is_reported_as_busy() {
         let busy = "HTTP/1.1 503 X\r\nretry-after: 77\r\ncontent-length: 0\r\n\r\n";
         let web = crate::web::Web::serve(move |_| crate::web::Say::Whole(busy.into())).await;
         let error = McpClient::connect(ServerConfig::sse(&web.url)).await.unwrap_err();
-        let Error::Connect { source, .. } = error else { panic!("{error:?}") };
+        let Error::Connect { error: source, .. } = error else { panic!("{error:?}") };
         let obstacle = Obstacle::Busy { status: 503, retry_after: Some(Duration::from_secs(77)) };
         assert_eq!(*source, NegotiationError::Http(obstacle));
         web.end().await;

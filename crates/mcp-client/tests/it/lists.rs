@@ -41,9 +41,9 @@ async fn item_limit_applies_to_the_only_page() {
         let list = client.tools().await.unwrap();
         assert_eq!((list.items.len(), list.cut), (MAX_ITEMS, Some("it has more than 4096 items")));
         let error = client.list_tools().await.unwrap_err();
-        assert!(matches!(error, Error::Endless { .. }), "{error:?}");
+        assert!(matches!(error, Error::IncompleteList { .. }), "{error:?}");
         let error = client.list_prompts().await.unwrap_err();
-        assert!(matches!(error, Error::Endless { .. }), "{error:?}");
+        assert!(matches!(error, Error::IncompleteList { .. }), "{error:?}");
         client.close().await;
     })
     .await;

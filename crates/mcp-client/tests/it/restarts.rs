@@ -107,7 +107,7 @@ async fn server_that_keeps_exiting_is_not_restarted_after_five_starts() {
                 error => break error,
             }
         };
-        let Error::KeepsEnding { wait, ended, .. } = &error else { panic!("{error:?}") };
+        let Error::TooManyRestarts { wait, ended, .. } = &error else { panic!("{error:?}") };
         assert!(*wait > Duration::from_secs(20) && *wait <= Duration::from_secs(30), "{wait:?}");
         assert_eq!(ended.status.unwrap().code(), Some(3));
         assert!(error.to_string().contains("cannot handle tools/list"), "{error}");
@@ -115,7 +115,7 @@ async fn server_that_keeps_exiting_is_not_restarted_after_five_starts() {
         // Each of them has it started once; the sixth start is refused.
         assert_eq!(lost, 5);
         let began = Instant::now();
-        assert!(matches!(client.list_tools().await, Err(Error::KeepsEnding { .. })));
+        assert!(matches!(client.list_tools().await, Err(Error::TooManyRestarts { .. })));
         assert!(began.elapsed() < Duration::from_secs(1));
         client.close().await;
     })
