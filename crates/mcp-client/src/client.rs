@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use mcp_protocol::capabilities::{Implementation, ServerCapabilities};
 use mcp_protocol::completion::{CompleteParams, CompleteResult, Completion};
 use mcp_protocol::dialect::{Lower, Raise};
-use mcp_protocol::errors::BodyError;
+use mcp_protocol::errors::{BodyError, ErrorCode};
 use mcp_protocol::input::Round;
 use mcp_protocol::logging::{LogLevel, LogMessageParams, SetLevelParams};
 use mcp_protocol::messages::{EmptyParams, EmptyResult, KeptBody, Method};
@@ -22,6 +22,7 @@ use mcp_protocol::negotiation::{NegotiationResult, ServerAnswer};
 use mcp_protocol::peer::{Clocks, Stats};
 use mcp_protocol::prompts::{GetPromptParams, GetPromptResult};
 use mcp_protocol::resources::{ReadResourceParams, ReadResourceResult};
+use mcp_protocol::retry::{Decision, Failure, Retry, Route};
 use mcp_protocol::{Dialect, Era, Json, Map, ProtocolVersion};
 
 use crate::client::call::ToolCall;
@@ -29,7 +30,7 @@ use crate::client::shutdown::Shutdown;
 use crate::connection::feed::Feed;
 use crate::connection::handlers::Handlers;
 use crate::connection::input_rounds;
-use crate::connection::{Connection, Request, RequestOptions, now};
+use crate::connection::{Connection, Request, RequestOptions, Transport, now};
 use crate::error::{ConnectionEnd, Error, Result, Sent};
 use crate::stream::lifetime::Live;
 use crate::stream::link::Owner;
@@ -105,26 +106,6 @@ pub(crate) fn capabilities_of(negotiation: &NegotiationResult) -> &ServerCapabil
         ServerAnswer::Initialized(result) => &result.capabilities,
         _ => NONE.get_or_init(ServerCapabilities::new),
     }
-}
-
-/// How long to wait before something is sent again that the network has lost.
-#[cfg(feature = "http")]
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// True for what changes nothing on the server.
-pub(crate) fn is_read_only(method: &Method) -> bool {
-    matches!(
-        method,
-        Method::Ping
-            | Method::Discover
-            | Method::ToolsList
-            | Method::ResourcesList
-            | Method::ResourceTemplatesList
-            | Method::ResourcesRead
-            | Method::PromptsList
-            | Method::PromptsGet
-            | Method::Complete
-    )
 }
 
 impl McpClient {
@@ -331,7 +312,8 @@ impl McpClient {
         let began = now();
         match Self::answer(connection.request(method, params, options)).await {
             Err(error) => {
-                options.clocks.total = self.before_again(method, error, options.clocks, began).await?;
+                options.clocks.total =
+                    self.before_again(&mut self.retry(method), error, options.clocks, began).await?;
                 connection.request(method, params, options)?.await
             }
             body => body,
@@ -342,52 +324,64 @@ impl McpClient {
         request?.await
     }
 
-    /// After a request failed: returns when it may be made again on a server that was started again, with what is left
-    /// of its total time, or with the failure.
+    /// The decisions about sending a request again.
+    pub(crate) fn retry(&self, method: &Method) -> Retry {
+        let route = match &self.inner.connection.terms.transport {
+            Transport::Link => Route::Stream { restarts: self.inner.restarts.is_some() },
+            #[cfg(feature = "http")]
+            Transport::Http(_) => Route::Http,
+        };
+        Retry::new(method, route)
+    }
+
+    /// Waits until a request that failed can be sent again. Returns the rest of its total time, or the failure.
     pub(crate) async fn before_again(
         &self,
-        method: &Method,
+        retry: &mut Retry,
         error: Error,
         clocks: Clocks,
         began: Instant,
     ) -> Result<Option<Duration>> {
-        let may_be_sent_again = match &error {
-            Error::Lost { sent: Sent::No, .. } => true,
-            Error::Lost { sent: Sent::Maybe, .. } => is_read_only(method),
-            #[cfg(feature = "http")]
-            Error::Refused { error: source, .. } => self.is_stale(method, source),
-            _ => false,
-        };
-        if !may_be_sent_again {
-            return Err(error);
-        }
+        let decision = retry.handle_failure(&self.failure(&error), None, now());
         let left = || clocks.total.map(|total| total.saturating_sub(now().saturating_duration_since(began)));
         let clock = clocks.idle.into_iter().chain(left()).min();
-        // What cannot be waited for is lost as it was.
-        let revived = match clock {
-            Some(clock) => tokio::time::timeout(clock, self.recover(&error)).await.unwrap_or(None),
-            None => self.recover(&error).await,
+        let recovered = match clock {
+            Some(clock) => tokio::time::timeout(clock, self.recover(decision)).await.unwrap_or(None),
+            None => self.recover(decision).await,
         };
-        match (revived, left()) {
+        match (recovered, left()) {
             (None, _) | (Some(Ok(())), Some(Duration::ZERO)) => Err(error),
             (Some(Err(error)), _) => Err(error),
             (Some(Ok(())), left) => Ok(left),
         }
     }
 
-    /// Does what is needed before something is sent again; `None` if it is not to be.
-    async fn recover(&self, error: &Error) -> Option<Result<()>> {
-        #[cfg(feature = "http")]
-        if self.endpoint().is_some() {
-            match error {
-                Error::Refused { .. } => self.learn_again().await,
-                _ if self.inner.connection.ended().is_some() => return None,
-                _ => tokio::time::sleep(PAUSE).await,
+    fn failure(&self, error: &Error) -> Failure {
+        match error {
+            Error::Lost { sent: Sent::No, .. } => Failure::NotSent,
+            Error::Lost { sent: Sent::Maybe, .. } => Failure::MaybeSent,
+            Error::Refused { error, .. }
+                if error.code == ErrorCode::HeaderMismatch && self.dialect().is_modern() =>
+            {
+                Failure::HeaderMismatch
             }
-            return Some(Ok(()));
+            Error::Unauthorized { .. } => Failure::Unauthorized,
+            _ => Failure::Other,
         }
-        let _ = error;
-        self.revive().await
+    }
+
+    /// Carries out a decision. Returns `None` if the request is not sent again.
+    async fn recover(&self, decision: Decision) -> Option<Result<()>> {
+        match decision {
+            Decision::RestartServer => return self.revive().await,
+            Decision::Again { .. } if self.inner.connection.ended().is_some() => return None,
+            Decision::Again { after } => tokio::time::sleep(after).await,
+            #[cfg(feature = "http")]
+            Decision::RefreshTools => self.learn_again().await,
+            // There is no login yet. Sessions are renewed by the transport, before the error gets here.
+            _ => return None,
+        }
+        Some(Ok(()))
     }
 
     #[cfg(feature = "http")]
@@ -396,15 +390,6 @@ impl McpClient {
             crate::connection::Transport::Http(endpoint) => Some(endpoint),
             crate::connection::Transport::Link => None,
         }
-    }
-
-    /// True if a call was refused because its headers are not what the tool asks for, which may have changed.
-    #[cfg(feature = "http")]
-    fn is_stale(&self, method: &Method, error: &mcp_protocol::errors::ErrorObject) -> bool {
-        *method == Method::ToolsCall
-            && self.dialect().is_modern()
-            && error.code == mcp_protocol::errors::ErrorCode::HeaderMismatch
-            && self.endpoint().is_some()
     }
 
     /// Finds out which arguments of tools travel as headers, before the first call.

@@ -99,6 +99,7 @@ pub mod negotiation;
 pub mod peer;
 pub mod prompts;
 pub mod resources;
+pub mod retry;
 pub mod roots;
 pub mod sampling;
 pub mod subscriptions;

@@ -11,6 +11,7 @@ use mcp_protocol::messages::{KeptBody, Method, ResultType};
 use mcp_protocol::peer::{Clocks, Reason};
 use mcp_protocol::prompts::GetPromptParams;
 use mcp_protocol::resources::ReadResourceParams;
+use mcp_protocol::retry::Backoff;
 use mcp_protocol::tools::CallToolParams;
 
 use crate::client::McpClient;
@@ -24,8 +25,8 @@ const ROUNDS: u32 = 10;
 const QUESTIONS: usize = 16;
 /// How many steps of progress are told of in one go.
 const STEPS: usize = 32;
-/// How long to wait before asking again when the server only says "later", first and at most.
-const LATER: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+/// The pauses between rounds in which the server requests no input.
+const LATER: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(5));
 
 /// Params that can be sent again with answers.
 pub(crate) trait Repeat: Lower + Send + Sync {
@@ -66,7 +67,8 @@ pub(crate) async fn run(
     let connection = &client.inner().connection;
     // How long the host was asked, which is not the server's time.
     let mut asked = Duration::ZERO;
-    let mut later = LATER.0;
+    let mut later = LATER;
+    let mut retry = client.retry(method);
     for round in 0..=ROUNDS {
         let outcome = match connection.request(method, &*params, options(clocks, on_progress.is_some())) {
             Ok(mut request) => {
@@ -77,18 +79,20 @@ pub(crate) async fn run(
         };
         let body = match outcome {
             Ok(body) => body,
-            Err(error) if round == 0 => {
-                // Apart, because most calls never come here and need no room for it.
+            Err(error) => {
+                // Boxed: rare path; keeps the common future small.
                 Box::pin(async {
                     let first = *began.get_or_insert_with(now);
-                    clocks.total = client.before_again(method, error, clocks, first).await?;
+                    clocks.total = match client.before_again(&mut retry, error, clocks, first).await {
+                        Err(error) if round > 0 => return Err(in_a_later_round(method, error)),
+                        left => left?,
+                    };
                     let options = options(clocks, on_progress.is_some());
                     let mut request = connection.request(method, &*params, options)?;
                     poll_fn(|cx| poll_answer(&mut request, &mut on_progress, cx)).await
                 })
                 .await?
             }
-            Err(error) => return Err(in_a_later_round(method, error)),
         };
         let Some(required) = input_required(client, method, &body)? else { return Ok(body) };
         drop(body);
@@ -96,7 +100,8 @@ pub(crate) async fn run(
         if round == ROUNDS || count > QUESTIONS {
             break;
         }
-        // Apart, for the same reason.
+        retry.handle_input_round();
+        // Boxed for the same reason.
         let responses = Box::pin(respond(client, method, &required, &mut asked, &mut later)).await?;
         params.repeat(responses, required.request_state);
         let used = began.map_or(Duration::ZERO, |began| now().saturating_duration_since(began));
@@ -174,11 +179,11 @@ async fn respond(
     method: &Method,
     required: &InputRequiredResult,
     asked: &mut Duration,
-    later: &mut Duration,
+    later: &mut Backoff,
 ) -> Result<Option<InputResponses>> {
     if required.input_requests.as_ref().is_none_or(|requests| requests.is_empty()) {
-        tokio::time::sleep(*later).await;
-        *later = (*later * 2).min(LATER.1);
+        tokio::time::sleep(later.pause()).await;
+        later.fail(1);
         return Ok(None);
     }
     let before = now();

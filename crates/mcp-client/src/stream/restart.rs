@@ -1,9 +1,8 @@
 //! Starting a server again that has ended: only when somebody needs it, once for all who do, and not for ever.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
+use mcp_protocol::retry::RestartLimit;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::connect::negotiation_cache::NegotiationCache;
@@ -12,13 +11,6 @@ use crate::connection::{Connection, now};
 use crate::error::{Error, Result};
 use crate::stream::lifetime::Live;
 use crate::stream::negotiate::{Launch, Offer};
-
-/// A server that has ended this often...
-const MOST: usize = 5;
-/// ...within this time is left alone until it was not.
-const WITHIN: Duration = Duration::from_secs(30);
-/// How long to wait before the second start within that time; then twice as long, and so on.
-const BACKOFF: Duration = Duration::from_millis(250);
 
 /// Everything needed to start a server again.
 #[derive(Debug)]
@@ -29,7 +21,7 @@ pub(crate) struct Restart {
     pub(crate) connection: Arc<Connection>,
     pub(crate) handlers: Arc<Handlers>,
     pub(crate) live: Arc<Mutex<Live>>,
-    brake: Mutex<Brake>,
+    limit: Mutex<RestartLimit>,
 }
 
 /// The starts of a client: at most one at a time, which goes on when the one who waits for it does not.
@@ -56,7 +48,7 @@ impl Restarts {
             connection: Arc::clone(connection),
             handlers: Arc::clone(handlers),
             live: Arc::clone(live),
-            brake: Mutex::default(),
+            limit: Mutex::default(),
         };
         Self { restart: Arc::new(restart), running: tokio::sync::Mutex::default(), abort: Mutex::default() }
     }
@@ -113,7 +105,7 @@ impl Restart {
         // Two at once would get in each other's way.
         let mut ends = lock(&self.live).shutdown.clone();
         let _ = ends.wait_for(Option::is_some).await;
-        let wait = lock(&self.brake).press(now()).map_err(|wait| Error::TooManyRestarts {
+        let wait = lock(&self.limit).start(now()).map_err(|wait| Error::TooManyRestarts {
             server: self.launch.to_string(),
             wait,
             ended: self.connection.ended().unwrap_or_default(),
@@ -134,49 +126,4 @@ impl Restart {
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Counts starts.
-#[derive(Debug, Default)]
-pub(crate) struct Brake {
-    starts: VecDeque<Instant>,
-}
-
-impl Brake {
-    /// Gives how long to wait before the next start, or in which time there may be one at all.
-    pub(crate) fn press(&mut self, now: Instant) -> Result<Duration, Duration> {
-        let age = |start: &Instant| now.saturating_duration_since(*start);
-        while self.starts.front().is_some_and(|oldest| age(oldest) >= WITHIN) {
-            self.starts.pop_front();
-        }
-        match (self.starts.len(), self.starts.front()) {
-            (MOST.., Some(oldest)) => Err(WITHIN - age(oldest)),
-            (count, _) => {
-                self.starts.push_back(now);
-                let doublings = u32::try_from(count).unwrap_or(0).checked_sub(1);
-                Ok(doublings.map_or(Duration::ZERO, |doublings| BACKOFF * 2u32.pow(doublings)))
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn restarts_back_off_and_stop_after_five_in_30_s() {
-        let began = Instant::now();
-        let at = |seconds| began + Duration::from_secs(seconds);
-        let mut brake = Brake::default();
-        for (second, millis) in [(0, 0), (1, 250), (2, 500), (3, 1000), (4, 2000)] {
-            assert_eq!(brake.press(at(second)), Ok(Duration::from_millis(millis)));
-        }
-        assert_eq!(brake.press(at(10)), Err(Duration::from_secs(20)));
-        // Being asked in vain does not make it longer.
-        assert_eq!(brake.press(at(29)), Err(Duration::from_secs(1)));
-        assert_eq!(brake.press(at(30)), Ok(Duration::from_millis(2000)));
-        assert_eq!(brake.press(at(30)), Err(Duration::from_secs(1)));
-        assert_eq!(brake.press(at(1000)), Ok(Duration::ZERO));
-    }
 }

@@ -3,10 +3,12 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-/// The first wait, if the server has no wish; then twice as long, and so on.
-const FIRST: Duration = Duration::from_secs(1);
-/// The longest.
-const MOST: Duration = Duration::from_secs(30);
+use mcp_protocol::retry::Backoff;
+
+/// The first pause, if the server names none.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A stream that lived this long was a good one.
 pub(super) const LIVED: Duration = Duration::from_secs(30);
 /// What a server may wish for.
@@ -32,11 +34,11 @@ impl Default for Cost {
 
 /// Counts streams that ended soon. One that was opened and ended at once counts like one that was never opened.
 #[derive(Debug, Default)]
-pub(super) struct Backoff {
+pub(super) struct StreamBackoff {
     failures: u32,
 }
 
-impl Backoff {
+impl StreamBackoff {
     /// A stream ended that lived so long. Gives how long to wait, not sooner than the server wishes.
     pub(super) fn ended(
         &mut self,
@@ -49,13 +51,13 @@ impl Backoff {
             self.failures = 0;
         }
         let wish = wish.map(|millis| Duration::from_millis(millis).clamp(WISH.0, WISH.1));
-        let doublings = (self.failures + cost.doublings).min(16);
-        let most = if cost.doublings == 0 { MOST } else { MOST * 2 };
-        let own = (FIRST * 2u32.saturating_pow(doublings)).min(most);
-        // The first time the server's wish counts alone: it knows when it will be there again.
+        let longest = if cost.doublings == 0 { LONGEST_PAUSE } else { LONGEST_PAUSE * 2 };
+        let mut backoff = Backoff::new(FIRST_PAUSE, longest);
+        backoff.fail(self.failures + cost.doublings);
+        // After the first failure, the pause that the server names counts alone.
         let wait = match wish {
-            Some(wish) if doublings == 0 => wish,
-            wish => own.max(wish.unwrap_or_default()),
+            Some(wish) if backoff.failures() == 0 => wish,
+            wish => backoff.pause().max(wish.unwrap_or_default()),
         };
         self.failures += cost.requests;
         wait + jitter.min(wait / 4)
@@ -78,7 +80,7 @@ mod tests {
 
     /// How many connections a server sees in a minute that ends every stream at once.
     fn in_a_minute(lived: Duration, wish: Option<u64>, cost: Cost) -> usize {
-        let mut backoff = Backoff::default();
+        let mut backoff = StreamBackoff::default();
         let (mut time, mut connects) = (Duration::ZERO, 0);
         while time < Duration::from_secs(60) {
             connects += 1;
@@ -103,7 +105,7 @@ mod tests {
 
     #[test]
     fn server_retry_value_is_clamped_and_long_streams_reset_backoff() {
-        let mut backoff = Backoff::default();
+        let mut backoff = StreamBackoff::default();
         assert_eq!(
             backoff.ended(Duration::ZERO, Some(500), Duration::ZERO, Cost::default()),
             Duration::from_millis(500)
@@ -114,8 +116,11 @@ mod tests {
         );
         assert_eq!(backoff.ended(LIVED, Some(u64::MAX), Duration::ZERO, Cost::default()), WISH.1);
         assert_eq!(backoff.ended(LIVED, Some(0), Duration::ZERO, Cost::default()), WISH.0);
-        assert_eq!(backoff.ended(LIVED, None, Duration::from_secs(1), Cost::default()), FIRST + FIRST / 4);
-        let mut backoff = Backoff::default();
+        assert_eq!(
+            backoff.ended(LIVED, None, Duration::from_secs(1), Cost::default()),
+            FIRST_PAUSE + FIRST_PAUSE / 4
+        );
+        let mut backoff = StreamBackoff::default();
         let waits: Vec<u64> = (0..7)
             .map(|_| backoff.ended(Duration::ZERO, None, Duration::ZERO, Cost::default()).as_secs())
             .collect();

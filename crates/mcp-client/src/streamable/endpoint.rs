@@ -10,6 +10,7 @@ use mcp_protocol::codec::header;
 use mcp_protocol::codec::param_header::{AnnotationError, ParamHeaders};
 use mcp_protocol::messages::{Incoming, Message, Method, parse_bytes};
 use mcp_protocol::negotiation::Mode;
+use mcp_protocol::retry::RestartLimit;
 use mcp_protocol::tools::{SkippedTool, Tool};
 use mcp_protocol::visible::Visible;
 use mcp_protocol::{Limits, ProtocolVersion};
@@ -26,7 +27,6 @@ use crate::connection::{Connection, now};
 use crate::error::{Error, Result};
 use crate::http::request::{Ask, HttpError};
 use crate::stream::negotiate::Offer;
-use crate::stream::restart::Brake;
 
 /// How long a new session may take.
 const RENEWAL: Duration = Duration::from_secs(30);
@@ -340,7 +340,7 @@ impl Endpoint {
             return Some(outcome);
         }
         // Calls must not be a storm either.
-        let wait = match renewals.brake.press(now()) {
+        let wait = match renewals.limit.start(now()) {
             Ok(wait) => wait,
             Err(wait) => {
                 let keeps = Error::TooManyRestarts { server: self.name.clone(), wait, ended: Arc::default() };
@@ -417,7 +417,7 @@ type RenewalOutcome = Option<Result<()>>;
 /// New sessions, one at a time. They belong to no call: one that gives up leaves it to the next.
 #[derive(Debug, Default)]
 struct Renewals {
-    brake: Brake,
+    limit: RestartLimit,
     last: Option<Renewal>,
     is_over: bool,
 }

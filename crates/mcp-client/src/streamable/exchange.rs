@@ -8,18 +8,15 @@ use http::StatusCode;
 use mcp_protocol::errors::{ErrorCode, Looks};
 use mcp_protocol::messages::{Incoming, Message, Method, Response, parse_bytes};
 use mcp_protocol::peer::Call;
+use mcp_protocol::retry::{Decision, Failure, Retry, Route};
 
-use super::backoff::{Backoff, Cost, jitter};
+use super::backoff::{Cost, StreamBackoff, jitter};
 use super::endpoint::{Endpoint, Session};
 use super::events::{End, EventStream, SseMessage};
 use super::target::{Whole, challenges, wait, whole};
-use crate::client::is_read_only;
 use crate::connection::{Connection, now};
 use crate::error::{ConnectionEnd, EndCause, Error, HttpStatus, Result};
 use crate::http::request::{Answer, HttpError};
-
-/// How long a call without clocks is put off.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// A request that is made by whoever waits for it. Dropped, its stream is closed.
 pub(crate) struct Exchange {
@@ -32,20 +29,21 @@ pub(crate) struct Exchange {
     pub(crate) deadline: Option<Instant>,
 }
 
-/// What to do after an answer.
+/// The next step after a response.
 enum Next {
+    /// The call is settled, or will be on the stream.
     Done,
-    /// The server does not know our session: nothing was done.
-    Renew,
-    /// The server wants to be asked later: nothing was done.
-    Wait(Duration),
+    /// Open a new session, then send the request again.
+    RenewSession,
+    /// Send the request again after a pause.
+    Again(Duration),
 }
 
 impl Exchange {
     /// Makes the request; when it returns, the call is settled. It is sent again only where the server has refused it
     /// before doing anything, and once for each reason.
     pub(crate) async fn run(self) -> Result<()> {
-        let (mut is_renewed, mut has_waited) = (false, false);
+        let mut retry = Retry::new(&self.method, Route::Http);
         let repeated = self
             .endpoint
             .repeated(&self.method, &self.body)
@@ -53,46 +51,52 @@ impl Exchange {
         loop {
             let session = self.endpoint.session();
             let next = match self.endpoint.is_pair() && session.to.is_none() {
-                true if is_renewed => return Err(self.lost(HttpError::unsent("its stream ended"))),
-                true => Next::Renew,
-                false => self.once(&repeated, &session, is_renewed, has_waited).await?,
+                true => self.stream_ended(&mut retry)?,
+                false => self.once(&repeated, &session, &mut retry).await?,
             };
             match next {
                 Next::Done => return Ok(()),
-                Next::Renew => {
-                    is_renewed = true;
-                    // Apart, because most calls never come here and need no room for it.
+                Next::RenewSession => {
+                    // Boxed: rare path; keeps the common future small.
                     Box::pin(self.endpoint.renew(&session, &self.connection)).await?;
                 }
-                Next::Wait(time) => {
-                    has_waited = true;
-                    tokio::time::sleep(time).await;
-                }
+                Next::Again(after) => tokio::time::sleep(after).await,
             }
         }
+    }
+
+    /// Decides what to do after a failure. Returns `None` if the request is not sent again.
+    fn decide(&self, retry: &mut Retry, failure: Failure) -> Option<Next> {
+        match retry.handle_failure(&failure, self.deadline, now()) {
+            Decision::RenewSession => Some(Next::RenewSession),
+            Decision::Again { after } => Some(Next::Again(after)),
+            _ => None,
+        }
+    }
+
+    /// The stream of the HTTP+SSE transport has ended, and with it the session.
+    fn stream_ended(&self, retry: &mut Retry) -> Result<Next> {
+        let ended = || self.lost(HttpError::unsent("its stream ended"));
+        self.decide(retry, Failure::SessionUnknown).ok_or_else(ended)
     }
 
     async fn once(
         &self,
         repeated: &[(http::HeaderName, http::HeaderValue)],
         session: &Session,
-        is_renewed: bool,
-        has_waited: bool,
+        retry: &mut Retry,
     ) -> Result<Next> {
         if session.to.is_some() {
             self.connection.lock().departs(self.call, Some(session.generation));
             // From here on whoever ends the stream tells this call, too.
             if !self.endpoint.is_open(session) {
                 self.connection.lock().departs(self.call, None);
-                return match is_renewed {
-                    true => Err(self.lost(HttpError::unsent("its stream ended"))),
-                    false => Ok(Next::Renew),
-                };
+                return self.stream_ended(retry);
             }
         }
         let ask = || self.endpoint.message(repeated, &self.body, session);
         let answer = self.endpoint.target.wire.send(ask).await.map_err(|error| self.lost(error))?;
-        let next = self.take_in(answer, session, is_renewed, has_waited).await?;
+        let next = self.take_in(answer, session, retry).await?;
         if session.to.is_some() && !matches!(next, Next::Done) {
             self.connection.lock().departs(self.call, None);
         }
@@ -112,32 +116,30 @@ impl Exchange {
         Error::Unreadable { method: self.method.clone(), problem: problem.into() }
     }
 
-    async fn take_in(
-        &self,
-        mut answer: Answer,
-        session: &Session,
-        is_renewed: bool,
-        has_waited: bool,
-    ) -> Result<Next> {
+    async fn take_in(&self, mut answer: Answer, session: &Session, retry: &mut Retry) -> Result<Next> {
         match answer.status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 let challenges = challenges(&answer.headers);
                 let status = answer.status.as_u16();
-                // Some servers know no better answer for a session they have forgotten.
-                if status == 401 && challenges.is_empty() && session.id.is_some() && !is_renewed {
-                    return Ok(Next::Renew);
+                // Some servers respond with this to an unknown session.
+                if status == 401
+                    && challenges.is_empty()
+                    && session.id.is_some()
+                    && let Some(next) = self.decide(retry, Failure::SessionUnknown)
+                {
+                    return Ok(next);
                 }
                 return Err(Error::Unauthorized { method: self.method.clone(), status, challenges });
             }
-            StatusCode::NOT_FOUND if session.is_one() && !is_renewed => return Ok(Next::Renew),
-            StatusCode::TOO_MANY_REQUESTS if !has_waited => {
-                let time = wait(&answer.headers).unwrap_or(Duration::from_secs(1));
-                let is_soon = match self.deadline {
-                    Some(end) => now().checked_add(time).is_some_and(|at| at < end),
-                    None => time <= LONGEST_WAIT,
-                };
-                if is_soon {
-                    return Ok(Next::Wait(time));
+            StatusCode::NOT_FOUND if session.is_one() => {
+                if let Some(next) = self.decide(retry, Failure::SessionUnknown) {
+                    return Ok(next);
+                }
+            }
+            StatusCode::TOO_MANY_REQUESTS => {
+                let failure = Failure::TooManyRequests { retry_after: wait(&answer.headers) };
+                if let Some(next) = self.decide(retry, failure) {
+                    return Ok(next);
                 }
             }
             status if status.is_success() && session.to.is_some() => {
@@ -160,7 +162,7 @@ impl Exchange {
             }
             _ => {}
         }
-        Box::pin(self.refused(answer, session, is_renewed)).await
+        Box::pin(self.refused(answer, session, retry)).await
     }
 
     /// An answer of one message.
@@ -233,7 +235,7 @@ impl Exchange {
     /// An answer of several messages. A stream of a legacy server that is cut goes on where it was, if the server marks
     /// its events.
     async fn stream(&self, answer: Answer, session: &Session) -> Result<Next> {
-        let mut backoff = Backoff::default();
+        let mut backoff = StreamBackoff::default();
         let mut stream = EventStream::new(answer.body, self.endpoint.limits());
         let mut opened = now();
         let mut last_id: Option<String> = None;
@@ -282,19 +284,21 @@ impl Exchange {
     }
 
     /// Anything else: a JSON-RPC error under any status, or no message at all.
-    async fn refused(&self, answer: Answer, session: &Session, is_renewed: bool) -> Result<Next> {
+    async fn refused(&self, answer: Answer, session: &Session, retry: &mut Retry) -> Result<Next> {
         let (status, body) = self.endpoint.target.status(answer).await;
         let incoming = parse_bytes(&body, self.endpoint.limits());
         // Under a good status the type of the body decides, and this one has another.
         if !(200..300).contains(&status.status)
             && let Ok(incoming @ Incoming::Message(Message::Response(response))) = &incoming
         {
-            if session.id.is_some() && !is_renewed && is_lost_session(&status, response) {
-                if is_read_only(&self.method) {
-                    return Ok(Next::Renew);
+            if session.id.is_some() && is_lost_session(&status, response) {
+                match retry.handle_failure(&Failure::SessionRefused, self.deadline, now()) {
+                    Decision::RenewSession => return Ok(Next::RenewSession),
+                    Decision::GiveUpAndRenewSession => {
+                        self.endpoint.begin_renewal(session, &self.connection);
+                    }
+                    _ => {}
                 }
-                // The status does not prove that nothing was done, so this is not sent again; what comes next is well.
-                self.endpoint.begin_renewal(session, &self.connection);
             }
             if status.retry_after.is_none() {
                 let is_settled = self.deliver(incoming);

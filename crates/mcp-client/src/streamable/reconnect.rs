@@ -8,7 +8,7 @@ use mcp_protocol::negotiation::{NegotiationError, Obstacle};
 use mcp_protocol::visible::Visible;
 use tokio::sync::{Mutex, MutexGuard, watch};
 
-use super::backoff::{Backoff, Cost, LIVED, jitter};
+use super::backoff::{Cost, LIVED, StreamBackoff, jitter};
 use crate::error::Error;
 
 /// A stream that lived this long shows that others may be opened, too.
@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(60 * 60);
 /// One of the streams that ended is opened again at a time, ever slower; when it lives, the others follow.
 #[derive(Debug)]
 pub(super) struct Gate {
-    backoff: Mutex<Backoff>,
+    backoff: Mutex<StreamBackoff>,
     /// Told when a stream has shown that it lives.
     proven: watch::Sender<()>,
     /// How many streams are wanted.
@@ -58,7 +58,7 @@ impl StreamEnd {
 pub(super) struct Turn<'a> {
     gate: &'a Gate,
     /// Held by the one that others wait for.
-    probing: Option<MutexGuard<'a, Backoff>>,
+    probing: Option<MutexGuard<'a, StreamBackoff>>,
 }
 
 /// A stream that is wanted for as long as this is there.
@@ -110,8 +110,8 @@ impl Gate {
         }
     }
 
-    fn forgive(&self, backoff: &mut Backoff) {
-        *backoff = Backoff::default();
+    fn forgive(&self, backoff: &mut StreamBackoff) {
+        *backoff = StreamBackoff::default();
         self.is_failing.store(false, Ordering::Relaxed);
     }
 }

@@ -743,11 +743,7 @@ async fn faults(era: &str) {
         ("short", json!({}), "network error"),
         ("status", json!({"code": 500, "body": "oops"}), "status 500: oops"),
         ("status", json!({"code": 503, "header": "Retry-After", "value": "9"}), "retry after 9 s"),
-        (
-            "status",
-            json!({"code": 429, "header": "Retry-After", "value": "999999"}),
-            "retry after 999999 s",
-        ),
+        ("status", json!({"code": 429, "header": "Retry-After", "value": "999999"}), "retry after 999999 s"),
         (
             "status",
             json!({"code": 401, "header": "WWW-Authenticate", "value": "Bearer scope=\"a\""}),
