@@ -1,5 +1,5 @@
-// Judges the result files of one leg: which scenarios ran, that each has succeeded at something, and that nothing failed,
-// warned or was skipped. For clients, what each of them ended with is judged too: the suite does not look at it.
+// Evaluates the result files of one leg: which scenarios ran, that each has at least one success, and that no check failed,
+// warned or was skipped. For clients it also checks the exit codes, which the suite ignores.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 

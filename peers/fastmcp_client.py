@@ -53,7 +53,7 @@ class Peer(MessageHandler):
         )
 
     async def watch(self):
-        pass  # A legacy server tells without being asked.
+        pass  # A legacy server sends notifications without a subscription.
 
     async def changed(self):
         await self.noticed.wait()

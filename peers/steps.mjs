@@ -1,4 +1,4 @@
-// What each TypeScript client does with the server, and how it is told. `peers/run` counts the steps.
+// The steps of each TypeScript client, and their output. `peers/run` counts the steps.
 //
 //   node CLIENT.mjs ERA stdio stdio-server PROGRAM LOG
 //   node CLIENT.mjs ERA http URL

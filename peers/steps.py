@@ -1,4 +1,4 @@
-"""What each Python client does with the server, and how it is told. `peers/run` counts the steps.
+"""The steps of each Python client, and their output. `peers/run` counts the steps.
 
     python CLIENT.py ERA stdio stdio-server PROGRAM LOG
     python CLIENT.py ERA http URL
@@ -17,19 +17,19 @@ import mcp_types
 
 VERSIONS = {"modern": "2026-07-28", "legacy": "2025-11-25"}
 ERA, TRANSPORT, *SERVER = sys.argv[1:]
-#: How a stdio transport starts the server, and where an HTTP transport finds it.
+#: The command line for the stdio transport, and the URL for the HTTP transport.
 COMMAND, *ARGUMENTS = SERVER
 URL = SERVER[0]
 
 
 def is_the_question(params):
-    """Checks what the tool `ask` asks for."""
+    """Checks the elicitation request of the tool `ask`."""
     assert params.message == "Who are you?", params
     assert params.requested_schema["properties"]["name"]["type"] == "string", params
 
 
 class Steps:
-    """All steps, in order. `connect` makes a peer: see the two clients."""
+    """All steps, in order. `connect` returns a peer; see the two clients."""
 
     def __init__(self, connect):
         self.connect_peer = connect
@@ -123,7 +123,7 @@ class Steps:
 
 
 def run(connect, not_offered):
-    """Takes all steps; `not_offered` gives reasons for those that this client cannot take."""
+    """Runs all steps; `not_offered` has the reasons for steps that this client does not support."""
     asyncio.run(take(Steps(connect), not_offered))
 
 
@@ -137,7 +137,7 @@ async def take(steps, not_offered):
             await getattr(steps, name)()
         except Exception:
             print(f"FAILED {name}: {traceback.format_exc()}", flush=True)
-            os._exit(1)  # At once: the way out of an open client may wait for the server.
+            os._exit(1)  # Exit at once: closing an open client may wait for the server.
         print(f"ok {name}", flush=True)
 
 
@@ -146,7 +146,7 @@ def names(items):
 
 
 def ping(session):
-    """The status of a ping in a session of the legacy era."""
+    """Returns the HTTP status of a ping in a legacy session."""
     headers = {
         "Accept": "application/json, text/event-stream",
         "Content-Type": "application/json",

@@ -1,4 +1,4 @@
-// The TypeScript SDK 1.x as a client: it knows the legacy era only.
+// The TypeScript SDK 1.x as a client: it supports only the legacy era.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
@@ -10,7 +10,7 @@ async function connect() {
   client.setRequestHandler(ElicitRequestSchema, answer);
   const transport = kind === 'stdio' ? new StdioClientTransport(stdio) : new StreamableHTTPClientTransport(url());
   let version;
-  // The client tells the version to a transport that wants it, and to nobody else.
+  // The client exposes the negotiated version only to its transport, through `setProtocolVersion`.
   const setProtocolVersion = transport.setProtocolVersion?.bind(transport);
   transport.setProtocolVersion = (negotiated) => {
     version = negotiated;

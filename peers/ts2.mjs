@@ -24,7 +24,7 @@ async function connect() {
         client.setNotificationHandler('notifications/tools/list_changed', resolve);
       });
       if (era === 'modern') await client.listen({ toolsListChanged: true });
-      // Not the promise itself: `await` would wait for it.
+      // Wrapped, because `await` would wait for the promise itself.
       return () => changed;
     },
   };

@@ -1,4 +1,4 @@
-//! The client that the official conformance suite drives: `conformance-client URL`, with the scenario in the environment.
+//! The client that the official conformance suite tests: `conformance-client URL`, with the scenario in the environment.
 
 use std::process::ExitCode;
 
@@ -27,7 +27,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(scenario: &str, url: &str) -> Result<()> {
-    // Forms are accepted as they are proposed: what is left out gets its default.
+    // Forms are accepted without values, so that every field gets its default.
     let handlers = Handlers::new()
         .on_form(|_| async { ElicitResult::new(ElicitAction::Accept) })
         .on_sample(|_| async {
@@ -89,7 +89,7 @@ async fn call(client: &McpClient, tool: &str) -> Result<()> {
     client.call(tool, json!({})).await.map(drop)
 }
 
-/// Uses all that the server offers.
+/// Uses everything that the server offers.
 async fn everything(client: &McpClient) -> Result<()> {
     for tool in client.list_tools().await? {
         client.call(tool.name, json!({})).await?;
@@ -104,7 +104,7 @@ async fn everything(client: &McpClient) -> Result<()> {
     Ok(())
 }
 
-/// The calls that a scenario wants.
+/// The calls that a scenario requires.
 fn calls_of_context() -> Vec<(String, Json)> {
     let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
     let context: serde_json::Value = serde_json::from_str(&context).unwrap_or_default();

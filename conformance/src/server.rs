@@ -1,4 +1,5 @@
-//! The server that the official suite drives: `cargo run --release -p conformance --bin conformance-server -- 127.0.0.1:PORT`
+//! The server that the official suite tests:
+//! `cargo run --release -p conformance --bin conformance-server -- 127.0.0.1:PORT`
 
 #[path = "server/asking.rs"]
 mod asking;
@@ -31,7 +32,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Serves for ever; the URL is printed once it can be used, for a port that was not chosen.
+/// Serves until killed. Prints the URL when the server is ready, because the port may be chosen by the system.
 async fn serve(address: SocketAddr) -> Result<(), Error> {
     let listener = TcpListener::bind(address).await?;
     println!("http://{}/mcp", listener.local_addr()?);

@@ -60,7 +60,7 @@ async def grow(ctx: Context) -> str:
     server.add_tool(lambda: "new", name="grown")
     await ctx.notify_tools_changed()
     if ctx.protocol_version < "2026":
-        # That tells modern clients only.
+        # `notify_tools_changed` notifies only modern clients.
         await ctx.session.send_tool_list_changed()
     return "grown"
 

@@ -1,4 +1,4 @@
-// A server that ignores the end of its input and SIGTERM, as does the child that it starts.
+// A server that ignores the end of its stdin and SIGTERM, and starts a child process that does so too.
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 

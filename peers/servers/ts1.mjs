@@ -1,5 +1,5 @@
 // A server with the TypeScript SDK 1.x: the legacy era only. `ts1.mjs`, `ts1.mjs http PORT` with sessions, or
-// `ts1.mjs sse PORT` as the old pair.
+// `ts1.mjs sse PORT` for the HTTP+SSE transport (2024-11-05).
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
 import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js';

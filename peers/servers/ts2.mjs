@@ -1,5 +1,5 @@
-// A server with the TypeScript SDK 2.x: both eras. `ts2.mjs`, `ts2.mjs http PORT`, or `ts2.mjs sessions PORT`, which is
-// legacy.
+// A server with the TypeScript SDK 2.x: both eras. `ts2.mjs`, `ts2.mjs http PORT`, or `ts2.mjs sessions PORT` for the
+// legacy era with sessions.
 import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextprotocol/node';
 import { McpServer, acceptedContent, createMcpHandler, inputRequired } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
@@ -54,7 +54,7 @@ function make() {
 
 const [mode, port] = process.argv.slice(2);
 if (mode === 'http') {
-  // A new server for every request: what is changed is kept above.
+  // A new server for every request; shared state is declared above.
   const handler = createMcpHandler(make);
   changed = () => handler.notify.toolsChanged();
   createServer(toNodeHandler(handler)).listen(Number(port), '127.0.0.1');

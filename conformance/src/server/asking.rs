@@ -1,4 +1,4 @@
-//! Tools and a prompt that ask in rounds.
+//! Tools and a prompt that ask for input (elicitation, sampling, roots) in several rounds.
 
 use mcp_server::protocol::capabilities::ClientCapabilities;
 use mcp_server::protocol::content::Role;
@@ -84,7 +84,7 @@ async fn rounds(_: NoArgs, cx: Context) -> Result<String, ToolError> {
     Ok(format!("{name} likes {color}"))
 }
 
-/// Asks only what the client declared that it can answer.
+/// Asks only for input that the client declared as a capability.
 async fn able(_: NoArgs, cx: Context) -> Result<String, ToolError> {
     let none = ClientCapabilities::new();
     let can = cx.client_capabilities().unwrap_or(&none);

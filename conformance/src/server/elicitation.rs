@@ -1,4 +1,4 @@
-//! Tools that ask over a legacy connection.
+//! Tools that use elicitation and sampling over a legacy connection.
 
 use mcp_server::protocol::content::Role;
 use mcp_server::protocol::elicitation::{
@@ -11,13 +11,13 @@ use mcp_server::{Context, McpServer, NoArgs, ToolError, tool};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Sampling {
-    /// What to ask the language model.
+    /// The prompt for the language model.
     prompt: String,
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Elicitation {
-    /// What to tell the person.
+    /// The message for the user.
     message: String,
 }
 

@@ -1,4 +1,4 @@
-//! Tools that return something, and tools that do something on the way.
+//! Tools that return content, and tools that send progress, log messages or changes.
 
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ async fn with_logging(_: NoArgs, cx: Context) -> &'static str {
     "done"
 }
 
-/// Changes something and puts it back: other scenarios compare the lists.
+/// Changes a list and restores it, because other scenarios compare the lists.
 async fn change_tools(_: NoArgs, cx: Context) -> Result<&'static str, ToolError> {
     cx.registry().add_tool(tool("changing", || async { "changed" }))?;
     cx.registry().remove_tool("changing");

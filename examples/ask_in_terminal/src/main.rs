@@ -1,4 +1,5 @@
-//! Calls a tool that may ask, and lets the person answer in the terminal: `cargo run -p example-ask-in-terminal -- TOOL COMMAND ARGS…`
+//! Calls a tool and answers its elicitation requests in the terminal:
+//! `cargo run -p example-ask-in-terminal -- TOOL COMMAND ARGS…`
 
 use std::error::Error;
 use std::io::{IsTerminal, Write};
@@ -26,12 +27,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 async fn form(asked: ServerRequest<ElicitFormParams>) -> ElicitResult {
-    // Nobody is there to be asked.
+    // Without a terminal there is no user to ask.
     if !std::io::stdin().is_terminal() {
         return ElicitResult::cancel();
     }
     println!("{} asks: {}", Visible::new(&asked.server), Visible::new(&asked.params.message));
-    println!("Leave a field empty for its default; say `no` to answer nothing. Never type a password here.");
+    println!("Leave a field empty for its default; type `no` to decline. Never type a password here.");
     let mut answers = Map::new();
     for (name, field) in &asked.params.requested_schema.fields {
         let Some(line) = read(&prompt(name, field)).await else { return ElicitResult::cancel() };
@@ -40,7 +41,7 @@ async fn form(asked: ServerRequest<ElicitFormParams>) -> ElicitResult {
             "" => {}
             text => match value(field, text) {
                 Some(value) => drop(answers.insert(name.clone(), value)),
-                None => println!("That does not fit, and is left out."),
+                None => println!("Invalid value; the field is left out."),
             },
         }
     }
@@ -75,8 +76,8 @@ async fn url(asked: ServerRequest<ElicitUrlParams>) -> ElicitResult {
         return ElicitResult::cancel();
     }
     println!("{} asks: {}", Visible::new(&asked.server), Visible::new(&asked.params.message));
-    println!("It wants you to open this page: {}", Visible::new(&asked.params.url));
-    println!("Its host is: {}", host(&asked.params.url));
+    println!("The server asks you to open this page: {}", Visible::new(&asked.params.url));
+    println!("Host: {}", host(&asked.params.url));
     match read("Type `yes` to agree and open it yourself: ").await.as_deref() {
         Some("yes") => ElicitResult::new(mcp_client::protocol::elicitation::ElicitAction::Accept),
         Some(_) => ElicitResult::decline(),
@@ -84,7 +85,7 @@ async fn url(asked: ServerRequest<ElicitUrlParams>) -> ElicitResult {
     }
 }
 
-/// The host of a page, with letters that look like others spelt out.
+/// The host of a URL, with non-ASCII characters escaped, because they can imitate others.
 fn host(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -94,12 +95,12 @@ fn host(url: &str) -> String {
         .map(|c| if c.is_ascii() { c.to_string() } else { c.escape_unicode().to_string() })
         .collect();
     if !host.is_ascii() || host.split('.').any(|label| label.starts_with("xn--")) {
-        shown.push_str(" (beware: this name has letters that may look like others)");
+        shown.push_str(" (beware: this name has characters that can imitate others)");
     }
     Visible::new(&shown).to_string()
 }
 
-/// Reads a line from the person, without holding up anything else.
+/// Reads a line from the terminal without blocking the runtime.
 async fn read(prompt: &str) -> Option<String> {
     print!("{prompt}");
     std::io::stdout().flush().ok()?;

@@ -1,4 +1,4 @@
-//! A server inside of an axum program, beside its other routes: `cargo run -p example-axum-mount`
+//! An MCP server mounted in an axum program next to other routes: `cargo run -p example-axum-mount`
 
 use axum::Router;
 use axum::routing::get;
@@ -9,23 +9,23 @@ use tokio::net::TcpListener;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = McpServer::named("mounted", env!("CARGO_PKG_VERSION"))
-        .tool(tool("hello", || async { "Hello from inside of axum." }).description("Says hello."));
+        .tool(tool("hello", || async { "Hello from axum." }).description("Says hello."));
     let service = server.into_http_service(HttpOptions::default())?;
     let app = Router::new()
-        .route("/", get(|| async { "The server is at /mcp." }))
+        .route("/", get(|| async { "The MCP server is at /mcp." }))
         .route_service("/mcp", service.clone());
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("http://{}/mcp", listener.local_addr()?);
     axum::serve(
         axum::serve::ListenerExt::tap_io(listener, |stream| {
-            // An answer must not wait for a full packet.
+            // Disable Nagle's algorithm, which would delay short responses.
             let _ = stream.set_nodelay(true);
         }),
         app,
     )
     .with_graceful_shutdown(async move {
         let _ = tokio::signal::ctrl_c().await;
-        // Streams of changes would go on for ever.
+        // Subscription streams would otherwise delay the shutdown.
         service.close();
     })
     .await?;

@@ -1,4 +1,4 @@
-//! Lists or calls the tools of any server: `cargo run -p example-call -- list -- COMMAND ARGS…`, or `list --url URL`
+//! Lists or calls the tools of an MCP server: `cargo run -p example-call -- list -- COMMAND ARGS…`, or `list --url URL`
 
 mod options;
 
@@ -42,7 +42,7 @@ async fn run(options: Options) -> Result<u8, Error> {
         act(client, options.action, options.timeout).await
     };
     let done = mcp_client::unless_interrupted(work).await;
-    // Calls that were interrupted are cancelled on the server before it is ended.
+    // Interrupted calls are cancelled on the server before it is shut down.
     if let Some(client) = client {
         client.close().await;
     }
@@ -73,12 +73,12 @@ async fn act(client: &McpClient, action: Action, timeout: Option<std::time::Dura
         return Ok(1);
     }
     let text = outcome.text();
-    // A terminal obeys control characters; a file or a pipe gets the text as it is.
+    // A terminal interprets control characters; a file or a pipe gets the text unchanged.
     let text = if std::io::stdout().is_terminal() { escaped(&text) } else { text };
     Ok(say(&text).err().unwrap_or(0))
 }
 
-/// Escapes everything that a terminal would obey, except line breaks and tabs.
+/// Escapes control characters for a terminal, except line breaks and tabs.
 fn escaped(text: &str) -> String {
     let line = |line: &str| {
         let parts: Vec<String> = line.split('\t').map(|part| Visible::new(part).to_string()).collect();
@@ -87,19 +87,19 @@ fn escaped(text: &str) -> String {
     text.split('\n').map(|part| line(part.strip_suffix('\r').unwrap_or(part))).collect::<Vec<_>>().join("\n")
 }
 
-/// Writes a line, or says what to end with: nothing is wrong if nobody reads any more, as after `| head`.
+/// Writes a line, or returns the exit code. A closed pipe is not an error, as with `| head`.
 fn say(line: &str) -> Result<(), u8> {
     match writeln!(std::io::stdout(), "{line}") {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Err(0),
         Err(error) => {
-            eprintln!("the result cannot be written: {error}");
+            eprintln!("cannot write the result: {error}");
             Err(1)
         }
     }
 }
 
-/// What a script can tell the failures apart by.
+/// The exit code for an error.
 fn code(error: &Error) -> u8 {
     match error {
         Error::TimedOut { .. } => 124,

@@ -9,16 +9,16 @@ use mcp_client::protocol::negotiation::Mode;
 pub(crate) const HELP: &str = "usage: call (list | call TOOL JSON) [--timeout SECONDS] [--era auto|legacy|modern]
             (--url URL [--header NAME:VALUE]… | -- COMMAND ARGS…)
 
-  list                 print the tools, one a line
-  call TOOL JSON       call a tool with these arguments and print the text of its result
-  --timeout SECONDS    how long connecting and calling may take, each
-  --era ERA            which era to speak; whatever the server speaks unless told
-  --url URL            the server to connect to
-  --header NAME:VALUE  a header to send with every request to a URL
-  -- COMMAND ARGS…     the server to start
+  list                 print the tools, one per line
+  call TOOL JSON       call a tool with these arguments and print the text of the result
+  --timeout SECONDS    timeout for connecting and for the call, each
+  --era ERA            protocol era to use; default: auto, whatever the server supports
+  --url URL            URL of the server to connect to
+  --header NAME:VALUE  header to send with every request to the URL
+  -- COMMAND ARGS…     command line of the server to start
 
-Exit codes: 0 done, 1 the tool reported an error, 2 usage, 3 cannot connect or connection lost, 4 protocol error,
-5 refused by policy, 6 login needed, 124 deadline, 130 interrupted.";
+Exit codes: 0 success, 1 the tool reported an error, 2 usage, 3 cannot connect or connection lost, 4 protocol error,
+5 denied by the network policy, 6 login needed, 124 timed out, 130 interrupted.";
 
 pub(crate) struct Options {
     pub(crate) action: Action,
@@ -33,7 +33,7 @@ pub(crate) enum Action {
 }
 
 impl Options {
-    /// `None` if help is wanted.
+    /// Parses the arguments. Returns `None` for `--help`.
     pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
         let (mut action, mut timeout, mut era) = (None, None, Mode::Auto);
         let (mut url, mut command, mut headers) = (None, None, Vec::new());
@@ -75,10 +75,10 @@ impl Options {
                     let program = value("a command")?;
                     command = Some(ServerConfig::command(program).args(words.by_ref()));
                 }
-                other => return Err(format!("`{other}` is not understood here")),
+                other => return Err(format!("unexpected argument `{other}`")),
             }
         }
-        let action = action.ok_or("say `list` or `call`")?;
+        let action = action.ok_or("missing command: `list` or `call`")?;
         let server: ServerConfig = match (url, command) {
             (Some(url), None) => {
                 let add = |config: ServerConfig<_>, (name, value)| config.header(name, value);
@@ -86,7 +86,7 @@ impl Options {
             }
             (None, Some(_)) if !headers.is_empty() => return Err("`--header` needs `--url`".to_owned()),
             (None, Some(command)) => command.into(),
-            _ => return Err("say which server: either `--url URL` or `-- COMMAND`".to_owned()),
+            _ => return Err("name one server: either `--url URL` or `-- COMMAND`".to_owned()),
         };
         Ok(Some(Self { action, timeout, era, server }))
     }

@@ -1,4 +1,4 @@
-//! What a script sees of the program: its output and exit codes.
+//! Tests the output and the exit codes of the program.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::io::BufRead;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
-/// The server, built if it is not there yet.
+/// The path of the example server, which is built first.
 fn everything() -> &'static PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -35,7 +35,7 @@ fn results_go_to_stdout_and_tool_errors_to_stderr() {
         assert_eq!(done, (Some(0), "hi\n".into(), String::new()));
     }
     let (code, list, _) = on_everything(&["list"]);
-    assert!(code == Some(0) && list.contains("echo\tSays what it hears.\n"), "{list}");
+    assert!(code == Some(0) && list.contains("echo\tReturns its argument.\n"), "{list}");
     assert_eq!(
         on_everything(&["call", "fail", r#"{"message":"no"}"#]),
         (Some(1), String::new(), "no\n".into())
@@ -93,7 +93,7 @@ fn a_server_behind_a_url_is_called_in_every_era() {
 #[cfg(unix)]
 #[test]
 fn an_interrupt_cancels_on_the_server_first() {
-    // The server is a script that tells what it reads.
+    // The server is a script that reports the messages it reads.
     let script = r#"
         while read -r line; do
             case $line in
@@ -111,7 +111,7 @@ fn an_interrupt_cancels_on_the_server_first() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    // Whoever wrote before may still hold the pipe open, and say nothing more.
+    // A previous writer may still hold the pipe open without writing.
     let told = || {
         let read = || std::io::BufReader::new(std::fs::File::open(&pipe).unwrap()).lines().next();
         std::iter::repeat_with(read).find_map(|line| line).unwrap().unwrap()
@@ -129,7 +129,7 @@ fn interrupt_while_connecting_exits_130_and_ends_the_server() {
     let pipe = folder.path().join("started");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     for signal in ["-INT", "-TERM"] {
-        // A server that never answers, and ignores what can be ignored.
+        // A server that never responds and ignores all signals that can be ignored.
         let script = r#"trap '' INT TERM HUP; echo $$ >"$0"; sleep 60"#;
         let mut child = Command::new(env!("CARGO_BIN_EXE_example-call"))
             .args(["list", "--", "sh", "-c", script])
@@ -141,7 +141,7 @@ fn interrupt_while_connecting_exits_130_and_ends_the_server() {
         assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
         assert_eq!(child.wait().unwrap().code(), Some(130), "{signal}");
         let alive = Command::new("kill").args(["-0", server.trim()]).stderr(Stdio::null()).status().unwrap();
-        assert!(!alive.success(), "the server is still there");
+        assert!(!alive.success(), "the server is still running");
     }
 }
 
@@ -155,7 +155,7 @@ fn interrupt_while_connecting_to_a_url_exits_130() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    // It waits for an answer that never comes.
+    // The program waits for a response that never comes.
     let _accepted = listener.accept().unwrap();
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130));

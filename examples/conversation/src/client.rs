@@ -1,4 +1,4 @@
-//! The client's end, and the wire to the server.
+//! The client side, and the simulated connection to the server.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use mcp_protocol::{Dialect, Era, Limits, ProtocolVersion};
 
 use crate::server::Server;
 
-/// A client joined to a server by a wire whose time is simulated.
+/// A client connected to a server over a simulated link with virtual time.
 pub(crate) struct Link {
     limits: Limits,
     peer: Peer,
@@ -44,7 +44,7 @@ impl Link {
         }
     }
 
-    /// Finds out the server's era: `server/discover` or `initialize`, whatever it takes.
+    /// Negotiates the era with `server/discover` and, if needed, `initialize`.
     pub(crate) fn negotiate(
         &mut self,
         preferred: &ProtocolVersion,
@@ -54,7 +54,7 @@ impl Link {
         let mut negotiation = StdioClient::new(terms, self.limits.clone(), self.now);
         loop {
             let Some(action) = negotiation.poll_action() else {
-                return Err("the negotiation waits for nothing".into());
+                return Err("the negotiation has no next action".into());
             };
             match action {
                 StdioAction::Probe { id, version } => {
@@ -73,7 +73,7 @@ impl Link {
                 }
                 StdioAction::Settled(negotiation) => return Ok(*negotiation),
                 StdioAction::Failed(error) => return Err(error.into()),
-                other => return Err(format!("not for this wire: {other:?}").into()),
+                other => return Err(format!("unexpected action: {other:?}").into()),
             }
             self.exchange(print);
             while let Some(Line::Whole(line)) = self.lines.poll_line() {
@@ -112,7 +112,7 @@ impl Link {
         Ok(text.to_owned())
     }
 
-    /// One request and its response: the whole walk of a message, there and back.
+    /// Sends a request and reads its response, through all layers.
     fn request<P: Lower, R>(
         &mut self,
         negotiation: &NegotiationResult,
@@ -121,7 +121,7 @@ impl Link {
         print: Print<'_>,
         raise: impl FnOnce(Dialect, &Body<'_>) -> Result<R, Box<dyn Error>>,
     ) -> Result<R, Box<dyn Error>> {
-        let dialect = negotiation.version.dialect().ok_or("an unknown version")?;
+        let dialect = negotiation.version.dialect().ok_or("unknown protocol version")?;
         let envelope = Meta::envelope(negotiation.version.clone(), capabilities()).client_info(name());
         let lowering = match negotiation.era() {
             Era::Modern => Lowering::to(dialect).with_meta(&envelope),
@@ -132,7 +132,7 @@ impl Link {
         self.exchange(print);
         let Some(Line::Whole(line)) = self.lines.poll_line() else { return Err("no response".into()) };
         let Incoming::Message(message) = parse_bytes(line, &self.limits)? else {
-            return Err("a batch".into());
+            return Err("unexpected batch".into());
         };
         match (self.peer.handle_message(&message, self.now), &message) {
             (Arrival::Response(answered), Message::Response(response)) if answered == call => {
@@ -145,7 +145,7 @@ impl Link {
         }
     }
 
-    /// Carries what was written to the server, and its answers back.
+    /// Transfers the written bytes to the server, and its responses back.
     fn exchange(&mut self, print: Print<'_>) {
         self.now += self.latency;
         show("→", self.outbox.bytes(), print);

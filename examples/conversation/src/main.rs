@@ -1,7 +1,7 @@
-//! Prints a whole conversation between a client and a server, in every version of the protocol:
-//! `cargo run -p example-conversation`, or `cargo run -p example-conversation -- 2025-06-18` for one of them.
+//! Prints all messages between a client and a server, in every protocol revision:
+//! `cargo run -p example-conversation`, or `cargo run -p example-conversation -- 2025-06-18` for one revision.
 //!
-//! Both sides are state machines without I/O. A simulated wire with 20 ms of latency joins them.
+//! Both sides are state machines without I/O, connected by a simulated link with a latency of 20 ms.
 
 mod client;
 mod server;
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     for version in versions {
         if version.dialect().is_none() {
-            return Err(format!("`{version}` is no version of the protocol; try one of {SUPPORTED:?}").into());
+            return Err(format!("`{version}` is not a protocol version; use one of {SUPPORTED:?}").into());
         }
         println!("── {version} ──");
         println!("= {}\n", converse(&version, |line| println!("{line}"))?);
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Lets a client that prefers `version` negotiate, list and call; returns what the tool said.
+/// Negotiates `version`, lists the tools and calls one; returns the text of its result.
 fn converse(
     version: &ProtocolVersion,
     mut print: impl FnMut(String),

@@ -1,4 +1,4 @@
-//! The server's end: one tool, both eras.
+//! The server side: one tool, both eras.
 
 use std::time::Instant;
 
@@ -35,7 +35,7 @@ impl Server {
         }
     }
 
-    /// Takes in bytes from the client; returns those to send back.
+    /// Handles bytes from the client and returns the bytes to send back.
     pub(crate) fn receive(&mut self, bytes: &[u8], now: Instant) -> &[u8] {
         self.lines.push(bytes);
         while let Some(Line::Whole(line)) = self.lines.poll_line() {
@@ -51,7 +51,7 @@ impl Server {
         self.outbox.bytes()
     }
 
-    /// What was returned last is on its way.
+    /// Discards the bytes that were returned last, because they were sent.
     pub(crate) fn sent(&mut self) {
         self.outbox.advance(usize::MAX);
     }
@@ -116,7 +116,7 @@ fn respond<T: Lower>(outbox: &mut Outbox, dialect: Dialect, id: &Id, result: Res
         Err(error) => write::error(out, Some(id), write::NoId::Omitted, &dialect.lower(error)),
     });
     if let Err(error) = written {
-        eprintln!("a response could not be written: {error}");
+        eprintln!("cannot write a response: {error}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! A command-line program that uses a server for one of its commands: `cargo run -p example-embed-in-cli -- add 1 2`
 //!
-//! The pattern to copy: connect when it is needed, tell the person what went wrong and what to do, close on every path.
+//! The pattern to copy: connect on demand, print the error with its remedy, and close the client on every path.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -35,9 +35,9 @@ async fn main() -> ExitCode {
         Err(error) => {
             eprintln!("{error}");
             if error.is_retry_safe() {
-                eprintln!("Nothing was done; you can simply try again.");
+                eprintln!("The server did nothing; you can retry.");
             } else if error.may_have_happened() {
-                eprintln!("It may have been done all the same; look before you try again.");
+                eprintln!("The server may have acted; check before you retry.");
             }
             ExitCode::FAILURE
         }
@@ -54,6 +54,6 @@ async fn add(a: i64, b: i64) -> Result<i64, Error> {
     let sum: serde_json::Value = outcome?.json()?;
     sum["sum"].as_i64().ok_or(Error::Unreadable {
         method: mcp_client::protocol::messages::Method::ToolsCall,
-        problem: "there is no sum".to_owned(),
+        problem: "missing member `sum`".to_owned(),
     })
 }

@@ -1,6 +1,7 @@
-//! A server with something of everything, to try clients with: `cargo run -p example-everything [-- --http ADDR] [--tools N]`
+//! A server with tools, resources, prompts and completion, for testing clients:
+//! `cargo run -p example-everything [-- --http ADDR] [--tools N]`
 //!
-//! It speaks on standard input and output, or at `/mcp` of the address given with `--http`.
+//! It serves on standard input and output, or at `/mcp` of the address given with `--http`.
 
 mod tools;
 
@@ -20,9 +21,9 @@ use tokio::net::TcpListener;
 
 const HELP: &str = "usage: everything [--http ADDRESS:PORT] [--session-idle-ms N] [--tools N]
 
-  --http ADDRESS:PORT  serve /mcp there instead of standard input and output
-  --session-idle-ms N  end a legacy session that nobody uses for so long
-  --tools N            add N tools that do nothing";
+  --http ADDRESS:PORT  serve over HTTP at /mcp instead of standard input and output
+  --session-idle-ms N  set the idle timeout of legacy sessions
+  --tools N            add N tools without effect";
 
 struct Options {
     http: Option<SocketAddr>,
@@ -64,7 +65,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Options>,
             }
             "--tools" => options.tools = value()?.parse().map_err(|_| "`--tools` needs a number")?,
             "--help" | "-h" => return Ok(None),
-            _ => return Err(format!("`{argument}` is not known")),
+            _ => return Err(format!("unknown option `{argument}`")),
         }
     }
     Ok(Some(options))
@@ -78,7 +79,7 @@ async fn serve(options: Options) -> Result<(), Error> {
     }
     let Some(address) = options.http else { return server.serve_stdio().await };
     let listener = TcpListener::bind(address).await?;
-    // In one piece, for whoever waits for the line.
+    // One write, so that a reader that waits for the line gets all of it.
     let url = format!("http://{}/mcp\n", listener.local_addr()?);
     std::io::stderr().write_all(url.as_bytes())?;
     let mut http = HttpOptions::default();

@@ -1,4 +1,4 @@
-//! The tools: each shows one thing that a tool can do.
+//! The tools; each shows one feature.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ struct Sum {
 
 #[derive(Deserialize, JsonSchema)]
 struct Sleep {
-    /// How long, in milliseconds.
+    /// The duration in milliseconds.
     ms: u64,
 }
 
@@ -42,10 +42,10 @@ struct Big {
     bytes: usize,
 }
 
-/// The largest answer of `big`.
+/// The largest response of `big`.
 const BIGGEST: usize = 64 << 20;
 
-/// Counts a sleep for as long as it lives, however it ends.
+/// Decrements the number of running sleeps when dropped, also on cancellation.
 struct Sleeping(Arc<AtomicUsize>);
 
 impl Drop for Sleeping {
@@ -61,7 +61,7 @@ pub(crate) fn add(server: McpServer) -> McpServer {
     server
         .tool(
             tool("echo", |Text { text }: Text| async { text })
-                .description("Says what it hears.")
+                .description("Returns its argument.")
                 .annotations(read_only()),
         )
         .tool(
@@ -78,16 +78,16 @@ pub(crate) fn add(server: McpServer) -> McpServer {
                 let guard = Sleeping(Arc::clone(&sleeping));
                 sleep(ms, cx, guard)
             })
-            .description("Sleeps, and tells how far it is. Can be cancelled."),
+            .description("Sleeps and sends progress. Can be cancelled."),
         )
         .tool(
             tool("running", move || {
                 let running = running.load(Ordering::SeqCst);
                 async move { running.to_string() }
             })
-            .description("Tells how many sleeps run now."),
+            .description("Returns the number of running sleeps."),
         )
-        .tool(tool("ask", ask).description("Asks for a name, and greets."))
+        .tool(tool("ask", ask).description("Asks for a name and greets."))
         .tool(
             tool("fail", |Fail { message }: Fail| async { Err::<(), _>(ToolError::new(message)) })
                 .description("Fails."),
@@ -98,7 +98,7 @@ pub(crate) fn add(server: McpServer) -> McpServer {
                 println!("{text}");
                 "printed"
             })
-            .description("Prints to standard output, which the client must not see."),
+            .description("Prints to standard output, which must not reach the client."),
         )
         .tool(
             tool("big", |Big { bytes }: Big| async move {
@@ -107,12 +107,13 @@ pub(crate) fn add(server: McpServer) -> McpServer {
                 }
                 Ok("x".repeat(bytes))
             })
-            .description("Says a lot."),
+            .description("Returns a text of this size."),
         )
         .tool(
             tool("grow", |_: NoArgs, cx: Context| async move {
-                cx.registry()
-                    .add_tool(tool("grown", || async { "I am new." }).description("Was not there before."))?;
+                cx.registry().add_tool(
+                    tool("grown", || async { "I am new." }).description("A tool that was added later."),
+                )?;
                 Ok::<_, ToolError>("grown")
             })
             .description("Adds a tool."),
@@ -135,11 +136,11 @@ async fn ask(_: NoArgs, cx: Context) -> Result<String, ToolError> {
     let answer = cx.ask("name", ElicitFormParams::new("Who are you?", form)).await?;
     match answer.content.as_ref().and_then(|content| content.get("name")) {
         Some(FieldValue::String(name)) => Ok(format!("Hello, {name}!")),
-        _ => Err(ToolError::new("you did not tell your name")),
+        _ => Err(ToolError::new("no name was given")),
     }
 }
 
-#[expect(clippy::panic, reason = "that is what it is for")]
+#[expect(clippy::panic, reason = "the purpose of the tool")]
 async fn crash() {
     panic!("on purpose")
 }

@@ -1,5 +1,5 @@
-//! The server outlives every fault of the client that misbehaves on purpose, and so can yours: a test like this one
-//! needs nothing but `mcp-test-peer`.
+//! The server keeps working after every fault of `mcp-test-peer`. Copy this test for your own server; it needs only that
+//! program.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::path::Path;
@@ -13,7 +13,7 @@ fn the_server_serves_on_after_every_fault_of_a_client() {
     assert!(built.unwrap().success());
     let server = env!("CARGO_BIN_EXE_example-everything");
     let client = Path::new(server).with_file_name("mcp-test-peer");
-    // What each of them makes the server say: answers, or refusals.
+    // Each fault with the number of messages that the server sends for it.
     for (fault, said) in [
         ("garbage", 3),
         ("batch", 2),

@@ -1,4 +1,4 @@
-//! The program as a client starts it: pipes, sockets, files, prints, and its end.
+//! Tests the program as a client starts it: pipes, sockets, files, printed text and exit.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::fs::File;
@@ -17,7 +17,7 @@ fn call(id: u32, name: &str, arguments: &str) -> String {
     )
 }
 
-/// A child that does not outlive its test.
+/// A child process that is killed at the end of its test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -31,7 +31,7 @@ fn start(stdin: impl Into<Stdio>, stdout: impl Into<Stdio>, stderr: impl Into<St
     Running(Command::new(PROGRAM).stdin(stdin).stdout(stdout).stderr(stderr).spawn().unwrap())
 }
 
-/// Waits for the end of a child, but not for ever.
+/// Waits at most 10 s for a child process to exit.
 fn exit_code(child: &mut Running) -> Option<i32> {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(10) {
@@ -40,7 +40,7 @@ fn exit_code(child: &mut Running) -> Option<i32> {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    panic!("it never ends");
+    panic!("the process did not exit within 10 s");
 }
 
 fn lines(output: impl Read, count: usize) -> Vec<String> {
@@ -81,7 +81,7 @@ fn process_exits_soon_after_eof_despite_a_running_call() {
     drop(stdin);
     let start = Instant::now();
     assert_eq!(exit_code(&mut child), Some(0));
-    // One second of grace, and the rest is for a busy machine.
+    // One second of grace; the rest is a margin for a busy machine.
     assert!(start.elapsed() < Duration::from_secs(5));
 }
 
@@ -124,7 +124,7 @@ fn files_are_read_to_their_end_and_written() {
     assert!(written.lines().count() == 2 && written.contains("from a file"), "{written}");
 }
 
-/// Standard error is the same pipe as standard output: making one non-blocking must not break the other.
+/// Stderr and stdout are the same pipe: making one non-blocking must not break the other.
 #[test]
 fn prints_survive_when_both_outputs_are_one_pipe() {
     let (read, write) = std::io::pipe().unwrap();

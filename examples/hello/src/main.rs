@@ -3,7 +3,7 @@ use mcp_server::{Error, McpServer, tool};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Hello {
-    /// Whom to greet.
+    /// The name of the person to greet.
     name: String,
 }
 

@@ -1,4 +1,4 @@
-//! Starts the example server `hello`, lists its tools, calls one: `cargo run -p example-quickstart`
+//! Starts the example server `hello`, lists its tools and calls one: `cargo run -p example-quickstart`
 use mcp_client::protocol::visible::Visible;
 use mcp_client::{Error, McpClient, ServerConfig};
 use serde_json::json;

@@ -1,8 +1,8 @@
-//! A tool that asks twice and books in between, and one that needs a yes, in both eras:
+//! A tool that asks the user twice and books in between, and one that asks for a confirmation, in both eras:
 //! `cargo run -p example-resumable-wizard`
 //!
-//! **In the modern era the function below runs once per round, from the top.** What it was answered, and what
-//! its steps gave, is there again; everything else is done again.
+//! **In the modern era the function below runs once per round, from the beginning.** Earlier answers and the results of
+//! steps are reused; all other code runs again.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,25 +12,25 @@ use mcp_server::protocol::elicitation::{
 };
 use mcp_server::{Context, Error, McpServer, NoArgs, ToolError, tool};
 
-/// The outside world: seats by the key they are held under. The same key is the same seat.
+/// The reservation system: seats by idempotency key. One key always returns the same seat.
 type Seats = Arc<Mutex<BTreeMap<String, usize>>>;
 
 async fn book(seats: Seats, cx: Context) -> Result<String, ToolError> {
     let city = text(&cx.ask("city", question("Where do you want to go?")).await?)?;
-    // At least once: the key tells the outside world that it is the same booking.
+    // Runs at least once; the idempotency key identifies a repeated booking.
     let booking: String = cx.step("hold", |key| async move { hold_a_seat(&seats, key) }).await?;
     let name = text(&cx.ask("name", question("In whose name?")).await?)?;
     Ok(format!("{name} goes to {city}: {booking}"))
 }
 
-/// What cannot be undone needs a yes that only this very call can have asked for.
+/// An action that cannot be undone needs a confirmation, which is valid only for the call that asked.
 async fn give_back(seats: Seats, cx: Context) -> Result<String, ToolError> {
     let held: Vec<String> = seats.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
     let count = held.len();
     if !cx.confirm("give_back", format!("Give back all {count} seats?")).await? {
         return Ok("Nothing was given back.".to_owned());
     }
-    // Exactly those that were shown; others may have been booked meanwhile.
+    // Only the seats that were confirmed; others may have been booked meanwhile.
     seats.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| !held.contains(key));
     Ok(format!("{count} seats were given back."))
 }
@@ -49,7 +49,7 @@ fn question(message: &str) -> ElicitFormParams {
 fn text(answer: &ElicitResult) -> Result<String, ToolError> {
     match answer.content.as_ref().and_then(|content| content.get("answer")) {
         Some(FieldValue::String(text)) => Ok(text.clone()),
-        _ => Err(ToolError::new("the person did not answer")),
+        _ => Err(ToolError::new("the user did not answer")),
     }
 }
 
@@ -59,7 +59,7 @@ fn server(seats: &Seats) -> McpServer {
     let give_back = move |_: NoArgs, cx: Context| give_back(Arc::clone(&given_back), cx);
     McpServer::named("wizard", env!("CARGO_PKG_VERSION"))
         .tool(tool("book", book).description("Books a journey."))
-        .tool(tool("give_back", give_back).description("Gives back all seats, after asking."))
+        .tool(tool("give_back", give_back).description("Gives back all seats, after a confirmation."))
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -151,7 +151,7 @@ mod tests {
     async fn legacy_every_answer_sent_twice_and_the_response_dropped_once() {
         let seats = Seats::default();
         let mut client = server(&seats).legacy_test_client(ProtocolVersion::V2025_11_25).await.unwrap();
-        // The response to the first call is lost: the client calls again, and that is another call.
+        // The response to the first call is lost: the client calls again, which is a new call.
         for call in 1..=2 {
             let request =
                 json!({"jsonrpc": "2.0", "id": call, "method": "tools/call", "params": {"name": "book"}});

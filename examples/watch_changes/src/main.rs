@@ -1,4 +1,4 @@
-//! Prints the tools of a server, and again whenever they change: `cargo run -p example-watch-changes -- COMMAND ARGS…`
+//! Prints the tools of a server now and after every change: `cargo run -p example-watch-changes -- COMMAND ARGS…`
 use std::error::Error;
 
 use mcp_client::protocol::subscriptions::SubscriptionFilter;
@@ -15,7 +15,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let tools = client.list_tools().await?;
         let names: Vec<String> = tools.iter().map(|tool| Visible::name(&tool.name).to_string()).collect();
         println!("{} tools: {}", names.len(), names.join(", "));
-        // Every change, a gap included, means the same: look again.
+        // After every change, including a gap, list the tools again.
         if changes.next().await.is_none() {
             return Ok(());
         }

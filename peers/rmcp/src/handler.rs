@@ -1,4 +1,4 @@
-//! What the client does when the server speaks first.
+//! Handles requests and notifications of the server.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use rmcp::{ClientHandler, ErrorData};
 use serde_json::json;
 
-/// What the server said by itself.
+/// The notifications that the server sent.
 #[derive(Clone, Default)]
 pub(crate) struct Seen(Arc<Mutex<Notes>>);
 
@@ -51,7 +51,7 @@ impl ClientHandler for Handler {
         ClientConfig::new(capabilities, Implementation::new("rmcp", "1"))
     }
 
-    /// Answers the question of the tool `ask`.
+    /// Answers the elicitation request of the tool `ask`.
     async fn create_elicitation(
         &self,
         request: ElicitRequestParams,

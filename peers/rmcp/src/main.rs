@@ -23,12 +23,12 @@ use tokio::time::{sleep, timeout};
 
 use crate::handler::{Handler, Seen};
 
-/// How long anything may take that should happen at once.
+/// The timeout for events that should happen immediately.
 const LATEST: Duration = Duration::from_secs(5);
 
 type Client = RunningService<RoleClient, Handler>;
 
-/// How to reach the server.
+/// The transport and address of the server.
 struct Target {
     modern: bool,
     http: bool,
@@ -37,7 +37,7 @@ struct Target {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    // `step` has said what went wrong.
+    // `step` has printed the error.
     if run().await.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -154,7 +154,7 @@ async fn ask(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// rmcp gives every notification to a future of its own: they may come in any order, and after the response.
+/// rmcp handles each notification in its own task: they may arrive in any order, and after the response.
 async fn progress(client: &Client, seen: &Seen) -> Result<()> {
     ensure!(text(client, "sleep", json!({"ms": 300})).await? == "slept 300 ms");
     until("progress comes more than once", async || Ok(seen.progress().len() > 1)).await?;
@@ -173,7 +173,7 @@ async fn grow(client: &Client, target: &Target) -> Result<Option<Subscription>> 
     Ok(subscription)
 }
 
-/// In the modern era the subscription tells, in the legacy era the handler.
+/// Changes arrive through the subscription in the modern era, and through the handler in the legacy era.
 async fn notice(subscription: Option<Subscription>, seen: &Seen) -> Result<()> {
     let Some(mut subscription) = subscription else {
         return until("the handler is told", async || Ok(seen.tools_changed())).await;

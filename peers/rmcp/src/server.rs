@@ -17,14 +17,14 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::json;
 use tokio::sync::watch;
 
-/// Shared by all sessions.
+/// State that all sessions share.
 #[derive(Clone, Default)]
 struct Server {
     cancelled: Arc<AtomicUsize>,
     grown: watch::Sender<bool>,
 }
 
-/// Asks for a name as the modern era does, unless it was given.
+/// Requests a name with an input-required result (modern era), unless the call contains it.
 fn ask_modern(request: &CallToolRequestParams) -> Result<CallToolResponse, ErrorData> {
     let given = request.input_responses.as_ref().and_then(|responses| responses.get("who"));
     if let Some(given) = given {
@@ -127,7 +127,7 @@ impl ServerHandler for Server {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let mut grown = self.grown.subscribe();
-        // It may have grown since the acknowledgment.
+        // A tool may have been added since the acknowledgment.
         let mut is_new = *grown.borrow_and_update();
         loop {
             if is_new {
