@@ -9,12 +9,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const VERSIONS = { modern: '2026-07-28', legacy: '2025-11-25' };
 
 export const [era, transport, ...server] = process.argv.slice(2);
-/** How a stdio transport starts the server. */
+/** The command line for the stdio transport. */
 export const stdio = { command: server[0], args: server.slice(1) };
-/** Where an HTTP transport finds it. */
+/** The URL for the HTTP transport. */
 export const url = () => new URL(server[0]);
 
-/** The answer to the question of the tool `ask`. */
+/** Answers the elicitation request of the tool `ask`. */
 export function answer({ params }) {
   assert.equal(params.message, 'Who are you?');
   assert.equal(params.requestedSchema.properties.name.type, 'string');
@@ -22,8 +22,8 @@ export function answer({ params }) {
 }
 
 /**
- * Takes all steps. `connect` makes a peer: the client, its transport, the version they agreed on, a way to call a tool
- * and one to watch for changes of the tool list. `notOffered` gives reasons for steps that this client cannot take.
+ * Runs all steps. `connect` returns a peer: the client, its transport, the negotiated version, and functions to call a
+ * tool and to watch the tool list. `notOffered` has the reasons for steps that this client does not support.
  */
 export async function run({ connect, notOffered = {} }) {
   let peer, client, changed;
@@ -127,7 +127,7 @@ export async function run({ connect, notOffered = {} }) {
 
 const names = (list) => list.map(({ name }) => name);
 
-/** Whether all that was started has ended, and well. */
+/** Returns whether every started process has exited, the last one with code 0. */
 function ended() {
   const lines = readFileSync(server.at(-1), 'utf8').trim().split('\n');
   const started = lines.filter((line) => line === 'started').length;
