@@ -256,4 +256,12 @@ mod tests {
         println!("{} files, median {median}, longest {longest}", lengths.len());
         assert!(median <= 300 && *longest <= 700, "median {median}, {path} has {longest}");
     }
+
+    #[test]
+    fn readme_shows_the_server_of_the_hello_example() {
+        let read = |path: &str| fs::read_to_string(root().join(path)).expect("a file");
+        let example = read("examples/hello/src/main.rs");
+        let (_, program) = example.split_once('\n').expect("a first line that says how to run it");
+        assert!(read("README.md").contains(program), "copy examples/hello/src/main.rs into README.md");
+    }
 }
