@@ -167,7 +167,9 @@ impl ToolResult {
         let unreadable = |problem: String| Error::Unreadable { method: Method::ToolsCall, problem };
         let Some(structured) = &self.result.structured_content else {
             return serde_json::from_str(&self.text()).map_err(|error| {
-                unreadable(format!("there is no structured content, and its text is no such JSON: {error}"))
+                unreadable(format!(
+                    "the result has no structured content, and its text is not the expected JSON: {error}"
+                ))
             });
         };
         match structured.to() {

@@ -45,7 +45,7 @@ impl ToolResult {
     pub fn check(&self, tool: &Tool) -> Result<(), SchemaMismatch> {
         let Some(schema) = tool.output_schema.as_ref().filter(|_| !self.is_error()) else { return Ok(()) };
         let Some(content) = &self.result().structured_content else {
-            let problem = "there is no structured content".to_owned();
+            let problem = "the result has no structured content".to_owned();
             return Err(SchemaMismatch { path: String::new(), problem });
         };
         // Both were read as JSON when they arrived.

@@ -232,7 +232,7 @@ fn undeclared(what: &str) -> ErrorObject {
 }
 
 fn unknown(method: &str) -> ErrorObject {
-    ErrorObject::new(ErrorCode::MethodNotFound, format!("this client does not offer `{method}`"))
+    ErrorObject::new(ErrorCode::MethodNotFound, format!("this client does not support `{method}`"))
 }
 
 impl fmt::Debug for Handlers {

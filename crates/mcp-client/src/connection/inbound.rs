@@ -271,7 +271,7 @@ impl Arrivals {
             }
             // The refusal is to be sent.
             (Arrival::Ignored(Ignored::Refused), _) => state.wake_driver(),
-            (Arrival::Ignored(why), _) => tracing::debug!(?why, "a message that means nothing"),
+            (Arrival::Ignored(why), _) => tracing::debug!(?why, "ignored message"),
             _ => {}
         }
     }
@@ -285,15 +285,15 @@ impl Arrivals {
         let refusal = if !has {
             ErrorObject::new(
                 ErrorCode::MethodNotFound,
-                format!("`{}` is not for clients", shown(&request.method)),
+                format!("clients do not implement `{}`", shown(&request.method)),
             )
         } else if !self.handlers.offers(&request.method) {
             ErrorObject::new(
                 ErrorCode::MethodNotFound,
-                format!("this client does not offer `{}`", shown(&request.method)),
+                format!("this client does not support `{}`", shown(&request.method)),
             )
         } else if self.running.len() >= ASKED {
-            ErrorObject::new(ErrorCode::InternalError, "too much is asked at once")
+            ErrorObject::new(ErrorCode::InternalError, "too many requests from the server at once")
         } else {
             match ask(request, dialect) {
                 Ok(ask) => return self.ask(connection, state, request.id.clone(), ask),
@@ -326,7 +326,7 @@ fn shown(method: &Method) -> String {
 }
 
 fn unreadable(state: &mut State, error: &mcp_protocol::errors::DecodeError) {
-    tracing::debug!(%error, "a line that is no message");
+    tracing::debug!(%error, "ignored a line that is not a JSON-RPC message");
     match state.peer.handle_unreadable(error) {
         Arrival::BrokenResponse(call) => state.settle_broken(call, error.to_string()),
         // A request that cannot be read is refused.
@@ -357,7 +357,7 @@ fn notified(connection: &Connection, state: &mut State, notification: &Notificat
             Err(_) => return,
         },
         Method::LogMessage if notification.params.text().len() > LOGGED => {
-            return tracing::debug!("a log message that is too long");
+            return tracing::debug!("dropped a log message that is too long");
         }
         Method::LogMessage => return state.logged(|| dialect.raise(&notification.params).ok()),
         Method::SubscriptionAcknowledged => {

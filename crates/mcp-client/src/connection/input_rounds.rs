@@ -111,7 +111,8 @@ pub(crate) async fn run(
             return Err(Error::TimedOut { method: method.clone(), reason: Reason::Total, after: used });
         }
     }
-    let problem = format!("the server asked more than {ROUNDS} times, or {QUESTIONS} questions at once");
+    let problem =
+        format!("the server requested input more than {ROUNDS} times, or {QUESTIONS} inputs at once");
     Err(Error::Input { method: method.clone(), error: ErrorObject::new(ErrorCode::InternalError, problem) })
 }
 
@@ -165,8 +166,10 @@ fn in_a_later_round(method: &Method, error: Error) -> Error {
     match error {
         Error::Lost { method, ended, .. } => Error::Lost { method, sent: Sent::Maybe, ended },
         Error::Busy(_) => {
-            let source =
-                ErrorObject::new(ErrorCode::InternalError, "too much is in flight to send the answers");
+            let source = ErrorObject::new(
+                ErrorCode::InternalError,
+                "too many requests in flight to send the responses",
+            );
             Error::Input { method: method.clone(), error: source }
         }
         other => other,

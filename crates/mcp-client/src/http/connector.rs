@@ -51,7 +51,7 @@ impl Route {
             Proxies::Environment if network.policy.is_public() => return Ok(Self(None)),
             Proxies::Environment => Matcher::from_env(),
             Proxies::Url(url) => {
-                let parsed = url::Url::parse(url).map_err(|_| "the proxy is no URL".to_owned())?;
+                let parsed = url::Url::parse(url).map_err(|_| "the proxy is not a valid URL".to_owned())?;
                 if !matches!(parsed.scheme(), "http" | "socks5" | "socks5h") {
                     return Err(format!("a proxy with `{}` is not supported", parsed.scheme()));
                 }

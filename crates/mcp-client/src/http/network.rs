@@ -178,12 +178,10 @@ impl Network {
         for pem in &self.roots {
             let before = extra.len();
             for certificate in CertificateDer::pem_slice_iter(pem) {
-                extra.push(
-                    certificate.map_err(|error| format!("a root certificate cannot be read: {error}"))?,
-                );
+                extra.push(certificate.map_err(|error| format!("invalid root certificate: {error}"))?);
             }
             if extra.len() == before {
-                return Err("there is no certificate in what was given as root certificates".to_owned());
+                return Err("the root certificates contain no certificate".to_owned());
             }
         }
         let verifier = rustls_platform_verifier::Verifier::new_with_extra_roots(extra, Arc::clone(&provider))

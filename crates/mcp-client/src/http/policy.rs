@@ -346,13 +346,13 @@ pub struct HostError(String);
 /// A URL that can be connected to at all.
 pub(crate) fn parse_url(text: &str) -> Result<Url, &'static str> {
     if text.len() > URL {
-        return Err("it is longer than 2048 bytes");
+        return Err("the URL is longer than 2048 bytes");
     }
     // A parser would leave them out silently.
     if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
         return Err("it has spaces or control characters");
     }
-    let url = Url::parse(text).map_err(|_| "it is no URL")?;
+    let url = Url::parse(text).map_err(|_| "not a valid URL")?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err("its scheme is neither `https` nor `http`");
     }

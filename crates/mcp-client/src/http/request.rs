@@ -151,7 +151,7 @@ impl Wire {
             None => {
                 let tls = if url.scheme() == "https" { network.tls_config()? } else { no_trust()? };
                 let route = Route::of(network)?;
-                let uri = url.as_str().parse().map_err(|_| "it is no URL".to_owned())?;
+                let uri = url.as_str().parse().map_err(|_| "not a valid URL".to_owned())?;
                 let authorization = route.authorization(&uri);
                 let connector = Connector::new(network, route);
                 let client = Client::builder(connections.clone())

@@ -115,7 +115,7 @@ impl Restart {
         if !self.connection.is_revivable() {
             return Ok(());
         }
-        tracing::debug!(server = %self.launch, "is started again");
+        tracing::debug!(server = %self.launch, "restarting the server");
         let negotiated = self.offer.negotiate(&self.launch, self.negotiation_cache.as_ref()).await?;
         if let Some(live) = Live::begin(&self.connection, &self.handlers, negotiated) {
             *lock(&self.live) = live;

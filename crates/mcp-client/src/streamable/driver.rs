@@ -164,17 +164,17 @@ async fn post(
 /// True if the message was taken.
 async fn send(connection: &Connection, endpoint: &Endpoint, session: &Session, message: &Bytes) -> bool {
     if endpoint.session().generation != session.generation || endpoint.is_pair() && session.to.is_none() {
-        tracing::debug!("a message for a session that is over");
+        tracing::debug!("dropped a message for a session that has ended");
         return false;
     }
     let mut answer = match endpoint.target.wire.send(|| endpoint.message(&[], message, session)).await {
         Ok(answer) if answer.status.is_success() => answer,
         Ok(answer) => {
-            tracing::debug!(status = answer.status.as_u16(), "a message was refused");
+            tracing::debug!(status = answer.status.as_u16(), "the server refused a message");
             return false;
         }
         Err(error) => {
-            tracing::debug!(%error, "a message could not be sent");
+            tracing::debug!(%error, "sending a message failed");
             return false;
         }
     };

@@ -242,7 +242,7 @@ impl Endpoint {
         }
         // Read from what is sent, so that they cannot differ.
         let Ok(Incoming::Message(Message::Request(request))) = parse_bytes(body, &self.target.own) else {
-            return Err("it is no request".to_owned());
+            return Err("not a request".to_owned());
         };
         let Some(name) = header::name_of(method, &request.params).map_err(|error| error.to_string())? else {
             return Ok(repeated);
@@ -348,7 +348,7 @@ impl Endpoint {
                 return Some(outcome);
             }
         };
-        tracing::debug!(server = %Visible::name(&self.name), "the server has forgotten the session; opening a new one");
+        tracing::debug!(server = %Visible::name(&self.name), "the server does not know the session; opening a new one");
         let (endpoint, connection, lost) = (Arc::clone(self), Arc::clone(connection), lost.generation);
         let task = tokio::spawn(async move {
             tokio::time::sleep(wait).await;

@@ -150,7 +150,7 @@ impl Exchange {
             }
             status if status.is_success() => {
                 if let Some(encoding) = answer.encoding() {
-                    let problem = format!("it is encoded as {encoding:?}, which nobody asked for");
+                    let problem = format!("unexpected content encoding {encoding:?}");
                     return Err(self.unreadable(problem));
                 }
                 match answer.media_type().as_deref() {
@@ -171,12 +171,12 @@ impl Exchange {
             Ok(Whole::All(body)) => body,
             Ok(Whole::TooLong) => {
                 let limit = self.endpoint.limits().message;
-                return Err(self.unreadable(format!("it is longer than {limit} bytes")));
+                return Err(self.unreadable(format!("the body is longer than {limit} bytes")));
             }
             Err(error) => return Err(self.lost(error)),
         };
         if body.is_empty() {
-            return Err(self.unreadable("it is empty"));
+            return Err(self.unreadable("the body is empty"));
         }
         let incoming =
             parse_bytes(&body, self.endpoint.limits()).map_err(|error| self.unreadable(error.to_string()))?;
@@ -202,7 +202,7 @@ impl Exchange {
             Incoming::Message(Message::Response(Response { id: None, outcome: Err(error) })) => {
                 Error::Refused { method: self.method.clone(), error: error.clone() }
             }
-            _ => self.unreadable("it answers another request"),
+            _ => self.unreadable("the response has the id of another request"),
         }
     }
 
@@ -225,7 +225,7 @@ impl Exchange {
             },
             SseMessage::TooLong(error) => error,
         };
-        tracing::debug!(%error, "an event that is no message");
+        tracing::debug!(%error, "ignored an event that is not a JSON-RPC message");
         if error.id.as_ref() == Some(&self.call.id()) && error.looks != Looks::Request {
             *stray = Some(self.unreadable(error.to_string()));
         }
@@ -250,10 +250,10 @@ impl Exchange {
                     self.endpoint.target.wire.drain(stream.into_body());
                     return Ok(Next::Done);
                 }
-                End::Endless => return Err(self.unreadable("an event without end")),
+                End::Endless => return Err(self.unreadable("an event exceeds the limit")),
                 End::Cut(problem) => problem,
             };
-            let problem = problem.unwrap_or_else(|| "the stream ended before the answer".to_owned());
+            let problem = problem.unwrap_or_else(|| "the stream ended before the response".to_owned());
             last_id = stream.last_id().map(str::to_owned).or(last_id);
             let Some(after) = last_id.as_deref().filter(|_| !self.endpoint.is_modern) else {
                 return Err(self.cut(problem));
@@ -272,7 +272,8 @@ impl Exchange {
                     }
                     Ok(answer) if answer.status.is_server_error() => {}
                     Ok(answer) => {
-                        let problem = format!("{problem}, and going on was answered with {}", answer.status);
+                        let problem =
+                            format!("{problem}; resuming it failed with HTTP status {}", answer.status);
                         return Err(self.cut(problem));
                     }
                     Err(_) => {}

@@ -139,7 +139,8 @@ pub(super) async fn open(
                 _ => Obstacle::Network,
             };
             if response.excerpt.is_empty() {
-                let problem = format!("status {status}, and no stream that says where to post");
+                let problem =
+                    format!("HTTP status {status} instead of an event stream that names the endpoint");
                 return Err(failed(name, NegotiationError::Http(obstacle), &problem));
             }
             // How long to wait is in the source of the error.
@@ -189,7 +190,7 @@ pub(super) async fn greet(
                 }
                 Some(HttpAction::Failed(source)) => return Err(failed(name, source, problem)),
                 Some(_) | None => {
-                    problem = "it is no server of this kind";
+                    problem = "it is not an HTTP+SSE server";
                     machine.handle_network_failure();
                 }
             }
@@ -285,8 +286,8 @@ pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>) {
             let problem = tokio::select! {
                 end = turn.read(reading) => match end {
                     End::Cut(Some(problem)) => problem,
-                    End::Cut(None) | End::Enough => "the stream ended before the answer".to_owned(),
-                    End::Endless => "an event without end".to_owned(),
+                    End::Cut(None) | End::Enough => "the stream ended before the response".to_owned(),
+                    End::Endless => "an event exceeds the limit".to_owned(),
                 },
                 _ = generations.wait_for(|generation| *generation != session.generation) => {
                     "the server has forgotten the session".to_owned()
@@ -313,7 +314,7 @@ pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>) {
                     | Error::ForeignEndpoint { .. },
                 ) => {
                     drop(next);
-                    tracing::debug!("the stream is not opened again before somebody calls");
+                    tracing::debug!("the event stream stays closed until the next call");
                     let renewed = generations.wait_for(|generation| *generation != session.generation);
                     if renewed.await.is_err() {
                         return;

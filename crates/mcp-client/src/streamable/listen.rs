@@ -30,7 +30,7 @@ pub(crate) async fn listen(
                 answer.retry_after
             }
             Err(error) => {
-                tracing::debug!(%error, "a stream of changes is not opened again");
+                tracing::debug!(%error, "the subscription is not reopened");
                 return connection.lock().subscribers.give_up(|follower| follower == key);
             }
         };

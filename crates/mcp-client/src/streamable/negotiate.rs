@@ -263,9 +263,12 @@ impl Asking<'_> {
         let left = self.until.map_or(GREETING, |until| until.saturating_duration_since(now()));
         match tokio::time::timeout(left.min(GREETING), self.target.wire.send(|| ask.clone())).await {
             Ok(Ok(answer)) if answer.status.is_success() => {}
-            Ok(Ok(answer)) => tracing::debug!(status = answer.status.as_u16(), "`initialized` was refused"),
-            Ok(Err(error)) => tracing::debug!(%error, "`initialized` was not sent"),
-            Err(_) => tracing::debug!("`initialized` was not answered"),
+            Ok(Ok(answer)) => tracing::debug!(
+                status = answer.status.as_u16(),
+                "the server refused `notifications/initialized`"
+            ),
+            Ok(Err(error)) => tracing::debug!(%error, "sending `notifications/initialized` failed"),
+            Err(_) => tracing::debug!("`notifications/initialized` timed out"),
         }
     }
 
@@ -310,7 +313,7 @@ impl Asking<'_> {
     async fn exchange(&mut self, method: Method, ask: Ask) -> Result<()> {
         self.asked = method.clone();
         let Some(mut answer) = self.send(ask).await? else { return Ok(()) };
-        tracing::debug!(%method, status = answer.status.as_u16(), address = ?answer.address, "was answered");
+        tracing::debug!(%method, status = answer.status.as_u16(), address = ?answer.address, "received a response");
         if matches!(answer.status.as_u16(), 401 | 403) {
             self.challenges = (answer.status.as_u16(), challenges(&answer.headers));
         }
@@ -415,7 +418,7 @@ fn add(headers: &mut HeaderMap, name: &'static str, value: &str) {
 /// The message of an answer: its body, or the first response of its stream. Empty if there is none.
 async fn message(target: &HttpTarget, answer: &mut Answer) -> Result<Bytes, String> {
     if let Some(encoding) = answer.encoding().filter(|_| answer.status.is_success()) {
-        return Err(format!("the answer is encoded as {encoding:?}, which nobody asked for"));
+        return Err(format!("unexpected content encoding {encoding:?}"));
     }
     if answer.media_type().as_deref() == Some("text/event-stream") {
         let body = std::mem::replace(&mut answer.body, crate::http::request::Body::empty());

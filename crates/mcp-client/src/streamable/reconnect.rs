@@ -101,7 +101,7 @@ impl Gate {
                 let wait = backoff.ended(ended.lived, ended.retry, jitter(), ended.cost);
                 if backoff.is_failing() && !self.is_failing.swap(true, Ordering::Relaxed) {
                     let server = Visible::name(server);
-                    tracing::warn!(%server, "keeps ending the stream on which it tells of changes");
+                    tracing::warn!(%server, "the server keeps closing its notification stream");
                 }
                 let least = ended.retry_after.unwrap_or_default().min(LONGEST);
                 tokio::time::sleep(wait.max(least)).await;

@@ -120,7 +120,7 @@ impl Side<'_> {
                 match self.endpoint.renew(&self.session, self.connection).await {
                     Ok(()) => Attempt::Ended(StreamEnd::default()),
                     Err(error) => {
-                        tracing::debug!(%error, "no new session");
+                        tracing::debug!(%error, "opening a new session failed");
                         Attempt::Ended(StreamEnd::after(&error, RENEWED))
                     }
                 }
@@ -138,14 +138,17 @@ impl Side<'_> {
         }
         let status = outcome.as_ref().ok().map(|answer| answer.status.as_u16());
         if self.last_id.take().is_some() {
-            tracing::debug!(status, "does not go on where the stream was; what was said meanwhile is lost");
+            tracing::debug!(
+                status,
+                "the server cannot resume its notification stream; messages in between are lost"
+            );
             self.connection.missed(None);
             return ended;
         }
         if self.had {
             return ended;
         }
-        tracing::debug!(status, "the server offers no stream of its own");
+        tracing::debug!(status, "the server has no notification stream");
         Attempt::NotOffered
     }
 }

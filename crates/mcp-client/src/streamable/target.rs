@@ -77,7 +77,7 @@ impl HttpTarget {
         let unusable = |problem: String| Error::InvalidConfig { config: config.to_string(), problem };
         let address = &config.target;
         let url = parse_url(&address.url).map_err(|problem| unusable(problem.to_owned()))?;
-        let uri = url.as_str().parse().map_err(|_| unusable("it is no URL".to_owned()))?;
+        let uri = url.as_str().parse().map_err(|_| unusable("not a valid URL".to_owned()))?;
         let mut given = HeaderMap::new();
         for (name, value) in &address.headers {
             let (name, value) = header(name, value).map_err(unusable)?;

@@ -731,13 +731,13 @@ async fn faults(era: &str) {
     let location = json!({"to": "http://127.0.0.1:1/", "status": 307});
     for (tool, arguments, expected) in [
         ("html", json!({}), "status 200 with text/html: <h1>Welcome</h1>"),
-        ("empty", json!({}), "it is empty"),
+        ("empty", json!({}), "the body is empty"),
         ("no-type", json!({}), "status 200"),
         ("no-content", json!({}), "status 204"),
         ("hang-up", json!({}), "network error"),
         ("half-head", json!({}), "network error"),
-        ("cut", json!({}), "the stream ended before the answer"),
-        ("no-blank-line", json!({}), "the stream ended before the answer"),
+        ("cut", json!({}), "the stream ended before the response"),
+        ("no-blank-line", json!({}), "the stream ended before the response"),
         ("redirect", location, "redirect to http://127.0.0.1:1/"),
         ("gzip", json!({}), "gzip"),
         ("short", json!({}), "network error"),
