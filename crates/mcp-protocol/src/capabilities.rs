@@ -10,7 +10,7 @@ use crate::map::Map;
 use crate::tasks::legacy::TasksCapability;
 
 object! {
-    /// What a client can.
+    /// Client capabilities.
     ///
     /// ```
     /// use mcp_protocol::capabilities::{ClientCapabilities, ElicitationCapability};
@@ -97,7 +97,7 @@ object! {
 }
 
 object! {
-    /// What a server can.
+    /// Server capabilities.
     pub struct ServerCapabilities {
         optional {
             /// Tools.
@@ -149,19 +149,19 @@ object! {
     /// What a program calls itself. Self-reported: for display and logs, never for decisions.
     pub struct Implementation {
         required {
-            /// A name for programs.
+            /// Programmatic name.
             name: String = "name",
             /// Its version.
             version: String = "version",
         }
         optional {
-            /// A name for people.
+            /// Display name.
             title: String = "title",
-            /// What it is.
+            /// Description.
             description: String = "description",
             /// Where to read more.
             website_url: String = "websiteUrl",
-            /// Pictures of it.
+            /// Icons.
             icons: Vec<Icon> = "icons",
         }
     }
@@ -175,7 +175,7 @@ object! {
             src: String = "src",
         }
         optional {
-            /// Its media type.
+            /// Media type.
             mime_type: String = "mimeType",
             /// Sizes such as `48x48`, or `any`.
             sizes: Vec<String> = "sizes",

@@ -9,15 +9,17 @@ use crate::union::union;
 
 object! {
     /// Params of `completion/complete`.
+    #[doc(alias = "completion")]
+    #[doc(alias = "autocomplete")]
     pub struct CompleteParams {
         required {
-            /// What the argument belongs to.
+            /// Prompt or resource template that the argument belongs to.
             reference: CompletionReference = "ref",
-            /// The argument, as far as it is typed.
+            /// Argument with its partial value.
             argument: CompletionArgument = "argument",
         }
         optional {
-            /// The arguments that are settled; since 2025-06-18.
+            /// Arguments that are already set; since 2025-06-18.
             context: CompletionContext = "context",
         }
         meta = meta;
@@ -25,7 +27,7 @@ object! {
 }
 
 union! {
-    /// What a completed argument belongs to.
+    /// The prompt or resource template of a completed argument.
     pub enum CompletionReference by "type" {
         /// A prompt.
         "ref/prompt" => Prompt(PromptReference),
@@ -35,48 +37,48 @@ union! {
 }
 
 object! {
-    /// A prompt, by name.
+    /// A reference to a prompt by name.
     pub struct PromptReference {
         tag "type" = "ref/prompt";
         required {
-            /// Its name.
+            /// Name.
             name: String = "name",
         }
         optional {
-            /// A name for people; since 2025-06-18.
+            /// Display name; since 2025-06-18.
             title: String = "title",
         }
     }
 }
 
 object! {
-    /// A resource template, by its URI.
+    /// A reference to a resource template by URI.
     pub struct ResourceReference {
         tag "type" = "ref/resource";
         required {
-            /// The URI or template.
+            /// URI or URI template.
             uri: String = "uri",
         }
     }
 }
 
 object! {
-    /// An argument, as far as it is typed.
+    /// An argument with its partial value.
     pub struct CompletionArgument {
         required {
-            /// Its name.
+            /// Name.
             name: String = "name",
-            /// What is typed so far.
+            /// Partial value.
             value: String = "value",
         }
     }
 }
 
 object! {
-    /// The arguments that are settled.
+    /// Arguments that are already set.
     pub struct CompletionContext {
         optional {
-            /// By name.
+            /// Values by argument name.
             arguments: Map<String, String> = "arguments",
         }
     }
@@ -86,11 +88,11 @@ object! {
     /// Result of `completion/complete`.
     pub struct CompleteResult {
         expected {
-            /// Always complete.
+            /// Result type; always `complete`.
             result_type: ResultType = "resultType" or ResultType::Complete,
         }
         required {
-            /// The proposals.
+            /// Completion values.
             completion: Completion = "completion",
         }
         meta = meta;
@@ -100,16 +102,16 @@ object! {
 }
 
 object! {
-    /// Proposals for an argument, best first.
+    /// Completion values of an argument, best match first.
     pub struct Completion {
         required {
-            /// At most 100.
+            /// Values; at most 100.
             values: Vec<String> = "values",
         }
         optional {
-            /// How many there are in all.
+            /// Total number of matches.
             total: u64 = "total",
-            /// True if there are more.
+            /// True if there are more matches.
             has_more: bool = "hasMore",
         }
     }

@@ -1,4 +1,4 @@
-//! Content blocks: what tools, prompts and models say.
+//! Content blocks of tool results, prompts and sampling messages.
 //!
 //! Spec: MCP 2026-07-28, server/tools and schema.
 
@@ -8,11 +8,11 @@ use crate::resources::{ResourceContents, ResourceLink};
 use crate::union::union;
 
 union! {
-    /// A piece of content. What models say to each other is a [`SamplingBlock`](crate::sampling::SamplingBlock):
-    /// that one can hold content, and content never holds itself, so reading it never nests.
+    /// A content block. Sampling messages use [`SamplingBlock`](crate::sampling::SamplingBlock), which can contain
+    /// content blocks; a content block never contains another, so parsing does not recurse.
     ///
-    /// A version that lacks a kind gets the nearest it has: audio becomes a note for 2024-11-05, a resource
-    /// link becomes its text before 2025-06-18.
+    /// For a version that lacks a kind of block, the nearest kind is written: audio becomes a text note for 2024-11-05,
+    /// and a resource link becomes text before 2025-06-18.
     ///
     /// ```
     /// use mcp_protocol::content::ContentBlock;
@@ -24,26 +24,26 @@ union! {
     pub enum ContentBlock by "type" {
         /// Text.
         "text" => Text(TextContent),
-        /// A picture.
+        /// An image.
         "image" => Image(ImageContent),
-        /// Sound; since 2025-03-26.
+        /// Audio; since 2025-03-26.
         "audio" => Audio(AudioContent),
-        /// A resource to be read if wanted; since 2025-06-18.
+        /// A link to a resource; since 2025-06-18.
         "resource_link" => ResourceLink(Box<ResourceLink>),
-        /// The contents of a resource.
+        /// Embedded contents of a resource.
         "resource" => Resource(Box<EmbeddedResource>),
     }
     lower by crate::dialect::content::instead;
 }
 
 impl ContentBlock {
-    /// A text block.
+    /// Creates a text block.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(TextContent::new(text))
     }
 
-    /// The text of a text block.
+    /// Returns the text of a text block.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self {
@@ -86,7 +86,7 @@ object! {
             text: String = "text",
         }
         optional {
-            /// Hints for display.
+            /// Display hints. Untrusted.
             annotations: Box<Annotations> = "annotations",
         }
         meta = meta in part;
@@ -95,17 +95,17 @@ object! {
 }
 
 object! {
-    /// A picture.
+    /// An image.
     pub struct ImageContent {
         tag "type" = "image";
         required {
-            /// The bytes in Base64.
+            /// Bytes, Base64-encoded.
             data: String = "data",
-            /// Their media type.
+            /// Media type.
             mime_type: String = "mimeType",
         }
         optional {
-            /// Hints for display.
+            /// Display hints. Untrusted.
             annotations: Box<Annotations> = "annotations",
         }
         meta = meta in part;
@@ -114,17 +114,17 @@ object! {
 }
 
 object! {
-    /// Sound.
+    /// Audio.
     pub struct AudioContent {
         tag "type" = "audio";
         required {
-            /// The bytes in Base64.
+            /// Bytes, Base64-encoded.
             data: String = "data",
-            /// Their media type.
+            /// Media type.
             mime_type: String = "mimeType",
         }
         optional {
-            /// Hints for display.
+            /// Display hints. Untrusted.
             annotations: Box<Annotations> = "annotations",
         }
         meta = meta in part;
@@ -133,15 +133,15 @@ object! {
 }
 
 object! {
-    /// The contents of a resource, in place.
+    /// The embedded contents of a resource.
     pub struct EmbeddedResource {
         tag "type" = "resource";
         required {
-            /// The contents.
+            /// Contents.
             resource: ResourceContents = "resource",
         }
         optional {
-            /// Hints for display.
+            /// Display hints. Untrusted.
             annotations: Box<Annotations> = "annotations",
         }
         meta = meta in part;
@@ -150,15 +150,16 @@ object! {
 }
 
 object! {
-    /// A model's wish to use a tool.
+    /// A model's request to use a tool.
+    #[doc(alias = "tool_use")]
     pub struct ToolUseContent {
         tag "type" = "tool_use";
         required {
-            /// Names this use; the result repeats it.
+            /// Id of this tool use, repeated in the result.
             id: String = "id",
-            /// The tool.
+            /// Name of the tool.
             name: String = "name",
-            /// The arguments, an object.
+            /// Arguments, a JSON object.
             input: Json = "input",
         }
         meta = meta in part;
@@ -167,13 +168,14 @@ object! {
 }
 
 object! {
-    /// What a tool said to a model.
+    /// The result of a tool use, for the model.
+    #[doc(alias = "tool_result")]
     pub struct ToolResultContent {
         tag "type" = "tool_result";
         required {
-            /// The use that this answers.
+            /// Id of the tool use.
             tool_use_id: String = "toolUseId",
-            /// What it said.
+            /// Content blocks.
             content: Vec<ContentBlock> = "content",
         }
         optional {
@@ -181,7 +183,7 @@ object! {
             is_error: bool = "isError",
         }
         present {
-            /// The result as data.
+            /// Structured result.
             structured_content: Json = "structuredContent",
         }
         meta = meta in part;
@@ -191,14 +193,14 @@ object! {
 }
 
 object! {
-    /// Hints for display. Untrusted.
+    /// Display hints. Untrusted.
     pub struct Annotations {
         optional {
-            /// Who it is for.
+            /// Intended audience.
             audience: Vec<Role> = "audience",
-            /// From 0, optional, to 1, required.
+            /// Importance, from 0 (optional) to 1 (required).
             priority: f64 = "priority",
-            /// ISO 8601; since 2025-06-18.
+            /// Time of the last modification, ISO 8601; since 2025-06-18.
             last_modified: String = "lastModified",
         }
         open = other;
@@ -206,11 +208,11 @@ object! {
 }
 
 string_enum! {
-    /// Who speaks, or who is spoken to.
+    /// Speaker or audience of a message.
     pub enum Role {
-        /// The person.
+        /// The user.
         User = "user",
-        /// The model.
+        /// The language model.
         Assistant = "assistant",
     }
 }

@@ -1,4 +1,4 @@
-//! Elicitation: a server asks the person in front of the host, by form or by URL.
+//! Elicitation: a server requests input from the user, by form or by URL.
 //!
 //! Spec: MCP 2026-07-28, client/elicitation.
 
@@ -19,28 +19,30 @@ pub use schema::{
 };
 
 /// Params of `elicitation/create`.
+#[doc(alias = "elicitation")]
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ElicitParams {
-    /// A form to fill in.
+    /// A form.
     Form(ElicitFormParams),
-    /// A page to open.
+    /// A URL.
     Url(ElicitUrlParams),
 }
 
 object! {
-    /// A form to fill in.
+    /// A request to fill in a form.
+    #[doc(alias = "elicitation")]
     pub struct ElicitFormParams {
         required {
-            /// What the person is told.
+            /// Message shown to the user.
             message: String = "message",
-            /// The fields.
+            /// Schema of the fields.
             requested_schema: FormSchema = "requestedSchema",
         }
         optional {
-            /// Form, if it is said at all.
+            /// `form`, or absent.
             mode: ElicitMode = "mode",
-            /// Asks for a task; 2025-11-25.
+            /// Requests execution as a task; 2025-11-25.
             task: TaskParams = "task",
         }
         meta = meta;
@@ -48,19 +50,20 @@ object! {
 }
 
 object! {
-    /// A page to open, outside of the host's and the model's reach; since 2025-11-25.
+    /// A request to open a URL, for data that the host and the model must not see; since 2025-11-25.
+    #[doc(alias = "elicitation")]
     pub struct ElicitUrlParams {
         tag "mode" = "url";
         required {
-            /// What the person is told.
+            /// Message shown to the user.
             message: String = "message",
-            /// The page. Shown in full, opened only with consent.
+            /// URL. Show it in full and open it only with the user's consent.
             url: String = "url",
         }
         optional {
-            /// Names the request; 2025-11-25, where it is required.
+            /// Id of the elicitation; required in 2025-11-25.
             elicitation_id: String = "elicitationId",
-            /// Asks for a task; 2025-11-25.
+            /// Requests execution as a task; 2025-11-25.
             task: TaskParams = "task",
         }
         meta = meta;
@@ -69,11 +72,11 @@ object! {
 }
 
 string_enum! {
-    /// How the person is asked.
+    /// Mode of an elicitation.
     pub enum ElicitMode {
-        /// By a form.
+        /// Form mode.
         Form = "form",
-        /// By a page.
+        /// URL mode.
         Url = "url",
     }
 }
@@ -90,11 +93,11 @@ object! {
     /// ```
     pub struct ElicitResult {
         required {
-            /// What the person did.
+            /// User action.
             action: ElicitAction = "action",
         }
         optional {
-            /// The fields of an accepted form.
+            /// Field values of an accepted form.
             content: Map<String, FieldValue> = "content",
         }
         meta = meta;
@@ -104,19 +107,19 @@ object! {
 }
 
 impl ElicitResult {
-    /// The person filled in the form.
+    /// Creates the result of an accepted form.
     #[must_use]
     pub fn accept(content: impl Into<Map<String, FieldValue>>) -> Self {
         Self::new(ElicitAction::Accept).content(content)
     }
 
-    /// The person said no.
+    /// Creates the result of a declined request.
     #[must_use]
     pub fn decline() -> Self {
         Self::new(ElicitAction::Decline)
     }
 
-    /// The person said nothing.
+    /// Creates the result of a request that was dismissed without a choice.
     #[must_use]
     pub fn cancel() -> Self {
         Self::new(ElicitAction::Cancel)
@@ -124,13 +127,13 @@ impl ElicitResult {
 }
 
 string_enum! {
-    /// What the person did.
+    /// The user's action.
     pub enum ElicitAction {
-        /// Filled in the form, or agreed to open the page.
+        /// The user submitted the form, or agreed to open the URL.
         Accept = "accept",
-        /// Said no.
+        /// The user declined.
         Decline = "decline",
-        /// Said nothing.
+        /// The user dismissed the request without a choice.
         Cancel = "cancel",
     }
 }
@@ -139,23 +142,23 @@ object! {
     /// Params of `notifications/elicitation/complete`; 2025-11-25.
     pub struct ElicitationCompleteParams {
         required {
-            /// The request whose page is done.
+            /// Id of the completed elicitation.
             elicitation_id: String = "elicitationId",
         }
         meta = meta;
     }
 }
 
-/// What a person put into a field.
+/// The value of a form field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldValue {
-    /// Text, or the choice from a list.
+    /// Text, or a selected option.
     String(String),
     /// A number.
     Number(serde_json::Number),
-    /// Yes or no.
+    /// A boolean.
     Boolean(bool),
-    /// Several choices from a list; since 2025-11-25.
+    /// Several selected options; since 2025-11-25.
     Strings(Vec<String>),
 }
 
@@ -185,7 +188,7 @@ impl Fill for FieldValue {
             Some(b't' | b'f') => Self::Boolean(Raise::raise(from, how)?),
             Some(b'[') => Self::Strings(Raise::raise(from, how)?),
             _ => Self::Number(
-                from.number("a string, a number, true or false, or a list of strings", |text| {
+                from.number("a string, a number, true or false, or an array of strings", |text| {
                     text.parse().ok()
                 })?,
             ),

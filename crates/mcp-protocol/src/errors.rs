@@ -1,8 +1,8 @@
-//! Error codes, error objects and what can be wrong with input.
+//! Error codes, error objects and decoding errors.
 //!
-//! [`ErrorObject`] is what travels; [`ErrorCode`] names its code and keeps unknown ones. Which code a
-//! version uses for a thing is the dialect's business: `ResourceNotFound` is -32002 up to 2025-11-25 and
-//! -32602 after it.
+//! [`ErrorObject`] is the `error` member of a response; [`ErrorCode`] is its code and preserves unknown codes. The
+//! dialect chooses the code for each protocol version: `ResourceNotFound` is -32002 up to 2025-11-25 and -32602 after
+//! it.
 //!
 //! Spec: MCP 2026-07-28, basic and schema.
 
@@ -26,7 +26,7 @@ macro_rules! codes {
         #[non_exhaustive]
         pub enum ErrorCode {
             $($(#[$attr])* $variant,)*
-            /// A code this crate does not know, kept as it came.
+            /// A code unknown to this crate, preserved as received.
             Other(i64),
         }
 
@@ -51,27 +51,27 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The text was not JSON.
+    /// The text is not valid JSON.
     PARSE_ERROR ParseError = -32700,
-    /// JSON, but no valid request.
+    /// The JSON is not a valid request.
     INVALID_REQUEST InvalidRequest = -32600,
-    /// The method is unknown or not offered.
+    /// The method is unknown or not supported.
     METHOD_NOT_FOUND MethodNotFound = -32601,
-    /// The params do not fit the method.
+    /// The params are invalid for the method.
     INVALID_PARAMS InvalidParams = -32602,
-    /// The receiver failed.
+    /// Internal error of the receiver.
     INTERNAL_ERROR InternalError = -32603,
-    /// No such resource; up to 2025-11-25.
+    /// The resource does not exist; up to 2025-11-25.
     RESOURCE_NOT_FOUND ResourceNotFound = -32002,
-    /// A person must open a URL first; 2025-11-25 only.
+    /// The user must open a URL first; 2025-11-25 only.
     URL_ELICITATION_REQUIRED UrlElicitationRequired = -32042,
     /// A header is missing or differs from the body; since 2026-07-28, HTTP only.
     HEADER_MISMATCH HeaderMismatch = -32020,
-    /// The request did not declare a capability it needs; since 2026-07-28.
+    /// The request did not declare a required client capability; since 2026-07-28.
     MISSING_CLIENT_CAPABILITY MissingClientCapability = -32021,
-    /// The version is not served; since 2026-07-28.
+    /// The protocol version is not supported; since 2026-07-28.
     UNSUPPORTED_VERSION UnsupportedVersion = -32022,
-    /// The person refused a sampling request; legacy era.
+    /// The user rejected a sampling request; legacy era.
     USER_REJECTED UserRejected = -1,
 }
 
@@ -86,7 +86,7 @@ impl Lower for ErrorCode {
 raise! { ErrorCode, Self::Other(0), |from| from.integer::<i64>().map(Self::from); }
 
 object! {
-    /// The error of an error response.
+    /// The `error` member of a JSON-RPC error response.
     ///
     /// ```
     /// use mcp_protocol::errors::{ErrorCode, ErrorObject};
@@ -95,15 +95,16 @@ object! {
     /// assert_eq!(serde_json::to_string(&error)?, r#"{"code":-32602,"message":"unknown tool: ad"}"#);
     /// # Ok::<(), serde_json::Error>(())
     /// ```
+    #[doc(alias = "JSON-RPC error")]
     pub struct ErrorObject {
         required {
-            /// What kind of error it is.
+            /// Error code.
             code: ErrorCode = "code",
-            /// One short sentence.
+            /// Short description of the error.
             message: String = "message",
         }
         present {
-            /// Details, their shape given by the code.
+            /// Details, in a shape defined by the code.
             data: Json = "data",
         }
         lower by crate::dialect::errors::lower;
@@ -111,14 +112,14 @@ object! {
 }
 
 impl ErrorObject {
-    /// There is no resource with this URI. Each version gets its own code.
+    /// Creates a "resource not found" error for `uri`. The code is chosen by the dialect when the error is written.
     #[must_use]
     pub fn resource_not_found(uri: &str) -> Self {
         Self::new(ErrorCode::ResourceNotFound, "resource not found")
             .data(as_json(&ResourceNotFoundData::new(uri)))
     }
 
-    /// The version is not served; names those that are.
+    /// Creates an "unsupported protocol version" error that lists the supported versions.
     #[must_use]
     pub fn unsupported_version(requested: &ProtocolVersion, supported: &[ProtocolVersion]) -> Self {
         let data = UnsupportedVersionData::new(supported, requested.clone());
@@ -134,32 +135,35 @@ impl ErrorObject {
         .data(as_json(&data))
     }
 
-    /// The request needs capabilities that it did not declare.
+    /// Creates an error for a request that did not declare the `required` capabilities.
     #[must_use]
     pub fn missing_client_capability(required: ClientCapabilities) -> Self {
-        Self::new(ErrorCode::MissingClientCapability, "the request did not declare a capability it needs")
-            .data(as_json(&MissingClientCapabilityData::new(required)))
+        Self::new(
+            ErrorCode::MissingClientCapability,
+            "the request did not declare a required client capability",
+        )
+        .data(as_json(&MissingClientCapabilityData::new(required)))
     }
 
-    /// The typed data of [`ErrorCode::UnsupportedVersion`], if it is whole.
+    /// Returns the typed data of [`ErrorCode::UnsupportedVersion`], if it is well-formed.
     #[must_use]
     pub fn unsupported_version_data(&self) -> Option<UnsupportedVersionData> {
         self.typed_data(ErrorCode::UnsupportedVersion)
     }
 
-    /// The typed data of [`ErrorCode::MissingClientCapability`], if it is whole.
+    /// Returns the typed data of [`ErrorCode::MissingClientCapability`], if it is well-formed.
     #[must_use]
     pub fn missing_client_capability_data(&self) -> Option<MissingClientCapabilityData> {
         self.typed_data(ErrorCode::MissingClientCapability)
     }
 
-    /// The typed data of [`ErrorCode::UrlElicitationRequired`], if it is whole.
+    /// Returns the typed data of [`ErrorCode::UrlElicitationRequired`], if it is well-formed.
     #[must_use]
     pub fn url_elicitation_data(&self) -> Option<UrlElicitationData> {
         self.typed_data(ErrorCode::UrlElicitationRequired)
     }
 
-    /// True if the error means "no such resource", in the words of any version.
+    /// Returns true if the error means "resource not found" in any protocol version.
     #[must_use]
     pub fn is_resource_not_found(&self) -> bool {
         match self.code {
@@ -179,7 +183,8 @@ impl ErrorObject {
     }
 }
 
-/// The message escaped and cut, because it is the peer's: [`ErrorObject::message`] holds all of it.
+/// Prints the message escaped and truncated, because it comes from the peer. [`ErrorObject::message`] holds the full
+/// text.
 impl std::fmt::Display for ErrorObject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} ({})", Visible::message(&self.message), i64::from(self.code))
@@ -192,9 +197,9 @@ object! {
     /// `error.data` of -32022.
     pub struct UnsupportedVersionData {
         required {
-            /// The versions that are served.
+            /// Supported protocol versions.
             supported: Vec<ProtocolVersion> = "supported",
-            /// The version that was asked for.
+            /// Requested protocol version.
             requested: ProtocolVersion = "requested",
         }
     }
@@ -204,7 +209,7 @@ object! {
     /// `error.data` of -32021.
     pub struct MissingClientCapabilityData {
         required {
-            /// What the request should have declared.
+            /// Client capabilities that the request must declare.
             required_capabilities: ClientCapabilities = "requiredCapabilities",
         }
     }
@@ -214,7 +219,7 @@ object! {
     /// `error.data` of -32042 (2025-11-25).
     pub struct UrlElicitationData {
         required {
-            /// What a person has to complete before the request is sent again.
+            /// URLs that the user must visit before the request is retried.
             elicitations: Vec<ElicitUrlParams> = "elicitations",
         }
     }
@@ -224,45 +229,45 @@ object! {
     /// `error.data` of "resource not found".
     pub struct ResourceNotFoundData {
         required {
-            /// The URI that was asked for.
+            /// Requested URI.
             uri: String = "uri",
         }
     }
 }
 
-/// What an error tells, as its `data`.
+/// Converts typed error details to the `data` member.
 pub(crate) fn as_json(data: &dyn Lower) -> Json {
     Lowering::CANONICAL.root(data).to_json().unwrap_or_default()
 }
 
-/// A body that does not have the shape it should have.
+/// An error for a body that does not have the expected shape.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BodyError {
-    /// The JSON does not fit the type.
-    #[error("the body does not fit: {0}")]
+    /// The JSON does not match the expected type.
+    #[error("invalid body: {0}")]
     Shape(#[source] serde_json::Error),
-    /// The text is not JSON, or nests too deeply.
-    #[error("the body is not JSON: {0}")]
+    /// The text is not JSON, or is nested too deeply.
+    #[error("the body cannot be parsed: {0}")]
     NotJson(DecodeErrorKind),
-    /// A member that decides what the body is holds something else than it should.
+    /// A member that determines the type of the body has an invalid value.
     #[error("`{member}` {problem}")]
     Member {
-        /// The member.
+        /// Name of the member.
         member: &'static str,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: &'static str,
     },
-    /// A result of a kind that the request cannot have.
-    #[error("a result of type `{}` is not a valid response to this request", Visible::name(.0))]
+    /// The result type is not valid for the request.
+    #[error("a result of type `{}` is not valid for this request", Visible::name(.0))]
     ResultType(String),
-    /// A tool whose arguments cannot travel as headers, which it asks for.
+    /// The tool has an invalid `x-mcp-header` annotation.
     #[error(transparent)]
     Annotation(#[from] AnnotationError),
 }
 
 impl From<serde_json::Error> for BodyError {
-    /// Escapes and cuts the text of the error: it may quote the peer, and whoever prints all causes prints it as it is.
+    /// Escapes and truncates the error text: it may quote the peer, and error reporters print all sources verbatim.
     fn from(error: serde_json::Error) -> Self {
         let text = error.to_string();
         let shown = Visible::message(&text).to_string();
@@ -276,95 +281,95 @@ impl From<Fault> for BodyError {
     }
 }
 
-/// Input that is no message, with as much as could be read of it.
+/// An error for input that is not a valid message, with the parts that could be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}")]
 pub struct DecodeError {
-    /// What is wrong.
+    /// Kind of error.
     pub kind: DecodeErrorKind,
-    /// The id, when it could be read: a broken response still settles its call.
+    /// Request id, if it could be read. It lets a malformed response complete its request.
     pub id: Option<Id>,
-    /// What it would have been: only then is it known whose id it is.
+    /// Message type, as far as it could be read. It tells which side assigned the id.
     pub looks: Looks,
 }
 
-/// What a broken message looks like, as far as it was read.
+/// Apparent type of a malformed message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Looks {
-    /// It has a `method`: the id is the sender's.
+    /// It has a `method`: the sender assigned the id.
     Request,
-    /// It has a `result` or an `error`: the id is ours.
+    /// It has a `result` or an `error`: this side assigned the id.
     Response,
-    /// Neither was read.
+    /// None of these members was read.
     #[default]
     Unknown,
 }
 
-/// What is wrong with a message.
+/// Reasons why a message cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
     /// Not UTF-8.
-    #[error("not UTF-8 at byte {at}")]
+    #[error("invalid UTF-8 at byte {at}")]
     NotUtf8 {
-        /// The first bad byte.
+        /// Offset of the first invalid byte.
         at: usize,
     },
     /// Not JSON.
-    #[error("not JSON at byte {at}")]
+    #[error("invalid JSON at byte {at}")]
     NotJson {
-        /// The first byte that cannot stand there.
+        /// Offset of the first unexpected byte.
         at: usize,
     },
     /// JSON that nests more than [`MAX_DEPTH`](crate::limits::MAX_DEPTH) levels.
-    #[error("nested too deeply at byte {at}")]
+    #[error("JSON nested too deeply at byte {at}")]
     TooDeep {
-        /// The brace or bracket too many.
+        /// Offset of the brace or bracket that exceeds the limit.
         at: usize,
     },
-    /// More bytes than [`Limits::message`](crate::Limits::message).
-    #[error("longer than {limit} bytes")]
+    /// The message is longer than [`Limits::message`](crate::Limits::message).
+    #[error("message longer than {limit} bytes")]
     TooLong {
-        /// The limit.
+        /// Maximum number of bytes.
         limit: usize,
     },
-    /// JSON, but neither an object nor an array.
-    #[error("a message is an object")]
+    /// The JSON is neither an object nor an array.
+    #[error("a JSON-RPC message must be an object")]
     NotAnObject,
-    /// The member is missing or not `"2.0"`.
+    /// `jsonrpc` is missing or not `"2.0"`.
     #[error("`jsonrpc` must be \"2.0\"")]
     Version,
-    /// The id is null, a fraction, beyond 64 bits, too long, or of another type.
+    /// `id` is null, a fraction, beyond 64 bits, too long, or of another type.
     #[error("`id` must be a string or a 64-bit integer")]
     Id,
-    /// The method is no string.
+    /// `method` is not a string.
     #[error("`method` must be a string")]
     Method,
-    /// Params are no object.
+    /// `params` is not an object.
     #[error("`params` must be an object")]
     Params,
-    /// The result is no object.
+    /// `result` is not an object.
     #[error("`result` must be an object")]
     Result,
-    /// The error has no integer code or no message.
-    #[error("`error` must have a `code` and a `message`")]
+    /// `error` lacks an integer `code` or a `message`.
+    #[error("`error` must have an integer `code` and a string `message`")]
     Error,
-    /// A known member stands there twice.
-    #[error("`{0}` stands there twice")]
+    /// A known member occurs twice.
+    #[error("duplicate member `{0}`")]
     Duplicate(&'static str),
-    /// Neither a request nor a response, or both.
-    #[error("a message has a `method`, a `result` or an `error`, and only one of them")]
+    /// The message is neither a request nor a response, or is both.
+    #[error("a JSON-RPC message must have exactly one of `method`, `result` and `error`")]
     Ambiguous,
-    /// A batch with no message, or more than [`Limits::batch`](crate::Limits::batch).
-    #[error("a batch holds 1 to {limit} messages")]
+    /// The batch is empty or has more messages than [`Limits::batch`](crate::Limits::batch).
+    #[error("a batch must have 1 to {limit} messages")]
     Batch {
-        /// The limit.
+        /// Maximum number of messages.
         limit: usize,
     },
 }
 
 impl DecodeError {
-    /// The error response that this input deserves.
+    /// Returns the error object with which to respond to this input.
     #[must_use]
     pub fn to_error_object(&self) -> ErrorObject {
         ErrorObject::new(self.kind.code(), self.kind.to_string())
@@ -372,7 +377,7 @@ impl DecodeError {
 }
 
 impl DecodeErrorKind {
-    /// The code to answer with.
+    /// Returns the JSON-RPC error code for this kind.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {

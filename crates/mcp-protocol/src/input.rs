@@ -1,7 +1,7 @@
-//! Input requests: what a server wants from the person or host before it can finish.
+//! Input requests: user or client input that a server needs to complete a request (multi round-trip requests).
 //!
-//! In the modern era they travel inside an [`InputRequiredResult`], and the client sends the request again
-//! with the answers. In the legacy era each one is a request of its own; the types are the same.
+//! In the modern era they are part of an [`InputRequiredResult`], and the client retries the request with the
+//! responses. In the legacy era each one is a separate request with the same types.
 //!
 //! Spec: MCP 2026-07-28, basic/patterns/mrtr.
 
@@ -22,14 +22,14 @@ use crate::messages::{Body, EmptyParams, Method, ResultType};
 use crate::roots::ListRootsResult;
 use crate::sampling::{CreateMessageParams, CreateMessageResult};
 
-/// Input requests by key; the answers carry the same keys.
+/// Input requests by key; the responses use the same keys.
 pub type InputRequests = Map<String, InputRequest>;
 
-/// Answers by the key of their input request.
+/// Input responses by the key of their request.
 pub type InputResponses = Map<String, InputResponse>;
 
 object! {
-    /// A result that says: answer these, then ask again.
+    /// A result that requires input: the client retries the request with the responses.
     ///
     /// ```
     /// use mcp_protocol::elicitation::{ElicitFormParams, FormSchema, StringSchema};
@@ -40,15 +40,17 @@ object! {
     /// assert!(serde_json::to_string(&result)?.starts_with(r#"{"resultType":"input_required""#));
     /// # Ok::<(), serde_json::Error>(())
     /// ```
+    #[doc(alias = "MRTR")]
+    #[doc(alias = "multi round-trip request")]
     pub struct InputRequiredResult {
         expected {
-            /// Always `input_required`.
+            /// Result type; always `input_required`.
             result_type: ResultType = "resultType" or ResultType::InputRequired,
         }
         optional {
-            /// What is wanted.
+            /// Requested input.
             input_requests: InputRequests = "inputRequests",
-            /// What the server wants back, byte for byte.
+            /// Opaque state that the client must return unchanged.
             request_state: String = "requestState",
         }
         meta = meta;
@@ -63,54 +65,57 @@ fn has_a_reason(result: &InputRequiredResult) -> Result<(), &'static str> {
         return Err("`resultType` must be \"input_required\"");
     }
     if result.input_requests.is_none() && result.request_state.is_none() {
-        return Err("an input_required result has `inputRequests`, `requestState` or both");
+        return Err("an `input_required` result must have `inputRequests`, `requestState` or both");
     }
     Ok(())
 }
 
 /// One input request.
+#[doc(alias = "MRTR")]
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct InputRequest {
-    /// What is wanted.
+    /// Requested input.
     pub ask: Ask,
-    /// Members this crate does not know, kept as they came.
+    /// Members unknown to this crate, preserved as received.
     pub other: Members,
 }
 
-/// What a server can want.
+/// The kinds of input a server can request.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Ask {
-    /// Something from the person: `elicitation/create`.
+    /// User input: `elicitation/create`.
     Elicit(ElicitParams),
-    /// Something from the host's language model: `sampling/createMessage`.
+    /// A completion from the client's language model: `sampling/createMessage`.
     CreateMessage(Box<CreateMessageParams>),
-    /// The host's roots: `roots/list`.
+    /// The client's roots: `roots/list`.
     ListRoots(Option<EmptyParams>),
-    /// Something this crate does not know, kept as it came.
+    /// A kind unknown to this crate, preserved as received.
     Unknown {
-        /// The method.
+        /// Method.
         method: Box<str>,
-        /// Its params.
+        /// Params.
         params: Option<Json>,
     },
 }
 
 impl InputRequest {
-    /// Asks the person.
+    /// Creates a request for user input.
+    #[doc(alias = "elicitation")]
     #[must_use]
     pub fn elicit(params: impl Into<ElicitParams>) -> Self {
         Self::from(Ask::Elicit(params.into()))
     }
 
-    /// Asks the language model.
+    /// Creates a request for a completion from the language model.
+    #[doc(alias = "sampling")]
     #[must_use]
     pub fn create_message(params: CreateMessageParams) -> Self {
         Self::from(Ask::CreateMessage(Box::new(params)))
     }
 
-    /// Asks for the roots.
+    /// Creates a request for the roots.
     #[must_use]
     pub fn list_roots() -> Self {
         Self::from(Ask::ListRoots(None))
@@ -124,7 +129,7 @@ impl From<Ask> for InputRequest {
 }
 
 impl Ask {
-    /// The method that asks for this.
+    /// Returns the method of the request.
     #[must_use]
     pub fn method(&self) -> Method {
         match self {
@@ -155,15 +160,15 @@ impl Lower for InputRequest {
 }
 
 object! {
-    /// An input request before its method is looked at.
+    /// An input request before its method is evaluated.
     #[doc(hidden)]
     pub struct RawInputRequest {
         required {
-            /// The method.
+            /// Method.
             method: Method = "method",
         }
         optional {
-            /// Its params.
+            /// Params.
             params: Json = "params",
         }
         open = other;
@@ -191,15 +196,16 @@ impl Fill for InputRequest {
     }
 }
 
-/// An answer to an input request: the bare result of what was asked.
+/// The response to an input request: the plain result of its method.
+#[doc(alias = "MRTR")]
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum InputResponse {
-    /// What the person did.
+    /// The result of an elicitation.
     Elicit(ElicitResult),
-    /// What the language model said.
+    /// The result of a sampling request.
     CreateMessage(Box<CreateMessageResult>),
-    /// The roots.
+    /// The client's roots.
     ListRoots(ListRootsResult),
 }
 
@@ -213,7 +219,7 @@ impl Lower for InputResponse {
     }
 }
 
-/// Nothing in an answer names its kind; each kind has a required member that the others lack.
+/// A response does not name its kind; each kind has a required member that the others lack.
 impl Raise for InputResponse {
     fn blank() -> Self {
         Self::ListRoots(Raise::blank())
@@ -231,25 +237,26 @@ impl Fill for InputResponse {
         } else if has("model") || has("role") {
             Self::CreateMessage(Raise::raise(from, how)?)
         } else {
-            return Err(Error::custom("an answer has an `action`, a `model` or `roots`"));
+            return Err(Error::custom("an input response must have `action`, `model` or `roots`"));
         };
         Ok(())
     }
 }
 
-/// How one round of `prompts/get` or `resources/read` ended. `tools/call` has a type of its own,
+/// The result of one round of `prompts/get` or `resources/read`. For `tools/call` see
 /// [`CallToolResponse`](crate::tools::CallToolResponse).
+#[doc(alias = "MRTR")]
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Round<T> {
-    /// The request is done.
+    /// The request is complete.
     Complete(T),
-    /// The server needs input and a second try.
+    /// The server needs input; the client retries with the responses.
     InputRequired(InputRequiredResult),
 }
 
 impl<T: Raise> Round<T> {
-    /// Reads the result of a round, whichever kind it is.
+    /// Reads the result of a round, of either kind.
     ///
     /// ```
     /// use mcp_protocol::input::Round;
@@ -265,7 +272,7 @@ impl<T: Raise> Round<T> {
     /// ```
     ///
     /// # Errors
-    /// When it has another shape, or a type that these methods cannot end with.
+    /// Fails if the result has another shape, or a type that is not valid for these methods.
     pub fn raise(dialect: Dialect, result: &Body<'_>) -> Result<Self, BodyError> {
         match result_type(dialect, result)? {
             ResultType::Complete => Ok(Self::Complete(dialect.raise(result)?)),
@@ -275,7 +282,7 @@ impl<T: Raise> Round<T> {
     }
 }
 
-/// What kind of result a body is. Absent means complete, and so does anything in the legacy era.
+/// Returns the result type of a body. Absent means complete; in the legacy era every result is complete.
 pub(crate) fn result_type(dialect: Dialect, result: &Body<'_>) -> Result<ResultType, BodyError> {
     if !dialect.has_result_types() {
         return Ok(ResultType::Complete);

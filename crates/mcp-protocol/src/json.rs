@@ -48,7 +48,7 @@ impl Json {
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         let text = serde_json::to_string(value)?;
         if Scanner::new(&text).value(AROUND).is_err() {
-            return Err(serde::ser::Error::custom("nested too deeply for a message"));
+            return Err(serde::ser::Error::custom("JSON nested too deeply for a message"));
         }
         Ok(Self::from_text(text))
     }

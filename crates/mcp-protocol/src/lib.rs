@@ -1,10 +1,9 @@
-//! The Model Context Protocol, five revisions of it, without a line of I/O.
+//! The Model Context Protocol (MCP), all five revisions, without I/O.
 //!
-//! A host, its client and a server speak MCP by sending each other JSON-RPC messages. This crate holds
-//! everything about that which can be decided without touching the world: the types, how each revision writes
-//! them, how bytes become messages, which request a response belongs to, when a call is over, and which revision
-//! the other side speaks. Sockets, processes and clocks are for the crates that stand on it, `mcp-client` and
-//! `mcp-server`.
+//! An MCP client and server exchange JSON-RPC messages. This crate has every part of that which needs no I/O: the
+//! types, their representation in each revision, the parsing of bytes into messages, the matching of responses to
+//! requests, timeouts, and the negotiation of the revision. Sockets, processes and clocks belong to the crates built on
+//! it, `mcp-client` and `mcp-server`.
 //!
 //! ```
 //! use mcp_protocol::messages::{Incoming, Message, Method, parse, write};
@@ -31,8 +30,9 @@
 //!
 //! # What it is not
 //!
-//! Not a client and not a server: it opens no connection, starts no process, reads no clock, file, environment or
-//! random source, spawns nothing and logs nothing. `clippy.toml` beside its manifest enforces that.
+//! This crate is neither a client nor a server. It opens no connections, starts no processes, spawns no tasks, writes
+//! no logs, and reads no clock, file, environment variable or random source. The `clippy.toml` next to its manifest
+//! enforces this.
 //!
 //! # Map
 //!
@@ -55,15 +55,15 @@
 //!
 //! # Driving a machine
 //!
-//! The machines ([`peer::Peer`] and those of [`negotiation`]) have one shape. `handle_*` takes what happened,
-//! with the time it happened at; `poll_*` gives what to do next and when to come back. No callback, no lock, no
-//! clock. A driver is a loop:
+//! The state machines ([`peer::Peer`] and those of [`negotiation`]) share one interface. `handle_*` takes an event and
+//! the time of the event; `poll_*` returns the next action or deadline. There are no callbacks, locks or clocks. A
+//! driver is a loop:
 //!
-//! 1. poll what is to be sent and what is to be told, until there is nothing;
-//! 2. poll the deadline, and wait for it, for bytes, or for a command, whichever is first;
-//! 3. hand that in, and begin again.
+//! 1. poll messages to send and events to report until there are none;
+//! 2. poll the deadline, then wait for it, for bytes or for a command, whichever comes first;
+//! 3. pass that to the machine and repeat.
 //!
-//! A deadline may be early and never late; handing in the time too early does nothing.
+//! A deadline may be early but never late; calling `handle_timeout` too early has no effect.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     test,

@@ -1,87 +1,87 @@
-//! Every bound of this crate, in one place.
+//! All limits of this crate.
 //!
 //! | field | default | why |
 //! |---|---|---|
-//! | `message` | 16 MiB | one message: a line, an SSE event, a body. Larger results belong into resources. |
-//! | `id` | 1 KiB | an id is kept for as long as its request runs. |
-//! | `batch` | 100 | messages in one 2025-03-26 batch. |
-//! | `in_flight` | 1000 | requests open in one direction of one connection. |
-//! | `sample` | 256 B | what is kept of a line that is not a message, to show it in an error. |
-//! | `noise_lines`, `noise_bytes` | 1000, 1 MiB | output that is not JSON which a negotiation puts up with. |
-//! | `header` | 8 KiB | the id and the type of an SSE event. HTTP headers are bounded by whoever reads them. |
-//! | `held` | 16 | requests of the server kept unanswered until its era is known. |
+//! | `message` | 16 MiB | one message: a line, an SSE event or a body. Return larger results as resources. |
+//! | `id` | 1 KiB | an id is stored while its request is in flight. |
+//! | `batch` | 100 | messages in one batch (2025-03-26). |
+//! | `in_flight` | 1000 | requests in flight in one direction of one connection. |
+//! | `sample` | 256 B | prefix of a line that is not a message, shown in errors. |
+//! | `noise_lines`, `noise_bytes` | 1000, 1 MiB | output that is not JSON, tolerated during a negotiation. |
+//! | `header` | 8 KiB | the id and the type of an SSE event. HTTP headers are limited by the HTTP library. |
+//! | `held` | 16 | requests of the server queued until its era is known. |
 //!
 //!
-//! These are fixed, because nobody has a reason to set them:
+//! The following limits are fixed:
 //!
-//! | what | bound | why |
+//! | limit | value | why |
 //! |---|---|---|
-//! | [`MAX_DEPTH`] | 127 | levels in a message; serde_json stops there as well. |
-//! | looked at for an id | 1 KiB | of an over-long message: ids stand near the beginning. |
-//! | an over-long line or event | 4 × `message` | is skipped this far to its end; a stream without one is closed. |
-//! | kept by an idle buffer | 64 KiB | a large message costs its memory until the next small one, not for ever. |
-//! | garbage answered | 10 lines | a server that answers noise with noise helps nobody; then it closes. |
-//! | logins in one negotiation | 2 | a server that is never satisfied is not asked for ever. |
-//! | first event of an old stream | 10 s | a stream that says nothing is no HTTP+SSE server. |
-//! | progress | 8 at once, then 10 a second | a tool in a tight loop must not flood its client; the last always goes. |
-//! | remembered envelope | 4 KiB | the last one that was read, so that the same need not be read again. |
-//! | arguments as headers | 100 | of one tool; servers take about as many headers in all. |
-//! | [`MAX_URI`] | 16 KiB | a URI that one side keeps for the other, such as that of a subscription. |
-//! | paths of such arguments | 64 KiB | of one tool: a long name above many of them must not be kept for each. |
-//! | shown of a peer's text | 80, 1000 | characters of a name and of a message in errors and logs. |
-//! | names | 256, 64 | characters of a server's name; of a callable name, the least that model APIs allow. |
+//! | [`MAX_DEPTH`] | 127 | nesting levels of a message; the same as in serde_json. |
+//! | search for an id | 1 KiB | of an overlong message: ids are usually near the beginning. |
+//! | overlong line or event | 4 × `message` | is skipped up to this size; beyond it, the stream is closed. |
+//! | idle buffer | 64 KiB | memory of a large message is released after the next small one. |
+//! | error responses to unreadable lines | 10 | after that the server closes the connection. |
+//! | logins in one negotiation | 2 | prevents an endless login loop. |
+//! | first SSE event | 10 s | a stream without an event is not the HTTP+SSE transport (2024-11-05). |
+//! | progress | burst of 8, then 10 per second | a tool in a tight loop must not flood the client; the last one is always sent. |
+//! | cached envelope | 4 KiB | the last envelope is cached, so that an identical one is not parsed again. |
+//! | arguments as headers | 100 | per tool; HTTP servers accept about as many headers in total. |
+//! | [`MAX_URI`] | 16 KiB | a URI stored for the peer, such as that of a subscription. |
+//! | paths of such arguments | 64 KiB | per tool: a long common path must not be stored once per argument. |
+//! | displayed text of a peer | 80, 1000 | characters of a name and of a message in errors and logs. |
+//! | names | 256, 64 | characters of a server name and of a callable name (the lowest limit of common model APIs). |
 
 use std::time::Duration;
 
-/// How much of an over-long message is looked at for its id.
+/// Bytes of an overlong message that are searched for its id.
 pub(crate) const SALVAGED: usize = 1 << 10;
 
-/// What an idle buffer keeps.
+/// Capacity of an idle buffer, in bytes.
 pub(crate) const KEPT_BUFFER: usize = 64 << 10;
 
-/// How many lines that cannot be read are answered before a server closes.
+/// Number of error responses to unreadable lines before a server closes the connection.
 pub(crate) const UNREADABLE_ANSWERED: u32 = 10;
 
-/// How often a negotiation asks for a login.
+/// Maximum number of logins per negotiation.
 pub(crate) const LOGINS: u8 = 2;
 
-/// How long the first event of a stream may take that could be the old HTTP+SSE pair.
+/// Timeout for the first event of a stream that may belong to the HTTP+SSE transport (2024-11-05).
 pub(crate) const FIRST_EVENT: Duration = Duration::from_secs(10);
 
-/// How much progress is told at once.
+/// Number of progress notifications that may be sent in a burst.
 pub(crate) const PROGRESS_BURST: u32 = 8;
 
-/// How often progress is told after that.
+/// Minimum interval between progress notifications after the burst.
 pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long an envelope may be to be remembered.
+/// Maximum size of a cached envelope, in bytes.
 pub(crate) const REMEMBERED_ENVELOPE: usize = 4 << 10;
 
-/// How many arguments of a tool may travel as headers.
+/// Maximum number of tool arguments that are sent as headers.
 pub(crate) const PARAM_HEADERS: usize = 100;
 
-/// The most bytes that the paths of these arguments take in memory.
+/// Maximum total size of the paths of these arguments, in bytes.
 pub(crate) const PARAM_PATHS: usize = 64 << 10;
 
-/// The most characters of a peer's name that are shown.
+/// Maximum number of displayed characters of a peer's name.
 pub(crate) const SHOWN_NAME: usize = 80;
 
-/// The most characters of a peer's message that are shown.
+/// Maximum number of displayed characters of a peer's message.
 pub(crate) const SHOWN_MESSAGE: usize = 1000;
 
-/// The most characters of a server's name.
+/// Maximum number of characters of a server name.
 pub(crate) const SERVER_NAME: usize = 256;
 
-/// The most characters of a callable name.
+/// Maximum number of characters of a callable name.
 pub(crate) const CALLABLE_NAME: usize = 64;
 
-/// The most bytes of a URI that one side keeps for the other.
+/// Maximum size of a URI that is stored for the peer, in bytes.
 pub const MAX_URI: usize = 16 << 10;
 
-/// How deeply a message may nest, its own braces counted. The 128th level is refused.
+/// Maximum nesting depth of a message, including its own braces. The 128th level is rejected.
 pub const MAX_DEPTH: usize = 127;
 
-/// The bounds of one connection. See the [table](self) for defaults and reasons.
+/// The limits of one connection. See the [table](self) for defaults and reasons.
 ///
 /// ```
 /// let limits = mcp_protocol::Limits::default().message(1 << 20).in_flight(64);
@@ -90,23 +90,23 @@ pub const MAX_DEPTH: usize = 127;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes in one message.
+    /// Maximum bytes per message.
     pub message: usize,
-    /// Bytes in a string id.
+    /// Maximum bytes of a string id.
     pub id: usize,
-    /// Messages in one batch.
+    /// Maximum messages per batch.
     pub batch: usize,
-    /// Requests open in one direction.
+    /// Maximum requests in flight per direction.
     pub in_flight: usize,
-    /// Bytes kept of input that is not a message.
+    /// Maximum bytes kept as a sample of input that is not a message.
     pub sample: usize,
-    /// Lines of noise before a negotiation gives up.
+    /// Maximum lines that are not messages before a negotiation fails.
     pub noise_lines: usize,
-    /// Bytes of noise before a negotiation gives up.
+    /// Maximum bytes that are not messages before a negotiation fails.
     pub noise_bytes: usize,
-    /// Bytes in the id or type of an SSE event.
+    /// Maximum bytes of the id or type of an SSE event.
     pub header: usize,
-    /// Requests held back during a negotiation.
+    /// Maximum requests queued during a negotiation.
     pub held: usize,
 }
 
@@ -122,7 +122,7 @@ macro_rules! setters {
 }
 
 impl Limits {
-    /// How far an over-long message is skipped while looking for its end.
+    /// Returns the number of bytes after which an overlong message without an end is given up.
     pub(crate) fn endless(&self) -> usize {
         self.message.saturating_mul(4)
     }

@@ -6,29 +6,29 @@ use crate::json::Json;
 use crate::macros::{object, string_enum};
 
 string_enum! {
-    /// How grave a log message is, mildest first.
+    /// Severity of a log message, least severe first.
     pub enum LogLevel {
-        /// For the one who writes the server.
+        /// Debugging information.
         Debug = "debug",
-        /// All is well.
+        /// Informational message.
         Info = "info",
-        /// Normal, but worth knowing.
+        /// Normal but significant event.
         Notice = "notice",
-        /// May become an error.
+        /// Warning.
         Warning = "warning",
-        /// Something failed.
+        /// Error.
         Error = "error",
-        /// A part of the server failed.
+        /// Failure of a component.
         Critical = "critical",
-        /// Someone must act at once.
+        /// Immediate action is required.
         Alert = "alert",
-        /// The server cannot be used.
+        /// The server is unusable.
         Emergency = "emergency",
     }
 }
 
 impl LogLevel {
-    /// True if this is as grave as `least` or graver. An unknown level is neither.
+    /// Returns true if this level is at least as severe as `least`. False if either level is unknown.
     ///
     /// ```
     /// use mcp_protocol::logging::LogLevel;
@@ -38,10 +38,10 @@ impl LogLevel {
     /// ```
     #[must_use]
     pub fn is_at_least(&self, least: &Self) -> bool {
-        self.gravity().zip(least.gravity()).is_some_and(|(this, least)| this >= least)
+        self.severity().zip(least.severity()).is_some_and(|(this, least)| this >= least)
     }
 
-    fn gravity(&self) -> Option<u8> {
+    fn severity(&self) -> Option<u8> {
         Some(match self {
             Self::Debug => 0,
             Self::Info => 1,
@@ -60,13 +60,13 @@ object! {
     /// Params of `notifications/message`.
     pub struct LogMessageParams {
         required {
-            /// How grave it is.
+            /// Severity.
             level: LogLevel = "level",
-            /// What it says: any JSON. Never a secret.
+            /// Message, any JSON. Must not contain secrets.
             data: Json = "data",
         }
         optional {
-            /// The part of the server that says it.
+            /// Name of the logger.
             logger: String = "logger",
         }
         meta = meta;
@@ -77,7 +77,7 @@ object! {
     /// Params of `logging/setLevel`; legacy.
     pub struct SetLevelParams {
         required {
-            /// The mildest level to be told of.
+            /// Minimum severity of messages to send.
             level: LogLevel = "level",
         }
         meta = meta;

@@ -47,17 +47,17 @@ macro_rules! object {
             $($($(#[$o_attr])* pub $o: Option<$o_ty>,)*)?
             $($($(#[$p_attr])* pub $p: Option<$p_ty>,)*)?
             $(
-                /// The `_meta` member: what the two sides tell each other beside the message.
+                /// The `_meta` member: metadata of the message.
                 pub $meta: Option<Box<crate::meta::Meta>>,
             )?
             $(
-                /// Members this crate does not know, kept as they came.
+                /// Members unknown to this crate, preserved as received.
                 pub $other: crate::members::Members,
             )?
         }
 
         impl $name {
-            #[doc = concat!("A `", stringify!($name), "` with what every one has; the rest is set by chained setters.")]
+            #[doc = concat!("Creates a `", stringify!($name), "` from its required members; chained setters set the others.")]
             #[must_use]
             pub fn new($($($r: impl Into<$r_ty>,)*)?) -> Self {
                 Self {

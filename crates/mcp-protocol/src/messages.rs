@@ -1,8 +1,8 @@
-//! JSON-RPC messages: read with one pass over the text, written once.
+//! JSON-RPC messages: parsed in one pass over the text and serialized once.
 //!
-//! [`parse`] finds where things stand in a message and decides what it is. Bodies (`params` and `result`)
-//! stay text until someone asks for a type: see [`Body`]. The functions in [`mod@write`] append messages to a
-//! buffer. The messages of both lifecycles, `initialize` and `server/discover`, are here too.
+//! [`parse`] locates the members of a message and classifies it. Bodies (`params` and `result`) stay text until they
+//! are read as a type: see [`Body`]. The functions in [`mod@write`] append messages to a buffer. This module also has
+//! the messages of both lifecycles, `initialize` and `server/discover`.
 //!
 //! Spec: MCP 2026-07-28, basic; MCP 2025-03-26, basic (batches).
 

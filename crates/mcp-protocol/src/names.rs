@@ -27,13 +27,13 @@ pub struct ServerName(Box<str>);
 #[non_exhaustive]
 pub enum NameError {
     /// Empty, or longer than 256.
-    #[error("a server name has 1 to {SERVER_NAME} characters, not {0}")]
+    #[error("a server name must have 1 to {SERVER_NAME} characters, not {0}")]
     Length(usize),
     /// A character that does not belong.
-    #[error("a server name has only letters, digits, `_` and `-`, not {0:?}")]
+    #[error("a server name may contain only letters, digits, `_` and `-`, not {0:?}")]
     Character(char),
     /// A word that means something else to other programs.
-    #[error("`{0}` cannot be a server name")]
+    #[error("`{0}` is a reserved name; choose another server name")]
     Reserved(&'static str),
 }
 
@@ -181,7 +181,7 @@ pub struct NameTable {
 /// Two tools with one callable name: the later one is left out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "tool `{}` of `{}` is left out: `{}` is taken by tool `{}` of `{}`",
+    "tool `{}` of `{}` was skipped: the name `{}` is already used by tool `{}` of `{}`",
     Visible::name(tool),
     Visible::name(server),
     Visible::name(name),

@@ -194,16 +194,16 @@ pub enum NegotiationError {
         answered: ProtocolVersion,
     },
     /// Only modern versions were wanted, and the server is a legacy one.
-    #[error("the server does not speak a modern version; allow the legacy era to use it")]
+    #[error("the server does not support a modern protocol version; allow the legacy era to use it")]
     NotModern,
     /// The server is modern and refused all the same.
-    #[error("the server refused the negotiation: {0}")]
+    #[error("the server rejected the negotiation: {0}")]
     Refused(ErrorObject),
     /// The server is modern, and its answer to `server/discover` cannot be read.
-    #[error("the server's answer to `server/discover` cannot be read")]
+    #[error("invalid response to `server/discover`")]
     Unreadable,
     /// The server answered neither to `server/discover` as a modern one nor to `initialize`.
-    #[error("the handshake failed: {handshake}{}", after(probe))]
+    #[error("handshake failed: {handshake}{}", after(probe))]
     Handshake {
         /// The error that answered `server/discover`, if there was one.
         probe: Option<ErrorObject>,
@@ -211,22 +211,25 @@ pub enum NegotiationError {
         handshake: HandshakeFailure,
     },
     /// Too much on standard output that was no message.
-    #[error("the server writes text that is not a message: \"{}\"", Visible::message(sample))]
+    #[error(
+        "the server wrote lines that are not JSON-RPC messages; write logs to stderr; first line: \"{}\"",
+        Visible::message(sample)
+    )]
     Noise {
         /// The beginning of the first such line.
         sample: String,
     },
     /// The process could not be started.
-    #[error("the server could not be started")]
+    #[error("the server process could not be started")]
     NotStarted,
     /// The process ended, also when it was started a second time.
-    #[error("the server ended before it answered")]
+    #[error("the server process exited before it responded")]
     Ended,
     /// Nothing to offer: the terms have no version that the mode allows.
-    #[error("the terms hold no version to offer")]
+    #[error("no protocol version to offer; allow at least one")]
     NothingToOffer,
     /// HTTP stood in the way; says nothing about the era.
-    #[error("the server could not be asked: {0}")]
+    #[error("the HTTP request failed: {0}")]
     Http(Obstacle),
     /// No kind of MCP endpoint.
     #[error(
@@ -250,10 +253,10 @@ pub enum HandshakeFailure {
     #[error("{0}")]
     Refused(ErrorObject),
     /// The answer is no result of `initialize`.
-    #[error("the answer to `initialize` cannot be read")]
+    #[error("invalid response to `initialize`")]
     Unreadable,
     /// No answer in time.
-    #[error("no answer to `initialize` in time")]
+    #[error("`initialize` timed out")]
     Silence,
 }
 
@@ -287,5 +290,5 @@ fn remedy(ours: &[ProtocolVersion], theirs: &[ProtocolVersion]) -> &'static str 
 }
 
 fn after(probe: &Option<ErrorObject>) -> String {
-    probe.as_ref().map(|error| format!(" (before that, `server/discover`: {error})")).unwrap_or_default()
+    probe.as_ref().map(|error| format!(" (`server/discover` failed before: {error})")).unwrap_or_default()
 }

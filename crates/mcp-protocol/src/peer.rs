@@ -202,7 +202,7 @@ pub enum Event {
 #[non_exhaustive]
 pub enum Refused {
     /// [`Limits::in_flight`] calls are open.
-    #[error("{0} requests are in flight already; wait for one to end")]
+    #[error("too many requests in flight (limit {0}); wait for one to complete")]
     Full(usize),
     /// The link has ended.
     #[error("the connection is closed")]
@@ -521,7 +521,8 @@ impl Peer {
         self.stats.requests += 1;
         if self.requests.contains_key(&request.id) {
             let named = self.side == Side::Server { duplicates: DuplicateIds::Named };
-            let error = ErrorObject::new(ErrorCode::InvalidRequest, "a request with this id is in flight");
+            let error =
+                ErrorObject::new(ErrorCode::InvalidRequest, "a request with this id is already in flight");
             self.refuse(named.then(|| request.id.clone()), error);
             return Arrival::Ignored(Ignored::Refused);
         }

@@ -1,4 +1,4 @@
-//! Prompts: lists and filled-in messages.
+//! Prompts: lists and rendered messages.
 //!
 //! Spec: MCP 2026-07-28, server/prompts.
 
@@ -13,17 +13,17 @@ object! {
     /// The definition of a prompt.
     pub struct Prompt {
         required {
-            /// What to get it by.
+            /// Name to get it by, unique per server.
             name: String = "name",
         }
         optional {
-            /// A name for people.
+            /// Display name.
             title: String = "title",
-            /// What it is for.
+            /// Description.
             description: String = "description",
-            /// What it takes.
+            /// Accepted arguments.
             arguments: Vec<PromptArgument> = "arguments",
-            /// Pictures of it.
+            /// Icons.
             icons: Vec<Icon> = "icons",
         }
         meta = meta in part;
@@ -35,15 +35,15 @@ object! {
     /// An argument of a prompt.
     pub struct PromptArgument {
         required {
-            /// Its name.
+            /// Name.
             name: String = "name",
         }
         optional {
-            /// A name for people.
+            /// Display name.
             title: String = "title",
-            /// What it is.
+            /// Description.
             description: String = "description",
-            /// True if it cannot be left out.
+            /// True if the argument is required.
             required: bool = "required",
         }
     }
@@ -53,11 +53,11 @@ object! {
     /// Result of `prompts/list`.
     pub struct ListPromptsResult {
         expected {
-            /// Always complete.
+            /// Result type; always `complete`.
             result_type: ResultType = "resultType" or ResultType::Complete,
-            /// How long it stays fresh, in milliseconds.
+            /// Time to live in a cache, in milliseconds.
             ttl_ms: TimeToLive = "ttlMs" or TimeToLive(0),
-            /// Who may share it.
+            /// Cache scope: shared or private.
             cache_scope: CacheScope = "cacheScope" or CacheScope::Private,
         }
         required {
@@ -65,7 +65,7 @@ object! {
             prompts: Vec<Prompt> = "prompts",
         }
         optional {
-            /// Where the next page begins; absent on the last one. An empty string is a cursor too.
+            /// Cursor of the next page; absent on the last page. An empty string is a valid cursor.
             next_cursor: String = "nextCursor",
         }
         meta = meta;
@@ -78,15 +78,15 @@ object! {
     /// Params of `prompts/get`.
     pub struct GetPromptParams {
         required {
-            /// The prompt.
+            /// Name of the prompt.
             name: String = "name",
         }
         optional {
-            /// Its arguments.
+            /// Arguments.
             arguments: Map<String, String> = "arguments",
-            /// Answers to the server's input requests, on a second try.
+            /// Responses to the server's input requests, on a retry.
             input_responses: InputResponses = "inputResponses",
-            /// What the server wants back, on a second try.
+            /// The server's `requestState`, returned unchanged on a retry.
             request_state: String = "requestState",
         }
         meta = meta;
@@ -97,15 +97,15 @@ object! {
     /// Result of `prompts/get`.
     pub struct GetPromptResult {
         expected {
-            /// Always complete.
+            /// Result type; always `complete`.
             result_type: ResultType = "resultType" or ResultType::Complete,
         }
         required {
-            /// The messages, filled in.
+            /// Rendered messages.
             messages: Vec<PromptMessage> = "messages",
         }
         optional {
-            /// What they are for.
+            /// Description.
             description: String = "description",
         }
         meta = meta;
@@ -118,9 +118,9 @@ object! {
     /// One message of a prompt.
     pub struct PromptMessage {
         required {
-            /// Who speaks.
+            /// Role of the speaker.
             role: Role = "role",
-            /// What is said.
+            /// Content.
             content: ContentBlock = "content",
         }
     }

@@ -1,4 +1,4 @@
-//! Resources: lists, templates, contents, subscriptions of the legacy era.
+//! Resources: lists, templates, contents, and subscriptions of the legacy era.
 //!
 //! Spec: MCP 2026-07-28, server/resources.
 
@@ -12,23 +12,23 @@ object! {
     /// A resource in a list.
     pub struct Resource {
         required {
-            /// What to read it by.
+            /// URI to read it with.
             uri: String = "uri",
-            /// A name for programs.
+            /// Programmatic name.
             name: String = "name",
         }
         optional {
-            /// A name for people.
+            /// Display name.
             title: String = "title",
-            /// What it is.
+            /// Description.
             description: String = "description",
-            /// Its media type.
+            /// Media type.
             mime_type: String = "mimeType",
-            /// Its size in bytes.
+            /// Size in bytes.
             size: u64 = "size",
-            /// Hints for display.
+            /// Display hints. Untrusted.
             annotations: Box<Annotations> = "annotations",
-            /// Pictures of it.
+            /// Icons.
             icons: Vec<Icon> = "icons",
         }
         meta = meta in part;
@@ -37,27 +37,27 @@ object! {
 }
 
 object! {
-    /// A resource that a tool or prompt points at. It need not be in the list.
+    /// A link to a resource in the result of a tool or prompt. The resource need not be listed.
     pub struct ResourceLink {
         tag "type" = "resource_link";
         required {
-            /// What to read it by.
+            /// URI to read it with.
             uri: String = "uri",
-            /// A name for programs.
+            /// Programmatic name.
             name: String = "name",
         }
         optional {
-            /// A name for people.
+            /// Display name.
             title: String = "title",
-            /// What it is.
+            /// Description.
             description: String = "description",
-            /// Its media type.
+            /// Media type.
             mime_type: String = "mimeType",
-            /// Its size in bytes.
+            /// Size in bytes.
             size: u64 = "size",
-            /// Hints for display.
+            /// Display hints. Untrusted.
             annotations: Box<Annotations> = "annotations",
-            /// Pictures of it.
+            /// Icons.
             icons: Vec<Icon> = "icons",
         }
         meta = meta in part;
@@ -66,24 +66,24 @@ object! {
 }
 
 object! {
-    /// A family of resources, by an RFC 6570 template.
+    /// A template for resource URIs (RFC 6570).
     pub struct ResourceTemplate {
         required {
-            /// The template of their URIs.
+            /// URI template.
             uri_template: String = "uriTemplate",
-            /// A name for programs.
+            /// Programmatic name.
             name: String = "name",
         }
         optional {
-            /// A name for people.
+            /// Display name.
             title: String = "title",
-            /// What they are.
+            /// Description.
             description: String = "description",
-            /// The media type, if they all have the same.
+            /// Media type, if all matching resources have the same.
             mime_type: String = "mimeType",
-            /// Hints for display.
+            /// Display hints. Untrusted.
             annotations: Box<Annotations> = "annotations",
-            /// Pictures of them.
+            /// Icons.
             icons: Vec<Icon> = "icons",
         }
         meta = meta in part;
@@ -92,18 +92,18 @@ object! {
 }
 
 object! {
-    /// What a resource holds: text or bytes, one of the two.
+    /// The contents of a resource: either text or binary data.
     pub struct ResourceContents {
         required {
-            /// The resource, or a part of it.
+            /// URI of the resource or of a part of it.
             uri: String = "uri",
         }
         optional {
-            /// Its media type.
+            /// Media type.
             mime_type: String = "mimeType",
-            /// The text.
+            /// Text.
             text: String = "text",
-            /// The bytes in Base64.
+            /// Bytes, Base64-encoded.
             blob: String = "blob",
         }
         meta = meta in part;
@@ -115,7 +115,7 @@ object! {
 fn text_or_blob(contents: &ResourceContents) -> Result<(), &'static str> {
     match (&contents.text, &contents.blob) {
         (Some(_), None) | (None, Some(_)) => Ok(()),
-        _ => Err("contents have either `text` or `blob`"),
+        _ => Err("resource contents must have either `text` or `blob`"),
     }
 }
 
@@ -123,11 +123,11 @@ object! {
     /// Result of `resources/list`.
     pub struct ListResourcesResult {
         expected {
-            /// Always complete.
+            /// Result type; always `complete`.
             result_type: ResultType = "resultType" or ResultType::Complete,
-            /// How long it stays fresh, in milliseconds.
+            /// Time to live in a cache, in milliseconds.
             ttl_ms: TimeToLive = "ttlMs" or TimeToLive(0),
-            /// Who may share it.
+            /// Cache scope: shared or private.
             cache_scope: CacheScope = "cacheScope" or CacheScope::Private,
         }
         required {
@@ -135,7 +135,7 @@ object! {
             resources: Vec<Resource> = "resources",
         }
         optional {
-            /// Where the next page begins; absent on the last one. An empty string is a cursor too.
+            /// Cursor of the next page; absent on the last page. An empty string is a valid cursor.
             next_cursor: String = "nextCursor",
         }
         meta = meta;
@@ -148,11 +148,11 @@ object! {
     /// Result of `resources/templates/list`.
     pub struct ListResourceTemplatesResult {
         expected {
-            /// Always complete.
+            /// Result type; always `complete`.
             result_type: ResultType = "resultType" or ResultType::Complete,
-            /// How long it stays fresh, in milliseconds.
+            /// Time to live in a cache, in milliseconds.
             ttl_ms: TimeToLive = "ttlMs" or TimeToLive(0),
-            /// Who may share it.
+            /// Cache scope: shared or private.
             cache_scope: CacheScope = "cacheScope" or CacheScope::Private,
         }
         required {
@@ -160,7 +160,7 @@ object! {
             resource_templates: Vec<ResourceTemplate> = "resourceTemplates",
         }
         optional {
-            /// Where the next page begins; absent on the last one. An empty string is a cursor too.
+            /// Cursor of the next page; absent on the last page. An empty string is a valid cursor.
             next_cursor: String = "nextCursor",
         }
         meta = meta;
@@ -173,13 +173,13 @@ object! {
     /// Params of `resources/read`.
     pub struct ReadResourceParams {
         required {
-            /// What to read.
+            /// URI of the resource.
             uri: String = "uri",
         }
         optional {
-            /// Answers to the server's input requests, on a second try.
+            /// Responses to the server's input requests, on a retry.
             input_responses: InputResponses = "inputResponses",
-            /// What the server wants back, on a second try.
+            /// The server's `requestState`, returned unchanged on a retry.
             request_state: String = "requestState",
         }
         meta = meta;
@@ -190,15 +190,15 @@ object! {
     /// Result of `resources/read`.
     pub struct ReadResourceResult {
         expected {
-            /// Always complete.
+            /// Result type; always `complete`.
             result_type: ResultType = "resultType" or ResultType::Complete,
-            /// How long it stays fresh, in milliseconds.
+            /// Time to live in a cache, in milliseconds.
             ttl_ms: TimeToLive = "ttlMs" or TimeToLive(0),
-            /// Who may share it.
+            /// Cache scope: shared or private.
             cache_scope: CacheScope = "cacheScope" or CacheScope::Private,
         }
         required {
-            /// The resource, in one part or several.
+            /// Contents of the resource, in one part or several.
             contents: Vec<ResourceContents> = "contents",
         }
         meta = meta;
@@ -209,9 +209,10 @@ object! {
 
 object! {
     /// Params of `resources/subscribe` and `resources/unsubscribe`; legacy.
+    #[doc(alias = "subscription")]
     pub struct SubscribeParams {
         required {
-            /// The resource.
+            /// URI of the resource.
             uri: String = "uri",
         }
         meta = meta;
@@ -222,7 +223,7 @@ object! {
     /// Params of `notifications/resources/updated`.
     pub struct ResourceUpdatedParams {
         required {
-            /// The resource, or a part of one that was asked about.
+            /// URI of the resource, or of a part of a subscribed resource.
             uri: String = "uri",
         }
         meta = meta;

@@ -1,18 +1,19 @@
-//! Roots: the folders a host works in.
+//! Roots: the directories a client works in.
 //!
 //! Spec: MCP 2026-07-28, client/roots.
 
 use crate::macros::object;
 
 object! {
-    /// A folder or file the host works in. Information, not access control.
+    /// A directory or file the client works in. Informational; not access control.
+    #[doc(alias = "roots")]
     pub struct Root {
         required {
             /// A `file:` URI.
             uri: String = "uri",
         }
         optional {
-            /// A name for people.
+            /// Display name.
             name: String = "name",
         }
         meta = meta in part;

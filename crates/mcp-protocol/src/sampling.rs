@@ -1,4 +1,4 @@
-//! Sampling: a server asks the host's language model.
+//! Sampling: a server requests a completion from the client's language model.
 //!
 //! Spec: MCP 2026-07-28, client/sampling.
 
@@ -14,31 +14,32 @@ pub use content::{SamplingBlock, SamplingContent};
 
 object! {
     /// Params of `sampling/createMessage`.
+    #[doc(alias = "sampling")]
     pub struct CreateMessageParams {
         required {
-            /// The conversation so far.
+            /// Conversation so far.
             messages: Vec<SamplingMessage> = "messages",
-            /// The most tokens to produce.
+            /// Maximum number of tokens to generate.
             max_tokens: u64 = "maxTokens",
         }
         optional {
-            /// Which model would fit.
+            /// Model preferences.
             model_preferences: ModelPreferences = "modelPreferences",
-            /// What the model is told first.
+            /// System prompt.
             system_prompt: String = "systemPrompt",
-            /// Context of servers to add; deprecated.
+            /// Server context to include; deprecated.
             include_context: IncludeContext = "includeContext",
-            /// How freely to choose words.
+            /// Sampling temperature.
             temperature: f64 = "temperature",
-            /// Where to stop.
+            /// Stop sequences.
             stop_sequences: Vec<String> = "stopSequences",
-            /// For the model's provider.
+            /// Metadata for the model provider.
             metadata: Json = "metadata",
-            /// Tools the model may use; since 2025-11-25.
+            /// Tools that the model may use; since 2025-11-25.
             tools: Vec<Tool> = "tools",
-            /// Whether it has to; since 2025-11-25.
+            /// Tool choice; since 2025-11-25.
             tool_choice: ToolChoice = "toolChoice",
-            /// Asks for a task; 2025-11-25.
+            /// Requests execution as a task; 2025-11-25.
             task: TaskParams = "task",
         }
         meta = meta;
@@ -47,12 +48,12 @@ object! {
 }
 
 object! {
-    /// One message of a conversation with a model.
+    /// One message of a sampling conversation.
     pub struct SamplingMessage {
         required {
-            /// Who speaks.
+            /// Role of the speaker.
             role: Role = "role",
-            /// What is said.
+            /// Content.
             content: SamplingContent = "content",
         }
         meta = meta in part;
@@ -62,17 +63,18 @@ object! {
 
 object! {
     /// Result of `sampling/createMessage`.
+    #[doc(alias = "sampling")]
     pub struct CreateMessageResult {
         required {
-            /// Who speaks; the assistant.
+            /// Role of the speaker: the assistant.
             role: Role = "role",
-            /// What is said.
+            /// Content.
             content: SamplingContent = "content",
-            /// The model that said it.
+            /// Name of the model.
             model: String = "model",
         }
         optional {
-            /// Why it stopped.
+            /// Stop reason.
             stop_reason: StopReason = "stopReason",
         }
         meta = meta;
@@ -81,16 +83,16 @@ object! {
 }
 
 object! {
-    /// Which model would fit.
+    /// Preferences for the choice of a model.
     pub struct ModelPreferences {
         optional {
-            /// Names or parts of names, best first.
+            /// Model names or parts of names, most preferred first.
             hints: Vec<ModelHint> = "hints",
-            /// How much a low price counts, 0 to 1.
+            /// Importance of low cost, 0 to 1.
             cost_priority: f64 = "costPriority",
-            /// How much speed counts, 0 to 1.
+            /// Importance of low latency, 0 to 1.
             speed_priority: f64 = "speedPriority",
-            /// How much ability counts, 0 to 1.
+            /// Importance of capability, 0 to 1.
             intelligence_priority: f64 = "intelligencePriority",
         }
         open = other;
@@ -98,10 +100,10 @@ object! {
 }
 
 object! {
-    /// A model, or a family of them.
+    /// A hint for a model or a model family.
     pub struct ModelHint {
         optional {
-            /// A part of its name.
+            /// Name or part of a name.
             name: String = "name",
         }
         open = other;
@@ -109,10 +111,10 @@ object! {
 }
 
 object! {
-    /// Whether a model has to use a tool.
+    /// Tool choice of a sampling request.
     pub struct ToolChoice {
         optional {
-            /// Absent means it may.
+            /// Mode. Absent means `auto`.
             mode: ToolChoiceMode = "mode",
         }
         open = other;
@@ -120,51 +122,51 @@ object! {
 }
 
 string_enum! {
-    /// Whether a model has to use a tool.
+    /// Mode of the tool choice.
     pub enum ToolChoiceMode {
-        /// It may.
+        /// The model may use tools.
         Auto = "auto",
-        /// It must.
+        /// The model must use a tool.
         Required = "required",
-        /// It must not.
+        /// The model must not use tools.
         None = "none",
     }
 }
 
 string_enum! {
-    /// Context to add to a conversation.
+    /// Server context to include in a sampling request.
     pub enum IncludeContext {
         /// None.
         None = "none",
-        /// Of the asking server; deprecated.
+        /// Context of the requesting server; deprecated.
         ThisServer = "thisServer",
-        /// Of all servers; deprecated.
+        /// Context of all servers; deprecated.
         AllServers = "allServers",
     }
 }
 
 string_enum! {
-    /// Why a model stopped.
+    /// Reason why the model stopped generating.
     pub enum StopReason {
-        /// It had said all.
+        /// The model completed its turn.
         EndTurn = "endTurn",
-        /// It came upon a stop sequence.
+        /// A stop sequence was generated.
         StopSequence = "stopSequence",
-        /// It had used up its tokens.
+        /// The token limit was reached.
         MaxTokens = "maxTokens",
-        /// It wants to use a tool.
+        /// The model requests a tool use.
         ToolUse = "toolUse",
     }
 }
 
 impl SamplingMessage {
-    /// What the person says.
+    /// Creates a message of the user.
     #[must_use]
     pub fn user(content: impl Into<SamplingBlock>) -> Self {
         Self::new(Role::User, content.into())
     }
 
-    /// What the model says.
+    /// Creates a message of the assistant.
     #[must_use]
     pub fn assistant(content: impl Into<SamplingBlock>) -> Self {
         Self::new(Role::Assistant, content.into())

@@ -50,7 +50,7 @@ object! {
     /// Result of `subscriptions/listen`: the server ends the stream. Its `_meta` names the subscription.
     pub struct ListenResult {
         expected {
-            /// Always complete.
+            /// Result type; always `complete`.
             result_type: ResultType = "resultType" or ResultType::Complete,
         }
         meta = meta;
@@ -63,6 +63,6 @@ fn names_its_subscription(result: &ListenResult) -> Result<(), &'static str> {
     crate::messages::is_complete(result)?;
     match result.meta.as_ref().and_then(|meta| meta.subscription_id.as_ref()) {
         Some(_) => Ok(()),
-        None => Err("`_meta` must hold `io.modelcontextprotocol/subscriptionId`"),
+        None => Err("`_meta` must have `io.modelcontextprotocol/subscriptionId`"),
     }
 }

@@ -48,21 +48,21 @@ object! {
             result_type: ResultType = "resultType" or ResultType::Task,
         }
         required {
-            /// Names the task. Unguessable.
+            /// Task id; not guessable.
             task_id: String = "taskId",
-            /// Where it is.
+            /// Current status.
             status: TaskStatus = "status",
             /// ISO 8601.
             created_at: String = "createdAt",
             /// ISO 8601.
             last_updated_at: String = "lastUpdatedAt",
-            /// How long it is kept after its creation, in milliseconds; `None` is without limit.
+            /// Retention after creation, in milliseconds; `None` means unlimited.
             ttl_ms: Option<u64> = "ttlMs",
         }
         optional {
-            /// Where it is, for people.
+            /// Status message for people.
             status_message: String = "statusMessage",
-            /// How often to ask, in milliseconds.
+            /// Suggested polling interval, in milliseconds.
             poll_interval_ms: u64 = "pollIntervalMs",
         }
         meta = meta;
@@ -75,23 +75,23 @@ object! {
     /// Result of `tasks/get`, and params of `notifications/tasks`: a task with what its status brings.
     pub struct Task {
         required {
-            /// Names the task.
+            /// Task id.
             task_id: String = "taskId",
-            /// Where it is.
+            /// Current status.
             status: TaskStatus = "status",
             /// ISO 8601.
             created_at: String = "createdAt",
             /// ISO 8601.
             last_updated_at: String = "lastUpdatedAt",
-            /// How long it is kept after its creation, in milliseconds; `None` is without limit.
+            /// Retention after creation, in milliseconds; `None` means unlimited.
             ttl_ms: Option<u64> = "ttlMs",
         }
         optional {
             /// Complete, in the result of `tasks/get`; absent in the notification.
             result_type: ResultType = "resultType",
-            /// Where it is, for people.
+            /// Status message for people.
             status_message: String = "statusMessage",
-            /// How often to ask, in milliseconds.
+            /// Suggested polling interval, in milliseconds.
             poll_interval_ms: u64 = "pollIntervalMs",
             /// What it waits for, when input is required.
             input_requests: InputRequests = "inputRequests",
@@ -117,10 +117,10 @@ impl Task {
 fn has_what_its_status_brings(task: &Task) -> Result<(), &'static str> {
     match task.status {
         TaskStatus::InputRequired if task.input_requests.is_none() => {
-            Err("a task that requires input has `inputRequests`")
+            Err("a task with status `input_required` must have `inputRequests`")
         }
-        TaskStatus::Completed if task.result.is_none() => Err("a completed task has a `result`"),
-        TaskStatus::Failed if task.error.is_none() => Err("a failed task has an `error`"),
+        TaskStatus::Completed if task.result.is_none() => Err("a completed task must have a `result`"),
+        TaskStatus::Failed if task.error.is_none() => Err("a failed task must have an `error`"),
         _ => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! Tools: their definitions, calls and results.
+//! Tools: definitions, calls and results.
 //!
 //! Spec: MCP 2026-07-28, server/tools.
 
@@ -26,23 +26,23 @@ object! {
     /// ```
     pub struct Tool {
         required {
-            /// What to call it by.
+            /// Name to call it by, unique per server.
             name: String = "name",
-            /// A JSON Schema of its arguments, with `"type":"object"`.
+            /// JSON Schema of the arguments, with `"type":"object"`.
             input_schema: Json = "inputSchema",
         }
         optional {
-            /// A name for people.
+            /// Display name.
             title: String = "title",
-            /// What it does, for a language model.
+            /// Description for the language model.
             description: String = "description",
-            /// A JSON Schema of its structured result.
+            /// JSON Schema of the structured result.
             output_schema: Json = "outputSchema",
-            /// Hints about what it does. Untrusted.
+            /// Behaviour hints. Untrusted.
             annotations: ToolAnnotations = "annotations",
-            /// Pictures of it.
+            /// Icons.
             icons: Vec<Icon> = "icons",
-            /// Whether it can run as a task; 2025-11-25.
+            /// Task support; 2025-11-25.
             execution: ToolExecution = "execution",
         }
         meta = meta in part;
@@ -52,11 +52,11 @@ object! {
     }
 }
 
-/// The tool definition under the name RFC 2190 gives it.
+/// The tool definition under its name in RFC 2190.
 pub type ToolSchema = Tool;
 
 impl Tool {
-    /// The name to show: title, then the annotations' title, then the name.
+    /// Returns the name to display: the title, then the title of the annotations, then the name.
     #[must_use]
     pub fn display_name(&self) -> &str {
         let annotated = || self.annotations.as_ref().and_then(|annotations| annotations.title.as_deref());
@@ -73,18 +73,18 @@ fn has_object_schema(tool: &Tool) -> Result<(), &'static str> {
 }
 
 object! {
-    /// Hints about what a tool does. Never a reason to trust it.
+    /// Hints about a tool's behaviour. Untrusted: do not base security decisions on them.
     pub struct ToolAnnotations {
         optional {
-            /// A name for people.
+            /// Display name.
             title: String = "title",
-            /// It changes nothing. Default: false.
+            /// The tool does not modify its environment. Default: false.
             read_only_hint: bool = "readOnlyHint",
-            /// It may destroy something. Default: true.
+            /// The tool may perform destructive updates. Default: true.
             destructive_hint: bool = "destructiveHint",
-            /// Calling it twice is like calling it once. Default: false.
+            /// Repeated calls with the same arguments have no further effect. Default: false.
             idempotent_hint: bool = "idempotentHint",
-            /// It reaches an open world. Default: true.
+            /// The tool interacts with external systems. Default: true.
             open_world_hint: bool = "openWorldHint",
         }
         open = other;
@@ -92,10 +92,10 @@ object! {
 }
 
 object! {
-    /// Whether a tool can run as a task; 2025-11-25.
+    /// Task support of a tool; 2025-11-25.
     pub struct ToolExecution {
         optional {
-            /// Absent means forbidden.
+            /// Task support. Absent means forbidden.
             task_support: TaskSupport = "taskSupport",
         }
         open = other;
@@ -103,13 +103,13 @@ object! {
 }
 
 string_enum! {
-    /// Whether a tool can run as a task; 2025-11-25.
+    /// Task support of a tool; 2025-11-25.
     pub enum TaskSupport {
-        /// It cannot.
+        /// The tool cannot run as a task.
         Forbidden = "forbidden",
-        /// It can.
+        /// The tool can run as a task.
         Optional = "optional",
-        /// It must.
+        /// The tool must run as a task.
         Required = "required",
     }
 }
@@ -118,11 +118,11 @@ object! {
     /// Result of `tools/list`.
     pub struct ListToolsResult {
         expected {
-            /// Always complete.
+            /// Result type; always `complete`.
             result_type: ResultType = "resultType" or ResultType::Complete,
-            /// How long it stays fresh, in milliseconds.
+            /// Time to live in a cache, in milliseconds.
             ttl_ms: TimeToLive = "ttlMs" or TimeToLive(0),
-            /// Who may share it.
+            /// Cache scope: shared or private.
             cache_scope: CacheScope = "cacheScope" or CacheScope::Private,
         }
         required {
@@ -130,7 +130,7 @@ object! {
             tools: Vec<Tool> = "tools",
         }
         optional {
-            /// Where the next page begins; absent on the last one. An empty string is a cursor too.
+            /// Cursor of the next page; absent on the last page. An empty string is a valid cursor.
             next_cursor: String = "nextCursor",
         }
         meta = meta;
@@ -140,8 +140,8 @@ object! {
 }
 
 impl ListToolsResult {
-    /// Reads the first `limit` tools of a page. A tool that cannot be read is left out and reported, the others stay.
-    /// [`Body::count`] tells how many there are.
+    /// Reads the first `limit` tools of a page. Tools that cannot be read are skipped and reported. [`Body::count`]
+    /// returns the number of tools on the page.
     ///
     /// ```
     /// use mcp_protocol::messages::{Incoming, Message, parse};
@@ -156,7 +156,7 @@ impl ListToolsResult {
     /// ```
     ///
     /// # Errors
-    /// When the page itself cannot be read.
+    /// Fails if the page itself cannot be read.
     pub fn raise_each(
         dialect: Dialect,
         page: &Body<'_>,
@@ -195,20 +195,20 @@ impl ListToolsResult {
     }
 }
 
-/// A tool that could not be read.
+/// A tool that was skipped because its definition is invalid.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SkippedTool {
-    /// Its place in the page.
+    /// Index on the page.
     pub position: usize,
-    /// Its name, if that could be read.
+    /// Name, if it could be read.
     pub name: Option<String>,
-    /// What is wrong with it.
+    /// Reason.
     pub error: BodyError,
 }
 
 impl SkippedTool {
-    /// A tool that could be read and cannot be used.
+    /// Creates a report about a tool that was read but cannot be used.
     #[must_use]
     pub fn new(name: Option<String>, error: impl Into<BodyError>) -> Self {
         Self { position: 0, name, error: error.into() }
@@ -219,17 +219,17 @@ object! {
     /// Params of `tools/call`.
     pub struct CallToolParams {
         required {
-            /// The tool.
+            /// Name of the tool.
             name: String = "name",
         }
         optional {
-            /// Its arguments, an object.
+            /// Arguments, a JSON object.
             arguments: Json = "arguments",
-            /// Answers to the server's input requests, on a second try.
+            /// Responses to the server's input requests, on a retry.
             input_responses: InputResponses = "inputResponses",
-            /// What the server wants back, on a second try.
+            /// The server's `requestState`, returned unchanged on a retry.
             request_state: String = "requestState",
-            /// Asks for a task; 2025-11-25.
+            /// Requests execution as a task; 2025-11-25.
             task: TaskParams = "task",
         }
         meta = meta;
@@ -259,19 +259,19 @@ object! {
     /// ```
     pub struct CallToolResult {
         expected {
-            /// Always complete.
+            /// Result type; always `complete`.
             result_type: ResultType = "resultType" or ResultType::Complete,
         }
         empty {
-            /// What the tool says.
+            /// Content blocks.
             content: Vec<ContentBlock> = "content",
         }
         optional {
-            /// True if the tool failed; the content tells the model why.
+            /// True if the tool failed; the content explains the failure to the model.
             is_error: bool = "isError",
         }
         present {
-            /// The result as data. `null` is a result.
+            /// Structured result. `null` is a valid result.
             structured_content: Json = "structuredContent",
         }
         meta = meta;
@@ -282,38 +282,39 @@ object! {
 }
 
 impl CallToolResult {
-    /// A result of one text block.
+    /// Creates a result with one text block.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::new().content([ContentBlock::text(text)])
     }
 
-    /// A failure that the model can read.
+    /// Creates an error result with a text for the model.
     #[must_use]
     pub fn error(text: impl Into<String>) -> Self {
         Self::text(text).is_error(true)
     }
 }
 
-/// What a server can answer to `tools/call`.
+/// Possible responses to `tools/call`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum CallToolResponse {
-    /// The tool is done.
+    /// The tool call is complete.
     Complete(CallToolResult),
-    /// The server needs input and a second try.
+    /// The server needs input; the client retries with the responses.
+    #[doc(alias = "MRTR")]
     InputRequired(InputRequiredResult),
-    /// The call goes on as a task; modern extension.
+    /// The call continues as a task; modern extension.
     Task(CreateTaskResult),
-    /// The call goes on as a task; 2025-11-25.
+    /// The call continues as a task; 2025-11-25.
     LegacyTask(CreateLegacyTaskResult),
 }
 
 impl CallToolResponse {
-    /// Reads the result of `tools/call`, whichever kind it is.
+    /// Reads the result of `tools/call` of any type.
     ///
     /// # Errors
-    /// When it has another shape, or a type that this method cannot end with.
+    /// Fails if the result has another shape, or a type that is not valid for `tools/call`.
     pub fn raise(dialect: Dialect, result: &Body<'_>) -> Result<Self, BodyError> {
         match crate::input::result_type(dialect, result)? {
             ResultType::Complete if dialect.has_nested_tasks() && result.member("task")?.is_some() => {

@@ -14,7 +14,7 @@ macro_rules! union {
         #[non_exhaustive]
         pub enum $name {
             $($(#[$v_attr])* $variant($type),)*
-            /// Something this crate does not know, kept as it came.
+            /// A kind unknown to this crate, preserved as received.
             Unknown(crate::json::Json),
         }
 

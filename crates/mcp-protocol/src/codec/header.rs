@@ -75,10 +75,10 @@ fn is_header_byte(byte: u8) -> bool {
 #[non_exhaustive]
 pub enum HeaderError {
     /// It has characters that no header may have.
-    #[error("has characters outside of printable ASCII")]
+    #[error("has characters outside printable ASCII")]
     Characters,
     /// Its Base64 is broken, or no text.
-    #[error("has broken Base64")]
+    #[error("has invalid Base64")]
     Base64,
 }
 
@@ -112,7 +112,7 @@ pub fn check(request: &Request<'_>, methods: &[&[u8]], names: &[&[u8]]) -> Resul
     let method = one("Mcp-Method", methods)?.ok_or_else(|| missing("Mcp-Method"))?;
     if method.trim_ascii() != request.method.as_str().as_bytes() {
         return Err(mismatch(format!(
-            "`Mcp-Method` does not say `{}`, which the body says",
+            "`Mcp-Method` differs from the method `{}` in the body",
             request.method.as_str()
         )));
     }
@@ -130,12 +130,12 @@ pub(crate) fn one<'a>(name: &str, values: &[&'a [u8]]) -> Result<Option<&'a [u8]
     match values {
         [] => Ok(None),
         [value] => Ok(Some(value)),
-        _ => Err(mismatch(format!("`{name}` stands there twice"))),
+        _ => Err(mismatch(format!("duplicate header `{name}`"))),
     }
 }
 
 pub(crate) fn missing(name: &str) -> ErrorObject {
-    mismatch(format!("`{name}` is missing"))
+    mismatch(format!("missing header `{name}`"))
 }
 
 pub(crate) fn mismatch(message: String) -> ErrorObject {

@@ -55,28 +55,28 @@ pub enum AnnotationError {
     #[error("`x-mcp-header` must be a non-empty token, not {}", Visible::name(.0))]
     NotAToken(String),
     /// Two arguments have the same header.
-    #[error("`x-mcp-header` `{}` stands there twice", Visible::name(.0))]
+    #[error("duplicate `x-mcp-header` `{}`", Visible::name(.0))]
     Twice(String),
     /// The argument is no string, integer or boolean.
     #[error("`x-mcp-header` `{}` is on a property that is not a string, integer or boolean", Visible::name(.0))]
     Kind(String),
     /// The annotation cannot be reached through properties alone.
-    #[error("`x-mcp-header` stands at {}, outside of plain properties", Visible::message(.0))]
+    #[error("`x-mcp-header` at {} is not on a plain property", Visible::message(.0))]
     Place(String),
     /// More annotations than headers can be sent.
-    #[error("more than {PARAM_HEADERS} arguments have an `x-mcp-header`")]
+    #[error("more than {PARAM_HEADERS} properties have an `x-mcp-header`")]
     TooMany,
     /// Longer paths of properties than are remembered.
-    #[error("the paths of properties that lead to `x-mcp-header` take more than {PARAM_PATHS} bytes")]
+    #[error("the property paths with an `x-mcp-header` are longer than {PARAM_PATHS} bytes in total")]
     LongPaths,
     /// More annotations in all tools of a server than are remembered.
-    #[error("the `x-mcp-header` annotations of all tools of the server take more than {limit} bytes")]
+    #[error("the `x-mcp-header` annotations of all tools of the server exceed {limit} bytes")]
     ServerTotal {
         /// The most bytes for one server.
         limit: usize,
     },
     /// An integer that not every program can hold.
-    #[error("the argument for `{}` lies beyond 2^53", Visible::name(.0))]
+    #[error("the argument for `{}` exceeds 2^53", Visible::name(.0))]
     Range(String),
 }
 
@@ -180,7 +180,7 @@ fn find<'a>(
         let below: Vec<_> = headers.iter().filter(is_on_path).copied().collect();
         let Some((_, first)) = below.first() else { continue };
         if seen.contains(&name) {
-            return Err(mismatch(format!("the argument for `{}` is there twice", first.name)));
+            return Err(mismatch(format!("duplicate argument for `{}`", first.name)));
         }
         for (index, header) in &below {
             if header.path.len() == depth + 1 {
@@ -196,7 +196,7 @@ fn find<'a>(
 impl ParamHeader {
     /// The argument as text; `None` if it is `null`, or of a type that its own check will refuse.
     fn read(&self, argument: &str) -> Result<Option<String>, ErrorObject> {
-        let unreadable = |_| mismatch(format!("the argument for `{}` cannot be read", self.name));
+        let unreadable = |_| mismatch(format!("the argument for `{}` cannot be parsed", self.name));
         match (self.kind, argument.as_bytes().first()) {
             (Kind::Integer, Some(b'-' | b'0'..=b'9')) => {
                 serde_json::from_str::<serde_json::Number>(argument).map_err(unreadable)?;

@@ -12,15 +12,15 @@ use crate::elicitation::{
 /// Several choices in one field came with 2025-11-25.
 pub(crate) fn lower_result(result: &ElicitResult, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
     if result.content.iter().flatten().any(|(_, value)| matches!(value, FieldValue::Strings(_))) {
-        cx.since(Dialect::V2025_11_25, "choosing several")?;
+        cx.since(Dialect::V2025_11_25, "multi-select")?;
     }
     result.lower_members(cx, cx.lacking(&ElicitResult::LACKS), out)
 }
 
 pub(crate) fn lower_url(params: &ElicitUrlParams, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
-    cx.since(Dialect::V2025_11_25, "asking by URL")?;
+    cx.since(Dialect::V2025_11_25, "URL elicitation")?;
     if cx.dialect() == Some(Dialect::V2025_11_25) && params.elicitation_id.is_none() {
-        return Err(serde_json::Error::custom("2025-11-25 wants an `elicitationId` with every URL"));
+        return Err(serde_json::Error::custom("2025-11-25 requires an `elicitationId` for URL elicitation"));
     }
     params.lower_members(cx, cx.lacking(&ElicitUrlParams::LACKS), out)
 }
@@ -62,7 +62,7 @@ pub(crate) fn lower_titled(
 macro_rules! multi_select {
     ($name:ident, $schema:ty) => {
         pub(crate) fn $name(schema: &$schema, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
-            cx.since(Dialect::V2025_11_25, "choosing several")?;
+            cx.since(Dialect::V2025_11_25, "multi-select")?;
             schema.lower_members(cx, cx.lacking(&<$schema>::LACKS), out)
         }
     };

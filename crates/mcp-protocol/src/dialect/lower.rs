@@ -84,7 +84,10 @@ impl<'a> Lowering<'a> {
     /// Refuses what a dialect before `first` has no way to say.
     pub(crate) fn since(self, first: Dialect, what: &str) -> Written {
         if self.is_before(first) {
-            return Err(serde_json::Error::custom(format_args!("{what} needs {} or later", first.version())));
+            return Err(serde_json::Error::custom(format_args!(
+                "{what} requires protocol version {} or later",
+                first.version()
+            )));
         }
         Ok(())
     }

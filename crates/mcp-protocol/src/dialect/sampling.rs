@@ -14,11 +14,11 @@ pub(crate) fn lower_content(content: &SamplingContent, cx: Lowering<'_>, out: &m
     }
     match content.blocks() {
         [SamplingBlock::ToolUse(_) | SamplingBlock::ToolResult(_)] => {
-            Err(serde_json::Error::custom("tools in sampling need 2025-11-25 or later"))
+            Err(serde_json::Error::custom("tools in sampling require protocol version 2025-11-25 or later"))
         }
         [block] => block.lower(cx, out),
         _ => Err(serde_json::Error::custom(
-            "several content blocks in one sampling message need 2025-11-25 or later",
+            "multiple content blocks in one sampling message require protocol version 2025-11-25 or later",
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! What a person filled in, against the form that was asked.
+//! Validation of submitted form content against the form's schema.
 
 use std::collections::BTreeSet;
 
@@ -6,19 +6,19 @@ use super::{EnumOption, FieldSchema, FieldValue, FormSchema, NumberKind, StringS
 use crate::map::Map;
 use crate::visible::Visible;
 
-/// What is wrong with the answer to a form.
+/// An error for form content that does not match the schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("field `{}` {}", Visible::name(field), Visible::message(problem))]
 #[non_exhaustive]
 pub struct FormError {
-    /// The field.
+    /// Name of the field.
     pub field: String,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub problem: String,
 }
 
 impl FormSchema {
-    /// Fills in the defaults of fields that were left out.
+    /// Adds the default values of fields that are absent.
     ///
     /// ```
     /// use mcp_protocol::Map;
@@ -39,21 +39,21 @@ impl FormSchema {
         }
     }
 
-    /// Checks an answer: what is required is there, nothing else is, and each value fits its field. Formats of strings
-    /// are for people to see to.
+    /// Validates form content: required fields are present, unknown fields are absent, and each value matches its
+    /// field. String formats are not checked.
     ///
     /// # Errors
-    /// Names the first field that is wrong.
+    /// Fails with the first invalid field.
     pub fn check(&self, answer: &Map<String, FieldValue>) -> Result<(), FormError> {
         let wrong = |field: &str, problem: String| FormError { field: field.to_owned(), problem };
         for name in self.required.iter().flatten() {
             if !answer.contains_key(name) {
-                return Err(wrong(name, "must be filled in".to_owned()));
+                return Err(wrong(name, "is required".to_owned()));
             }
         }
         for (name, value) in answer.iter() {
             let Some(field) = self.fields.get(name) else {
-                return Err(wrong(name, "is not in the form".to_owned()));
+                return Err(wrong(name, "is not a field of the form".to_owned()));
             };
             field.check(value).map_err(|problem| wrong(name, problem))?;
         }
@@ -62,7 +62,7 @@ impl FormSchema {
 }
 
 impl FieldSchema {
-    /// What the field holds if nobody changes it.
+    /// Returns the default value of the field.
     #[must_use]
     pub fn default_value(&self) -> Option<FieldValue> {
         match self {
@@ -79,7 +79,7 @@ impl FieldSchema {
         }
     }
 
-    /// What can be chosen, each with what it is called; empty if it is not a choice.
+    /// Returns the options as pairs of value and title; empty if the field is not a selection.
     #[must_use]
     pub fn choices(&self) -> Vec<(&str, &str)> {
         match self {
@@ -104,7 +104,7 @@ impl FieldSchema {
             (Self::Number(schema), FieldValue::Number(number)) => {
                 let value = number.as_f64().unwrap_or(f64::NAN);
                 if schema.kind == NumberKind::Integer && value.fract() != 0.0 {
-                    return Err("must be a whole number".to_owned());
+                    return Err("must be an integer".to_owned());
                 }
                 match (schema.minimum, schema.maximum) {
                     (Some(least), _) if value < least => Err(format!("must be at least {least}")),
@@ -121,7 +121,7 @@ impl FieldSchema {
             (Self::TitledMultiSelect(schema), FieldValue::Strings(choices)) => {
                 self.has_all(choices, schema.min_items, schema.max_items)
             }
-            _ => Err("is of another kind".to_owned()),
+            _ => Err("has the wrong type".to_owned()),
         }
     }
 
@@ -133,8 +133,12 @@ impl FieldSchema {
     fn has_all(&self, choices: &[String], least: Option<u64>, most: Option<u64>) -> Result<(), String> {
         let count = choices.len() as u64;
         match (least, most) {
-            (Some(least), _) if count < least => return Err(format!("needs at least {least} choices")),
-            (_, Some(most)) if count > most => return Err(format!("takes at most {most} choices")),
+            (Some(least), _) if count < least => {
+                return Err(format!("needs at least {least} selected options"));
+            }
+            (_, Some(most)) if count > most => {
+                return Err(format!("accepts at most {most} selected options"));
+            }
             _ => {}
         }
         // A set, because both sides may have thousands: comparing each pair would block the thread for seconds.
@@ -147,7 +151,7 @@ impl FieldSchema {
 }
 
 fn no_choice(choice: &str) -> String {
-    format!("has no choice {choice:?}")
+    format!("has no option {choice:?}")
 }
 
 /// Whole numbers are written without a fraction.
@@ -166,7 +170,7 @@ fn check_text(schema: &StringSchema, text: &str) -> Result<(), String> {
     let length = text.chars().count() as u64;
     match (schema.min_length, schema.max_length) {
         (Some(least), _) if length < least => Err(format!("needs at least {least} characters")),
-        (_, Some(most)) if length > most => Err(format!("takes at most {most} characters")),
+        (_, Some(most)) if length > most => Err(format!("accepts at most {most} characters")),
         _ => Ok(()),
     }
 }

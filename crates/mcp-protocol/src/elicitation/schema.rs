@@ -1,4 +1,4 @@
-//! The fields of a form: flat, primitive, five kinds and all spellings of choices.
+//! Schemas of form fields: flat and primitive, five kinds, with all notations for selections.
 
 use crate::dialect::{Fill, Lower, Lowering, Raise, Raising, Written, serde_by_dialect};
 use crate::json::Json;
@@ -8,7 +8,7 @@ use crate::macros::{object, string_enum};
 use crate::map::Map;
 
 object! {
-    /// The fields of a form.
+    /// The schema of a form.
     ///
     /// ```
     /// use mcp_protocol::elicitation::{FormSchema, NumberSchema, StringSchema};
@@ -19,23 +19,24 @@ object! {
     ///     .require("name");
     /// assert_eq!(schema.fields.len(), 2);
     /// ```
+    #[doc(alias = "requestedSchema")]
     pub struct FormSchema {
         tag "type" = "object";
         empty {
-            /// The fields by name.
+            /// Fields by name.
             fields: Map<String, FieldSchema> = "properties",
         }
         optional {
-            /// Those that must be filled in.
+            /// Names of required fields.
             required: Vec<String> = "required",
-            /// The JSON Schema dialect.
+            /// JSON Schema dialect.
             schema: String = "$schema",
         }
         open = other;
     }
 }
 
-/// One field of a form.
+/// The schema of one form field.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum FieldSchema {
@@ -43,36 +44,36 @@ pub enum FieldSchema {
     String(StringSchema),
     /// A number.
     Number(NumberSchema),
-    /// Yes or no.
+    /// A boolean.
     Boolean(BooleanSchema),
-    /// One of several, shown as they are; with titles in the old spelling.
+    /// A single selection without titles, or with the deprecated `enumNames`.
     SingleSelect(UntitledSingleSelectSchema),
-    /// One of several, shown by title; since 2025-11-25.
+    /// A single selection with titles; since 2025-11-25.
     TitledSingleSelect(TitledSingleSelectSchema),
-    /// Any of several, shown as they are; since 2025-11-25.
+    /// A multiple selection without titles; since 2025-11-25.
     MultiSelect(UntitledMultiSelectSchema),
-    /// Any of several, shown by title; since 2025-11-25.
+    /// A multiple selection with titles; since 2025-11-25.
     TitledMultiSelect(TitledMultiSelectSchema),
-    /// Something this crate does not know, kept as it came.
+    /// A kind unknown to this crate, preserved as received.
     Unknown(Json),
 }
 
 object! {
-    /// Text.
+    /// A text field.
     pub struct StringSchema {
         tag "type" = "string";
         optional {
-            /// The label.
+            /// Label.
             title: String = "title",
-            /// Help for the person.
+            /// Help text for the user.
             description: String = "description",
-            /// Fewest characters.
+            /// Minimum number of characters.
             min_length: u64 = "minLength",
-            /// Most characters.
+            /// Maximum number of characters.
             max_length: u64 = "maxLength",
-            /// What the text must be.
+            /// Required format.
             format: StringFormat = "format",
-            /// What stands there at first; since 2025-11-25.
+            /// Default value; since 2025-11-25.
             default: String = "default",
         }
         open = other;
@@ -80,36 +81,36 @@ object! {
 }
 
 string_enum! {
-    /// What a text must be.
+    /// Format of a text field.
     pub enum StringFormat {
-        /// A mail address.
+        /// An email address.
         Email = "email",
         /// A URI.
         Uri = "uri",
         /// A date.
         Date = "date",
-        /// A date with time.
+        /// A date and time.
         DateTime = "date-time",
     }
 }
 
 object! {
-    /// A number.
+    /// A number field.
     pub struct NumberSchema {
         required {
-            /// Any number, or whole ones only.
+            /// Number or integer.
             kind: NumberKind = "type",
         }
         optional {
-            /// The label.
+            /// Label.
             title: String = "title",
-            /// Help for the person.
+            /// Help text for the user.
             description: String = "description",
-            /// The least.
+            /// Minimum.
             minimum: f64 = "minimum",
-            /// The most.
+            /// Maximum.
             maximum: f64 = "maximum",
-            /// What stands there at first; since 2025-11-25.
+            /// Default value; since 2025-11-25.
             default: f64 = "default",
         }
         open = other;
@@ -117,13 +118,13 @@ object! {
 }
 
 impl NumberSchema {
-    /// Any number.
+    /// Creates a field for any number.
     #[must_use]
     pub fn number() -> Self {
         Self::new(NumberKind::Number)
     }
 
-    /// A whole number.
+    /// Creates a field for an integer.
     #[must_use]
     pub fn integer() -> Self {
         Self::new(NumberKind::Integer)
@@ -131,25 +132,25 @@ impl NumberSchema {
 }
 
 string_enum! {
-    /// Any number, or whole ones only.
+    /// Number or integer.
     pub enum NumberKind {
         /// Any number.
         Number = "number",
-        /// Whole numbers.
+        /// Integers only.
         Integer = "integer",
     }
 }
 
 object! {
-    /// Yes or no.
+    /// A boolean field.
     pub struct BooleanSchema {
         tag "type" = "boolean";
         optional {
-            /// The label.
+            /// Label.
             title: String = "title",
-            /// Help for the person.
+            /// Help text for the user.
             description: String = "description",
-            /// What is chosen at first.
+            /// Default value.
             default: bool = "default",
         }
         open = other;
@@ -157,21 +158,21 @@ object! {
 }
 
 object! {
-    /// One of several, shown as they are.
+    /// A single selection without titles.
     pub struct UntitledSingleSelectSchema {
         tag "type" = "string";
         required {
-            /// The values.
+            /// Values.
             values: Vec<String> = "enum",
         }
         optional {
-            /// The label.
+            /// Label.
             title: String = "title",
-            /// Help for the person.
+            /// Help text for the user.
             description: String = "description",
-            /// Titles in the order of the values: the old spelling, the only one of 2025-06-18.
+            /// Titles in the order of the values: deprecated, but the only notation of 2025-06-18.
             enum_names: Vec<String> = "enumNames",
-            /// What is chosen at first; since 2025-11-25.
+            /// Default value; since 2025-11-25.
             default: String = "default",
         }
         open = other;
@@ -179,19 +180,19 @@ object! {
 }
 
 object! {
-    /// One of several, shown by title.
+    /// A single selection with titles.
     pub struct TitledSingleSelectSchema {
         tag "type" = "string";
         required {
-            /// The values with their titles.
+            /// Values with titles.
             options: Vec<EnumOption> = "oneOf",
         }
         optional {
-            /// The label.
+            /// Label.
             title: String = "title",
-            /// Help for the person.
+            /// Help text for the user.
             description: String = "description",
-            /// What is chosen at first.
+            /// Default value.
             default: String = "default",
         }
         open = other;
@@ -200,12 +201,12 @@ object! {
 }
 
 object! {
-    /// A value with its title.
+    /// An option with its title.
     pub struct EnumOption {
         required {
-            /// The value.
+            /// Value.
             value: String = "const",
-            /// What is shown.
+            /// Title to display.
             title: String = "title",
         }
         open = other;
@@ -213,23 +214,23 @@ object! {
 }
 
 object! {
-    /// Any of several, shown as they are.
+    /// A multiple selection without titles.
     pub struct UntitledMultiSelectSchema {
         tag "type" = "array";
         required {
-            /// The values.
+            /// Values.
             items: EnumItems = "items",
         }
         optional {
-            /// The label.
+            /// Label.
             title: String = "title",
-            /// Help for the person.
+            /// Help text for the user.
             description: String = "description",
-            /// Fewest choices.
+            /// Minimum number of selected options.
             min_items: u64 = "minItems",
-            /// Most choices.
+            /// Maximum number of selected options.
             max_items: u64 = "maxItems",
-            /// What is chosen at first.
+            /// Default value.
             default: Vec<String> = "default",
         }
         open = other;
@@ -238,23 +239,23 @@ object! {
 }
 
 object! {
-    /// Any of several, shown by title.
+    /// A multiple selection with titles.
     pub struct TitledMultiSelectSchema {
         tag "type" = "array";
         required {
-            /// The values with their titles.
+            /// Values with titles.
             items: TitledItems = "items",
         }
         optional {
-            /// The label.
+            /// Label.
             title: String = "title",
-            /// Help for the person.
+            /// Help text for the user.
             description: String = "description",
-            /// Fewest choices.
+            /// Minimum number of selected options.
             min_items: u64 = "minItems",
-            /// Most choices.
+            /// Maximum number of selected options.
             max_items: u64 = "maxItems",
-            /// What is chosen at first.
+            /// Default value.
             default: Vec<String> = "default",
         }
         open = other;
@@ -263,11 +264,11 @@ object! {
 }
 
 object! {
-    /// The values of a choice of many.
+    /// The options of a multiple selection.
     pub struct EnumItems {
         tag "type" = "string";
         required {
-            /// The values.
+            /// Values.
             values: Vec<String> = "enum",
         }
         open = other;
@@ -275,10 +276,10 @@ object! {
 }
 
 object! {
-    /// The values of a choice of many, with their titles.
+    /// The options of a multiple selection, with titles.
     pub struct TitledItems {
         required {
-            /// The values with their titles.
+            /// Values with titles.
             options: Vec<EnumOption> = "anyOf",
         }
         open = other;
@@ -293,7 +294,7 @@ impl FormSchema {
         self
     }
 
-    /// Makes a field one that must be filled in.
+    /// Makes a field required.
     #[must_use]
     pub fn require(mut self, name: impl Into<String>) -> Self {
         self.required.get_or_insert_default().push(name.into());
@@ -334,7 +335,7 @@ kinds! {
 
 serde_by_dialect!(FieldSchema);
 
-/// Told apart by `type` and by the members that only one kind has.
+/// The kind is determined by `type` and by members that only one kind has.
 impl Raise for FieldSchema {
     fn blank() -> Self {
         Self::Unknown(Raise::blank())

@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
         }
         serde_json::from_str(token.span.of(self.text)).map(Cow::Owned).map_err(|_| {
             self.scanner = before;
-            serde_json::Error::custom("half of a surrogate pair is no text")
+            serde_json::Error::custom("unpaired surrogate in a string")
         })
     }
 
@@ -57,13 +57,13 @@ impl<'a> Reader<'a> {
         let before = self.scanner.clone();
         parse(self.any()?).ok_or_else(|| {
             self.scanner = before;
-            serde_json::Error::custom(format_args!("expected {expected}, found another"))
+            serde_json::Error::custom(format_args!("expected {expected}, found another number"))
         })
     }
 
     /// A whole number.
     pub(crate) fn integer<T: std::str::FromStr>(&mut self) -> Read<T> {
-        self.number("a whole number", |text| text.parse().ok())
+        self.number("an integer", |text| text.parse().ok())
     }
 
     /// `true` or `false`.
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
 
     /// The elements of an array, one by one.
     pub(crate) fn array(&mut self, element: &mut dyn FnMut(&mut Self) -> Read<()>) -> Read<()> {
-        self.open(b'[', "a list")?;
+        self.open(b'[', "an array")?;
         let mut is_first = true;
         while self.next(&mut is_first, b']')? {
             element(self)?;
@@ -252,7 +252,7 @@ impl<'a> Reader<'a> {
         let found = match self.scanner.peek() {
             None => "nothing",
             Some(b'{') => "an object",
-            Some(b'[') => "a list",
+            Some(b'[') => "an array",
             Some(b'"') => "a string",
             Some(b't' | b'f') => "true or false",
             Some(b'n') => "null",
@@ -471,28 +471,31 @@ mod tests {
     fn what_is_wrong_is_told_with_its_path() {
         let wrong = |text: &str| {
             let error = Dialect::V2026_07_28.raise_str::<ListToolsResult>(text).unwrap_err();
-            error.to_string().replace("the body does not fit: ", "")
+            error.to_string().replace("invalid body: ", "")
         };
         let tool = r#"{"name":"a","inputSchema":{"type":"object"}}"#;
-        assert_eq!(wrong("[]"), "expected an object, found a list");
+        assert_eq!(wrong("[]"), "expected an object, found an array");
         assert_eq!(wrong("{}"), "missing field `tools`");
-        assert_eq!(wrong(r#"{"tools":7}"#), "`tools`: expected a list, found a number");
+        assert_eq!(wrong(r#"{"tools":7}"#), "`tools`: expected an array, found a number");
         assert_eq!(
             wrong(&format!(r#"{{"tools":[{tool},{{"name":"b"}}]}}"#)),
             "`tools[1]`: missing field `inputSchema`"
         );
         assert_eq!(
             wrong(&format!(r#"{{"tools":[{tool} , {{"name": [], "inputSchema":{{}}}}]}}"#)),
-            "`tools[1].name`: expected a string, found a list"
+            "`tools[1].name`: expected a string, found an array"
         );
         assert_eq!(
             wrong(r#"{"tools":[{"name":"a","name":"b"}]}"#),
             "`tools[0].name`: duplicate field `name`"
         );
-        assert_eq!(wrong(r#"{"tools":[],"ttlMs":1.5}"#), "`ttlMs`: expected a whole number, found another");
+        assert_eq!(
+            wrong(r#"{"tools":[],"ttlMs":1.5}"#),
+            "`ttlMs`: expected an integer, found another number"
+        );
         assert_eq!(
             wrong(r#"{"tools":[],"nextCursor":"\ud800"}"#),
-            "`nextCursor`: half of a surrogate pair is no text"
+            "`nextCursor`: unpaired surrogate in a string"
         );
     }
 

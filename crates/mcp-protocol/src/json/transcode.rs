@@ -11,7 +11,7 @@ pub(crate) struct Transcode<'a>(pub(crate) &'a str);
 impl Serialize for Transcode<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let text = self.0.trim_ascii();
-        let too_deep = |_: Fault| S::Error::custom("nested too deeply to be written");
+        let too_deep = |_: Fault| S::Error::custom("JSON nested too deeply to be serialized");
         match text.as_bytes().first() {
             Some(b'{') => {
                 let mut out = serializer.serialize_map(None)?;

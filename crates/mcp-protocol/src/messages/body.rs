@@ -1,4 +1,4 @@
-//! The body of a message, text until someone needs a type.
+//! The body of a message, kept as text until it is read as a type.
 
 use serde::Deserialize;
 
@@ -8,10 +8,11 @@ use crate::errors::BodyError;
 use crate::json::scan::{Fault, Scanner, Span, members};
 use crate::meta::Meta;
 
-/// The `params` or `result` of a message: an object, still text.
+/// The `params` or `result` of a message: a JSON object, not yet parsed.
 ///
-/// The places of its first few members are known from the pass over the message; looking one up costs
-/// nothing.
+/// Parsing the message records the positions of the first few members, so looking one up is free.
+#[doc(alias = "params")]
+#[doc(alias = "result")]
 #[derive(Clone, Copy, Debug)]
 pub struct Body<'a> {
     message: &'a str,
@@ -20,11 +21,11 @@ pub struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// No params at all. Reads as `{}`.
+    /// Absent params. Reads as `{}`.
     pub const EMPTY: Body<'static> =
         Body { message: "{}", span: Span { start: 0, end: 2 }, index: Index::NONE };
 
-    /// The text of an object that did not come in a message, or was kept from one.
+    /// Creates a body from the text of an object that is not part of a parsed message.
     ///
     /// ```
     /// use mcp_protocol::messages::Body;
@@ -36,7 +37,7 @@ impl<'a> Body<'a> {
     /// ```
     ///
     /// # Errors
-    /// When it is anything else, or nests too deeply.
+    /// Fails if the text is not a JSON object, or is nested too deeply.
     pub fn of(text: &'a str) -> Result<Self, BodyError> {
         let mut scanner = Scanner::new(text);
         scanner.peek();
@@ -46,7 +47,7 @@ impl<'a> Body<'a> {
         Ok(Self { message: text, span, index })
     }
 
-    /// A copy that outlives the message. Nothing is looked through again.
+    /// Returns an owned copy. Nothing is parsed again.
     ///
     /// ```
     /// use mcp_protocol::messages::Body;
@@ -58,7 +59,7 @@ impl<'a> Body<'a> {
     #[must_use]
     pub fn keep(&self) -> KeptBody {
         let text = Json::from_valid(self.text());
-        // A text that had line breaks has become shorter.
+        // The index is valid only if removing line breaks did not shorten the text.
         let is_same = text.get().len() == self.text().len();
         KeptBody { text, index: if is_same { self.index.moved(self.span.start) } else { Index::UNREAD } }
     }
@@ -67,16 +68,16 @@ impl<'a> Body<'a> {
         Self { message, span, index }
     }
 
-    /// The text of the object.
+    /// Returns the text of the object.
     #[must_use]
     pub fn text(&self) -> &'a str {
         self.span.of(self.message)
     }
 
-    /// The text of one member, or `None` if it is absent.
+    /// Returns the text of one member, or `None` if it is absent.
     ///
     /// # Errors
-    /// When the member stands there twice.
+    /// Fails if the member occurs twice.
     pub fn member(&self, name: &'static str) -> Result<Option<&'a str>, BodyError> {
         if !self.index.complete {
             return self.search(name);
@@ -84,25 +85,25 @@ impl<'a> Body<'a> {
         let mut found = None;
         for (key, value) in &self.index.members[..usize::from(self.index.length)] {
             if key.bytes(self.message) == name.as_bytes() && found.replace(value.of(self.message)).is_some() {
-                return Err(BodyError::Member { member: name, problem: "stands there twice" });
+                return Err(BodyError::Member { member: name, problem: "occurs twice" });
             }
         }
         Ok(found)
     }
 
-    /// The number of elements in one member; 0 if it is absent or not an array. Allocates nothing, so that a list can be
-    /// refused before it is read.
+    /// Returns the number of elements of an array member; 0 if it is absent or not an array. Does not allocate, so that
+    /// a list can be rejected before it is read.
     ///
     /// # Errors
-    /// When the member stands there twice.
+    /// Fails if the member occurs twice.
     pub fn count(&self, name: &'static str) -> Result<usize, BodyError> {
         Ok(self.member(name)?.map_or(0, |list| crate::json::scan::elements(list).count()))
     }
 
-    /// One member as a type, or `None` if it is absent or `null`.
+    /// Parses one member, or returns `None` if it is absent or `null`.
     ///
     /// # Errors
-    /// When the member stands there twice or has another shape.
+    /// Fails if the member occurs twice or has another shape.
     pub fn parse_member<T: Deserialize<'a>>(&self, name: &'static str) -> Result<Option<T>, BodyError> {
         match self.member(name)? {
             None => Ok(None),
@@ -110,10 +111,10 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// One member as a type of this crate, or `None` if it is absent or `null`.
+    /// Parses one member as a type of this crate, or returns `None` if it is absent or `null`.
     ///
     /// # Errors
-    /// When the member stands there twice or has another shape.
+    /// Fails if the member occurs twice or has another shape.
     pub fn raise_member<T: Raise>(&self, name: &'static str) -> Result<Option<T>, BodyError> {
         match self.member(name)? {
             None => Ok(None),
@@ -121,70 +122,70 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The whole body as a type. For the types of this crate, prefer [`Dialect::raise`](crate::Dialect::raise).
+    /// Parses the whole body. For the types of this crate, prefer [`Dialect::raise`](crate::Dialect::raise).
     ///
     /// # Errors
-    /// When the body has another shape.
+    /// Fails if the body has another shape.
     pub fn parse<T: Deserialize<'a>>(&self) -> Result<T, BodyError> {
         Ok(serde_json::from_str(self.text())?)
     }
 
-    /// The `_meta` member, if there is one.
+    /// Returns the `_meta` member, if present.
     ///
     /// # Errors
-    /// When a key this crate knows holds something else than it should.
+    /// Fails if a key known to this crate has an invalid value.
     pub fn meta(&self) -> Result<Option<Meta>, BodyError> {
         self.raise_member("_meta")
     }
 
-    /// Looks the member up the slow way: many members, or a key written with escapes.
+    /// Searches all members; needed for bodies with many members or escaped keys.
     fn search(&self, name: &'static str) -> Result<Option<&'a str>, BodyError> {
         let mut found = None;
         for (key, value) in members(self.text()) {
             if key == name && found.replace(value).is_some() {
-                return Err(BodyError::Member { member: name, problem: "stands there twice" });
+                return Err(BodyError::Member { member: name, problem: "occurs twice" });
             }
         }
         Ok(found)
     }
 }
 
-/// The body of a message, kept when that is gone.
+/// The owned body of a message.
 #[derive(Clone, Debug)]
 pub struct KeptBody {
     text: Json,
-    /// In relation to the text.
+    /// Positions relative to `text`.
     index: Index,
 }
 
 impl KeptBody {
-    /// The body.
+    /// Returns the body.
     #[must_use]
     pub fn body(&self) -> Body<'_> {
         let message = self.text.get();
         Body { message, span: Span { start: 0, end: message.len() as u32 }, index: self.index }
     }
 
-    /// The text of the object.
+    /// Returns the text of the object.
     #[must_use]
     pub fn text(&self) -> &str {
         self.text.get()
     }
 }
 
-/// No members.
+/// The default has no members.
 impl Default for KeptBody {
     fn default() -> Self {
         Self { text: Json::object(), index: Index::NONE }
     }
 }
 
-/// Where the first members of a body stand in the message.
+/// Positions of the first members of a body in the message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Index {
     members: [(Span, Span); Self::CAPACITY],
     length: u8,
-    /// False if there were more members than fit, or a key that must be decoded to be compared, or nobody looked.
+    /// False if there were more members than fit, a key has escapes, or the body was not scanned.
     complete: bool,
 }
 
@@ -196,10 +197,10 @@ impl Index {
         complete: true,
     };
 
-    /// Nothing is known of the members.
+    /// The index of a body that was not scanned.
     const UNREAD: Self = Self { complete: false, ..Self::NONE };
 
-    /// The same for a text that begins at `start` of this one.
+    /// Returns the index relative to a text that begins at `start` of this one.
     fn moved(mut self, start: u32) -> Self {
         for (key, value) in &mut self.members[..usize::from(self.length)] {
             for span in [key, value] {
@@ -209,7 +210,7 @@ impl Index {
         self
     }
 
-    /// Skips the object that starts here and notes its members.
+    /// Skips the object that starts here and records its members.
     pub(super) fn read(&mut self, scanner: &mut Scanner<'_>) -> Result<Span, Fault> {
         (self.length, self.complete) = (0, true);
         let start = scanner.position();

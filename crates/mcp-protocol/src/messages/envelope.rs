@@ -1,7 +1,7 @@
-//! The pass over a message that finds its parts and decides what it is.
+//! Parsing of a message into its members, and its classification.
 //!
-//! It looks at every byte once, allocates only for string ids and unknown methods, and notes where the
-//! members of the body stand, so that nobody has to look for them again. Text it accepts is JSON.
+//! The parser reads every byte once, allocates only for string ids and unknown methods, and records the positions of
+//! the body's members for later lookups. Text that it accepts is valid JSON.
 
 use std::borrow::Cow;
 
@@ -12,56 +12,57 @@ use crate::errors::{DecodeError, DecodeErrorKind, ErrorObject, Looks};
 use crate::json::scan::{Scanner, Span};
 use crate::limits::Limits;
 
-/// One message, its body still text.
+/// One JSON-RPC message with an unparsed body.
 #[derive(Clone, Debug)]
 pub enum Message<'a> {
-    /// The other side wants something done.
+    /// A request.
     Request(Request<'a>),
-    /// The other side tells something.
+    /// A notification.
     Notification(Notification<'a>),
-    /// The other side answers.
+    /// A response.
     Response(Response<'a>),
 }
 
 /// A request.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
-    /// Chosen by the sender; the response repeats it.
+    /// Id assigned by the sender and repeated in the response.
     pub id: Id,
-    /// What is asked for.
+    /// Requested method.
     pub method: Method,
-    /// With what; empty if there were none.
+    /// Parameters; empty if absent.
     pub params: Body<'a>,
 }
 
 /// A notification.
 #[derive(Clone, Debug)]
 pub struct Notification<'a> {
-    /// What is told.
+    /// Method.
     pub method: Method,
-    /// The details; empty if there were none.
+    /// Parameters; empty if absent.
     pub params: Body<'a>,
 }
 
 /// A response.
 #[derive(Clone, Debug)]
 pub struct Response<'a> {
-    /// The id of the request. An error response may lack it.
+    /// Id of the request. May be absent in an error response.
     pub id: Option<Id>,
-    /// The result, still text, or the error.
+    /// The unparsed result, or the error.
     pub outcome: Result<Body<'a>, ErrorObject>,
 }
 
-/// What a line or body holds.
+/// The content of one line or HTTP body.
 #[derive(Clone, Debug)]
 pub enum Incoming<'a> {
-    /// A message.
+    /// A single message.
     Message(Message<'a>),
-    /// An array of messages; only 2025-03-26 has them.
+    /// An array of messages; 2025-03-26 only.
     Batch(Batch<'a>),
 }
 
-/// An array of messages, each parsed when it is asked for.
+/// An array of messages, each parsed on demand.
+#[doc(alias = "batching")]
 #[derive(Clone, Debug)]
 pub struct Batch<'a> {
     items: Vec<&'a str>,
@@ -69,14 +70,15 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// How many messages there are; at least one.
+    /// Returns the number of messages; at least one.
     #[expect(clippy::len_without_is_empty, reason = "an empty batch does not exist")]
     #[must_use]
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// The messages, one by one. A bad one does not spoil the others; a batch inside a batch is bad.
+    /// Returns an iterator over the messages. A malformed message does not affect the others; a nested batch is an
+    /// error.
     pub fn messages(&self) -> impl Iterator<Item = Result<Message<'a>, DecodeError>> {
         self.items.iter().map(|item| match parse(item, &self.limits)? {
             Incoming::Message(message) => Ok(message),
@@ -85,10 +87,10 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// [`parse`] for bytes that may not be UTF-8, or begin with a byte order mark, which is skipped.
+/// Parses bytes like [`parse`], skips a byte order mark and checks for UTF-8.
 ///
 /// # Errors
-/// As [`parse`], and [`DecodeErrorKind::NotUtf8`].
+/// Fails like [`parse`], and with [`DecodeErrorKind::NotUtf8`].
 pub fn parse_bytes<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Incoming<'a>, DecodeError> {
     let bytes = without_mark(bytes);
     match std::str::from_utf8(bytes) {
@@ -101,9 +103,9 @@ pub fn parse_bytes<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Incoming<'a>,
     }
 }
 
-/// What can be told of a message from its beginning alone, for a line that was too long to keep.
+/// Recovers the id and the message type from the beginning of a line that exceeded the length limit.
 ///
-/// The error's kind is for the caller to set.
+/// The caller must set the kind of the returned error.
 #[must_use]
 pub fn salvage_id(beginning: &[u8]) -> DecodeError {
     let text = match std::str::from_utf8(beginning) {
@@ -118,7 +120,7 @@ pub fn salvage_id(beginning: &[u8]) -> DecodeError {
     outline.failed(text, kind, &Limits::default())
 }
 
-/// Reads one message, or a batch of them.
+/// Parses one message or a batch.
 ///
 /// ```
 /// use mcp_protocol::Limits;
@@ -132,7 +134,7 @@ pub fn salvage_id(beginning: &[u8]) -> DecodeError {
 /// ```
 ///
 /// # Errors
-/// What is wrong with the text, together with the id when that could be read.
+/// Fails if the text is not a valid message. The error has the id if it could be read.
 pub fn parse<'a>(text: &'a str, limits: &Limits) -> Result<Incoming<'a>, DecodeError> {
     if text.len() > limits.message.min(u32::MAX as usize) {
         return Err(fail(DecodeErrorKind::TooLong { limit: limits.message }));
@@ -160,7 +162,7 @@ fn batch<'a>(text: &'a str, limits: &Limits) -> Result<Incoming<'a>, DecodeError
     }
     let mut items = Vec::new();
     loop {
-        // A message inside a batch may nest as deeply as one that stands alone.
+        // A message inside a batch may nest as deeply as a single message.
         let item = scanner.value(1)?;
         if items.len() == limits.batch {
             return Err(wrong_count);
@@ -176,7 +178,7 @@ fn batch<'a>(text: &'a str, limits: &Limits) -> Result<Incoming<'a>, DecodeError
     Ok(Incoming::Batch(Batch { items, limits: limits.clone() }))
 }
 
-/// Where the members of a message stand.
+/// Positions of the members of a message.
 #[derive(Default)]
 struct Outline {
     jsonrpc: Option<Span>,
@@ -235,7 +237,7 @@ impl Outline {
         if slot.is_some() {
             return Err(DecodeErrorKind::Duplicate(name));
         }
-        // Noted before the value is read, which may be broken.
+        // Set before the value is read, because the value may be malformed.
         match name {
             "method" => self.looks = Looks::Request,
             "result" | "error" if self.looks == Looks::Unknown => self.looks = Looks::Response,
@@ -295,7 +297,7 @@ impl Outline {
     fn failed(&self, text: &str, kind: DecodeErrorKind, limits: &Limits) -> DecodeError {
         DecodeError {
             kind,
-            // At the very end of the text the id may have been cut short.
+            // An id that ends at the end of the text may be truncated.
             id: self
                 .id
                 .filter(|span| (span.end as usize) < text.len())

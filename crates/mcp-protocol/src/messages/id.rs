@@ -1,4 +1,4 @@
-//! Ids of requests, and the progress tokens that look like them.
+//! Request ids and progress tokens.
 
 use std::fmt;
 
@@ -20,7 +20,8 @@ pub enum Id {
     String(Box<str>),
 }
 
-/// Names the request that a progress notification belongs to. Chosen by the sender of the request.
+/// Token that links a progress notification to its request. Chosen by the sender of the request.
+#[doc(alias = "progressToken")]
 pub type ProgressToken = Id;
 
 impl From<i64> for Id {
@@ -41,7 +42,7 @@ impl From<String> for Id {
     }
 }
 
-/// As in JSON, so that `1` and `"1"` look different.
+/// Prints the id as JSON, so that `1` and `"1"` are distinguishable.
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -66,8 +67,8 @@ raise! {
     Id, Self::Number(0), |from| match from.peek() {
         Some(b'"') => Ok(Self::String(from.string()?.into())),
         Some(b'-' | b'0'..=b'9') => from
-            .number("a whole number", |text| text.parse().ok().filter(|_| text != "-0"))
+            .number("an integer", |text| text.parse().ok().filter(|_| text != "-0"))
             .map(Self::Number),
-        _ => Err(from.unexpected("a string or a whole number")),
+        _ => Err(from.unexpected("a string or an integer")),
     };
 }

@@ -1,4 +1,4 @@
-//! Opening a connection: `initialize` of the legacy era, `server/discover` of the modern one.
+//! Lifecycle messages: `initialize` of the legacy era, `server/discover` of the modern era.
 //!
 //! Spec: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, server/discover.
 
@@ -9,13 +9,15 @@ use crate::version::ProtocolVersion;
 
 object! {
     /// Params of `initialize`.
+    #[doc(alias = "initialize")]
+    #[doc(alias = "handshake")]
     pub struct InitializeParams {
         required {
-            /// The version the client would like, its newest legacy one.
+            /// Requested version: the client's newest legacy version.
             protocol_version: ProtocolVersion = "protocolVersion",
-            /// What the client can.
+            /// Client capabilities.
             capabilities: ClientCapabilities = "capabilities",
-            /// What the client calls itself.
+            /// Client name and version, self-reported.
             client_info: Implementation = "clientInfo",
         }
         meta = meta;
@@ -26,15 +28,15 @@ object! {
     /// Result of `initialize`.
     pub struct InitializeResult {
         required {
-            /// The version that holds from now on.
+            /// Negotiated version.
             protocol_version: ProtocolVersion = "protocolVersion",
-            /// What the server can.
+            /// Server capabilities.
             capabilities: ServerCapabilities = "capabilities",
-            /// What the server calls itself.
+            /// Server name and version, self-reported.
             server_info: Implementation = "serverInfo",
         }
         optional {
-            /// How to use the server, for a language model.
+            /// Usage instructions for the language model.
             instructions: String = "instructions",
         }
         meta = meta;
@@ -44,23 +46,24 @@ object! {
 
 object! {
     /// Result of `server/discover`.
+    #[doc(alias = "discover")]
     pub struct DiscoverResult {
         expected {
-            /// Always complete.
+            /// Result type; always `complete`.
             result_type: ResultType = "resultType" or ResultType::Complete,
-            /// How long it stays fresh, in milliseconds.
+            /// Time to live in a cache, in milliseconds.
             ttl_ms: TimeToLive = "ttlMs" or TimeToLive(0),
-            /// Who may share it.
+            /// Cache scope: shared or private.
             cache_scope: CacheScope = "cacheScope" or CacheScope::Private,
         }
         required {
-            /// Every version the server speaks, newest first.
+            /// All versions supported by the server, newest first.
             supported_versions: Vec<ProtocolVersion> = "supportedVersions",
-            /// What the server can.
+            /// Server capabilities.
             capabilities: ServerCapabilities = "capabilities",
         }
         optional {
-            /// How to use the server, for a language model.
+            /// Usage instructions for the language model.
             instructions: String = "instructions",
         }
         meta = meta;
@@ -70,7 +73,7 @@ object! {
 }
 
 impl DiscoverResult {
-    /// What the server calls itself: from `_meta`, or from the place where drafts had it.
+    /// Returns the server's name and version from `_meta`, or from the member that drafts used.
     #[must_use]
     pub fn server_info(&self) -> Option<Implementation> {
         let named = self.meta.as_ref().and_then(|meta| meta.server_info.as_deref().cloned());
@@ -79,8 +82,8 @@ impl DiscoverResult {
 }
 
 object! {
-    /// Params of a request that takes none of its own: `ping`, `server/discover`, `roots/list`, and of
-    /// notifications that only announce.
+    /// Params of methods without parameters: `ping`, `server/discover`, `roots/list` and list-changed notifications.
+    #[doc(alias = "ping")]
     pub struct EmptyParams {
         meta = meta;
     }
@@ -88,9 +91,10 @@ object! {
 
 object! {
     /// Params of the list methods.
+    #[doc(alias = "pagination")]
     pub struct PageParams {
         optional {
-            /// Where to go on; from the page before.
+            /// Cursor from the previous page.
             cursor: String = "cursor",
         }
         meta = meta;
@@ -98,10 +102,11 @@ object! {
 }
 
 object! {
-    /// A result that only says "done".
+    /// A result without members, such as that of `ping`.
+    #[doc(alias = "ping")]
     pub struct EmptyResult {
         expected {
-            /// Always complete.
+            /// Result type; always `complete`.
             result_type: ResultType = "resultType" or ResultType::Complete,
         }
         meta = meta;
@@ -110,7 +115,7 @@ object! {
     }
 }
 
-/// How long a result stays fresh, in milliseconds. A negative number is read as none at all.
+/// Time to live of a result, in milliseconds. A negative number is read as 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TimeToLive(pub u64);
 
@@ -129,14 +134,14 @@ impl Lower for TimeToLive {
 }
 
 raise! {
-    TimeToLive, Self(0), |from| from.number("a whole number", |text| match (text.parse(), text.parse::<i64>()) {
+    TimeToLive, Self(0), |from| from.number("an integer", |text| match (text.parse(), text.parse::<i64>()) {
         (Ok(milliseconds), _) => Some(Self(milliseconds)),
         (Err(_), Ok(_)) => Some(Self(0)),
         (Err(_), Err(_)) => None,
     });
 }
 
-/// A result that ends its request, and therefore can be of no other type than complete.
+/// A result that completes its request; its result type must be `complete`.
 pub(crate) trait Final {
     fn result_type(&self) -> Option<&ResultType>;
 }
@@ -158,7 +163,7 @@ finals! {
     crate::completion::CompleteResult, crate::subscriptions::ListenResult,
 }
 
-/// Refuses a result that says it is something else than complete.
+/// Rejects a result whose type is not `complete`.
 pub(crate) fn is_complete<T: Final>(result: &T) -> Result<(), &'static str> {
     match result.result_type() {
         None | Some(ResultType::Complete) => Ok(()),
@@ -167,23 +172,24 @@ pub(crate) fn is_complete<T: Final>(result: &T) -> Result<(), &'static str> {
 }
 
 string_enum! {
-    /// What kind of result this is. Absent, it is complete.
+    /// Type of a result. Absent means `complete`.
     pub enum ResultType {
-        /// The request is done.
+        /// The request is complete.
         Complete = "complete",
-        /// The server needs input and a second try.
+        /// The server needs input; the client retries with the responses (multi round-trip request).
+        #[doc(alias = "MRTR")]
         InputRequired = "input_required",
-        /// The request goes on as a task.
+        /// The request continues as a task.
         Task = "task",
     }
 }
 
 string_enum! {
-    /// Who may keep a result and hand it to others.
+    /// Scope in which a result may be cached.
     pub enum CacheScope {
-        /// Anyone.
+        /// Shared caches may store the result.
         Public = "public",
-        /// Only the one who asked.
+        /// Only the requesting client may store the result.
         Private = "private",
     }
 }

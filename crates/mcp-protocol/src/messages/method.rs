@@ -1,4 +1,4 @@
-//! The methods of all five revisions. Which revision has which is told by [`crate::dialect`].
+//! The methods of all five revisions. [`crate::dialect`] tells which revision has which.
 
 use crate::macros::string_enum;
 
@@ -12,11 +12,11 @@ string_enum! {
     /// assert_eq!(Method::from("acme/undo").as_str(), "acme/undo");
     /// ```
     pub enum Method {
-        /// Opens a legacy connection.
+        /// Opens a connection; legacy.
         Initialize = "initialize",
-        /// Asks whether the other side lives; legacy.
+        /// Checks that the other side responds; legacy.
         Ping = "ping",
-        /// Asks what the server is and can; modern.
+        /// Requests the server's versions and capabilities; modern.
         Discover = "server/discover",
         /// Lists tools.
         ToolsList = "tools/list",
@@ -28,41 +28,44 @@ string_enum! {
         ResourceTemplatesList = "resources/templates/list",
         /// Reads a resource.
         ResourcesRead = "resources/read",
-        /// Asks for news of a resource; legacy.
+        /// Subscribes to updates of a resource; legacy.
         ResourcesSubscribe = "resources/subscribe",
-        /// Ends that; legacy.
+        /// Unsubscribes from a resource; legacy.
         ResourcesUnsubscribe = "resources/unsubscribe",
         /// Lists prompts.
         PromptsList = "prompts/list",
-        /// Fills in a prompt.
+        /// Requests the messages of a prompt.
         PromptsGet = "prompts/get",
         /// Completes an argument.
         Complete = "completion/complete",
         /// Sets the log level of a connection; legacy.
         SetLevel = "logging/setLevel",
-        /// Opens a stream of changes; modern.
+        /// Opens a notification stream; modern.
         Listen = "subscriptions/listen",
-        /// Asks for a task's state.
+        /// Requests the status of a task.
         TasksGet = "tasks/get",
-        /// Asks to end a task.
+        /// Cancels a task.
         TasksCancel = "tasks/cancel",
         /// Waits for a task's result; 2025-11-25.
         TasksResult = "tasks/result",
         /// Lists tasks; 2025-11-25.
         TasksList = "tasks/list",
-        /// Answers a task's input requests; modern extension.
+        /// Sends responses to a task's input requests; modern extension.
         TasksUpdate = "tasks/update",
-        /// Asks the host's language model.
+        /// Requests a completion from the client's language model.
+        #[doc(alias = "sampling")]
         CreateMessage = "sampling/createMessage",
-        /// Asks for the host's roots.
+        /// Requests the client's roots.
         RootsList = "roots/list",
-        /// Asks the person in front of the host.
+        /// Requests input from the user.
+        #[doc(alias = "elicitation")]
         Elicit = "elicitation/create",
-        /// Ends the legacy handshake.
+        /// Completes the legacy handshake.
         Initialized = "notifications/initialized",
-        /// A request is no longer wanted.
+        /// Cancels a request in flight.
+        #[doc(alias = "cancellation")]
         Cancelled = "notifications/cancelled",
-        /// How far a request is.
+        /// Reports the progress of a request in flight.
         Progress = "notifications/progress",
         /// A log message.
         LogMessage = "notifications/message",
@@ -76,19 +79,19 @@ string_enum! {
         ResourceUpdated = "notifications/resources/updated",
         /// The list of roots changed; legacy.
         RootsChanged = "notifications/roots/list_changed",
-        /// What a URL asked for is done; 2025-11-25.
+        /// The interaction at a URL is complete; 2025-11-25.
         ElicitationComplete = "notifications/elicitation/complete",
-        /// A task changed; 2025-11-25.
+        /// The status of a task changed; 2025-11-25.
         TaskStatus = "notifications/tasks/status",
-        /// The first message of a stream of changes; modern.
+        /// The first message of a notification stream; modern.
         SubscriptionAcknowledged = "notifications/subscriptions/acknowledged",
-        /// A task changed; modern extension.
+        /// The status of a task changed; modern extension.
         TaskChanged = "notifications/tasks",
     }
 }
 
 impl Method {
-    /// True for the methods of notifications, which never are requests.
+    /// Returns true for methods of notifications.
     #[must_use]
     pub fn is_notification(&self) -> bool {
         self.as_str().starts_with("notifications/")

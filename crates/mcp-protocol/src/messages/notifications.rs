@@ -1,4 +1,4 @@
-//! Cancellation and progress, the two notifications that belong to a request in flight.
+//! Cancellation and progress, the two notifications about a request in flight.
 //!
 //! Spec: MCP 2026-07-28, basic/patterns/cancellation and basic/patterns/progress.
 
@@ -7,13 +7,14 @@ use crate::macros::object;
 
 object! {
     /// Params of `notifications/cancelled`.
+    #[doc(alias = "cancellation")]
     pub struct CancelledParams {
         required {
-            /// The request that is no longer wanted.
+            /// Id of the cancelled request.
             request_id: Id = "requestId",
         }
         optional {
-            /// Why, for people and logs.
+            /// Reason, for people and logs.
             reason: String = "reason",
         }
         meta = meta;
@@ -22,17 +23,18 @@ object! {
 
 object! {
     /// Params of `notifications/progress`.
+    #[doc(alias = "progress")]
     pub struct ProgressParams {
         required {
-            /// The token the request carried.
+            /// Progress token of the request.
             progress_token: ProgressToken = "progressToken",
-            /// How far it is; grows with every notification.
+            /// Current progress; increases with every notification.
             progress: f64 = "progress",
         }
         optional {
-            /// How far it will be in the end, if that is known.
+            /// Expected final progress, if known.
             total: f64 = "total",
-            /// What is being done, for people.
+            /// Description of the current step, for people.
             message: String = "message",
         }
         meta = meta;

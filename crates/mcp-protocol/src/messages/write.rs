@@ -1,7 +1,6 @@
-//! Messages appended to a buffer, each serialized once.
+//! Serialization of messages into a buffer.
 //!
-//! What is appended is one JSON object without a line break. When a body cannot be written, the buffer is
-//! left as it was.
+//! Each function appends one JSON object without a line break. If serialization fails, the buffer is left unchanged.
 //!
 //! ```
 //! use mcp_protocol::Dialect;
@@ -16,13 +15,13 @@
 use super::{Body, Id, Method};
 use crate::dialect::{Lower, Lowering, Written};
 
-/// A message is written in its dialect by a view that knows it; what knows none is written with all it has.
+/// Bodies that carry a dialect are written in it; all others are written with every member.
 const AS_IT_IS: Lowering<'static> = Lowering::CANONICAL;
 
 /// Appends a request.
 ///
 /// # Errors
-/// When `params` cannot be serialized, for example because the revision cannot say it.
+/// Fails if `params` cannot be serialized, for example because the revision cannot express them.
 pub fn request(
     out: &mut Vec<u8>,
     id: &Id,
@@ -38,10 +37,10 @@ pub fn request(
     })
 }
 
-/// Appends a notification. `None` leaves `params` out.
+/// Appends a notification. With `None`, `params` is omitted.
 ///
 /// # Errors
-/// When `params` cannot be serialized.
+/// Fails if `params` cannot be serialized.
 pub fn notification(
     out: &mut Vec<u8>,
     method: &Method,
@@ -58,11 +57,10 @@ pub fn notification(
     })
 }
 
-/// Appends the response with a result. A result that did not change since it was last written can be kept as
-/// [`Json`](crate::Json) and is then only copied.
+/// Appends a response with a result. An unchanged result can be kept as [`Json`](crate::Json) and is then only copied.
 ///
 /// # Errors
-/// When `result` cannot be serialized.
+/// Fails if `result` cannot be serialized.
 pub fn response(out: &mut Vec<u8>, id: &Id, result: &dyn Lower) -> Result<(), serde_json::Error> {
     whole(out, |out| {
         push_response(out, id)?;
@@ -70,19 +68,19 @@ pub fn response(out: &mut Vec<u8>, id: &Id, result: &dyn Lower) -> Result<(), se
     })
 }
 
-/// How an error response without id is written.
+/// Form of the `id` member in an error response without an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoId {
-    /// The member is left out: HTTP, and stdio since 2025-11-25.
+    /// `id` is omitted: HTTP, and stdio since 2025-11-25.
     Omitted,
     /// `"id":null`: stdio up to 2025-06-18.
     Null,
 }
 
-/// Appends the response with an error.
+/// Appends a response with an error.
 ///
 /// # Errors
-/// When `error` cannot be serialized.
+/// Fails if `error` cannot be serialized.
 pub fn error(
     out: &mut Vec<u8>,
     id: Option<&Id>,
@@ -104,10 +102,10 @@ pub fn error(
     })
 }
 
-/// Appends a request whose params are passed on as they came.
+/// Appends a request with the params unchanged.
 ///
 /// # Errors
-/// Never, for ids and methods that came from a message.
+/// Does not fail for ids and methods that were parsed from a message.
 pub fn relay_request(
     out: &mut Vec<u8>,
     id: &Id,
@@ -124,10 +122,10 @@ pub fn relay_request(
     })
 }
 
-/// Appends a response whose result is passed on as it came.
+/// Appends a response with the result unchanged.
 ///
 /// # Errors
-/// Never, for ids that came from a message.
+/// Does not fail for ids that were parsed from a message.
 pub fn relay_response(out: &mut Vec<u8>, id: &Id, result: &Body<'_>) -> Result<(), serde_json::Error> {
     whole(out, |out| {
         push_response(out, id)?;

@@ -165,13 +165,13 @@ impl<'a> HttpAnswer<'a> {
 #[non_exhaustive]
 pub enum Obstacle {
     /// The login did not succeed.
-    #[error("login needed")]
+    #[error("authorization failed")]
     Login,
     /// 403.
-    #[error("refused with status 403")]
+    #[error("forbidden (status 403)")]
     Forbidden,
     /// A status that asks for patience: a second time, or for more than there is.
-    #[error("status {status}; try again {}", later(.retry_after))]
+    #[error("server busy (status {status}); retry {}", later(.retry_after))]
     Busy {
         /// 408, 425, 429, 502, 503 or 504.
         status: u16,
@@ -179,13 +179,13 @@ pub enum Obstacle {
         retry_after: Option<Duration>,
     },
     /// The server failed.
-    #[error("status {status}")]
+    #[error("server error (status {status})")]
     Broken {
         /// Another 5xx.
         status: u16,
     },
     /// A redirect that the transport did not follow: another web origin, another method, or too many.
-    #[error("redirected with status {status}{}; use the new URL if you trust it", to(.location))]
+    #[error("redirected (status {status}){}; configure the new URL if you trust it", to(.location))]
     Redirect {
         /// 3xx.
         status: u16,
@@ -193,12 +193,12 @@ pub enum Obstacle {
         location: Option<String>,
     },
     /// No answer at all.
-    #[error("no answer")]
+    #[error("no response")]
     Network,
 }
 
 fn later(wait: &Option<Duration>) -> String {
-    wait.map_or_else(|| "later".to_owned(), |wait| format!("in {} s", wait.as_secs()))
+    wait.map_or_else(|| "later".to_owned(), |wait| format!("after {} s", wait.as_secs()))
 }
 
 fn to(location: &Option<String>) -> String {

@@ -174,7 +174,7 @@ impl HttpServer {
                 refuse(405, None)
             }
             (HttpMethod::Get | HttpMethod::Delete, _) => self.legacy(http),
-            (HttpMethod::Post, None) => bad(ErrorObject::new(ErrorCode::ParseError, "no body")),
+            (HttpMethod::Post, None) => bad(ErrorObject::new(ErrorCode::ParseError, "missing request body")),
             (HttpMethod::Post, Some(Incoming::Batch(batch))) => {
                 let misplaced = batch.messages().flatten().any(|message| match &message {
                     Message::Request(request) => {
@@ -205,7 +205,10 @@ impl HttpServer {
             (HttpMethod::Post, Some(Incoming::Message(Message::Response(_))))
                 if !self.is_dual() || self.names_modern(http) =>
             {
-                bad(ErrorObject::new(ErrorCode::InvalidRequest, "this server asked nothing"))
+                bad(ErrorObject::new(
+                    ErrorCode::InvalidRequest,
+                    "unexpected response: this server sent no request",
+                ))
             }
             (HttpMethod::Post, Some(Incoming::Message(Message::Response(_)))) => self.legacy(http),
         }

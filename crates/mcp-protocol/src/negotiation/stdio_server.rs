@@ -152,7 +152,7 @@ impl StdioServer {
             },
             (Method::Discover, None) if !self.is_modern => ServerVerdict::Refuse(ErrorObject::new(
                 ErrorCode::MethodNotFound,
-                "this server speaks legacy versions only",
+                "this server supports legacy protocol versions only; send `initialize`",
             )),
             (Method::Ping, None) if has_era(&self.versions, Era::Legacy) => ServerVerdict::Ping,
             _ => ServerVerdict::Refuse(missing_claim()),
@@ -212,7 +212,7 @@ pub(super) fn modern(
     };
     let meta = meta.map_err(invalid)?.unwrap_or_default();
     if let Some(LogLevel::Other(level)) = &meta.log_level {
-        return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("`{level}` is no log level")));
+        return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("`{level}` is not a log level")));
     }
     match meta.missing_from_envelope()[..] {
         [] => Ok(Some((dialect, meta))),
@@ -231,7 +231,7 @@ pub(super) fn claim(params: &Body<'_>) -> Result<Option<ProtocolVersion>, BodyEr
         (None, _) => Ok(None),
         (Some((_, version)), None) => Ok(Some(serde_json::from_str(version)?)),
         (Some(_), Some(_)) => {
-            Err(BodyError::Member { member: meta::PROTOCOL_VERSION, problem: "stands there twice" })
+            Err(BodyError::Member { member: meta::PROTOCOL_VERSION, problem: "occurs twice" })
         }
     }
 }
@@ -273,7 +273,7 @@ pub(super) fn has_era(versions: &[ProtocolVersion], era: Era) -> bool {
 pub(super) fn missing_claim() -> ErrorObject {
     ErrorObject::new(
         ErrorCode::InvalidParams,
-        format!("missing {}; legacy clients must initialize first", meta::PROTOCOL_VERSION),
+        format!("missing {}; legacy clients must send `initialize` first", meta::PROTOCOL_VERSION),
     )
     .data(missing_data(&[meta::PROTOCOL_VERSION]))
 }
@@ -284,7 +284,10 @@ pub(super) fn missing_data(keys: &[&'static str]) -> Json {
 }
 
 pub(super) fn no_batches() -> ErrorObject {
-    ErrorObject::new(ErrorCode::InvalidRequest, "an array of messages needs 2025-03-26")
+    ErrorObject::new(
+        ErrorCode::InvalidRequest,
+        "JSON-RPC batches are supported in protocol version 2025-03-26 only",
+    )
 }
 
 #[cfg(test)]

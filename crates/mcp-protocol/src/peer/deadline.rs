@@ -68,9 +68,9 @@ impl Reason {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Idle => "no response and no progress within the time allowed",
-            Self::Total => "no response within the time allowed in all",
-            Self::Ask => "the person did not answer in time",
+            Self::Idle => "request timed out: no response and no progress",
+            Self::Total => "request timed out: total time limit reached",
+            Self::Ask => "request timed out: the user did not respond",
         }
     }
 }

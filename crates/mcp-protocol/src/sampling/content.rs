@@ -1,4 +1,4 @@
-//! One content block or several, as both sides of the change of 2025-11-25 write it.
+//! Sampling content: one content block, or an array of blocks since 2025-11-25.
 
 use crate::content::{AudioContent, ImageContent, TextContent, ToolResultContent, ToolUseContent};
 use crate::dialect::{Fill, Lower, Lowering, Raise, Raising, Written, serde_by_dialect};
@@ -6,30 +6,30 @@ use crate::json::read::{Read, Reader};
 use crate::union::union;
 
 union! {
-    /// A piece of a conversation with a model.
+    /// A content block of a sampling message.
     pub enum SamplingBlock by "type" {
         /// Text.
         "text" => Text(TextContent),
-        /// A picture.
+        /// An image.
         "image" => Image(ImageContent),
-        /// Sound; since 2025-03-26.
+        /// Audio; since 2025-03-26.
         "audio" => Audio(AudioContent),
-        /// The model's wish to use a tool; since 2025-11-25.
+        /// A tool use request of the model; since 2025-11-25.
         "tool_use" => ToolUse(ToolUseContent),
-        /// What the tool said; since 2025-11-25.
+        /// The result of a tool use; since 2025-11-25.
         "tool_result" => ToolResult(ToolResultContent),
     }
     lower by crate::dialect::content::instead_in_sampling;
 }
 
 impl SamplingBlock {
-    /// A text block.
+    /// Creates a text block.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(TextContent::new(text))
     }
 
-    /// The text of a text block.
+    /// Returns the text of a text block.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self {
@@ -45,17 +45,17 @@ impl From<&str> for SamplingBlock {
     }
 }
 
-/// What a message says: one block, or (since 2025-11-25) a list. Which of the two came is kept.
+/// The content of a sampling message: one block, or (since 2025-11-25) an array. The received form is preserved.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SamplingContent {
-    /// One block, not in a list.
+    /// One block, not in an array.
     One(SamplingBlock),
-    /// A list of blocks.
+    /// An array of blocks.
     Many(Vec<SamplingBlock>),
 }
 
 impl SamplingContent {
-    /// The blocks, however they were written.
+    /// Returns the blocks of either form.
     #[must_use]
     pub fn blocks(&self) -> &[SamplingBlock] {
         match self {
@@ -96,7 +96,7 @@ impl Fill for SamplingContent {
         *self = match from.peek() {
             Some(b'[') => Self::Many(Raise::raise(from, how)?),
             Some(b'{') => Self::One(Raise::raise(from, how)?),
-            _ => return Err(from.unexpected("a content block or a list of them")),
+            _ => return Err(from.unexpected("a content block or an array of them")),
         };
         Ok(())
     }

@@ -59,21 +59,21 @@ object! {
     /// A task. Result of `tasks/get` and `tasks/cancel`, params of `notifications/tasks/status`.
     pub struct LegacyTask {
         required {
-            /// Names the task.
+            /// Task id.
             task_id: String = "taskId",
-            /// Where it is.
+            /// Current status.
             status: TaskStatus = "status",
             /// ISO 8601.
             created_at: String = "createdAt",
             /// ISO 8601.
             last_updated_at: String = "lastUpdatedAt",
-            /// How long it is kept after its creation, in milliseconds; `None` is without limit.
+            /// Retention after creation, in milliseconds; `None` means unlimited.
             ttl: Option<u64> = "ttl",
         }
         optional {
-            /// Where it is, for people.
+            /// Status message for people.
             status_message: String = "statusMessage",
-            /// How often to ask, in milliseconds.
+            /// Suggested polling interval, in milliseconds.
             poll_interval: u64 = "pollInterval",
         }
         meta = meta;
@@ -101,7 +101,7 @@ object! {
             tasks: Vec<LegacyTask> = "tasks",
         }
         optional {
-            /// Where the next page begins; absent on the last one.
+            /// Cursor of the next page; absent on the last page.
             next_cursor: String = "nextCursor",
         }
         meta = meta;

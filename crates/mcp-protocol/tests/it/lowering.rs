@@ -317,6 +317,6 @@ fn several_choices_in_one_field_need_2025_11_25() {
 
     let answer = ElicitResult::accept([("colours".to_owned(), FieldValue::Strings(vec!["red".into()]))]);
     let lower = |dialect: Dialect| serde_json::to_string(&dialect.lower(&answer));
-    assert!(lower(Dialect::V2025_06_18).unwrap_err().to_string().contains("choosing several"));
+    assert!(lower(Dialect::V2025_06_18).unwrap_err().to_string().contains("multi-select"));
     assert!(lower(Dialect::V2025_11_25).is_ok());
 }

@@ -148,7 +148,7 @@ fn request_before_handshake_is_told_to_initialize_first() {
     let error = refused(classify(&mut dual(), &request("tools/list", "{}")));
     assert_eq!(error.code, ErrorCode::InvalidParams);
     assert!(error.message.contains("io.modelcontextprotocol/protocolVersion"), "{}", error.message);
-    assert!(error.message.contains("initialize first"), "{}", error.message);
+    assert!(error.message.contains("send `initialize` first"), "{}", error.message);
 }
 
 #[test]
