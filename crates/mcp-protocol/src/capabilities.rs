@@ -1,6 +1,7 @@
-//! What the two sides can, and what they call themselves.
+//! Client and server capabilities, and implementation information.
 //!
-//! Capability objects are open: unknown members are kept. `Json` stands where only presence counts.
+//! Capability objects are open: unknown members are preserved. The type is `Json` where only the presence of the member
+//! matters.
 //!
 //! Spec: MCP 2026-07-28, basic/versioning and server/discover.
 
@@ -21,17 +22,17 @@ object! {
     /// ```
     pub struct ClientCapabilities {
         optional {
-            /// Asking the person in front of the host.
+            /// Elicitation: requests for user input.
             elicitation: ElicitationCapability = "elicitation",
-            /// Asking the host's language model.
+            /// Sampling: requests to the client's language model.
             sampling: SamplingCapability = "sampling",
-            /// Telling the host's roots.
+            /// Roots.
             roots: RootsCapability = "roots",
             /// Experimental tasks; 2025-11-25.
             tasks: TasksCapability = "tasks",
-            /// What is being tried out.
+            /// Experimental capabilities.
             experimental: Map<String, Json> = "experimental",
-            /// Extensions by identifier, with their settings.
+            /// Extensions by identifier, with settings.
             extensions: Map<String, Json> = "extensions",
         }
         open = other;
@@ -40,12 +41,13 @@ object! {
 }
 
 object! {
-    /// How a client can ask its person. Neither member means forms only.
+    /// Elicitation modes of a client. If neither member is present, only forms are supported.
+    #[doc(alias = "elicitation")]
     pub struct ElicitationCapability {
         optional {
-            /// Forms.
+            /// Form mode.
             form: Json = "form",
-            /// Pages to open; since 2025-11-25.
+            /// URL mode; since 2025-11-25.
             url: Json = "url",
         }
         open = other;
@@ -53,19 +55,19 @@ object! {
 }
 
 impl ElicitationCapability {
-    /// Forms and URLs.
+    /// Creates a capability for forms and URLs.
     #[must_use]
     pub fn both() -> Self {
         Self::new().form(Json::object()).url(Json::object())
     }
 
-    /// True if forms can be shown.
+    /// Returns true if form mode is supported.
     #[must_use]
     pub fn has_form(&self) -> bool {
         self.form.is_some() || self.url.is_none()
     }
 
-    /// True if URLs can be opened.
+    /// Returns true if URL mode is supported.
     #[must_use]
     pub fn has_url(&self) -> bool {
         self.url.is_some()
@@ -73,12 +75,13 @@ impl ElicitationCapability {
 }
 
 object! {
-    /// How a client's language model can be asked.
+    /// Sampling features of a client.
+    #[doc(alias = "sampling")]
     pub struct SamplingCapability {
         optional {
-            /// With context of servers; deprecated.
+            /// Server context; deprecated.
             context: Json = "context",
-            /// With tools; since 2025-11-25.
+            /// Tools; since 2025-11-25.
             tools: Json = "tools",
         }
         open = other;
@@ -86,10 +89,11 @@ object! {
 }
 
 object! {
-    /// Whether a client tells of changed roots.
+    /// Roots features of a client.
+    #[doc(alias = "roots")]
     pub struct RootsCapability {
         optional {
-            /// True if it does; legacy era.
+            /// True if the client sends `notifications/roots/list_changed`; legacy era.
             list_changed: bool = "listChanged",
         }
         open = other;
@@ -106,15 +110,15 @@ object! {
             resources: ResourcesCapability = "resources",
             /// Prompts.
             prompts: ListCapability = "prompts",
-            /// Completion of arguments; since 2025-03-26.
+            /// Argument completion; since 2025-03-26.
             completions: Json = "completions",
             /// Log messages.
             logging: Json = "logging",
             /// Experimental tasks; 2025-11-25.
             tasks: TasksCapability = "tasks",
-            /// What is being tried out.
+            /// Experimental capabilities.
             experimental: Map<String, Json> = "experimental",
-            /// Extensions by identifier, with their settings.
+            /// Extensions by identifier, with settings.
             extensions: Map<String, Json> = "extensions",
         }
         open = other;
@@ -122,10 +126,10 @@ object! {
 }
 
 object! {
-    /// A list that a server offers.
+    /// Capability of a list of tools or prompts.
     pub struct ListCapability {
         optional {
-            /// True if the server tells when it changes.
+            /// True if the server sends list-changed notifications.
             list_changed: bool = "listChanged",
         }
         open = other;
@@ -133,12 +137,12 @@ object! {
 }
 
 object! {
-    /// The resources that a server offers.
+    /// Capability of the resources of a server.
     pub struct ResourcesCapability {
         optional {
-            /// True if changes of single resources can be followed.
+            /// True if clients can subscribe to single resources.
             subscribe: bool = "subscribe",
-            /// True if the server tells when the list changes.
+            /// True if the server sends list-changed notifications.
             list_changed: bool = "listChanged",
         }
         open = other;
@@ -146,12 +150,14 @@ object! {
 }
 
 object! {
-    /// What a program calls itself. Self-reported: for display and logs, never for decisions.
+    /// Name and version of a program. Self-reported: for display and logs only, not for decisions.
+    #[doc(alias = "clientInfo")]
+    #[doc(alias = "serverInfo")]
     pub struct Implementation {
         required {
             /// Programmatic name.
             name: String = "name",
-            /// Its version.
+            /// Version.
             version: String = "version",
         }
         optional {
@@ -159,7 +165,7 @@ object! {
             title: String = "title",
             /// Description.
             description: String = "description",
-            /// Where to read more.
+            /// Website.
             website_url: String = "websiteUrl",
             /// Icons.
             icons: Vec<Icon> = "icons",
@@ -168,7 +174,8 @@ object! {
 }
 
 object! {
-    /// A picture of a server, tool, resource or prompt. Untrusted: fetch it only over HTTPS or `data:`, without credentials, and check its type.
+    /// An icon of a server, tool, resource or prompt. Untrusted: fetch it only over HTTPS or `data:`, without
+    /// credentials, and check its type.
     pub struct Icon {
         required {
             /// An `https:` or `data:` URI.
@@ -179,18 +186,18 @@ object! {
             mime_type: String = "mimeType",
             /// Sizes such as `48x48`, or `any`.
             sizes: Vec<String> = "sizes",
-            /// The background it is made for.
+            /// Intended background.
             theme: IconTheme = "theme",
         }
     }
 }
 
 string_enum! {
-    /// The background an icon is made for.
+    /// Intended background of an icon.
     pub enum IconTheme {
-        /// A light one.
+        /// Light background.
         Light = "light",
-        /// A dark one.
+        /// Dark background.
         Dark = "dark",
     }
 }

@@ -1,4 +1,4 @@
-//! Finding out which era and version the other side speaks.
+//! Negotiation of the era and protocol version.
 //!
 //! | side | transport | machine |
 //! |---|---|---|
@@ -7,8 +7,8 @@
 //! | server | stdio | [`StdioServer`] |
 //! | server | HTTP | [`HttpServer`] |
 //!
-//! A client asks `server/discover` first and reads the answer as evidence; a server looks at every message by
-//! itself. Besides [`crate::dialect`], this is the only place that compares versions.
+//! A client sends `server/discover` first and infers the era from the response; a server classifies each message
+//! separately. Apart from [`crate::dialect`], only this module compares versions.
 //!
 //! Spec: MCP 2026-07-28, basic/versioning and basic/transports.
 
@@ -30,7 +30,7 @@ use crate::messages::{DiscoverResult, InitializeResult};
 use crate::version::{Era, ProtocolVersion, SUPPORTED};
 use crate::visible::Visible;
 
-/// What a client is willing to speak, and how long it waits.
+/// The versions, eras and timeouts of a client for a negotiation.
 ///
 /// ```
 /// use mcp_protocol::negotiation::{Mode, Terms};
@@ -41,25 +41,25 @@ use crate::visible::Visible;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Terms {
-    /// The versions, most preferred first.
+    /// Supported versions, most preferred first.
     pub versions: Vec<ProtocolVersion>,
-    /// Which eras to try.
+    /// Eras to try.
     pub mode: Mode,
-    /// How long all of it may take. Default: 30 s.
+    /// Timeout of the whole negotiation. Default: 30 s.
     pub budget: Duration,
-    /// How long the first answer may take. Default: 10 s, and never more than a third of the budget.
+    /// Timeout of the first request. Default: 10 s, and at most a third of the budget.
     pub probe: Duration,
 }
 
-/// Which eras a client tries.
+/// Eras that a client tries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Whatever the server speaks.
+    /// Any era that the server supports.
     #[default]
     Auto,
-    /// `initialize` only.
+    /// Legacy era: `initialize` only.
     Legacy,
-    /// Modern versions only.
+    /// Modern era only.
     Modern,
 }
 
@@ -82,21 +82,21 @@ impl Terms {
         self
     }
 
-    /// Sets which eras to try.
+    /// Sets the eras to try.
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Sets how long all of it may take.
+    /// Sets the timeout of the whole negotiation.
     #[must_use]
     pub fn budget(mut self, budget: Duration) -> Self {
         self.budget = budget;
         self
     }
 
-    /// Sets how long the first answer may take.
+    /// Sets the timeout of the first request.
     #[must_use]
     pub fn probe(mut self, probe: Duration) -> Self {
         self.probe = probe;
@@ -107,7 +107,7 @@ impl Terms {
         self.probe.min(self.budget / 3)
     }
 
-    /// The versions that the mode allows.
+    /// Returns the versions that the mode allows.
     fn allowed(&self) -> Vec<ProtocolVersion> {
         let is_allowed = |version: &&ProtocolVersion| match self.mode {
             Mode::Auto => true,
@@ -117,43 +117,43 @@ impl Terms {
         self.versions.iter().filter(is_allowed).cloned().collect()
     }
 
-    /// The client's most preferred version of this era.
+    /// Returns the client's most preferred version of this era.
     fn preferred(&self, era: Era) -> Option<&ProtocolVersion> {
         self.versions.iter().find(|version| version.era() == Some(era))
     }
 
-    /// The client's most preferred version of this era that the server has too.
+    /// Returns the client's most preferred version of this era that the server supports as well.
     fn mutual(&self, era: Era, theirs: &[ProtocolVersion]) -> Option<&ProtocolVersion> {
         self.versions.iter().find(|version| version.era() == Some(era) && theirs.contains(version))
     }
 }
 
-/// What a client found out about a server.
+/// The result of a negotiation with a server.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NegotiationResult {
-    /// The version to speak.
+    /// Negotiated version.
     pub version: ProtocolVersion,
-    /// What the server said of itself.
+    /// The server's response.
     pub server: ServerAnswer,
-    /// False if it rests on silence: true only for this connection, and never kept.
+    /// False if the result was inferred from a timeout: valid for this connection only, and not to be cached.
     pub may_be_kept: bool,
-    /// False if the server did not say what it can: it has to be asked.
+    /// False if the server omitted its capabilities: call a method to find out whether it is supported.
     pub is_announced: bool,
 }
 
-/// What a server said of itself while its era was found out.
+/// The server's response that determined its era.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ServerAnswer {
-    /// The answer to `server/discover`.
+    /// The result of `server/discover`.
     Discovered(Box<DiscoverResult>),
-    /// The answer to `initialize`.
+    /// The result of `initialize`.
     Initialized(Box<InitializeResult>),
 }
 
 impl NegotiationResult {
-    /// The era to speak.
+    /// Returns the negotiated era.
     #[must_use]
     pub fn era(&self) -> Era {
         match self.server {
@@ -163,11 +163,11 @@ impl NegotiationResult {
     }
 }
 
-/// Why client and server do not come together.
+/// Reason why a negotiation failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NegotiationError {
-    /// Client and server support no version in common.
+    /// Client and server have no protocol version in common.
     #[error(
         "no protocol version in common: the server supports {}; this client supports {}; {}",
         list(theirs),
@@ -175,12 +175,12 @@ pub enum NegotiationError {
         remedy(ours, theirs)
     )]
     NothingInCommon {
-        /// The versions that were allowed.
+        /// Versions that the client allows.
         ours: Vec<ProtocolVersion>,
-        /// The versions that the server supports. Untrusted.
+        /// Versions that the server supports. Untrusted.
         theirs: Vec<ProtocolVersion>,
     },
-    /// The server answered `initialize` with a version that this client does not support.
+    /// The server responded to `initialize` with a version that this client does not support.
     #[error(
         "the server answered `initialize` with an unsupported protocol version: the server supports {}; this client \
          supports {}; update the older side",
@@ -188,84 +188,84 @@ pub enum NegotiationError {
         list(ours)
     )]
     UnsupportedAnswer {
-        /// The legacy versions that this client supports.
+        /// Legacy versions that this client supports.
         ours: Vec<ProtocolVersion>,
-        /// The version in the answer. Untrusted.
+        /// Version in the response. Untrusted.
         answered: ProtocolVersion,
     },
-    /// Only modern versions were wanted, and the server is a legacy one.
+    /// Only modern versions are allowed, but the server is legacy.
     #[error("the server does not support a modern protocol version; allow the legacy era to use it")]
     NotModern,
-    /// The server is modern and refused all the same.
+    /// The server is modern but rejected the request.
     #[error("the server rejected the negotiation: {0}")]
     Refused(ErrorObject),
-    /// The server is modern, and its answer to `server/discover` cannot be read.
+    /// The server is modern, but its response to `server/discover` is invalid.
     #[error("invalid response to `server/discover`")]
     Unreadable,
-    /// The server answered neither to `server/discover` as a modern one nor to `initialize`.
+    /// The server neither supports `server/discover` nor completed `initialize`.
     #[error("handshake failed: {handshake}{}", after(probe))]
     Handshake {
-        /// The error that answered `server/discover`, if there was one.
+        /// Error response to `server/discover`, if there was one.
         probe: Option<ErrorObject>,
-        /// What answered `initialize`.
+        /// Failure of `initialize`.
         handshake: HandshakeFailure,
     },
-    /// Too much on standard output that was no message.
+    /// The server wrote too many lines to stdout that are not messages.
     #[error(
         "the server wrote lines that are not JSON-RPC messages; write logs to stderr; first line: \"{}\"",
         Visible::message(sample)
     )]
     Noise {
-        /// The beginning of the first such line.
+        /// Beginning of the first such line.
         sample: String,
     },
     /// The process could not be started.
     #[error("the server process could not be started")]
     NotStarted,
-    /// The process ended, also when it was started a second time.
+    /// The process exited, even after a restart.
     #[error("the server process exited before it responded")]
     Ended,
-    /// Nothing to offer: the terms have no version that the mode allows.
+    /// The terms have no version that the mode allows.
     #[error("no protocol version to offer; allow at least one")]
     NothingToOffer,
-    /// HTTP stood in the way; says nothing about the era.
+    /// The HTTP request failed; the era is unknown.
     #[error("the HTTP request failed: {0}")]
     Http(Obstacle),
-    /// No kind of MCP endpoint.
+    /// The URL is not an MCP endpoint of any kind.
     #[error(
         "no MCP endpoint at this URL (POST server/discover: {probe}, POST initialize: {initialize}, GET: {get})"
     )]
     NoEndpoint {
-        /// The status that answered `server/discover`.
+        /// HTTP status of `server/discover`.
         probe: u16,
-        /// The status that answered `initialize`.
+        /// HTTP status of `initialize`.
         initialize: u16,
-        /// The status that answered GET; 0 if it was an event stream of another kind.
+        /// HTTP status of GET; 0 if it was an event stream of another kind.
         get: u16,
     },
 }
 
-/// How a handshake can fail.
+/// Reason why a handshake failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandshakeFailure {
-    /// The server answered with an error.
+    /// The server responded with an error.
     #[error("{0}")]
     Refused(ErrorObject),
-    /// The answer is no result of `initialize`.
+    /// The response is not a valid result of `initialize`.
     #[error("invalid response to `initialize`")]
     Unreadable,
-    /// No answer in time.
+    /// The request timed out.
     #[error("`initialize` timed out")]
     Silence,
 }
 
-/// How many versions are listed in an error.
+/// Maximum number of versions listed in an error.
 const MAX_LISTED_VERSIONS: usize = 16;
-/// How many characters of a version are shown. A date has ten.
+/// Maximum number of displayed characters of a version. A date has ten.
 const MAX_VERSION_CHARACTERS: usize = 24;
 
-/// Versions, of which those of a server may be any text of any number.
+/// Formats a list of versions. A server may send any text and any number of them.
 fn list(versions: &[ProtocolVersion]) -> String {
     let shown = |version: &ProtocolVersion| {
         Visible::new(version.as_str()).at_most(MAX_VERSION_CHARACTERS).to_string()

@@ -1,16 +1,15 @@
 //! Requests in flight between two peers.
 //!
-//! [`Peer`] pairs each response with its request. It assigns ids, watches deadlines and settles every call
-//! exactly once. It keeps ids and instants, never bodies; it sends nothing and reads no clock: see
-//! [driving a machine](crate#driving-a-machine).
+//! [`Peer`] matches responses to requests. It assigns ids, tracks deadlines and completes every call exactly once. It
+//! stores ids and instants, not bodies; it sends nothing and reads no clock: see [driving a
+//! machine](crate#driving-a-machine).
 //!
 //! Spec: MCP 2026-07-28, basic, basic/patterns/cancellation and basic/patterns/progress.
 //!
 //! # Invariants
-//! - At most [`Limits::in_flight`] calls are open in each direction; one more is refused, never queued.
-//! - An id is never used twice on a connection, not even after a cancellation.
-//! - Every call that was opened ends in exactly one of: its response, an [`Event`], a [`Peer::cancel`] that
-//!   returned true.
+//! - At most [`Limits::in_flight`] calls are in flight in each direction; further calls are rejected, not queued.
+//! - An id is never reused on a connection, not even after a cancellation.
+//! - Every opened call ends in exactly one of: its response, an [`Event`], or a [`Peer::cancel`] that returned true.
 
 mod deadline;
 mod progress;
@@ -30,10 +29,10 @@ use crate::messages::{
 };
 use deadline::{Timers, Wake};
 
-/// What is in flight between us and the other side, both ways.
+/// The requests in flight of one connection, in both directions.
 ///
-/// **After every input or command, poll the events and the deadline again; leaving transmits unpolled is back
-/// pressure and loses no call.**
+/// **After every input or command, poll the events and the deadline again; unpolled transmits apply back pressure, and
+/// no call is lost.**
 ///
 /// ```
 /// use std::time::Instant;
@@ -56,50 +55,50 @@ use deadline::{Timers, Wake};
 pub struct Peer {
     side: Side,
     limits: Limits,
-    /// Sorted by id, because ids only grow. Most are settled in the order they were made.
+    /// Sorted by id, because ids are ascending. Most calls complete in order.
     calls: VecDeque<Slot>,
     next_id: i64,
     requests: Map<Id, Incoming>,
     events: VecDeque<Event>,
     transmits: VecDeque<Transmit>,
-    /// How many of the transmits are cancellations.
+    /// Number of cancellations in `transmits`.
     cancellations: usize,
     wake: Wake,
     closed: bool,
     stats: Stats,
 }
 
-/// A request of ours, from [`Peer::open`] until it is settled.
+/// A request of this side, from [`Peer::open`] until it is completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Call(i64);
 
 impl Call {
-    /// The id to send it with.
+    /// Returns the request id.
     #[must_use]
     pub fn id(self) -> Id {
         Id::Number(self.0)
     }
 
-    /// The progress token to send it with, if progress is wanted.
+    /// Returns the progress token for the request.
     #[must_use]
     pub fn progress_token(self) -> ProgressToken {
         Id::String(self.0.to_string().into())
     }
 }
 
-/// Which side we are.
+/// The side of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Client,
     Server { duplicates: DuplicateIds },
 }
 
-/// How a second request with an id in flight is refused.
+/// Response to a second request whose id is already in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DuplicateIds {
-    /// With that id: on HTTP each response belongs to its own exchange.
+    /// Error response with that id: on HTTP each response belongs to its own exchange.
     Named,
-    /// Without an id: on stdio a response with it would settle the first request.
+    /// Error response without an id: on stdio a response with the id would complete the first request.
     Unnamed,
 }
 
@@ -113,138 +112,141 @@ struct Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Ordinary,
-    /// Must not be cancelled.
+    /// Cannot be cancelled.
     Handshake,
-    /// May be ended by a cancellation from the server.
+    /// Can be ended by a cancellation from the server.
     Listen,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Incoming {
     Running,
-    /// Running, and not to be cancelled.
+    /// In flight, and cannot be cancelled.
     Handshake,
     Cancelled,
 }
 
-/// What a message that came in means.
+/// Meaning of an incoming message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Arrival {
-    /// It settles this call.
+    /// The response to this call.
     Response(Call),
-    /// It settles this call, but cannot be read: the call fails now, not at its deadline.
+    /// A malformed response to this call: the call fails now, not at its deadline.
     BrokenResponse(Call),
-    /// A request to answer, once, if [`Peer::respond`] still says so.
+    /// A request to respond to once, if [`Peer::respond`] returns true.
     Request,
-    /// The other side no longer wants this request answered.
+    /// The other side cancelled this request.
+    #[doc(alias = "cancellation")]
     Cancelled(Id),
-    /// Progress of this call.
+    /// A progress notification for this call.
     Progress(Call),
     /// The server ended this subscription.
     Ended(Call),
     /// Another notification.
     Notification,
-    /// Nothing to do; counted in [`Stats`].
+    /// A message without effect; counted in [`Stats`].
     Ignored(Ignored),
 }
 
-/// Why a message was ignored.
+/// Reason why a message was ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ignored {
-    /// A response to a call that was settled before.
+    /// A response to a call that was already completed.
     Late,
-    /// A response, cancellation or progress for something that was never there.
+    /// A response, cancellation or progress notification for an unknown request.
     Unknown,
-    /// An error response without id.
+    /// An error response without an id.
     NoId,
-    /// A notification that could not be read.
+    /// A malformed notification.
     Malformed,
-    /// A request that was refused; the refusal is among the transmits.
+    /// A rejected request; the error response is among the transmits.
     Refused,
     /// The connection is closed.
     Closed,
 }
 
-/// A small message that the machine wants sent. Bodies are written by whoever has them.
+/// A small message to send. Messages with bodies are written by the caller.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Transmit {
-    /// `notifications/cancelled`. Over modern HTTP the stream is closed instead.
+    /// `notifications/cancelled`. On modern HTTP the stream is closed instead.
+    #[doc(alias = "cancellation")]
     Cancelled {
-        /// Our request.
+        /// Id of the cancelled request.
         id: Id,
-        /// Why, for people.
+        /// Reason, for people.
         reason: &'static str,
     },
     /// An error response.
     Error {
-        /// The other side's request, if it may be named.
+        /// Id of the rejected request, if it may be repeated.
         id: Option<Id>,
-        /// What is wrong.
+        /// Error.
         error: ErrorObject,
     },
 }
 
-/// Something that happened to a call without a message.
+/// Completion of a call without a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// Its time is over. The server is told.
+    /// The call timed out; a cancellation is sent.
+    #[doc(alias = "timeout")]
     TimedOut(Call, Reason),
-    /// The link ended first.
+    /// The connection closed before the response.
     Lost(Call),
 }
 
-/// Why a call cannot be opened.
+/// Reason why a call cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// [`Limits::in_flight`] calls are open.
+    /// [`Limits::in_flight`] calls are in flight.
     #[error("too many requests in flight (limit {0}); wait for one to complete")]
     Full(usize),
-    /// The link has ended.
+    /// The connection is closed.
     #[error("the connection is closed")]
     Closed,
 }
 
-/// Counts of a connection's life.
+/// Counters of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
     /// Calls opened.
     pub opened: u64,
-    /// Calls settled by their response.
+    /// Calls completed by their response.
     pub answered: u64,
-    /// Calls settled by a response that could not be read.
+    /// Calls completed by a malformed response.
     pub broken: u64,
-    /// Calls whose time was over.
+    /// Calls that timed out.
     pub timed_out: u64,
-    /// Calls cancelled by us.
+    /// Calls cancelled by this side.
     pub cancelled: u64,
-    /// Responses to calls that were settled before.
+    /// Responses to calls that were already completed.
     pub late: u64,
-    /// Messages about something that was never there.
+    /// Messages for unknown requests.
     pub unknown: u64,
     /// Requests of the other side.
     pub requests: u64,
-    /// Requests refused: duplicate ids, or too many.
+    /// Rejected requests: duplicate ids, or too many.
     pub refused: u64,
-    /// Refusals that were not even sent because too many were waiting.
+    /// Error responses that were dropped because too many were queued.
     pub dropped: u64,
-    /// Input that was no message.
+    /// Inputs that are not messages.
     pub unreadable: u64,
 }
 
 impl Peer {
-    /// The client's side of a connection.
+    /// Creates the client side of a connection.
     #[must_use]
     pub fn client(limits: Limits) -> Self {
         Self::new(Side::Client, limits)
     }
 
-    /// The server's side of a connection.
+    /// Creates the server side of a connection.
     #[must_use]
     pub fn server(limits: Limits, duplicates: DuplicateIds) -> Self {
         Self::new(Side::Server { duplicates }, limits)
@@ -266,45 +268,46 @@ impl Peer {
         }
     }
 
-    /// The bounds it keeps.
+    /// Returns the limits.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Calls of ours that are open.
+    /// Returns the number of calls in flight.
     #[must_use]
     pub fn calls_in_flight(&self) -> usize {
         self.calls.len()
     }
 
-    /// True if the other side took this request back, or is gone; it is in flight until it is responded to.
+    /// Returns true if the other side cancelled this request or disconnected; the request stays in flight until
+    /// [`respond`](Self::respond).
     #[must_use]
     pub fn is_cancelled(&self, id: &Id) -> bool {
         self.closed || self.requests.get(id) == Some(&Incoming::Cancelled)
     }
 
-    /// Requests of the other side that are not answered yet.
+    /// Returns the number of requests of the other side that are in flight.
     #[must_use]
     pub fn requests_in_flight(&self) -> usize {
         self.requests.len()
     }
 
-    /// What happened so far.
+    /// Returns the counters.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.stats
     }
 
-    /// Opens a call: reserves an id and starts its clocks.
+    /// Opens a call: assigns an id and starts its timeouts.
     ///
     /// # Errors
-    /// When the peer is closed or full; nothing is queued behind the limit.
+    /// Fails if the peer is closed or the limit is reached; nothing is queued.
     pub fn open(&mut self, method: &Method, clocks: Clocks, now: Instant) -> Result<Call, Refused> {
         if self.closed {
             return Err(Refused::Closed);
         }
-        // Cancellations and events that nobody polls yet count too: they grow with the calls.
+        // Unpolled cancellations and events count too, because they grow with the number of calls.
         let waiting = self.cancellations.max(self.events.len());
         if self.calls.len() + waiting >= self.limits.in_flight {
             return Err(Refused::Full(self.limits.in_flight));
@@ -323,7 +326,8 @@ impl Peer {
         Ok(call)
     }
 
-    /// Gives a call up and tells the other side. False if it was settled before.
+    /// Cancels a call and notifies the other side. Returns false if the call was already completed.
+    #[doc(alias = "cancellation")]
     pub fn cancel(&mut self, call: Call, reason: &'static str) -> bool {
         let Some(slot) = self.take(call) else { return false };
         self.stats.cancelled += 1;
@@ -331,8 +335,8 @@ impl Peer {
         true
     }
 
-    /// Stops the clocks of a call while a person is asked, for at most `cap`. Several may be asked at once: the
-    /// clocks go on when the last has answered. Gives false, and the clocks go on, if they were stopped ten times before.
+    /// Pauses the timeouts of a call while the user is asked, for at most `cap`. Pauses may overlap: the timeouts
+    /// continue when the last one ends. Returns false, without pausing, after ten pauses.
     pub fn pause(&mut self, call: Call, cap: Duration, now: Instant) -> bool {
         let Some(slot) = self.slot(call) else { return false };
         let is_paused = slot.timers.pause(cap, now);
@@ -341,7 +345,7 @@ impl Peer {
         is_paused
     }
 
-    /// Lets the clocks of a call go on: the idle one from the start, the total one from where it stood.
+    /// Resumes the timeouts of a call: the idle timeout restarts, the total timeout continues.
     pub fn resume(&mut self, call: Call, now: Instant) {
         if let Some(slot) = self.slot(call) {
             slot.timers.resume(now);
@@ -350,22 +354,22 @@ impl Peer {
         }
     }
 
-    /// Takes the clocks of a call away, as for a subscription that was acknowledged.
+    /// Removes the timeouts of a call, for example of an acknowledged subscription.
     pub fn stop_clocks(&mut self, call: Call) {
         if let Some(slot) = self.slot(call) {
             slot.timers = Timers::none();
         }
     }
 
-    /// True if the other side's request is still to be answered; it is settled by this call.
+    /// Completes a request of the other side; returns true if the response is to be sent.
     ///
-    /// False means that it was cancelled, answered or never there, and nothing may be sent. Call it also for a
-    /// request that was cancelled once its work has ended: until then its id is taken.
+    /// False means that the request was cancelled, answered or unknown, and nothing may be sent. Also call it when the
+    /// work of a cancelled request has ended: until then its id stays in use.
     pub fn respond(&mut self, id: &Id) -> bool {
         self.requests.remove(id).is_some_and(|request| request != Incoming::Cancelled)
     }
 
-    /// Takes in a message.
+    /// Handles a message.
     pub fn handle_message(&mut self, message: &Message<'_>, now: Instant) -> Arrival {
         if self.closed {
             return Arrival::Ignored(Ignored::Closed);
@@ -381,13 +385,13 @@ impl Peer {
         }
     }
 
-    /// Takes in a request: [`handle_message`](Self::handle_message) for those who know that it is one.
+    /// Handles a request. Like [`handle_message`](Self::handle_message), for callers that know the type.
     pub fn handle_request(&mut self, request: &Request<'_>) -> Arrival {
         if self.closed { Arrival::Ignored(Ignored::Closed) } else { self.request(request) }
     }
 
-    /// Takes in something that is no message. A broken response settles its call, a broken request is refused;
-    /// a server answers the rest too.
+    /// Handles input that is not a message. A malformed response completes its call, and a malformed request is
+    /// rejected; a server also responds to other unreadable input.
     pub fn handle_unreadable(&mut self, error: &DecodeError) -> Arrival {
         if self.closed {
             return Arrival::Ignored(Ignored::Closed);
@@ -395,7 +399,7 @@ impl Peer {
         self.stats.unreadable += 1;
         let may_settle = match error.looks {
             Looks::Response => true,
-            // A server's requests begin with their method; a line cut short is a response.
+            // Requests of a server begin with the method, so a truncated line without one is a response.
             Looks::Unknown => self.side == Side::Client,
             Looks::Request => false,
         };
@@ -406,22 +410,22 @@ impl Peer {
             self.stats.broken += 1;
             return Arrival::BrokenResponse(Call(number));
         }
-        // An id that runs already must not be settled by this answer.
+        // The error response must not complete another request with the same id.
         let is_request = match error.looks {
             Looks::Request => true,
-            // What comes from a client without a method is more likely a request than a response.
+            // Input from a client without a method is more likely a request than a response.
             Looks::Unknown => self.side != Side::Client,
             Looks::Response => false,
         };
         let id = error.id.clone().filter(|id| is_request && !self.requests.contains_key(id));
-        // A client answers requests; noise on a server's standard output is not answered.
+        // A client responds only to requests, not to other output of the server.
         if id.is_some() || self.side != Side::Client {
             self.refuse(id, error.to_error_object());
         }
         Arrival::Ignored(Ignored::Malformed)
     }
 
-    /// Takes in the end of the link: every open call is lost, every running request is void.
+    /// Handles the end of the connection: all calls are lost, and no request of the other side can be answered.
     pub fn handle_closed(&mut self) {
         self.closed = true;
         self.events.extend(self.calls.drain(..).map(|slot| Event::Lost(Call(slot.id))));
@@ -431,30 +435,31 @@ impl Peer {
         self.wake = Wake::default();
     }
 
-    /// The call in flight with this id.
+    /// Returns the call in flight with this id.
     #[must_use]
     pub fn call_with(&self, id: &Id) -> Option<Call> {
         let Id::Number(number) = id else { return None };
         self.calls.binary_search_by_key(number, |slot| slot.id).is_ok().then_some(Call(*number))
     }
 
-    /// Takes in that one call will never be answered, because what carried it ended: over HTTP that is an exchange of its
-    /// own. Nobody is told. False if it was settled before.
+    /// Handles the loss of the exchange of one call, such as an HTTP connection. No cancellation is sent. Returns false
+    /// if the call was already completed.
     pub fn handle_lost(&mut self, call: Call) -> bool {
         self.take(call).is_some()
     }
 
-    /// Takes in that the other side has forgotten what it asked: nothing of that is answered any more.
+    /// Handles the loss of all requests of the other side: none of them is answered any more.
     pub fn handle_forgotten(&mut self) {
         self.requests.clear();
     }
 
-    /// Takes in a new link after the old one ended. Ids go on, so that no answer is taken for that to an older call.
+    /// Handles a new connection after the previous one closed. Ids continue, so that a late response cannot match a new
+    /// call.
     pub fn handle_reopened(&mut self) {
         self.closed = false;
     }
 
-    /// Takes in the time. Early and repeated calls do nothing.
+    /// Handles the passage of time. Early and repeated calls have no effect.
     pub fn handle_timeout(&mut self, now: Instant) {
         if !self.wake.is_due(now) {
             return;
@@ -478,7 +483,7 @@ impl Peer {
         }
     }
 
-    /// The next small message to send.
+    /// Returns the next small message to send.
     #[must_use]
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         let transmit = self.transmits.pop_front();
@@ -488,13 +493,14 @@ impl Peer {
         transmit
     }
 
-    /// The next thing that happened to a call.
+    /// Returns the next event.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due, and why. It may come early, never late.
+    /// Returns the time at which to call [`handle_timeout`](Self::handle_timeout), and the reason. The time may be
+    /// early but never late.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, Reason)> {
         if self.calls.is_empty() { None } else { self.wake.next() }
@@ -565,7 +571,7 @@ impl Peer {
             return Arrival::Ignored(Ignored::Malformed);
         };
         let call = match params.progress_token {
-            // Exactly as we wrote it.
+            // Only the exact text that this side sent.
             Id::String(text) => text.parse().ok().map(Call).filter(|call| call.0.to_string() == *text),
             Id::Number(_) => None,
         };

@@ -1,4 +1,4 @@
-//! `subscriptions/listen`: the stream of changes of the modern era.
+//! `subscriptions/listen`: the notification stream of the modern era.
 //!
 //! Spec: MCP 2026-07-28, basic/patterns/subscriptions.
 
@@ -6,18 +6,18 @@ use crate::macros::object;
 use crate::messages::ResultType;
 
 object! {
-    /// The changes to be told of. A server sends nothing that was not asked for.
+    /// Filter for the notifications of a stream. A server sends only what was requested.
     pub struct SubscriptionFilter {
         optional {
-            /// The list of tools.
+            /// Changes of the tool list.
             tools_list_changed: bool = "toolsListChanged",
-            /// The list of prompts.
+            /// Changes of the prompt list.
             prompts_list_changed: bool = "promptsListChanged",
-            /// The list of resources.
+            /// Changes of the resource list.
             resources_list_changed: bool = "resourcesListChanged",
-            /// Single resources, by URI.
+            /// Updates of single resources, by URI.
             resource_subscriptions: Vec<String> = "resourceSubscriptions",
-            /// Tasks, by id; tasks extension.
+            /// Status changes of tasks, by id; tasks extension.
             task_ids: Vec<String> = "taskIds",
         }
         open = other;
@@ -26,9 +26,10 @@ object! {
 
 object! {
     /// Params of `subscriptions/listen`.
+    #[doc(alias = "subscription")]
     pub struct ListenParams {
         required {
-            /// What to be told of.
+            /// Requested notifications.
             notifications: SubscriptionFilter = "notifications",
         }
         meta = meta;
@@ -39,7 +40,7 @@ object! {
     /// Params of `notifications/subscriptions/acknowledged`, the first message of the stream.
     pub struct AcknowledgedParams {
         required {
-            /// What will be told.
+            /// Notifications that the server will send.
             notifications: SubscriptionFilter = "notifications",
         }
         meta = meta;
@@ -47,7 +48,7 @@ object! {
 }
 
 object! {
-    /// Result of `subscriptions/listen`: the server ends the stream. Its `_meta` names the subscription.
+    /// Result of `subscriptions/listen`: the server closes the stream. Its `_meta` has the subscription id.
     pub struct ListenResult {
         expected {
             /// Result type; always `complete`.

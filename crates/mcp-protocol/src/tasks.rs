@@ -1,4 +1,4 @@
-//! Tasks: calls that outlive their request.
+//! Tasks: calls that continue after their request was answered.
 //!
 //! This module has the extension `io.modelcontextprotocol/tasks` of the modern era; [`legacy`] has the
 //! experimental tasks of 2025-11-25, which are not compatible with it.
@@ -13,27 +13,27 @@ use crate::json::Json;
 use crate::macros::{object, string_enum};
 use crate::messages::ResultType;
 
-/// The identifier of the extension.
+/// Identifier of the extension.
 pub const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 string_enum! {
-    /// Where a task is.
+    /// Status of a task.
     pub enum TaskStatus {
-        /// It runs.
+        /// The task is running.
         Working = "working",
-        /// It waits for answers.
+        /// The task waits for input responses.
         InputRequired = "input_required",
-        /// It has a result.
+        /// The task completed with a result.
         Completed = "completed",
-        /// It ended in an error.
+        /// The task failed with an error.
         Failed = "failed",
-        /// It was ended.
+        /// The task was cancelled.
         Cancelled = "cancelled",
     }
 }
 
 impl TaskStatus {
-    /// True if the task will not change any more.
+    /// Returns true if the status is final.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
@@ -41,10 +41,10 @@ impl TaskStatus {
 }
 
 object! {
-    /// Result of `tools/call` that goes on as a task.
+    /// Result of a `tools/call` that continues as a task.
     pub struct CreateTaskResult {
         expected {
-            /// Always a task.
+            /// Result type; always `task`.
             result_type: ResultType = "resultType" or ResultType::Task,
         }
         required {
@@ -52,9 +52,9 @@ object! {
             task_id: String = "taskId",
             /// Current status.
             status: TaskStatus = "status",
-            /// ISO 8601.
+            /// Creation time, ISO 8601.
             created_at: String = "createdAt",
-            /// ISO 8601.
+            /// Time of the last update, ISO 8601.
             last_updated_at: String = "lastUpdatedAt",
             /// Retention after creation, in milliseconds; `None` means unlimited.
             ttl_ms: Option<u64> = "ttlMs",
@@ -72,32 +72,32 @@ object! {
 }
 
 object! {
-    /// Result of `tasks/get`, and params of `notifications/tasks`: a task with what its status brings.
+    /// Result of `tasks/get` and params of `notifications/tasks`: a task with the members of its status.
     pub struct Task {
         required {
             /// Task id.
             task_id: String = "taskId",
             /// Current status.
             status: TaskStatus = "status",
-            /// ISO 8601.
+            /// Creation time, ISO 8601.
             created_at: String = "createdAt",
-            /// ISO 8601.
+            /// Time of the last update, ISO 8601.
             last_updated_at: String = "lastUpdatedAt",
             /// Retention after creation, in milliseconds; `None` means unlimited.
             ttl_ms: Option<u64> = "ttlMs",
         }
         optional {
-            /// Complete, in the result of `tasks/get`; absent in the notification.
+            /// `complete` in the result of `tasks/get`; absent in the notification.
             result_type: ResultType = "resultType",
             /// Status message for people.
             status_message: String = "statusMessage",
             /// Suggested polling interval, in milliseconds.
             poll_interval_ms: u64 = "pollIntervalMs",
-            /// What it waits for, when input is required.
+            /// Input requests, if the status is `input_required`.
             input_requests: InputRequests = "inputRequests",
-            /// The result of the call, when completed.
+            /// Result of the call, if the status is `completed`.
             result: Json = "result",
-            /// The error, when failed.
+            /// Error, if the status is `failed`.
             error: ErrorObject = "error",
         }
         meta = meta;
@@ -107,7 +107,7 @@ object! {
 }
 
 impl Task {
-    /// As the result of `tasks/get`, which says that it is complete; the notification does not.
+    /// Converts the task to the result of `tasks/get`, which has a result type.
     #[must_use]
     pub fn into_result(self) -> Self {
         self.result_type(ResultType::Complete)
@@ -129,7 +129,7 @@ object! {
     /// Params of `tasks/get` and `tasks/cancel`.
     pub struct TaskIdParams {
         required {
-            /// The task.
+            /// Task id.
             task_id: String = "taskId",
         }
         meta = meta;
@@ -140,9 +140,9 @@ object! {
     /// Params of `tasks/update`.
     pub struct UpdateTaskParams {
         required {
-            /// The task.
+            /// Task id.
             task_id: String = "taskId",
-            /// Answers to some of its input requests.
+            /// Responses to some or all of the task's input requests.
             input_responses: InputResponses = "inputResponses",
         }
         meta = meta;
@@ -150,10 +150,10 @@ object! {
 }
 
 object! {
-    /// The `_meta` value that ties a message to a task; 2025-11-25.
+    /// The `_meta` value that relates a message to a task; 2025-11-25.
     pub struct RelatedTask {
         required {
-            /// The task.
+            /// Task id.
             task_id: String = "taskId",
         }
     }

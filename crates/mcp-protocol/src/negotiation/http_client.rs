@@ -1,4 +1,4 @@
-//! A client finds out the era and transport of a server behind a URL.
+//! Client-side negotiation of the era and transport of a server at a URL.
 //!
 //! Spec: MCP 2026-07-28, basic/transports/streamable-http.
 
@@ -13,9 +13,10 @@ use crate::messages::{Message, Response};
 use crate::version::ProtocolVersion;
 use crate::visible::Visible;
 
-/// Finds out what stands behind a URL: a modern server, a legacy one, or the old HTTP+SSE pair.
+/// Determines the kind of server at a URL: modern, legacy, or the HTTP+SSE transport (2024-11-05).
 ///
-/// **After every input, poll the action, then the deadline.** 401, 403, 408, 425, 429 and 5xx are never evidence.
+/// **After every input, poll the action, then the deadline.** Status codes 401, 403, 408, 425, 429 and 5xx say nothing
+/// about the era.
 ///
 /// ```
 /// use std::time::Instant;
@@ -32,18 +33,18 @@ pub struct HttpClient {
     judge: Judge,
     state: State,
     action: Option<HttpAction>,
-    /// When all of it must be done; `None` if that lies beyond all time.
+    /// Deadline of the whole negotiation; `None` if it is not representable.
     budget: Option<Instant>,
-    /// When the request in flight must be answered.
+    /// Deadline of the request in flight.
     deadline: Option<Instant>,
-    /// Since when a person logs in; the clocks stand still meanwhile.
+    /// Start of a login; timeouts are paused during it.
     logging_in: Option<Instant>,
-    /// What is being asked was asked a second time, after an obstacle.
+    /// The current request was already retried.
     retried: bool,
     logins: u8,
     probe_status: u16,
     initialize_status: u16,
-    /// The handshake goes to the endpoint of an HTTP+SSE pair.
+    /// The handshake uses the endpoint of the HTTP+SSE transport (2024-11-05).
     over_sse: bool,
 }
 
@@ -56,60 +57,60 @@ enum State {
     Done,
 }
 
-/// What the driver is to do.
+/// An action for the driver.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum HttpAction {
     /// POST `server/discover` as a modern request in this version.
     Probe {
-        /// The version of the envelope and the header.
+        /// Version in the envelope and the header.
         version: ProtocolVersion,
     },
-    /// Say with [`HttpClient::handle_declared`] whether these capabilities can be declared too.
+    /// Report with [`HttpClient::handle_declared`] whether these capabilities can be declared too.
     Declare(Box<ClientCapabilities>),
-    /// POST `initialize`, offering this version; to the endpoint of the stream if one was opened.
+    /// POST `initialize` with this version; to the endpoint of the stream if one was opened.
     Initialize {
-        /// The version to offer.
+        /// Version to offer.
         version: ProtocolVersion,
     },
-    /// GET the URL as an event stream, and report its first event.
+    /// GET the URL as an event stream and report its first event.
     OpenStream,
-    /// Log in, then say with [`HttpClient::handle_login`] how it went.
+    /// Log in, then report the outcome with [`HttpClient::handle_login`].
     LogIn {
-        /// 401, or 403 with a scope that is missing.
+        /// 401, or 403 with a missing scope.
         status: u16,
     },
-    /// Wait, then say so with [`HttpClient::handle_waited`]; the same request is made again.
+    /// Wait, then call [`HttpClient::handle_waited`]; the request is retried.
     Wait {
-        /// How long, if the server said so. Never longer than what is left of the budget.
+        /// `Retry-After`, if the server sent it. At most the rest of the budget.
         retry_after: Option<Duration>,
     },
-    /// It is settled. A legacy server is still to get `notifications/initialized`.
+    /// The negotiation succeeded. For a legacy server, send `notifications/initialized`.
     Settled(Box<NegotiationResult>),
-    /// It failed.
+    /// The negotiation failed.
     Failed(NegotiationError),
 }
 
-/// What answered a request.
+/// The HTTP response to a request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HttpAnswer<'a> {
-    /// The status.
+    /// HTTP status.
     pub status: u16,
     /// The JSON-RPC response, from a JSON body or an event stream, if there was one.
     pub response: Option<Response<'a>>,
-    /// `Retry-After`, if it was sent.
+    /// `Retry-After`, if present.
     pub retry_after: Option<Duration>,
-    /// A 403 whose challenge names a scope that is missing.
+    /// True for a 403 whose challenge names a missing scope.
     pub is_scope_challenge: bool,
-    /// `Location`, if it was sent.
+    /// `Location`, if present.
     pub location: Option<&'a str>,
-    /// For a GET: the type of the stream's first event; `None` if there was no event stream or no event.
+    /// For a GET: type of the stream's first event; `None` if there was no event stream or no event.
     pub first_event: Option<&'a str>,
 }
 
 impl<'a> HttpAnswer<'a> {
-    /// An answer with this status and no body that matters.
+    /// Creates a response with this status and without a relevant body.
     #[must_use]
     pub fn new(status: u16) -> Self {
         Self {
@@ -122,7 +123,7 @@ impl<'a> HttpAnswer<'a> {
         }
     }
 
-    /// With this message in its body. Only a response counts.
+    /// Sets the message in the body. Only a response is used.
     #[must_use]
     pub fn message(mut self, message: Message<'a>) -> Self {
         if let Message::Response(response) = message {
@@ -131,28 +132,28 @@ impl<'a> HttpAnswer<'a> {
         self
     }
 
-    /// With `Retry-After`.
+    /// Sets `Retry-After`.
     #[must_use]
     pub fn retry_after(mut self, after: Duration) -> Self {
         self.retry_after = Some(after);
         self
     }
 
-    /// With a challenge for more scope.
+    /// Marks the response as a challenge for a missing scope.
     #[must_use]
     pub fn scope_challenge(mut self) -> Self {
         self.is_scope_challenge = true;
         self
     }
 
-    /// With `Location`.
+    /// Sets `Location`.
     #[must_use]
     pub fn location(mut self, location: &'a str) -> Self {
         self.location = Some(location);
         self
     }
 
-    /// With an event stream whose first event has this type.
+    /// Sets the type of the first event of the stream.
     #[must_use]
     pub fn first_event(mut self, kind: &'a str) -> Self {
         self.first_event = Some(kind);
@@ -160,39 +161,39 @@ impl<'a> HttpAnswer<'a> {
     }
 }
 
-/// What stood in the way; says nothing about the era.
+/// Reason why an HTTP request failed; the era is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Obstacle {
-    /// The login did not succeed.
+    /// Authorization failed.
     #[error("authorization failed")]
     Login,
-    /// 403.
+    /// Status 403.
     #[error("forbidden (status 403)")]
     Forbidden,
-    /// A status that asks for patience: a second time, or for more than there is.
+    /// The server is busy: the retry failed too, or `Retry-After` exceeds the budget.
     #[error("server busy (status {status}); retry {}", later(.retry_after))]
     Busy {
         /// 408, 425, 429, 502, 503 or 504.
         status: u16,
-        /// How long the server wants to be left alone, if it said so.
+        /// `Retry-After`, if the server sent it.
         retry_after: Option<Duration>,
     },
-    /// The server failed.
+    /// The server failed with an internal error.
     #[error("server error (status {status})")]
     Broken {
         /// Another 5xx.
         status: u16,
     },
-    /// A redirect that the transport did not follow: another web origin, another method, or too many.
+    /// A redirect that the transport did not follow: another origin, another method, or too many.
     #[error("redirected (status {status}){}; configure the new URL if you trust it", to(.location))]
     Redirect {
         /// 3xx.
         status: u16,
-        /// The new URL, if one was given.
+        /// The new URL, if present.
         location: Option<String>,
     },
-    /// No answer at all.
+    /// No response.
     #[error("no response")]
     Network,
 }
@@ -206,7 +207,7 @@ fn to(location: &Option<String>) -> String {
 }
 
 impl HttpClient {
-    /// A negotiation with whatever is behind a URL.
+    /// Creates a negotiation with the server at a URL.
     #[must_use]
     pub fn new(terms: Terms, now: Instant) -> Self {
         let budget = now.checked_add(terms.budget);
@@ -228,7 +229,7 @@ impl HttpClient {
         negotiation
     }
 
-    /// Takes in what answered the last request.
+    /// Handles the response to the last request.
     pub fn handle_answer(&mut self, answer: &HttpAnswer<'_>, now: Instant) {
         if self.obstacle(answer, now) {
             return;
@@ -249,28 +250,28 @@ impl HttpClient {
         }
     }
 
-    /// Takes in that no answer came: DNS, TCP or TLS failed, or the connection closed.
+    /// Handles a request without a response: DNS, TCP or TLS failed, or the connection closed.
     pub fn handle_network_failure(&mut self) {
         if self.state != State::Done {
             self.fail(NegotiationError::Http(Obstacle::Network));
         }
     }
 
-    /// Takes in whether the login succeeded; then the same request is made again.
+    /// Handles the outcome of a login; the request is then retried.
     pub fn handle_login(&mut self, succeeded: bool, now: Instant) {
         let Some(since) = self.logging_in.take() else { return };
-        // A person took that time, not the server.
+        // The time that the user took for the login does not count.
         let spent = now.saturating_duration_since(since);
         self.budget = self.budget.and_then(|budget| budget.checked_add(spent));
         if succeeded { self.again(now) } else { self.fail(NegotiationError::Http(Obstacle::Login)) }
     }
 
-    /// Takes in that the wait is over; then the same request is made again.
+    /// Handles the end of a wait; the request is then retried.
     pub fn handle_waited(&mut self, now: Instant) {
         self.again(now);
     }
 
-    /// Takes in whether the capabilities that were asked for can be declared.
+    /// Handles the driver's report whether the requested capabilities can be declared.
     pub fn handle_declared(&mut self, declared: bool, now: Instant) {
         let State::Declaring { version, refused } = self.state.clone() else { return };
         if declared {
@@ -281,21 +282,21 @@ impl HttpClient {
         }
     }
 
-    /// Takes in the time. Early and repeated calls do nothing.
+    /// Handles the passage of time. Early and repeated calls have no effect.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.poll_timeout().is_none_or(|due| now < due) {
             return;
         }
         if self.state == State::OpeningStream {
-            // A stream that says nothing is no HTTP+SSE server.
+            // A stream without an event is not the HTTP+SSE transport (2024-11-05).
             self.no_endpoint(0);
         } else {
             self.handle_network_failure();
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due: the probe has its share of the budget, the first
-    /// event of a stream 10 s, and everything together the budget. None while a person logs in.
+    /// Returns the time at which to call [`handle_timeout`](Self::handle_timeout): the probe has its share of the
+    /// budget, the first event of a stream 10 s, and the negotiation the whole budget. Returns `None` during a login.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.state == State::Done || self.logging_in.is_some() {
@@ -304,13 +305,14 @@ impl HttpClient {
         self.deadline.into_iter().chain(self.budget).min()
     }
 
-    /// What to do next. Each action is given once.
+    /// Returns the next action. Each action is returned once.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<HttpAction> {
         self.action.take()
     }
 
-    /// True if the answer is no evidence and was handled: a login is needed, access is denied, or the server is busy or broken.
+    /// Handles responses that say nothing about the era (login required, access denied, server busy or failing);
+    /// returns true for them.
     fn obstacle(&mut self, answer: &HttpAnswer<'_>, now: Instant) -> bool {
         match answer.status {
             _ if self.state == State::Done => {}
@@ -342,7 +344,7 @@ impl HttpClient {
         self.budget.is_none_or(|budget| end.is_some_and(|end| end < budget))
     }
 
-    /// Rows 1 to 9 and 12.
+    /// Handles the response to `server/discover`.
     fn probe_answer(&mut self, answer: &HttpAnswer<'_>) -> Next {
         match (answer.status, answer.response.as_ref().map(|response| &response.outcome)) {
             (200, Some(Ok(result))) => self.judge.result(result),
@@ -355,7 +357,7 @@ impl HttpClient {
         }
     }
 
-    /// Rows 17 to 19.
+    /// Handles the response to `initialize`.
     fn initialize_answer(&mut self, answer: &HttpAnswer<'_>, now: Instant) {
         let next = match (answer.status, answer.response.as_ref().map(|response| &response.outcome)) {
             (200..=299, Some(Ok(result))) => self.judge.initialized(result, false),
@@ -372,7 +374,7 @@ impl HttpClient {
         self.go(next, now);
     }
 
-    /// Rows 21, 22 and 24.
+    /// Handles the response to GET.
     fn stream_answer(&mut self, answer: &HttpAnswer<'_>, now: Instant) {
         if answer.status == 200 && answer.first_event == Some("endpoint") {
             self.over_sse = true;
@@ -398,7 +400,7 @@ impl HttpClient {
         }
     }
 
-    /// Makes the request of the state, and starts its clock.
+    /// Sends the request of the current state and starts its timeout.
     fn again(&mut self, now: Instant) {
         let (action, time) = match &self.state {
             State::Probing(version) => {
@@ -444,13 +446,13 @@ impl HttpClient {
     }
 }
 
-/// Codes that only a modern server uses. -32601 under 404 is one too, but not for `server/discover`.
-/// True for an answer to `initialize` that is worth reporting whatever its status: the error of a modern server, or one that
-/// names the versions of a legacy server.
+/// Returns true for an error response to `initialize` that is reported whatever the HTTP status: one of a modern
+/// server, or one that lists the versions of a legacy server.
 fn is_conclusive(error: &ErrorObject) -> bool {
     is_modern_evidence(error) || supported_versions(error).is_some()
 }
 
+/// Returns true for codes that only modern servers use. -32601 with 404 is one too, but not for `server/discover`.
 fn is_modern_evidence(error: &ErrorObject) -> bool {
     matches!(
         error.code,

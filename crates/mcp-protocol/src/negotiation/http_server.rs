@@ -1,8 +1,8 @@
-//! A server tells the era of a message over HTTP.
+//! Server-side classification of HTTP requests by era.
 //!
 //! Spec: MCP 2026-07-28, basic/versioning and basic/transports/streamable-http.
 //!
-//! The body decides; the headers are a cross-check.
+//! The body determines the era; the headers are only checked against it.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::messages::{Incoming, InitializeParams, Message, Method, Request};
 use crate::meta::{self, Meta};
 use crate::version::{Era, ProtocolVersion, negotiate};
 
-/// Tells the era of each HTTP request that a server gets, after the transport's own guards.
+/// Classifies each HTTP request by era, after the checks of the transport.
 ///
 /// ```
 /// use mcp_protocol::messages::parse;
@@ -33,8 +33,8 @@ pub struct HttpServer {
     versions: Vec<ProtocolVersion>,
 }
 
-/// An envelope that was whole, and what it says. Most clients send the same one with every request, and who keeps it
-/// need not have it read again.
+/// A valid envelope and its contents. Most clients send an identical one with every request; a caller that caches it
+/// avoids parsing it again.
 #[derive(Clone, Debug)]
 pub struct Envelope {
     text: Arc<str>,
@@ -43,7 +43,7 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// The envelope of a request with this negotiation result, unless it is too long to be kept.
+    /// Returns the envelope of a classified request, unless it is too long to be cached.
     #[must_use]
     pub fn of(request: &Request<'_>, dialect: Dialect, meta: &Arc<Meta>) -> Option<Self> {
         let text = request.params.member("_meta").ok().flatten()?;
@@ -51,14 +51,14 @@ impl Envelope {
         fits.then(|| Self { text: text.into(), dialect, meta: Arc::clone(meta) })
     }
 
-    /// True if a request has this very envelope.
+    /// Returns true if the request has exactly this envelope.
     #[must_use]
     pub fn is_of(&self, request: &Request<'_>) -> bool {
         matches!(request.params.member("_meta"), Ok(Some(text)) if *text == *self.text)
     }
 }
 
-/// The method of an HTTP request.
+/// HTTP method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpMethod {
     /// GET.
@@ -69,26 +69,26 @@ pub enum HttpMethod {
     Delete,
 }
 
-/// What stands around the body of an HTTP request.
+/// The parts of an HTTP request other than the body.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HttpRequest<'a> {
-    /// The method.
+    /// HTTP method.
     pub method: HttpMethod,
-    /// Every value of `MCP-Protocol-Version`.
+    /// All values of `MCP-Protocol-Version`.
     pub versions: &'a [&'a [u8]],
-    /// Every value of `Mcp-Method`.
+    /// All values of `Mcp-Method`.
     pub methods: &'a [&'a [u8]],
-    /// Every value of `Mcp-Name`.
+    /// All values of `Mcp-Name`.
     pub names: &'a [&'a [u8]],
-    /// The version of the session that the request names, if it names one that exists.
+    /// Version of the session, if the request names an existing one.
     pub session: Option<Dialect>,
-    /// An envelope that was whole before; it need not be this request's.
+    /// A valid envelope of an earlier request, not necessarily identical.
     pub known: Option<&'a Envelope>,
 }
 
 impl HttpRequest<'_> {
-    /// A request without any of our headers.
+    /// Creates a request without MCP headers.
     #[must_use]
     pub fn new(method: HttpMethod) -> Self {
         Self { method, versions: &[], methods: &[], names: &[], session: None, known: None }
@@ -96,35 +96,35 @@ impl HttpRequest<'_> {
 }
 
 impl<'a> HttpRequest<'a> {
-    /// With the values of `MCP-Protocol-Version`.
+    /// Sets the values of `MCP-Protocol-Version`.
     #[must_use]
     pub fn versions(mut self, versions: &'a [&'a [u8]]) -> Self {
         self.versions = versions;
         self
     }
 
-    /// With the values of `Mcp-Method`.
+    /// Sets the values of `Mcp-Method`.
     #[must_use]
     pub fn methods(mut self, methods: &'a [&'a [u8]]) -> Self {
         self.methods = methods;
         self
     }
 
-    /// With the values of `Mcp-Name`.
+    /// Sets the values of `Mcp-Name`.
     #[must_use]
     pub fn names(mut self, names: &'a [&'a [u8]]) -> Self {
         self.names = names;
         self
     }
 
-    /// With an envelope that was whole before.
+    /// Sets a valid envelope of an earlier request.
     #[must_use]
     pub fn known(mut self, envelope: &'a Envelope) -> Self {
         self.known = Some(envelope);
         self
     }
 
-    /// In a session of this version.
+    /// Sets the version of the session.
     #[must_use]
     pub fn session(mut self, session: Dialect) -> Self {
         self.session = Some(session);
@@ -132,40 +132,40 @@ impl<'a> HttpRequest<'a> {
     }
 }
 
-/// What a server makes of an HTTP request.
+/// Classification of an HTTP request.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum HttpVerdict {
-    /// A modern request whose envelope and standard headers are right. A session id is ignored.
+    /// A modern request with a valid envelope and standard headers. A session id is ignored.
     Modern(Dialect, Arc<Meta>),
-    /// A modern notification: 202, and nothing else unless an extension knows it.
+    /// A modern notification: respond with 202; only an extension may process it.
     ModernNotification,
-    /// Legacy, at this version: the rules of sessions come next.
+    /// A legacy message of this version: apply the session rules next.
     Legacy(Dialect),
-    /// `initialize`: answer with this version, and open a session.
+    /// `initialize`: respond with this version and open a session.
     Initialize(Dialect, Box<InitializeParams>),
-    /// Answer with this.
+    /// Respond with this rejection.
     Refuse(Refusal),
 }
 
-/// An answer that refuses a request.
+/// A response that rejects a request.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Refusal {
-    /// The HTTP status.
+    /// HTTP status.
     pub status: u16,
-    /// The error; under the request's id if it has one that could be read. `None` for a bare status.
+    /// Error, with the request's id if that could be read. `None` for a status without a body.
     pub error: Option<ErrorObject>,
 }
 
 impl HttpServer {
-    /// A server that speaks these versions.
+    /// Creates a classifier for a server that supports these versions.
     #[must_use]
     pub fn new(versions: &[ProtocolVersion]) -> Self {
         Self { versions: versions.to_vec() }
     }
 
-    /// Tells what a request is. GET and DELETE have no body.
+    /// Classifies a request. GET and DELETE have no body.
     #[must_use]
     pub fn classify(&self, http: &HttpRequest<'_>, body: Option<&Incoming<'_>>) -> HttpVerdict {
         match (http.method, body) {
@@ -201,7 +201,7 @@ impl HttpServer {
                     self.legacy(http)
                 }
             }
-            // Nothing is asked in the modern era, nor outside of a session.
+            // The server sends no requests in the modern era or outside a session.
             (HttpMethod::Post, Some(Incoming::Message(Message::Response(_))))
                 if !self.is_dual() || self.names_modern(http) =>
             {
@@ -214,7 +214,7 @@ impl HttpServer {
         }
     }
 
-    /// The answer to a body that is no message.
+    /// Returns the rejection of a body that is not a message.
     #[must_use]
     pub fn classify_unreadable(&self, error: &DecodeError) -> Refusal {
         Refusal { status: 400, error: Some(error.to_error_object()) }
@@ -280,7 +280,7 @@ impl HttpServer {
         }
     }
 
-    /// A message without claim: the version is the session's, the header's, or 2025-03-26.
+    /// Classifies a message without a version: the version is that of the session, of the header, or 2025-03-26.
     fn legacy(&self, http: &HttpRequest<'_>) -> HttpVerdict {
         match self.header(http) {
             Ok(named) => self.legacy_at(http, named),
@@ -306,7 +306,8 @@ impl HttpServer {
         }
     }
 
-    /// The version of a request that names none: 2025-03-26, or the newest legacy one if that is not served.
+    /// Returns the version of a request that names none: 2025-03-26, or the newest legacy version if that is not
+    /// supported.
     fn assumed(&self) -> Dialect {
         let version = negotiate(&ProtocolVersion::V2025_03_26, &self.versions);
         version.and_then(ProtocolVersion::dialect).unwrap_or(Dialect::V2025_03_26)
@@ -317,7 +318,7 @@ impl HttpServer {
         Ok(value.map(|value| ProtocolVersion::from(&*String::from_utf8_lossy(value.trim_ascii()))))
     }
 
-    /// True if the header names a modern version that is served.
+    /// Returns true if the header names a supported modern version.
     fn names_modern(&self, http: &HttpRequest<'_>) -> bool {
         let named = self.header(http).ok().flatten();
         named.is_some_and(|version| version.era() == Some(Era::Modern) && self.versions.contains(&version))

@@ -1,4 +1,4 @@
-//! Decides the era of a server from its response to a probe, on stdio and over HTTP.
+//! Determines the era of a server from its response to a probe, on stdio and over HTTP.
 
 use super::{HandshakeFailure, Mode, NegotiationError, NegotiationResult, ServerAnswer, Terms};
 use crate::capabilities::ClientCapabilities;
@@ -7,37 +7,37 @@ use crate::errors::{ErrorCode, ErrorObject};
 use crate::messages::{Body, DiscoverResult, InitializeResult};
 use crate::version::{Era, ProtocolVersion};
 
-/// What to do after an answer.
+/// The next step after a response.
 #[derive(Debug, PartialEq)]
 pub(super) enum Next {
-    /// It is settled.
+    /// The negotiation succeeded.
     Settled(Box<NegotiationResult>),
-    /// It cannot be.
+    /// The negotiation failed.
     Failed(NegotiationError),
-    /// Ask again in this version.
+    /// Probe again with this version.
     Probe(ProtocolVersion),
-    /// Ask again with these capabilities declared, if we have them.
+    /// Probe again with these capabilities declared, if the client has them.
     Declare(Box<ClientCapabilities>, ErrorObject),
-    /// Shake hands, offering this version.
+    /// Send `initialize` with this version.
     Initialize(ProtocolVersion),
 }
 
-/// What is known while a negotiation goes on.
+/// The state of a negotiation.
 #[derive(Debug)]
 pub(super) struct Judge {
     pub(super) terms: Terms,
-    /// The version of the probe in flight or last sent.
+    /// Version of the last probe.
     pub(super) probed: Option<ProtocolVersion>,
-    /// Another server may answer the next time, as behind a balancer: one that refuses the very version it names is asked
-    /// once more.
+    /// The next request may reach another server, as behind a load balancer: a server that rejects a version it lists
+    /// is probed once more.
     pub(super) many: bool,
-    /// The one corrective probe was used.
+    /// The corrective probe was sent.
     pub(super) corrected: bool,
-    /// A modern server answered `initialize`; the one probe after that was used.
+    /// A modern server responded to `initialize`, and the probe after that was sent.
     pub(super) reprobed: bool,
-    /// Capabilities were declared on demand.
+    /// Additional capabilities were declared.
     pub(super) declared: bool,
-    /// The error that answered the probe.
+    /// The error response to the probe.
     pub(super) probe_error: Option<ErrorObject>,
 }
 
@@ -54,7 +54,7 @@ impl Judge {
         }
     }
 
-    /// The first message to send.
+    /// Returns the first message to send.
     pub(super) fn first(&self) -> Next {
         let first_modern = || self.terms.preferred(Era::Modern).cloned().map(Next::Probe);
         let first_legacy = || self.terms.preferred(Era::Legacy).cloned().map(Next::Initialize);
@@ -66,9 +66,9 @@ impl Judge {
         first.unwrap_or(Next::Failed(NegotiationError::NothingToOffer))
     }
 
-    /// A result answered the probe.
+    /// Handles a result of the probe.
     pub(super) fn result(&self, result: &Body<'_>) -> Next {
-        // A modern server says which versions it speaks, whatever else may be wrong with its answer.
+        // A modern server lists its versions, even if the rest of its response is invalid.
         let Ok(Some(theirs)) = result.raise_member::<Vec<ProtocolVersion>>("supportedVersions") else {
             return self.legacy();
         };
@@ -86,7 +86,7 @@ impl Judge {
         }
     }
 
-    /// An error answered the probe.
+    /// Handles an error response to the probe.
     pub(super) fn error(&mut self, error: &ErrorObject) -> Next {
         match error.code {
             ErrorCode::UnsupportedVersion => match error.unsupported_version_data() {
@@ -103,7 +103,7 @@ impl Judge {
         }
     }
 
-    /// A result answered `initialize`.
+    /// Handles a result of `initialize`.
     pub(super) fn initialized(&self, result: &Body<'_>, silence: bool) -> Next {
         let is_announced = !matches!(result.member("capabilities"), Ok(None));
         let answer = if is_announced {
@@ -123,7 +123,7 @@ impl Judge {
         Next::Settled(Box::new(NegotiationResult { version, server, may_be_kept: !silence, is_announced }))
     }
 
-    /// An error answered `initialize`.
+    /// Handles an error response to `initialize`.
     pub(super) fn initialize_error(&mut self, error: &ErrorObject) -> Next {
         let modern = error
             .unsupported_version_data()
@@ -146,7 +146,7 @@ impl Judge {
         Next::Failed(NegotiationError::Handshake { probe: self.probe_error.clone(), handshake })
     }
 
-    /// The server is a legacy one.
+    /// Handles a legacy server.
     pub(super) fn legacy(&self) -> Next {
         match self.terms.preferred(Era::Legacy) {
             Some(version) => self.legacy_with(version.clone()),
@@ -181,7 +181,7 @@ impl Judge {
         self.legacy_among(theirs)
     }
 
-    /// A server that named its versions, none of them modern and ours too.
+    /// Handles a server that listed its versions without a common modern one.
     fn legacy_among(&self, theirs: Vec<ProtocolVersion>) -> Next {
         match self.terms.mutual(Era::Legacy, &theirs) {
             Some(version) if self.terms.mode != Mode::Modern => self.legacy_with(version.clone()),
@@ -195,8 +195,8 @@ impl Judge {
     }
 }
 
-/// The versions that a server names when it refuses one. Modern servers do so with -32022, legacy ones with any code: -32602
-/// in the example of MCP 2025-11-25, basic/lifecycle.
+/// Returns the versions that a server lists when it rejects one. Modern servers use -32022, legacy servers any code:
+/// -32602 in the example of MCP 2025-11-25, basic/lifecycle.
 pub(super) fn supported_versions(error: &ErrorObject) -> Option<Vec<ProtocolVersion>> {
     let data = Body::of(error.data.as_ref()?.get()).ok()?;
     let versions: Vec<ProtocolVersion> = data.raise_member("supported").ok()??;

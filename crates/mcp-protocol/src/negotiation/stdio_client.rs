@@ -1,4 +1,4 @@
-//! A client finds out the era of a server on stdio.
+//! Client-side negotiation of the era of a server on stdio.
 //!
 //! Spec: MCP 2026-07-28, basic/transports/stdio.
 
@@ -12,7 +12,7 @@ use crate::limits::Limits;
 use crate::messages::{Batch, Id, Message, Response};
 use crate::version::ProtocolVersion;
 
-/// Finds out the era of a server that was just started.
+/// Determines the era of a newly started server.
 ///
 /// **After every input, poll the actions until there are none, then the deadline.** The last action is
 /// [`StdioAction::Settled`] or [`StdioAction::Failed`].
@@ -39,9 +39,9 @@ pub struct StdioClient {
     limits: Limits,
     state: State,
     actions: Vec<StdioAction>,
-    /// When all of it must be done; `None` if that lies beyond all time.
+    /// Deadline of the whole negotiation; `None` if it is not representable.
     budget: Option<Instant>,
-    /// Ids of probes that nobody answered yet; a late answer can still win.
+    /// Number of probes sent; a late response to any of them still counts.
     probes_sent: i64,
     silence: bool,
     respawned: bool,
@@ -57,62 +57,62 @@ enum State {
         id: Id,
         until: Option<Instant>,
     },
-    /// The driver was asked whether it can declare more.
+    /// Waiting for the driver to report whether more capabilities can be declared.
     Declaring {
         refused: ErrorObject,
     },
     Initializing {
         id: Id,
     },
-    /// The driver was asked to start the process again.
+    /// Waiting for the driver to restart the process.
     Respawning,
     Done,
 }
 
-/// What the driver is to do.
+/// An action for the driver.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum StdioAction {
-    /// Send `server/discover` with this id, in this version, declaring all capabilities.
+    /// Send `server/discover` with this id and version, declaring all capabilities.
     Probe {
-        /// The id, which no other request uses.
+        /// Id that no other request uses.
         id: Id,
-        /// The version of the envelope.
+        /// Version in the envelope.
         version: ProtocolVersion,
     },
-    /// Say with [`StdioClient::handle_declared`] whether these capabilities can be declared too.
+    /// Report with [`StdioClient::handle_declared`] whether these capabilities can be declared too.
     Declare(Box<ClientCapabilities>),
-    /// Send `initialize` with this id, offering this version.
+    /// Send `initialize` with this id and version.
     Initialize {
-        /// The id, which no other request uses.
+        /// Id that no other request uses.
         id: Id,
-        /// The version to offer.
+        /// Version to offer.
         version: ProtocolVersion,
     },
     /// Send `notifications/initialized`.
     Initialized,
-    /// Drop the requests that are held, start the process again, and say how it went with [`StdioClient::handle_started`] or
+    /// Drop the queued requests, restart the process, and report the outcome with [`StdioClient::handle_started`] or
     /// [`StdioClient::handle_not_started`].
     Respawn,
-    /// It is settled. Held requests are answered now if the era is legacy, dropped if not.
+    /// The negotiation succeeded. Respond to the queued requests if the era is legacy; otherwise drop them.
     Settled(Box<NegotiationResult>),
-    /// It failed: end the process.
+    /// The negotiation failed: terminate the process.
     Failed(NegotiationError),
 }
 
-/// What became of a message.
+/// Handling of a message by the negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handling {
-    /// It was evidence.
+    /// The message was used.
     Used,
-    /// It is none of the negotiation's business.
+    /// The message is not relevant to the negotiation.
     Ignored,
-    /// A request of the server: keep it until the era is known.
+    /// A request of the server: queue it until the era is known.
     Hold,
 }
 
 impl StdioClient {
-    /// A negotiation with a process that was started.
+    /// Creates a negotiation with a started process.
     #[must_use]
     pub fn new(terms: Terms, limits: Limits, now: Instant) -> Self {
         let budget = now.checked_add(terms.budget);
@@ -135,7 +135,7 @@ impl StdioClient {
         negotiation
     }
 
-    /// Takes in a message.
+    /// Handles a message.
     pub fn handle_message(&mut self, message: &Message<'_>, now: Instant) -> Handling {
         match message {
             _ if self.state == State::Done => Handling::Ignored,
@@ -148,7 +148,7 @@ impl StdioClient {
         }
     }
 
-    /// Takes in an array of messages: the answer may be inside.
+    /// Handles a batch, which may contain the response.
     pub fn handle_batch(&mut self, batch: &Batch<'_>, now: Instant) -> Handling {
         let mut handling = Handling::Ignored;
         for message in batch.messages().flatten() {
@@ -161,8 +161,8 @@ impl StdioClient {
         handling
     }
 
-    /// Takes in a message that cannot be read. If it answers what is in flight, that is an answer too; otherwise it
-    /// is noise.
+    /// Handles a malformed message. It counts as a response if its id matches the request in flight, and as noise
+    /// otherwise.
     pub fn handle_unreadable(&mut self, error: &DecodeError, line: &[u8], now: Instant) -> Handling {
         let next = match &self.state {
             State::Probing { id, .. } if error.id.as_ref() == Some(id) => self.judge.legacy(),
@@ -178,7 +178,7 @@ impl StdioClient {
         Handling::Used
     }
 
-    /// Takes in a line that is no message.
+    /// Handles a line that is not a message.
     pub fn handle_noise(&mut self, line: &[u8]) {
         if self.state == State::Done {
             return;
@@ -193,7 +193,7 @@ impl StdioClient {
         }
     }
 
-    /// Takes in that the process ended, or cannot be written to.
+    /// Handles the exit of the process, or a failure to write to it.
     pub fn handle_closed(&mut self) {
         let may_have_died_of_the_probe = match self.state {
             State::Probing { .. } | State::Declaring { .. } => true,
@@ -211,24 +211,24 @@ impl StdioClient {
         }
     }
 
-    /// Takes in that the process runs again.
+    /// Handles the restart of the process.
     pub fn handle_started(&mut self, now: Instant) {
         if self.state == State::Respawning {
-            // This process was never probed: what it says is not said out of silence.
+            // The new process was not probed, so its response is not inferred from a timeout.
             self.silence = false;
             let next = self.judge.legacy();
             self.go(next, now);
         }
     }
 
-    /// Takes in that the process cannot be started, the first time or again.
+    /// Handles a failure to start or restart the process.
     pub fn handle_not_started(&mut self) {
         if self.state != State::Done {
             self.end(StdioAction::Failed(NegotiationError::NotStarted));
         }
     }
 
-    /// Takes in whether the capabilities that were asked for can be declared.
+    /// Handles the driver's report whether the requested capabilities can be declared.
     pub fn handle_declared(&mut self, declared: bool, now: Instant) {
         let State::Declaring { refused } = &self.state else { return };
         let next = match self.judge.probed.clone() {
@@ -241,7 +241,7 @@ impl StdioClient {
         self.go(next, now);
     }
 
-    /// Takes in the time. Early and repeated calls do nothing.
+    /// Handles the passage of time. Early and repeated calls have no effect.
     pub fn handle_timeout(&mut self, now: Instant) {
         match self.state {
             State::Done => {}
@@ -258,19 +258,19 @@ impl StdioClient {
         }
     }
 
-    /// True if it is settled or has failed: what comes now is none of its business.
+    /// Returns true if the negotiation has succeeded or failed.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.state == State::Done
     }
 
-    /// What to do next.
+    /// Returns the next action.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<StdioAction> {
         if self.actions.is_empty() { None } else { Some(self.actions.remove(0)) }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    /// Returns the time at which to call [`handle_timeout`](Self::handle_timeout).
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         match self.state {
@@ -283,7 +283,7 @@ impl StdioClient {
     fn response(&mut self, response: &Response<'_>, now: Instant) -> Handling {
         let next = match (&self.state, &response.id) {
             (State::Probing { id, .. }, Some(answered)) if answered == id => self.probe_answer(response),
-            // Only the probe is in flight, so an error without id can only mean it.
+            // Only the probe is in flight, so an error without an id refers to it.
             (State::Probing { .. }, None) => self.probe_answer(response),
             (State::Initializing { id }, Some(answered)) if answered == id => match &response.outcome {
                 Ok(result) => self.judge.initialized(result, self.silence),
@@ -308,7 +308,7 @@ impl StdioClient {
         }
     }
 
-    /// The probe was answered after all, before `initialize` was: a modern answer wins.
+    /// Handles a late response to the probe while `initialize` is in flight: a modern response wins.
     fn late_probe_answer(&mut self, response: &Response<'_>) -> Option<Next> {
         match &response.outcome {
             Ok(result) => match self.judge.result(result) {
@@ -316,7 +316,7 @@ impl StdioClient {
                 _ => None,
             },
             Err(error) => {
-                // The server is legacy by its own word, and no longer by its silence.
+                // The server stated that it is legacy, so the result no longer depends on a timeout.
                 self.silence = !matches!(self.judge.error(error), Next::Initialize(_));
                 None
             }

@@ -1,4 +1,4 @@
-//! A server tells the era of a message on stdio.
+//! Server-side classification of stdio messages by era.
 //!
 //! Spec: MCP 2026-07-28, basic/versioning and basic/transports/stdio.
 
@@ -14,10 +14,10 @@ use crate::messages::{Batch, Body, InitializeParams, Message, Method, Notificati
 use crate::meta::{self, Meta};
 use crate::version::{Era, ProtocolVersion, negotiate};
 
-/// Tells the era of each message that a server gets on stdio.
+/// Classifies each message on stdio by era.
 ///
-/// Nothing locks the connection: modern and legacy requests may come side by side. Legacy ones need a
-/// completed `initialize` first.
+/// The connection is not bound to an era: modern and legacy requests may alternate. Legacy requests require a completed
+/// `initialize`.
 ///
 /// ```
 /// use mcp_protocol::messages::{Incoming, parse};
@@ -34,41 +34,42 @@ use crate::version::{Era, ProtocolVersion, negotiate};
 #[derive(Debug)]
 pub struct StdioServer {
     versions: Vec<ProtocolVersion>,
-    /// One of them is modern.
+    /// At least one supported version is modern.
     is_modern: bool,
-    /// Negotiated by `initialize`.
+    /// Version negotiated by `initialize`.
     negotiated: Option<Dialect>,
-    /// The last envelope that was whole. Most clients send the same one with every request.
+    /// Last valid envelope. Most clients send an identical one with every request.
     remembered: Option<(Box<str>, Dialect, Arc<Meta>)>,
     unreadable: u32,
 }
 
-/// What a server makes of a message.
+/// Classification of a message.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ServerVerdict {
-    /// A modern request. Its envelope is whole.
+    /// A modern request with a valid envelope.
     Modern(Dialect, Arc<Meta>),
     /// A legacy request, notification or response.
     Legacy(Dialect),
-    /// `initialize`: answer with this version; it holds from now on.
+    /// `initialize`: respond with this version, which applies from now on.
     Initialize(Dialect, Box<InitializeParams>),
-    /// `ping` before the handshake: answer with an empty result.
+    /// `ping` before the handshake: respond with an empty result.
     Ping,
-    /// A cancellation: it may mean a request of either era.
+    /// A cancellation, which may refer to a request of either era.
+    #[doc(alias = "cancellation")]
     Cancelled,
-    /// Answer with this error, under the request's id.
+    /// Respond with this error and the request's id.
     Refuse(ErrorObject),
-    /// Answer with this error, without an id.
+    /// Respond with this error, without an id.
     RefuseUnnamed(ErrorObject),
-    /// Nothing to do.
+    /// Ignore the message.
     Ignore,
-    /// Too much garbage: close the connection.
+    /// Too many unreadable lines: close the connection.
     Close,
 }
 
 impl StdioServer {
-    /// A server that speaks these versions.
+    /// Creates a classifier for a server that supports these versions.
     #[must_use]
     pub fn new(versions: &[ProtocolVersion]) -> Self {
         Self {
@@ -80,13 +81,13 @@ impl StdioServer {
         }
     }
 
-    /// The version that `initialize` settled, if there was one.
+    /// Returns the version negotiated by `initialize`, if any.
     #[must_use]
     pub fn negotiated(&self) -> Option<Dialect> {
         self.negotiated
     }
 
-    /// Tells what a message is.
+    /// Classifies a message.
     pub fn classify(&mut self, message: &Message<'_>) -> ServerVerdict {
         match message {
             Message::Request(request) => self.request(request),
@@ -95,7 +96,7 @@ impl StdioServer {
         }
     }
 
-    /// Tells what to do with an array: only 2025-03-26 has them.
+    /// Classifies a batch; only 2025-03-26 supports them.
     pub fn classify_batch(&self, _: &Batch<'_>) -> ServerVerdict {
         match self.negotiated {
             Some(dialect) if dialect.version().has_batches() => ServerVerdict::Legacy(dialect),
@@ -103,9 +104,9 @@ impl StdioServer {
         }
     }
 
-    /// Tells what to do with a line that is no message.
+    /// Classifies a line that is not a message.
     pub fn classify_unreadable(&mut self, error: &DecodeError) -> ServerVerdict {
-        // A line that is JSON at least comes from someone who tries.
+        // Only lines that are not JSON count toward the limit.
         if error.kind.code() == ErrorCode::ParseError {
             self.unreadable += 1;
             if self.unreadable > UNREADABLE_ANSWERED {
@@ -159,10 +160,10 @@ impl StdioServer {
         }
     }
 
-    /// [`modern`], unless the envelope is the one that was read last.
+    /// Calls [`modern`], unless the envelope equals the cached one.
     fn modern(&mut self, request: &Request<'_>) -> Result<Option<(Dialect, Arc<Meta>)>, ErrorObject> {
         let text = match request.params.member("_meta") {
-            // The usual legacy request: no `_meta`, no claim.
+            // A typical legacy request without `_meta`.
             Ok(None) => return Ok(None),
             Ok(text) => text,
             Err(_) => None,
@@ -192,17 +193,17 @@ impl StdioServer {
     }
 }
 
-/// The modern dialect and envelope of a request, or `None` if it does not state a version.
+/// Returns the modern dialect and envelope of a request, or `None` if it does not state a version.
 pub(super) fn modern(
     versions: &[ProtocolVersion],
     request: &Request<'_>,
 ) -> Result<Option<(Dialect, Meta)>, ErrorObject> {
     let invalid = |error: BodyError| ErrorObject::new(ErrorCode::InvalidParams, error.to_string());
     let meta = request.params.meta();
-    // The version answers first, also when the rest of the envelope cannot be read.
+    // An unsupported version is reported first, even if the rest of the envelope is malformed.
     let claim = match &meta {
         Ok(Some(Meta { protocol_version: Some(version), .. })) => Some(version.clone()),
-        // Absent, or there and broken: only the second is a claim.
+        // A malformed version counts as a stated version; an absent one does not.
         _ => claim(&request.params).map_err(invalid)?,
     };
     let Some(claim) = claim else { return Ok(None) };
@@ -223,7 +224,8 @@ pub(super) fn modern(
     }
 }
 
-/// The version that a request or notification claims. It is read before the rest of the envelope, which may be broken.
+/// Returns the version that a request or notification states. It is read before the rest of the envelope, which may be
+/// malformed.
 pub(super) fn claim(params: &Body<'_>) -> Result<Option<ProtocolVersion>, BodyError> {
     let Some(meta) = params.member("_meta")? else { return Ok(None) };
     let mut claims = crate::json::scan::members(meta).filter(|(key, _)| key == meta::PROTOCOL_VERSION);
@@ -236,7 +238,7 @@ pub(super) fn claim(params: &Body<'_>) -> Result<Option<ProtocolVersion>, BodyEr
     }
 }
 
-/// Checks that the dialect has the method. Methods this crate does not know may belong to the server.
+/// Checks that the dialect has the method. Unknown methods are accepted, because they may belong to the server.
 pub(super) fn check_method(dialect: Dialect, request: &Request<'_>) -> Result<(), ErrorObject> {
     let is_known = !matches!(request.method, Method::Other(_));
     let is_request = !request.method.is_notification();
@@ -250,7 +252,7 @@ pub(super) fn check_method(dialect: Dialect, request: &Request<'_>) -> Result<()
     }
 }
 
-/// The version to answer `initialize` with.
+/// Returns the version with which to respond to `initialize`.
 pub(super) fn initialize(
     versions: &[ProtocolVersion],
     request: &Request<'_>,
@@ -278,7 +280,7 @@ pub(super) fn missing_claim() -> ErrorObject {
     .data(missing_data(&[meta::PROTOCOL_VERSION]))
 }
 
-/// `error.data` that tells which keys of the envelope are missing.
+/// Returns `error.data` with the missing keys of the envelope.
 pub(super) fn missing_data(keys: &[&'static str]) -> Json {
     as_json(&Map::from([("missing".to_owned(), keys.to_vec())]))
 }

@@ -1,11 +1,11 @@
-//! The clocks of a call.
+//! Timeouts of a call.
 //!
-//! The idle clock starts anew with every sign of life; the total clock never does, and stands still only
-//! while a person is asked. Each deadline has a reason, so that an error can say which one it was.
+//! Progress restarts the idle timeout but not the total timeout, which pauses only while the user is asked. Each
+//! deadline has a reason, so that the error can name the timeout.
 
 use std::time::{Duration, Instant};
 
-/// How long a call may take.
+/// The timeouts of a call.
 ///
 /// ```
 /// use std::time::Duration;
@@ -14,12 +14,14 @@ use std::time::{Duration, Instant};
 /// let clocks = Clocks::default().idle(Duration::from_secs(5));
 /// assert_eq!(clocks.total, Some(Duration::from_secs(600)));
 /// ```
+#[doc(alias = "timeout")]
+#[doc(alias = "deadline")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Clocks {
-    /// Without a sign of life. Default: 60 s.
+    /// Maximum time without a response or progress. Default: 60 s.
     pub idle: Option<Duration>,
-    /// In all. Default: 600 s.
+    /// Maximum total time. Default: 600 s.
     pub total: Option<Duration>,
 }
 
@@ -30,20 +32,20 @@ impl Default for Clocks {
 }
 
 impl Clocks {
-    /// No deadline at all.
+    /// Creates timeouts that never expire.
     #[must_use]
     pub const fn none() -> Self {
         Self { idle: None, total: None }
     }
 
-    /// Sets how long a call may go without a sign of life.
+    /// Sets the maximum time without a response or progress.
     #[must_use]
     pub const fn idle(mut self, idle: Duration) -> Self {
         self.idle = Some(idle);
         self
     }
 
-    /// Sets how long a call may take in all.
+    /// Sets the maximum total time.
     #[must_use]
     pub const fn total(mut self, total: Duration) -> Self {
         self.total = Some(total);
@@ -51,20 +53,20 @@ impl Clocks {
     }
 }
 
-/// Why a deadline is due.
+/// Reason of a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Reason {
-    /// No response and no progress for too long.
+    /// No response and no progress within the idle timeout.
     Idle,
-    /// Too long in all, whatever the progress.
+    /// No response within the total timeout.
     Total,
-    /// A person was asked and did not answer.
+    /// The user did not respond in time.
     Ask,
 }
 
 impl Reason {
-    /// For the one whose request is cancelled.
+    /// Returns a text for the `reason` of the cancellation.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -75,26 +77,26 @@ impl Reason {
     }
 }
 
-/// The running clocks of one call.
+/// The running timeouts of one call.
 #[derive(Debug)]
 pub(super) struct Timers {
     idle: Option<Duration>,
     idle_at: Option<Instant>,
     total_at: Option<Instant>,
     paused: Option<Pause>,
-    /// How often they were stopped.
+    /// Number of pauses so far.
     pauses: u32,
 }
 
-/// How often the clocks of one call are stopped: a server cannot live on questions.
+/// Maximum number of pauses per call, so that a server cannot extend a call without limit.
 const PAUSES: u32 = 10;
 
 #[derive(Debug)]
 struct Pause {
     since: Instant,
-    /// `None` if the cap lies beyond all time.
+    /// `None` if the end of the pause is not representable.
     until: Option<Instant>,
-    /// How many are being asked at once.
+    /// Number of overlapping pauses.
     asks: u32,
 }
 
@@ -117,7 +119,7 @@ impl Timers {
         self.idle_at = self.idle.and_then(|idle| now.checked_add(idle));
     }
 
-    /// False if they were stopped too often, and go on.
+    /// Returns false, without pausing, if there were too many pauses.
     pub(super) fn pause(&mut self, cap: Duration, now: Instant) -> bool {
         if self.pauses == PAUSES {
             return false;
@@ -159,8 +161,7 @@ impl Timers {
     }
 }
 
-/// A lower bound of all deadlines. It may be early when a call ended or got more time, and then nothing
-/// happens but a new look.
+/// A lower bound of all deadlines. It may be early after a call completed or got more time; then it is only recomputed.
 #[derive(Debug, Default)]
 pub(super) struct Wake(Option<(Instant, Reason)>);
 

@@ -1,13 +1,13 @@
-//! How often progress is told: a burst of 8, then 10 a second, and always the last one.
+//! Rate limit for progress notifications: a burst of 8, then 10 per second, and always the last one.
 
 use std::time::Instant;
 
 use crate::limits::{PROGRESS_BURST as BURST, PROGRESS_INTERVAL as INTERVAL};
 
-/// Holds progress back when it comes too fast. The newest one is kept and the others forgotten.
+/// A rate limiter for progress notifications. It holds back only the newest one and drops the others.
 ///
-/// The order is the order of the offers; what does not grow is dropped. Before the response is sent,
-/// [`flush`](Self::flush) gives out what is still held.
+/// Order is preserved, and progress that does not increase is dropped. Before the response is sent,
+/// [`flush`](Self::flush) returns the notification that is held back.
 ///
 /// ```
 /// use std::time::Instant;
@@ -19,17 +19,19 @@ use crate::limits::{PROGRESS_BURST as BURST, PROGRESS_INTERVAL as INTERVAL};
 /// assert_eq!(sent, [1, 2, 3, 4, 5, 6, 7, 8]);
 /// assert_eq!(gate.flush(), Some(20));
 /// ```
+#[doc(alias = "progress")]
+#[doc(alias = "rate limit")]
 #[derive(Debug)]
 pub struct ProgressGate<T> {
     tokens: u32,
-    /// When the last token was added.
+    /// Time of the last refill.
     filled: Instant,
     last: Option<f64>,
     held: Option<T>,
 }
 
 impl<T> ProgressGate<T> {
-    /// A gate for one request.
+    /// Creates a rate limiter for one request.
     #[must_use]
     pub fn new(now: Instant) -> Self {
         Self { tokens: BURST, filled: now, last: None, held: None }
@@ -46,7 +48,7 @@ impl<T> ProgressGate<T> {
         self.handle_timeout(now)
     }
 
-    /// What is held and may be sent now. Early and repeated calls give nothing.
+    /// Returns the held notification if it may be sent now. Early and repeated calls return `None`.
     #[must_use]
     pub fn handle_timeout(&mut self, now: Instant) -> Option<T> {
         self.fill(now);
@@ -57,13 +59,13 @@ impl<T> ProgressGate<T> {
         self.held.take()
     }
 
-    /// When something that is held may be sent.
+    /// Returns the time at which the held notification may be sent.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.held.as_ref().map(|_| self.filled + INTERVAL)
     }
 
-    /// What is held, whatever the rate: the last word before the response.
+    /// Returns the held notification regardless of the rate. Call it before sending the response.
     #[must_use]
     pub fn flush(&mut self) -> Option<T> {
         self.held.take()
@@ -102,7 +104,7 @@ mod tests {
         assert!(sent.is_sorted(), "{sent:?}");
         assert_eq!(sent.last(), Some(&199));
         assert_eq!(&sent[..8], [0, 1, 2, 3, 4, 5, 6, 7]);
-        // 8 at once, one every 100 ms in 2 s, the flushed one.
+        // Burst of 8, one every 100 ms for 2 s, and the flushed one.
         assert!((26..=29).contains(&sent.len()), "{}", sent.len());
     }
 

@@ -9,14 +9,14 @@ use crate::map::Map;
 use crate::messages::Method;
 
 object! {
-    /// What one side can do with tasks.
+    /// Task capabilities of a client or server.
     pub struct TasksCapability {
         optional {
-            /// Telling which there are.
+            /// `tasks/list` is supported.
             list: Json = "list",
-            /// Ending them.
+            /// `tasks/cancel` is supported.
             cancel: Json = "cancel",
-            /// Which requests can go on as tasks: `tools/call` stands here as `tools`, then `call`.
+            /// Requests that can run as tasks: `tools/call` is the key `tools` with the key `call`.
             requests: Map<String, Map<String, Json>> = "requests",
         }
         open = other;
@@ -24,7 +24,7 @@ object! {
 }
 
 impl TasksCapability {
-    /// True if a request of this method can go on as a task.
+    /// Returns true if a request with this method can run as a task.
     ///
     /// ```
     /// use mcp_protocol::messages::Method;
@@ -46,10 +46,10 @@ impl TasksCapability {
 }
 
 object! {
-    /// Asks for a task: the `task` member of params.
+    /// The `task` member of params, which requests execution as a task.
     pub struct TaskParams {
         optional {
-            /// How long it should be kept, in milliseconds.
+            /// Requested retention, in milliseconds.
             ttl: u64 = "ttl",
         }
     }
@@ -63,9 +63,9 @@ object! {
             task_id: String = "taskId",
             /// Current status.
             status: TaskStatus = "status",
-            /// ISO 8601.
+            /// Creation time, ISO 8601.
             created_at: String = "createdAt",
-            /// ISO 8601.
+            /// Time of the last update, ISO 8601.
             last_updated_at: String = "lastUpdatedAt",
             /// Retention after creation, in milliseconds; `None` means unlimited.
             ttl: Option<u64> = "ttl",
@@ -82,7 +82,7 @@ object! {
 }
 
 object! {
-    /// Result of a request that goes on as a task.
+    /// Result of a request that continues as a task.
     pub struct CreateLegacyTaskResult {
         required {
             /// The task.
