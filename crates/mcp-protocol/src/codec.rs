@@ -1,7 +1,7 @@
-//! Bytes in, items out: lines, server-sent events, header values.
+//! Codecs for lines, server-sent events and header values.
 //!
-//! Every decoder here can be fed byte by byte with the same outcome, looks at each byte a bounded number
-//! of times, and keeps no more than its limit.
+//! Every decoder here accepts input in pieces of any size with the same result, reads each byte a bounded number of
+//! times, and buffers no more than its limit.
 
 pub mod challenge;
 pub mod header;

@@ -1,12 +1,12 @@
-//! The differences between the revisions, and nothing else.
+//! The differences between the protocol revisions.
 //!
-//! The model of this crate is canonical: the newest revision's terms, plus what only older ones have. A
-//! [`Dialect`] is one revision's view of it. *Lowering* writes what that revision has, straight from the
-//! borrowed value; *raising* reads what a peer of that revision sends, and puts up with what it leaves out.
+//! The model of this crate is canonical: the terms of the newest revision, plus those that only older ones have. A
+//! [`Dialect`] is the view of one revision. *Lowering* writes the members that the revision has, directly from the
+//! borrowed value; *raising* reads messages of a peer of that revision and tolerates members that it omits.
 //!
-//! Each revision is a module that states its difference from the next newer one, as tables of members.
-//! The tables are checked against the types while compiling and cost nothing at run time. Besides
-//! [`crate::negotiation`], this is the only place that compares versions.
+//! Each revision is a module with its differences from the next newer one, as tables of members. The tables are checked
+//! against the types at compile time and have no cost at run time. Apart from [`crate::negotiation`], only this module
+//! compares versions.
 //!
 //! Spec: the schemas of MCP 2024-11-05 to 2026-07-28.
 
@@ -36,7 +36,7 @@ use crate::messages::write::NoId;
 use crate::messages::{Body, Method};
 use crate::version::{Era, ProtocolVersion};
 
-/// How one revision writes and reads the canonical model.
+/// The representation of the canonical model in one revision.
 ///
 /// ```
 /// use mcp_protocol::Dialect;
@@ -50,30 +50,30 @@ use crate::version::{Era, ProtocolVersion};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Dialect(u8);
 
-/// What one revision says of itself, relative to the next newer one.
+/// The differences of one revision from the next newer one.
 struct Revision {
     version: ProtocolVersion,
     era: Era,
-    /// Members the newer one has and this one lacks, by type.
+    /// Members, by type, that the newer one has and this one lacks.
     lacks: Table,
-    /// Members this one has and the newer one lacks, by type.
+    /// Members, by type, that this one has and the newer one lacks.
     also_has: Table,
-    /// Required members whose absence is accepted from a peer of this revision and of older ones.
+    /// Required members that a peer of this revision or an older one may omit.
     tolerates: Table,
 }
 
 type Table = &'static [(&'static str, &'static [&'static str])];
 
-/// Oldest first; a [`Dialect`] is an index into it.
-static REVISIONS: [Revision; COUNT] = REVISION_TABLE;
-const REVISION_TABLE: [Revision; COUNT] = [
+/// Oldest first; a [`Dialect`] is an index into this array.
+static REVISIONS: [Revision; REVISION_COUNT] = REVISION_TABLE;
+const REVISION_TABLE: [Revision; REVISION_COUNT] = [
     v2024_11_05::REVISION,
     v2025_03_26::REVISION,
     v2025_06_18::REVISION,
     v2025_11_25::REVISION,
     v2026_07_28::REVISION,
 ];
-pub(crate) const COUNT: usize = 5;
+pub(crate) const REVISION_COUNT: usize = 5;
 
 impl Dialect {
     /// 2024-11-05.
@@ -87,11 +87,11 @@ impl Dialect {
     /// 2026-07-28.
     pub const V2026_07_28: Self = Self(4);
 
-    /// Every dialect, oldest first.
-    pub const ALL: [Self; COUNT] =
+    /// All dialects, oldest first.
+    pub const ALL: [Self; REVISION_COUNT] =
         [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
 
-    /// The dialect of a version, or `None` for one this crate does not know.
+    /// Returns the dialect of a version, or `None` for an unknown version.
     #[must_use]
     pub fn of(version: &ProtocolVersion) -> Option<Self> {
         Some(match version {
@@ -104,66 +104,66 @@ impl Dialect {
         })
     }
 
-    /// The version whose dialect this is.
+    /// Returns the version of this dialect.
     #[must_use]
     pub fn version(self) -> &'static ProtocolVersion {
         &self.revision().version
     }
 
-    /// The era of that version.
+    /// Returns the era of the version.
     #[must_use]
     pub fn era(self) -> Era {
         self.revision().era
     }
 
-    /// True if each request says by itself who asks, and asks of the server travel in results: the modern era.
+    /// Returns true for the modern era: each request is self-contained, and requests of the server are part of results.
     #[must_use]
     pub fn is_modern(self) -> bool {
         self.era() == Era::Modern
     }
 
-    /// True if a stream over HTTP begins with an event that holds only its number, so that a client that loses it at
-    /// once can come back.
+    /// Returns true if an HTTP stream begins with an event that has only an id, so that a client can resume from the
+    /// start.
     #[must_use]
     pub fn primes_streams(self) -> bool {
         self == Self::V2025_11_25
     }
 
-    /// A view of `value` that serializes as this revision writes it. Nothing is copied.
+    /// Returns a view of `value` that serializes as defined by this revision. Nothing is copied.
     #[must_use]
     pub fn lower(self, value: &dyn Lower) -> View<'_> {
         Lowering::to(self).root(value)
     }
 
-    /// Reads a body as a peer of this revision sends it: what that revision may leave out is filled in.
+    /// Reads a body sent by a peer of this revision: members that the revision may omit get their defaults.
     ///
     /// # Errors
-    /// When the body has another shape than `T`.
+    /// Fails if the body has another shape than `T`.
     pub fn raise<T: Raise>(self, body: &Body<'_>) -> Result<T, BodyError> {
         self.raise_str(body.text())
     }
 
-    /// [`raise`](Self::raise) for JSON text that is not the body of a message.
+    /// Reads JSON text that is not the body of a message, like [`raise`](Self::raise).
     ///
     /// # Errors
-    /// When the text has another shape than `T`.
+    /// Fails if the text has another shape than `T`.
     pub fn raise_str<T: Raise>(self, text: &str) -> Result<T, BodyError> {
         Ok(Raising::from(self).text(text)?)
     }
 
-    /// True if this revision has the method in this direction.
+    /// Returns true if this revision has the method in this direction.
     #[must_use]
     pub fn has(self, method: &Method, direction: Direction) -> bool {
         methods::has(self, method, direction)
     }
 
-    /// True if this revision can ask for the method inside a result that requires input.
+    /// Returns true if this revision allows the method as an input request inside a result.
     #[must_use]
     pub fn has_inside(self, method: &Method) -> bool {
         methods::has_inside(self, method)
     }
 
-    /// How an error response without an id is written on stdio; over HTTP the id is always left out.
+    /// Returns the form of the `id` in an error response without an id on stdio; over HTTP it is always omitted.
     #[must_use]
     pub fn no_id(self) -> NoId {
         if self.index() < Self::V2025_11_25.index() { NoId::Null } else { NoId::Omitted }
@@ -184,8 +184,8 @@ impl std::fmt::Debug for Dialect {
     }
 }
 
-/// The place of a member in the type's listing. Not compiling means: no such member.
-#[expect(clippy::panic, reason = "evaluated while compiling only")]
+/// Returns the index of a member of the type. A compile error here means that the member does not exist.
+#[expect(clippy::panic, reason = "evaluated at compile time only")]
 pub(crate) const fn index(members: &[&str], member: &str) -> usize {
     let mut at = 0;
     while at < members.len() {
@@ -197,17 +197,17 @@ pub(crate) const fn index(members: &[&str], member: &str) -> usize {
     panic!("a dialect table names a member that the type does not have")
 }
 
-/// The bit of a member, in the order of the type's listing.
+/// Returns the bit of a member, by its index.
 pub(crate) const fn bit(members: &[&str], member: &str) -> u64 {
     1 << index(members, member)
 }
 
-/// Per version, the members of a type it lacks: the newest revision's list, changed step by step.
-pub(crate) const fn lacks(name: &str, members: &[&str]) -> [u64; COUNT] {
+/// Returns, per version, the members of a type that it lacks: the list of the newest revision, changed step by step.
+pub(crate) const fn lacks(name: &str, members: &[&str]) -> [u64; REVISION_COUNT] {
     assert!(members.len() <= 64, "a type has more members than a mask has bits");
-    let mut masks = [0; COUNT];
+    let mut masks = [0; REVISION_COUNT];
     let mut mask = 0;
-    let mut at = COUNT;
+    let mut at = REVISION_COUNT;
     while at > 0 {
         at -= 1;
         mask &= !row(REVISION_TABLE[at].also_has, name, members);
@@ -217,11 +217,11 @@ pub(crate) const fn lacks(name: &str, members: &[&str]) -> [u64; COUNT] {
     masks
 }
 
-/// Per version, the required members of a type that may be absent.
-pub(crate) const fn tolerates(name: &str, members: &[&str]) -> [u64; COUNT] {
-    let mut masks = [0; COUNT];
+/// Returns, per version, the required members of a type that may be absent.
+pub(crate) const fn tolerates(name: &str, members: &[&str]) -> [u64; REVISION_COUNT] {
+    let mut masks = [0; REVISION_COUNT];
     let mut mask = 0;
-    let mut at = COUNT;
+    let mut at = REVISION_COUNT;
     while at > 0 {
         at -= 1;
         mask |= row(REVISION_TABLE[at].tolerates, name, members);

@@ -1,9 +1,9 @@
-//! Digests of what matters about a thing, to notice that it changed.
+//! Digests for change detection.
 
 use hmac_sha256::Hash;
 
-/// The digest of some parts, in hexadecimal digits. Parts are told apart by their lengths: `["ab", "c"]` and `["a", "bc"]`
-/// differ.
+/// Returns the digest of some parts as hexadecimal digits. The length of each part is included: `["ab", "c"]` and
+/// `["a", "bc"]` differ.
 ///
 /// ```
 /// use mcp_protocol::fingerprint::fingerprint;
@@ -12,6 +12,8 @@ use hmac_sha256::Hash;
 /// assert_eq!(one.len(), 64);
 /// assert_ne!(one, fingerprint(["npx", "-yserver"]));
 /// ```
+#[doc(alias = "hash")]
+#[doc(alias = "digest")]
 #[must_use]
 pub fn fingerprint<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> String {
     let mut hash = Hash::new();

@@ -1,7 +1,7 @@
-//! JSON that is carried, not understood: schemas, arguments, unknown members.
+//! JSON values stored as text: schemas, arguments, unknown members.
 //!
-//! [`Json`] keeps the text of a value as it came. It is valid, and holds no line break outside of strings, so
-//! whatever is written from it stays one line. Its depth is bounded: a message, or [`str::parse`], lets through
+//! [`Json`] preserves the text of a value. The text is valid JSON without line breaks outside strings, so that
+//! everything written from it stays on one line. Its depth is limited: parsed messages and [`str::parse`] allow
 //! [`MAX_DEPTH`](crate::limits::MAX_DEPTH) levels, [`Json::of`] a few less.
 
 pub(crate) mod read;
@@ -23,10 +23,10 @@ use crate::dialect::{Raise, Raising};
 
 pub(crate) use transcode::Transcode;
 
-/// Levels that stand around a value in a message, and one more: what we make must fit into one.
-const AROUND: usize = 8;
+/// Levels around a value in a message, plus one: values created here must fit into a message.
+const RESERVED_LEVELS: usize = 8;
 
-/// A JSON value as text, kept as it came.
+/// A JSON value as text, preserved as received.
 ///
 /// ```
 /// use mcp_protocol::Json;
@@ -40,25 +40,25 @@ const AROUND: usize = 8;
 pub struct Json(Box<str>);
 
 impl Json {
-    /// The JSON text of any serializable value.
+    /// Serializes a value to JSON text.
     ///
     /// # Errors
-    /// When the value cannot be JSON, for example a map whose keys are not strings, or nests so deeply that no message
-    /// could hold it.
+    /// Fails if the value cannot be JSON, for example a map whose keys are not strings, or is nested too deeply for a
+    /// message.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         let text = serde_json::to_string(value)?;
-        if Scanner::new(&text).value(AROUND).is_err() {
+        if Scanner::new(&text).value(RESERVED_LEVELS).is_err() {
             return Err(serde::ser::Error::custom("JSON nested too deeply for a message"));
         }
         Ok(Self::from_text(text))
     }
 
-    /// Text that is known to be JSON.
+    /// Creates a value from text that is known to be JSON.
     pub(crate) fn from_valid(text: &str) -> Self {
         Self(compact(text).into())
     }
 
-    /// The same, without a copy.
+    /// Like `from_valid`, without a copy.
     pub(crate) fn from_text(text: String) -> Self {
         match compact(&text) {
             Cow::Borrowed(_) => Self(text.into()),
@@ -66,13 +66,13 @@ impl Json {
         }
     }
 
-    /// The empty object, `{}`.
+    /// Returns the empty object, `{}`.
     #[must_use]
     pub fn object() -> Self {
         Self("{}".into())
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn get(&self) -> &str {
         &self.0
@@ -81,21 +81,21 @@ impl Json {
     /// Parses the text into a type.
     ///
     /// # Errors
-    /// When the text is JSON of another shape than `T`.
+    /// Fails if the text is JSON of another shape than `T`.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T, crate::errors::BodyError> {
         Ok(serde_json::from_str(self.get())?)
     }
 
-    /// Reads the text as a type of this crate, as the newest revision has it.
+    /// Parses the text into a type of this crate, as defined by the newest revision.
     ///
     /// # Errors
-    /// When the text is JSON of another shape than `T`.
+    /// Fails if the text is JSON of another shape than `T`.
     pub fn raise<T: Raise>(&self) -> Result<T, serde_json::Error> {
         Raising::STRICT.text(self.get())
     }
 
-    /// The one form that all texts with the same meaning have: members in the order of their names and none twice, no
-    /// blanks, no needless escapes. Whole numbers keep their digits, whatever their size.
+    /// Returns the canonical form, which is equal for all texts with the same meaning: members sorted by name and
+    /// without duplicates, no white space, no unnecessary escapes. Integers keep their digits, whatever their size.
     ///
     /// ```
     /// use mcp_protocol::Json;
@@ -106,41 +106,41 @@ impl Json {
     /// ```
     ///
     /// # Errors
-    /// For what has no such form: a fraction out of range, half of a surrogate pair.
+    /// Fails for values without such a form: a fraction out of range, or an unpaired surrogate.
     pub fn canonical(&self) -> Result<Self, crate::errors::BodyError> {
         let mut out = Vec::with_capacity(self.0.len());
         read::Reader::whole(self.get(), &mut |from| read::canonical(from, &mut out))?;
-        // Written by us, from text.
+        // The output consists of text.
         Ok(Self(String::from_utf8(out).unwrap_or_default().into()))
     }
 
-    /// The text of a member of an object; of the last one if it stands there twice.
+    /// Returns the text of a member of an object; the last one if there are duplicates.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&str> {
         scan::members(self.get()).filter(|(key, _)| key == name).last().map(|(_, value)| value)
     }
 
-    /// True if the value is an object.
+    /// Returns true if the value is an object.
     #[must_use]
     pub fn is_object(&self) -> bool {
         self.get().starts_with('{')
     }
 
-    /// True if the value is `null`.
+    /// Returns true if the value is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.get() == "null"
     }
 }
 
-/// `null`.
+/// The default is `null`.
 impl Default for Json {
     fn default() -> Self {
         Self("null".into())
     }
 }
 
-/// By text: `{"a":1}` and `{"a": 1}` differ.
+/// Compares the text: `{"a":1}` and `{"a": 1}` differ.
 impl PartialEq for Json {
     fn eq(&self, other: &Self) -> bool {
         self.get() == other.get()
@@ -149,7 +149,7 @@ impl PartialEq for Json {
 
 impl Eq for Json {}
 
-/// Escaped and cut, because errors that hold JSON of a peer are logged with `{:?}`.
+/// Prints the text escaped and truncated, because errors that contain JSON of a peer are logged with `{:?}`.
 impl fmt::Debug for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&crate::visible::Visible::message(self.get()), f)
@@ -186,9 +186,9 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-/// Text without line breaks: as it is if it holds none, otherwise without white space outside of strings.
+/// Returns the text without line breaks: unchanged if there are none, otherwise without white space outside strings.
 ///
-/// The text must be valid JSON, in which a line break can only stand outside of strings.
+/// The text must be valid JSON, in which line breaks occur only outside strings.
 pub(crate) fn compact(text: &str) -> Cow<'_, str> {
     if memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
@@ -206,7 +206,7 @@ pub(crate) fn compact(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A string read from JSON, borrowed when it holds no escape.
+/// A string read from JSON, borrowed if it has no escapes.
 pub(crate) struct Text<'de>(pub(crate) Cow<'de, str>);
 
 impl Deref for Text<'_> {

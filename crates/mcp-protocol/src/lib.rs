@@ -67,11 +67,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     test,
-    allow(
-        clippy::disallowed_methods,
-        clippy::disallowed_types,
-        reason = "a test has to begin somewhere in time"
-    )
+    allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests need a starting instant")
 )]
 #![warn(missing_docs)]
 

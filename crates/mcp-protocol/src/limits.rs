@@ -34,19 +34,19 @@
 use std::time::Duration;
 
 /// Bytes of an overlong message that are searched for its id.
-pub(crate) const SALVAGED: usize = 1 << 10;
+pub(crate) const MAX_SALVAGE_BYTES: usize = 1 << 10;
 
 /// Capacity of an idle buffer, in bytes.
-pub(crate) const KEPT_BUFFER: usize = 64 << 10;
+pub(crate) const IDLE_BUFFER_BYTES: usize = 64 << 10;
 
 /// Number of error responses to unreadable lines before a server closes the connection.
-pub(crate) const UNREADABLE_ANSWERED: u32 = 10;
+pub(crate) const MAX_PARSE_ERROR_RESPONSES: u32 = 10;
 
 /// Maximum number of logins per negotiation.
-pub(crate) const LOGINS: u8 = 2;
+pub(crate) const MAX_LOGINS: u8 = 2;
 
 /// Timeout for the first event of a stream that may belong to the HTTP+SSE transport (2024-11-05).
-pub(crate) const FIRST_EVENT: Duration = Duration::from_secs(10);
+pub(crate) const FIRST_EVENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Number of progress notifications that may be sent in a burst.
 pub(crate) const PROGRESS_BURST: u32 = 8;
@@ -55,25 +55,25 @@ pub(crate) const PROGRESS_BURST: u32 = 8;
 pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Maximum size of a cached envelope, in bytes.
-pub(crate) const REMEMBERED_ENVELOPE: usize = 4 << 10;
+pub(crate) const MAX_CACHED_ENVELOPE_BYTES: usize = 4 << 10;
 
 /// Maximum number of tool arguments that are sent as headers.
-pub(crate) const PARAM_HEADERS: usize = 100;
+pub(crate) const MAX_PARAM_HEADERS: usize = 100;
 
 /// Maximum total size of the paths of these arguments, in bytes.
-pub(crate) const PARAM_PATHS: usize = 64 << 10;
+pub(crate) const MAX_PARAM_PATH_BYTES: usize = 64 << 10;
 
 /// Maximum number of displayed characters of a peer's name.
-pub(crate) const SHOWN_NAME: usize = 80;
+pub(crate) const MAX_NAME_CHARACTERS: usize = 80;
 
 /// Maximum number of displayed characters of a peer's message.
-pub(crate) const SHOWN_MESSAGE: usize = 1000;
+pub(crate) const MAX_MESSAGE_CHARACTERS: usize = 1000;
 
 /// Maximum number of characters of a server name.
-pub(crate) const SERVER_NAME: usize = 256;
+pub(crate) const MAX_SERVER_NAME_CHARACTERS: usize = 256;
 
 /// Maximum number of characters of a callable name.
-pub(crate) const CALLABLE_NAME: usize = 64;
+pub(crate) const MAX_CALLABLE_NAME_CHARACTERS: usize = 64;
 
 /// Maximum size of a URI that is stored for the peer, in bytes.
 pub const MAX_URI: usize = 16 << 10;

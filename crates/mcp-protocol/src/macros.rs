@@ -1,26 +1,26 @@
-//! How the wire types of this crate are written down.
+//! Macros that define the wire types of this crate.
 //!
-//! [`object!`] turns one readable listing of members into a struct, its constructor and setters, and the
-//! code that reads and lowers it. All types read alike: a repeated known member is refused, an array is not
-//! an object, `null` is an absent optional member, unknown members are kept by open types and ignored by
-//! the others. Which version has which member is not said here but in [`crate::dialect`].
+//! [`object!`] turns a list of members into a struct, its constructor and setters, and the code that reads and lowers
+//! it. All types are read alike: a duplicate known member is rejected, an array is not an object, `null` is an absent
+//! optional member, and unknown members are preserved by open types and ignored by the others. [`crate::dialect`]
+//! defines which version has which member.
 
-/// A JSON object with known members.
+/// Defines a JSON object with known members.
 ///
 /// Sections, each optional, in this order:
-/// - `tag "type" = "text";` a constant member that tells the type;
-/// - `expected { field: T = "wire" or default, }` required by the newest revision, absent elsewhere:
-///   `Option<T>`, set by `new`, and demanded by `Deserialize` unless the dialect puts up with its absence;
+/// - `tag "type" = "text";` a constant member that identifies the type;
+/// - `expected { field: T = "wire" or default, }` required by the newest revision, absent elsewhere: `Option<T>`, set
+///   by `new`, and required by `Deserialize` unless the dialect tolerates its absence;
 /// - `required { field: T = "wire", }` an argument of `new`;
-/// - `empty { field: T = "wire", }` required on the wire, empty in `new`, and read as empty where the dialect
-///   puts up with its absence;
+/// - `empty { field: T = "wire", }` required on the wire, empty in `new`, and read as empty if the dialect tolerates
+///   its absence;
 /// - `optional { field: T = "wire", }` an `Option<T>`, `null` reads as absent;
 /// - `present { field: T = "wire", }` an `Option<T>` for which `null` is a value;
-/// - `meta = meta;` the `_meta` member; `meta = meta in part;` that of a part of a body, in which an odd value
-///   at a key we know is kept as it came: it is nobody's envelope;
-/// - `open = other;` unknown members are kept in this field;
-/// - `check by path;` a last look at a value that was read, where shapes alone do not tell;
-/// - `lower by path;` the function that lowers it, where leaving members out is not enough.
+/// - `meta = meta;` the `_meta` member; `meta = meta in part;` that of a part of a body, in which an invalid value of a
+///   known key is preserved, because it is not an envelope;
+/// - `open = other;` unknown members are preserved in this field;
+/// - `check by path;` a validation of the value after reading;
+/// - `lower by path;` the function that lowers it, if omitting members is not sufficient.
 macro_rules! object {
     (
         $(#[$attr:meta])*
@@ -112,7 +112,7 @@ macro_rules! object {
                 }
             )?
 
-            /// The members of this type on the wire, in the order of their bits.
+            /// Names of the members on the wire, in the order of their bits.
             pub(crate) const MEMBERS: &'static [&'static str] = &[
                 $($tag,)?
                 $($($e_wire,)*)?
@@ -126,18 +126,18 @@ macro_rules! object {
             /// One bit per member that the newest revision requires and others may lack.
             const EXPECTED: u64 = 0 $($(| crate::dialect::bit(Self::MEMBERS, $e_wire))*)?;
 
-            /// One bit per member that is always there.
+            /// One bit per member that is always present.
             const REQUIRED: u64 = 0
                 $(| crate::dialect::bit(Self::MEMBERS, $tag))?
                 $($(| crate::dialect::bit(Self::MEMBERS, $r_wire))*)?
                 $($(| crate::dialect::bit(Self::MEMBERS, $l_wire))*)?;
 
             /// One bit per member that each version lacks.
-            pub(crate) const LACKS: [u64; crate::dialect::COUNT] =
+            pub(crate) const LACKS: [u64; crate::dialect::REVISION_COUNT] =
                 crate::dialect::lacks(stringify!($name), Self::MEMBERS);
 
-            /// One bit per required member whose absence is accepted from a peer of each version.
-            const TOLERATES: [u64; crate::dialect::COUNT] =
+            /// One bit per required member that a peer of each version may omit.
+            const TOLERATES: [u64; crate::dialect::REVISION_COUNT] =
                 crate::dialect::tolerates(stringify!($name), Self::MEMBERS);
 
             /// Writes all members, except those whose bit is in `skip`.
@@ -270,7 +270,7 @@ macro_rules! object {
     };
 }
 
-/// A string with known values. Others are kept as they came.
+/// Defines a string with known values. Unknown values are preserved.
 macro_rules! string_enum {
     (
         $(#[$attr:meta])*
@@ -281,12 +281,12 @@ macro_rules! string_enum {
         #[non_exhaustive]
         pub enum $name {
             $($(#[$v_attr])* $variant,)*
-            /// A value this crate does not know, kept as it came.
+            /// A value unknown to this crate, preserved as received.
             Other(Box<str>),
         }
 
         impl $name {
-            /// The string on the wire.
+            /// Returns the string on the wire.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 match self {
@@ -305,7 +305,8 @@ macro_rules! string_enum {
             }
         }
 
-        /// For people: an unknown value is escaped and cut. `as_str` returns the string on the wire.
+        /// Prints the value for people: an unknown value is escaped and truncated. `as_str` returns the string on the
+        /// wire.
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 crate::visible::Visible::name(self.as_str()).fmt(f)

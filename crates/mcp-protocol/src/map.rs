@@ -1,4 +1,4 @@
-//! A small map in the order of its keys.
+//! A small sorted map.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -9,9 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::dialect::{Fill, Lower, Lowering, Raise, Raising, Written, deserialize, object, unknown_member};
 use crate::json::read::{Read, Reader};
 
-/// A map in the order of its keys, kept as one sorted list: for the few entries of a message, where it is smaller
-/// than the maps of the standard library, in memory and in what the compiler makes of it. Adding to the middle of a
-/// long one is slow.
+/// A map sorted by key and stored as one sorted list: smaller in memory and code size than the maps of the standard
+/// library for the few entries of a message. Inserting into the middle of a long map is slow.
 ///
 /// ```
 /// use mcp_protocol::Map;
@@ -25,13 +24,13 @@ use crate::json::read::{Read, Reader};
 pub struct Map<K, V>(Vec<(K, V)>);
 
 impl<K: Ord, V> Map<K, V> {
-    /// No entries.
+    /// Creates an empty map.
     #[must_use]
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// The value at a key.
+    /// Returns the value of a key.
     #[must_use]
     pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
     where
@@ -41,7 +40,7 @@ impl<K: Ord, V> Map<K, V> {
         self.0.get(at).map(|(_, value)| value)
     }
 
-    /// The value at a key, to be changed.
+    /// Returns the value of a key, mutable.
     pub fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -50,7 +49,7 @@ impl<K: Ord, V> Map<K, V> {
         self.0.get_mut(at).map(|(_, value)| value)
     }
 
-    /// True if there is a value at a key.
+    /// Returns true if the map has the key.
     #[must_use]
     pub fn contains_key<Q: Ord + ?Sized>(&self, key: &Q) -> bool
     where
@@ -59,7 +58,7 @@ impl<K: Ord, V> Map<K, V> {
         self.place(key).is_ok()
     }
 
-    /// Sets the value at a key; gives back the one that was there.
+    /// Sets the value of a key; returns the previous value.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         match self.place(&key) {
             Ok(at) => self.0.get_mut(at).map(|(_, old)| std::mem::replace(old, value)),
@@ -70,7 +69,7 @@ impl<K: Ord, V> Map<K, V> {
         }
     }
 
-    /// Takes the value at a key out.
+    /// Removes a key and returns its value.
     pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -79,39 +78,39 @@ impl<K: Ord, V> Map<K, V> {
         Some(self.0.remove(at).1)
     }
 
-    /// Takes everything out.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// True if there is none.
+    /// Returns true if there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The entries in the order of their keys.
+    /// Returns an iterator over the entries, sorted by key.
     pub fn iter(&self) -> Iter<'_, K, V> {
         Iter(self.0.iter())
     }
 
-    /// The keys in order.
+    /// Returns an iterator over the keys, in order.
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = &K> {
         self.0.iter().map(|(key, _)| key)
     }
 
-    /// The values in the order of their keys.
+    /// Returns an iterator over the values, sorted by key.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
         self.0.iter().map(|(_, value)| value)
     }
 
-    /// Keeps the entries that `keep` is true for.
+    /// Keeps only the entries for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         self.0.retain_mut(|(key, value)| keep(key, value));
     }
@@ -120,7 +119,7 @@ impl<K: Ord, V> Map<K, V> {
     where
         K: Borrow<Q>,
     {
-        // Most keys come in order.
+        // Fast path: most keys arrive in order.
         match self.0.last() {
             Some((last, _)) if last.borrow() < key => Err(self.0.len()),
             _ => self.0.binary_search_by(|(other, _)| other.borrow().cmp(key)),
@@ -162,7 +161,7 @@ impl<K: Ord, V> FromIterator<(K, V)> for Map<K, V> {
 
 impl<K: Ord, V> Extend<(K, V)> for Map<K, V> {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
-        // Sorted once, however they come; of those with the same key, the last stays.
+        // Sorted once for any input order; the last duplicate wins.
         self.0.extend(entries);
         if !self.0.is_sorted_by(|(one, _), (next, _)| one < next) {
             self.0.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -191,7 +190,7 @@ impl<'a, K, V> IntoIterator for &'a Map<K, V> {
     }
 }
 
-/// The entries of a [`Map`].
+/// An iterator over the entries of a [`Map`].
 #[derive(Clone, Debug)]
 pub struct Iter<'a, K, V>(std::slice::Iter<'a, (K, V)>);
 

@@ -1,11 +1,11 @@
-//! Members of an object that this crate does not know, kept in the order they came.
+//! Unknown members of an object, preserved in order.
 
 use serde::{Serialize, Serializer};
 
 use crate::dialect::{Lower, Lowering, Written, object, unknown_member};
 use crate::json::Json;
 
-/// Unknown members of an open type, kept as they came.
+/// Unknown members of an open type, preserved as received.
 ///
 /// ```
 /// use mcp_protocol::tools::Tool;
@@ -18,13 +18,13 @@ use crate::json::Json;
 pub struct Members(Vec<(String, Json)>);
 
 impl Members {
-    /// The value of a member.
+    /// Returns the value of a member.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Json> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
-    /// Sets a member; one that is there already takes the new value.
+    /// Sets a member, replacing an existing value.
     pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Json>) {
         let (name, value) = (name.into(), value.into());
         match self.0.iter_mut().find(|(key, _)| *key == name) {
@@ -33,17 +33,17 @@ impl Members {
         }
     }
 
-    /// Adds a member as it was read, without a look at the others.
+    /// Appends a member without checking for duplicates.
     pub(crate) fn push(&mut self, name: String, value: Json) {
         self.0.push((name, value));
     }
 
-    /// All members, in order.
+    /// Returns an iterator over all members, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Json)> {
         self.0.iter().map(|(key, value)| (key.as_str(), value))
     }
 
-    /// True if there is none.
+    /// Returns true if there are no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -1,7 +1,7 @@
-//! `_meta`: what the two sides tell each other beside a message.
+//! `_meta`: metadata of messages and their parts.
 //!
-//! The keys this crate knows are fields; all others are kept as they came. In the modern era the client's
-//! version, capabilities and name travel here with every request: the *envelope* of that request.
+//! Keys known to this crate are fields; all others are preserved as received. In the modern era every request has the
+//! client's version, capabilities and name here: the *envelope* of the request.
 //!
 //! Spec: MCP 2026-07-28, basic.
 
@@ -15,10 +15,10 @@ use crate::messages::{Id, ProgressToken};
 use crate::tasks::RelatedTask;
 use crate::version::ProtocolVersion;
 
-/// The key whose presence makes a request a modern one.
+/// Key whose presence marks a modern request.
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
-/// The key of the client's capabilities.
+/// Key of the client capabilities.
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
 object! {
@@ -32,25 +32,27 @@ object! {
     /// assert_eq!(meta.other.get("com.example/trace").unwrap().get(), "[1]");
     /// # Ok::<(), serde_json::Error>(())
     /// ```
+    #[doc(alias = "_meta")]
+    #[doc(alias = "envelope")]
     pub struct Meta {
         optional {
-            /// The version of this request; modern era.
+            /// Protocol version of this request; modern era.
             protocol_version: ProtocolVersion = "io.modelcontextprotocol/protocolVersion",
-            /// What the client can, for this request; modern era.
+            /// Client capabilities for this request; modern era.
             client_capabilities: Box<ClientCapabilities> = "io.modelcontextprotocol/clientCapabilities",
-            /// What the client calls itself; modern era.
+            /// Client name and version, self-reported; modern era.
             client_info: Box<Implementation> = "io.modelcontextprotocol/clientInfo",
-            /// Asks for log messages about this request; modern era.
+            /// Minimum severity of log messages about this request; modern era.
             log_level: LogLevel = "io.modelcontextprotocol/logLevel",
-            /// What the server calls itself, in results; modern era.
+            /// Server name and version in results, self-reported; modern era.
             server_info: Box<Implementation> = "io.modelcontextprotocol/serverInfo",
-            /// The stream of changes a notification belongs to; modern era.
+            /// Id of the notification stream; modern era.
             subscription_id: Id = "io.modelcontextprotocol/subscriptionId",
-            /// The task a message belongs to; 2025-11-25.
+            /// Related task; 2025-11-25.
             related_task: RelatedTask = "io.modelcontextprotocol/related-task",
-            /// What to tell the model until a task is done; 2025-11-25.
+            /// Text for the model while a task is running; 2025-11-25.
             model_immediate_response: String = "io.modelcontextprotocol/model-immediate-response",
-            /// Asks for progress of this request.
+            /// Progress token; its presence requests progress notifications.
             progress_token: ProgressToken = "progressToken",
             /// W3C trace context.
             traceparent: String = "traceparent",
@@ -66,13 +68,13 @@ object! {
 impl Meta {
     pub(crate) const PROGRESS_TOKEN: u64 = bit(Self::MEMBERS, "progressToken");
 
-    /// The envelope of a modern request.
+    /// Creates the envelope of a modern request.
     #[must_use]
     pub fn envelope(version: ProtocolVersion, capabilities: ClientCapabilities) -> Self {
         Self::new().protocol_version(version).client_capabilities(capabilities)
     }
 
-    /// Adds a member of the caller's own.
+    /// Adds a member with any key.
     ///
     /// ```
     /// # use mcp_protocol::meta::Meta;
@@ -84,7 +86,7 @@ impl Meta {
         self
     }
 
-    /// The keys that the envelope of a modern request must have and this one lacks.
+    /// Returns the keys that the envelope of a modern request must have and this one lacks.
     #[must_use]
     pub fn missing_from_envelope(&self) -> Vec<&'static str> {
         let mut missing = Vec::new();
@@ -97,7 +99,7 @@ impl Meta {
         missing
     }
 
-    /// One bit per known member that is set.
+    /// Returns one bit per known member that is set.
     pub(crate) fn present(&self) -> u64 {
         let set = [
             self.protocol_version.is_some(),
@@ -116,7 +118,7 @@ impl Meta {
         set.iter().enumerate().fold(0, |mask, (at, is_set)| mask | (u64::from(*is_set) << at))
     }
 
-    /// Takes over what another one has.
+    /// Takes the members of another value.
     fn absorb(&mut self, other: Self) {
         macro_rules! take {
             ($($field:ident)*) => { $(if other.$field.is_some() { self.$field = other.$field; })* };
@@ -130,14 +132,14 @@ impl Meta {
         }
     }
 
-    /// True if nothing is left once the members in `lacks` are taken out.
+    /// Returns true if there are no members other than those in `lacks`.
     pub(crate) fn is_empty_without(&self, lacks: u64) -> bool {
         self.present() & !lacks == 0 && self.other.is_empty()
     }
 }
 
-/// The `_meta` of something. Legacy revisions have an open map there, in which a key that means something today may
-/// hold something else, and is then kept among the unknown ones.
+/// The `_meta` of a part of a body. In legacy revisions it is an open map, in which a key that is known today may have
+/// another meaning; its value is then preserved among the unknown ones.
 pub(crate) struct Part<'a>(pub(crate) &'a mut Option<Box<Meta>>, pub(crate) bool);
 
 impl Fill for Part<'_> {
@@ -165,8 +167,8 @@ impl Fill for Part<'_> {
     }
 }
 
-/// True for keys that the specification keeps for itself, by the rule of either wording: their prefix has
-/// `modelcontextprotocol` or `mcp` as its second label, or as any label that another one follows.
+/// Returns true for keys reserved by the specification, in either wording of the rule: the prefix has
+/// `modelcontextprotocol` or `mcp` as its second label, or as any label that is followed by another.
 ///
 /// ```
 /// use mcp_protocol::meta::is_reserved;
@@ -187,7 +189,7 @@ pub fn is_reserved(key: &str) -> bool {
     })
 }
 
-/// True for keys that follow the grammar of `_meta` keys: an optional prefix of labels, then a name.
+/// Returns true for keys that match the grammar of `_meta` keys: an optional prefix of labels, then a name.
 #[must_use]
 pub fn is_valid_key(key: &str) -> bool {
     let alphanumeric = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());

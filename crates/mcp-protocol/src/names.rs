@@ -1,15 +1,16 @@
-//! Names of servers, and the names by which a language model calls their tools.
+//! Server names, and the callable tool names for language models.
 //!
-//! A callable name is a function of the server's and the tool's names alone: the same on every machine, in
-//! every order of arrival, at most 64 characters. It is resolved by a table, never by splitting it.
+//! A callable name depends only on the names of the server and the tool: it is equal on every machine and in any order
+//! of arrival, and has at most 64 characters. It is resolved with a table, not by splitting it.
 
 use std::fmt;
 
-use crate::limits::{CALLABLE_NAME, SERVER_NAME};
+use crate::limits::{MAX_CALLABLE_NAME_CHARACTERS, MAX_SERVER_NAME_CHARACTERS};
 use crate::map::Map;
 use crate::visible::Visible;
 
-/// The name of a server: 1 to 256 of `A-Z a-z 0-9 _ -`, and none of a few words that trip up other programs.
+/// The name of a server: 1 to 256 characters of `A-Z a-z 0-9 _ -`, except a few words that are reserved in other
+/// programs.
 ///
 /// ```
 /// use mcp_protocol::names::ServerName;
@@ -22,17 +23,17 @@ use crate::visible::Visible;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerName(Box<str>);
 
-/// Why a text is no server name.
+/// Reason why a text is not a valid server name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
-    /// Empty, or longer than 256.
-    #[error("a server name must have 1 to {SERVER_NAME} characters, not {0}")]
+    /// The text is empty, or longer than 256 characters.
+    #[error("a server name must have 1 to {MAX_SERVER_NAME_CHARACTERS} characters, not {0}")]
     Length(usize),
-    /// A character that does not belong.
+    /// The text has an invalid character.
     #[error("a server name may contain only letters, digits, `_` and `-`, not {0:?}")]
     Character(char),
-    /// A word that means something else to other programs.
+    /// The text is a reserved word.
     #[error("`{0}` is a reserved name; choose another server name")]
     Reserved(&'static str),
 }
@@ -40,7 +41,7 @@ pub enum NameError {
 const RESERVED: [&str; 3] = ["__proto__", "constructor", "prototype"];
 
 impl ServerName {
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -54,7 +55,7 @@ impl std::str::FromStr for ServerName {
         if let Some(odd) = text.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-')) {
             return Err(NameError::Character(odd));
         }
-        if text.is_empty() || text.len() > SERVER_NAME {
+        if text.is_empty() || text.len() > MAX_SERVER_NAME_CHARACTERS {
             return Err(NameError::Length(text.len()));
         }
         if let Some(word) = RESERVED.iter().find(|word| **word == text) {
@@ -71,13 +72,14 @@ impl fmt::Display for ServerName {
 }
 
 const PREFIX: &str = "mcp__";
-/// `_x` and ten characters of base32.
-const DIGEST: usize = 10;
-const MAX_LABEL: usize = 20;
+/// Number of base32 characters of the digest, which follow `_x`.
+const DIGEST_CHARACTERS: usize = 10;
+const MAX_LABEL_CHARACTERS: usize = 20;
 
-/// The name by which a model calls a tool.
+/// Returns the name by which a model calls a tool.
 ///
-/// `mcp__{server}__{tool}` where both names allow it; otherwise shortened, with a digest of both at its end.
+/// The name is `mcp__{server}__{tool}` if both names allow it; otherwise it is shortened, with a digest of both at its
+/// end.
 ///
 /// ```
 /// use mcp_protocol::names::callable_name;
@@ -90,22 +92,23 @@ pub fn callable_name(server: &str, tool: &str) -> String {
     let is_plain = is_label(server)
         && is_tool(tool)
         && !ends_like_a_digest(tool)
-        && PREFIX.len() + server.len() + 2 + tool.len() <= CALLABLE_NAME;
+        && PREFIX.len() + server.len() + 2 + tool.len() <= MAX_CALLABLE_NAME_CHARACTERS;
     if is_plain { format!("{PREFIX}{server}__{tool}") } else { digest_name(server, tool) }
 }
 
-/// The form with a digest, which every pair of names has: for those that [`callable_name`] cannot take, and for
-/// names that a host keeps for itself.
+/// Returns the form with a digest, which exists for every pair of names: for names that [`callable_name`] cannot use,
+/// and for names that a host reserves.
 #[must_use]
 pub fn digest_name(server: &str, tool: &str) -> String {
     let label = short_label(server);
-    let room = CALLABLE_NAME - PREFIX.len() - label.len() - 2 - 2 - DIGEST;
+    let room = MAX_CALLABLE_NAME_CHARACTERS - PREFIX.len() - label.len() - 2 - 2 - DIGEST_CHARACTERS;
     let tool_part: String =
         tool.chars().map(|c| if is_tool_character(c) { c } else { '_' }).take(room).collect();
     format!("{PREFIX}{label}__{tool_part}_x{}", digest(server, tool))
 }
 
-/// `[A-Za-z0-9]+([_-][A-Za-z0-9]+)*`: without `__`, so that the first one after the prefix ends the server.
+/// Matches `[A-Za-z0-9]+([_-][A-Za-z0-9]+)*`: without `__`, so that the first one after the prefix ends the server
+/// name.
 fn is_label(name: &str) -> bool {
     name.split(['_', '-']).all(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric()))
 }
@@ -119,7 +122,7 @@ fn is_tool_character(c: char) -> bool {
 }
 
 fn ends_like_a_digest(name: &str) -> bool {
-    let Some(at) = name.len().checked_sub(DIGEST + 2) else { return false };
+    let Some(at) = name.len().checked_sub(DIGEST_CHARACTERS + 2) else { return false };
     name.get(at..).is_some_and(|end| {
         end.starts_with("_x") && end[2..].bytes().all(|b| matches!(b, b'a'..=b'z' | b'2'..=b'7'))
     })
@@ -140,12 +143,13 @@ fn short_label(server: &str) -> String {
             label.push('s');
         }
     }
-    label.truncate(MAX_LABEL);
+    label.truncate(MAX_LABEL_CHARACTERS);
     label.truncate(label.trim_end_matches(['-', '_']).len());
     label
 }
 
-/// The first ten characters of lower-case base32 of SHA-256 over the length of the label, the label, the tool.
+/// Returns the first ten characters of the lower-case base32 of SHA-256 over the length of the label, the label, and
+/// the tool.
 fn digest(server: &str, tool: &str) -> String {
     const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let mut hash = hmac_sha256::Hash::new();
@@ -153,7 +157,7 @@ fn digest(server: &str, tool: &str) -> String {
     hash.update(server);
     hash.update(tool);
     let hash = hash.finalize();
-    (0..DIGEST)
+    (0..DIGEST_CHARACTERS)
         .map(|at| {
             let bit = at * 5;
             let pair = u16::from_be_bytes([hash[bit / 8], hash[bit / 8 + 1]]);
@@ -162,7 +166,7 @@ fn digest(server: &str, tool: &str) -> String {
         .collect()
 }
 
-/// Finds the server and tool behind a callable name.
+/// A table from callable names to servers and tools.
 ///
 /// ```
 /// use mcp_protocol::names::NameTable;
@@ -178,7 +182,7 @@ pub struct NameTable {
     reserved: Vec<Box<str>>,
 }
 
-/// Two tools with one callable name: the later one is left out.
+/// An error for a tool whose callable name is already used: the later tool is skipped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "tool `{}` of `{}` was skipped: the name `{}` is already used by tool `{}` of `{}`",
@@ -189,30 +193,30 @@ pub struct NameTable {
     Visible::name(holder_server)
 )]
 pub struct NameTaken {
-    /// The callable name.
+    /// Callable name.
     pub name: String,
-    /// The server of the tool that is left out.
+    /// Server of the skipped tool.
     pub server: String,
-    /// The tool that is left out.
+    /// Skipped tool.
     pub tool: String,
-    /// The server of the tool that stays.
+    /// Server of the tool that has the name.
     pub holder_server: String,
-    /// The tool that stays.
+    /// Tool that has the name.
     pub holder_tool: String,
 }
 
 impl NameTable {
-    /// A table that never hands out these names; case does not count.
+    /// Creates a table that never assigns these names, compared without case.
     #[must_use]
     pub fn reserving(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let reserved = names.into_iter().map(|name| name.into().into_boxed_str()).collect();
         Self { names: Map::new(), reserved }
     }
 
-    /// Adds a tool; returns its callable name.
+    /// Adds a tool and returns its callable name.
     ///
     /// # Errors
-    /// When another tool has that name. Adding the same tool again is no error.
+    /// Fails if another tool has the name. Adding the same tool again is not an error.
     pub fn insert(&mut self, server: &str, tool: &str) -> Result<String, NameTaken> {
         let mut name = callable_name(server, tool);
         if self.reserved.iter().any(|reserved| reserved.eq_ignore_ascii_case(&name)) {
@@ -236,13 +240,13 @@ impl NameTable {
         }
     }
 
-    /// The server and tool behind a name, byte for byte as they were added.
+    /// Returns the server and tool of a callable name, exactly as they were added.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<(&str, &str)> {
         self.names.get(name).map(|(server, tool)| (&**server, &**tool))
     }
 
-    /// All names with their server and tool, sorted bytewise.
+    /// Returns all names with their server and tool, sorted bytewise.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         self.names.iter().map(|(name, (server, tool))| (name.as_str(), &**server, &**tool))
     }
@@ -287,7 +291,7 @@ mod tests {
 
     #[test]
     fn tool_name_cannot_imitate_a_name_with_digest() {
-        // Whoever knows the digest of another tool cannot claim its name.
+        // A tool name that contains the digest of another tool cannot claim its name.
         let victim = callable_name("files", "admin.tools.list");
         let tool = victim.strip_prefix("mcp__files__").unwrap();
         assert_ne!(callable_name("files", tool), victim);
@@ -299,7 +303,7 @@ mod tests {
         let name = table.insert("a", "b__c").unwrap();
         assert_eq!(table.get(&name), Some(("a", "b__c")));
         assert_eq!(table.insert("a", "b__c").unwrap(), name);
-        // No two pairs are known to collide; put one there by hand.
+        // No colliding pair is known, so the collision is inserted directly.
         table.names.insert("mcp__x__y".into(), ("other".into(), "tool".into()));
         let taken = table.insert("x", "y").unwrap_err();
         assert_eq!((taken.holder_server.as_str(), taken.tool.as_str()), ("other", "y"));

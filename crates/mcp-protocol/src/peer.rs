@@ -27,7 +27,7 @@ use crate::map::Map;
 use crate::messages::{
     CancelledParams, Id, Message, Method, Notification, ProgressParams, ProgressToken, Request, Response,
 };
-use deadline::{Timers, Wake};
+use deadline::{NextDeadline, Timers};
 
 /// The requests in flight of one connection, in both directions.
 ///
@@ -63,7 +63,7 @@ pub struct Peer {
     transmits: VecDeque<Transmit>,
     /// Number of cancellations in `transmits`.
     cancellations: usize,
-    wake: Wake,
+    wake: NextDeadline,
     closed: bool,
     stats: Stats,
 }
@@ -262,7 +262,7 @@ impl Peer {
             events: VecDeque::new(),
             transmits: VecDeque::new(),
             cancellations: 0,
-            wake: Wake::default(),
+            wake: NextDeadline::default(),
             closed: false,
             stats: Stats::default(),
         }
@@ -432,7 +432,7 @@ impl Peer {
         self.requests.clear();
         self.transmits.clear();
         self.cancellations = 0;
-        self.wake = Wake::default();
+        self.wake = NextDeadline::default();
     }
 
     /// Returns the call in flight with this id.
@@ -464,7 +464,7 @@ impl Peer {
         if !self.wake.is_due(now) {
             return;
         }
-        self.wake = Wake::default();
+        self.wake = NextDeadline::default();
         let mut at = 0;
         while let Some(slot) = self.calls.get(at) {
             match slot.timers.due() {

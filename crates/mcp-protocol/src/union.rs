@@ -1,6 +1,6 @@
-//! Objects that are one of several types, told apart by a member.
+//! Objects of several types that are distinguished by a member.
 
-/// An enum over objects that are told apart by one member. An unknown tag keeps the object as it came.
+/// Defines an enum over objects that are distinguished by one member. An object with an unknown tag is preserved.
 macro_rules! union {
     (
         $(#[$attr:meta])*

@@ -1,7 +1,7 @@
-//! The dated revisions of the protocol, and the two eras they fall into.
+//! Protocol revisions and their eras.
 //!
-//! A version is an opaque string on the wire. Order and era come from the table in this file, never
-//! from comparing strings: an unknown `zzz` is not "newer", it is unsupported.
+//! A version is an opaque string on the wire. Order and era come from the table in this file, not from string
+//! comparison: an unknown `zzz` is not "newer" but unsupported.
 //!
 //! Spec: MCP 2026-07-28, basic/versioning.
 
@@ -9,7 +9,7 @@ use std::fmt;
 
 use crate::dialect::{Dialect, Lower, Lowering, Written, raise, serde_by_dialect};
 
-/// One dated revision of the protocol.
+/// A dated revision of the protocol.
 ///
 /// ```
 /// use mcp_protocol::version::{Era, ProtocolVersion};
@@ -19,10 +19,11 @@ use crate::dialect::{Dialect, Lower, Lowering, Written, raise, serde_by_dialect}
 /// assert_eq!(version.era(), Some(Era::Legacy));
 /// assert_eq!(ProtocolVersion::from("zzz").era(), None);
 /// ```
+#[doc(alias = "protocolVersion")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtocolVersion {
-    /// The base line: handshake, tools, resources, prompts, sampling, roots; stdio and HTTP+SSE.
+    /// The first revision: handshake, tools, resources, prompts, sampling, roots; stdio and the HTTP+SSE transport.
     V2024_11_05,
     /// Streamable HTTP, batches, tool annotations, audio.
     V2025_03_26,
@@ -30,28 +31,28 @@ pub enum ProtocolVersion {
     V2025_06_18,
     /// Icons, URL elicitation, sampling with tools, experimental tasks.
     V2025_11_25,
-    /// Stateless: no handshake, every request carries its envelope, the server never asks on its own.
+    /// Stateless: no handshake, an envelope in every request, no requests from the server.
     V2026_07_28,
-    /// A string this crate does not know. Kept as it came; never supported.
+    /// A version unknown to this crate. Preserved as received; never supported.
     Unknown(Box<str>),
 }
 
-/// The two ways of life of the protocol.
+/// The two generations of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Era {
-    /// `initialize` first, then a connection or session with state, requests in both directions.
+    /// Stateful: `initialize` first, then a connection or session with requests in both directions.
     Legacy,
-    /// Every request is complete in itself; only the client sends requests.
+    /// Stateless: every request is self-contained, and only the client sends requests.
     Modern,
 }
 
-/// The newest revision this crate speaks.
+/// Newest revision supported by this crate.
 pub const LATEST: ProtocolVersion = ProtocolVersion::V2026_07_28;
 
-/// The newest revision of the legacy era, the one offered in `initialize`.
+/// Newest revision of the legacy era, which is offered in `initialize`.
 pub const LATEST_LEGACY: ProtocolVersion = ProtocolVersion::V2025_11_25;
 
-/// Every revision this crate speaks, newest first: the order in which they are advertised.
+/// All revisions supported by this crate, newest first, in the order in which they are advertised.
 pub const SUPPORTED: &[ProtocolVersion] = &[
     ProtocolVersion::V2026_07_28,
     ProtocolVersion::V2025_11_25,
@@ -60,8 +61,8 @@ pub const SUPPORTED: &[ProtocolVersion] = &[
     ProtocolVersion::V2024_11_05,
 ];
 
-/// What a server answers to the version a client asked for in `initialize`: the same if it is supported,
-/// otherwise the newest legacy version that is. `None` if there is no legacy version to offer.
+/// Returns the version with which a server responds to `initialize`: the requested one if it is supported, otherwise
+/// the newest supported legacy version. `None` if no legacy version is supported.
 ///
 /// ```
 /// use mcp_protocol::version::{SUPPORTED, ProtocolVersion, negotiate};
@@ -80,7 +81,7 @@ pub fn negotiate<'a>(
 }
 
 impl ProtocolVersion {
-    /// The string on the wire.
+    /// Returns the string on the wire.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -93,37 +94,37 @@ impl ProtocolVersion {
         }
     }
 
-    /// The era, or `None` for an unknown version.
+    /// Returns the era, or `None` for an unknown version.
     #[must_use]
     pub fn era(&self) -> Option<Era> {
         self.dialect().map(Dialect::era)
     }
 
-    /// How this version writes and reads the canonical model, or `None` for an unknown version.
+    /// Returns the dialect, or `None` for an unknown version.
     #[must_use]
     pub fn dialect(&self) -> Option<Dialect> {
         Dialect::of(self)
     }
 
-    /// True for 2025-03-26, the one revision with JSON-RPC batches.
+    /// Returns true for 2025-03-26, the only revision with JSON-RPC batches.
     #[must_use]
     pub fn has_batches(&self) -> bool {
         *self == Self::V2025_03_26
     }
 
-    /// True where a tool result can carry `structuredContent`.
+    /// Returns true if tool results can have `structuredContent`.
     #[must_use]
     pub fn has_structured_output(&self) -> bool {
         self.is_known_since(&Self::V2025_06_18)
     }
 
-    /// True where a server can ask the person in front of the client.
+    /// Returns true if a server can request input from the user.
     #[must_use]
     pub fn has_elicitation(&self) -> bool {
         self.is_known_since(&Self::V2025_06_18)
     }
 
-    /// True where every request stands alone: no handshake, no session.
+    /// Returns true if requests are stateless: no handshake, no session.
     #[must_use]
     pub fn has_stateless_requests(&self) -> bool {
         self.era() == Some(Era::Modern)
@@ -133,13 +134,13 @@ impl ProtocolVersion {
         *self >= *first
     }
 
-    /// The place in the order of revisions, oldest first; none for an unknown version.
+    /// Returns the position in the order of revisions, oldest first; `None` for an unknown version.
     fn age(&self) -> Option<usize> {
         self.dialect().map(Dialect::index)
     }
 }
 
-/// Older is less. An unknown version is neither older nor newer than any other.
+/// Older versions are less. An unknown version is not comparable with others.
 impl PartialOrd for ProtocolVersion {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         if self == other {
@@ -165,7 +166,7 @@ impl From<String> for ProtocolVersion {
     }
 }
 
-/// For people: an unknown version is escaped and cut. `as_str` returns the string on the wire.
+/// Prints the version for people: an unknown version is escaped and truncated. `as_str` returns the string on the wire.
 impl fmt::Display for ProtocolVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         crate::visible::Visible::name(self.as_str()).fmt(f)

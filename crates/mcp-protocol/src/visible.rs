@@ -1,11 +1,11 @@
-//! Text from the other side, for the eyes of a person.
+//! Safe display of text from the peer.
 
 use std::fmt;
 
-use crate::limits::{SHOWN_MESSAGE, SHOWN_NAME};
+use crate::limits::{MAX_MESSAGE_CHARACTERS, MAX_NAME_CHARACTERS};
 
-/// Shows text so that nothing in it is hidden and nothing misleads: control characters, invisible characters and
-/// those that turn the direction of writing are escaped.
+/// Displays untrusted text: control characters, invisible characters and characters that change the text direction are
+/// escaped.
 ///
 /// ```
 /// use mcp_protocol::visible::Visible;
@@ -22,25 +22,25 @@ pub struct Visible<'a> {
 }
 
 impl<'a> Visible<'a> {
-    /// All of the text.
+    /// Displays the whole text.
     #[must_use]
     pub fn new(text: &'a str) -> Self {
         Self { text, most: usize::MAX }
     }
 
-    /// A name, or something as short: at most 80 characters of it.
+    /// Displays a name or other short text: at most 80 characters.
     #[must_use]
     pub fn name(text: &'a str) -> Self {
-        Self::new(text).at_most(SHOWN_NAME)
+        Self::new(text).at_most(MAX_NAME_CHARACTERS)
     }
 
-    /// A message for people: at most 1000 characters of it.
+    /// Displays a message: at most 1000 characters.
     #[must_use]
     pub fn message(text: &'a str) -> Self {
-        Self::new(text).at_most(SHOWN_MESSAGE)
+        Self::new(text).at_most(MAX_MESSAGE_CHARACTERS)
     }
 
-    /// At most so many characters of it. What is left out is told.
+    /// Limits the number of displayed characters. Truncation is indicated.
     #[must_use]
     pub fn at_most(mut self, characters: usize) -> Self {
         self.most = characters;
@@ -64,7 +64,7 @@ impl fmt::Display for Visible<'_> {
     }
 }
 
-/// True for what a reader cannot see, or what changes how the rest is seen.
+/// Returns true for characters that are invisible or change the display of others.
 fn misleads(character: char) -> bool {
     character.is_control()
         || matches!(character,

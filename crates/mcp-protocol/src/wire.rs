@@ -1,7 +1,7 @@
-//! Two peers joined by a simulated link, for tests: minutes pass in microseconds.
+//! Two peers connected by a simulated link, for tests without real time.
 //!
-//! [`Wire`] moves bytes between two [`End`]s with a latency, in pieces as small as one byte, and can cut the
-//! link after any byte. Its time is its own and moves only when it is told to.
+//! [`Wire`] moves bytes between two [`End`]s with a latency, in pieces as small as one byte, and can cut the link after
+//! any byte. It has its own simulated time.
 //!
 //! ```
 //! use std::time::{Duration, Instant};
@@ -32,9 +32,9 @@ use crate::peer::{Arrival, Call, Clocks, Peer, Refused, Transmit};
 /// Two ends and the link between them.
 #[derive(Debug)]
 pub struct Wire {
-    /// The end that usually is the client.
+    /// Left end, usually the client.
     pub left: End,
-    /// The end that usually is the server.
+    /// Right end, usually the server.
     pub right: End,
     now: Instant,
     latency: Duration,
@@ -44,32 +44,32 @@ pub struct Wire {
 /// One end of a wire.
 #[derive(Debug)]
 pub struct End {
-    /// What is in flight, seen from this end.
+    /// Requests in flight at this end.
     pub peer: Peer,
-    /// What this end wants to send.
+    /// Bytes to send from this end.
     pub outbox: Outbox,
-    /// What arrived here, oldest first.
+    /// Messages that arrived at this end, oldest first.
     pub arrived: VecDeque<Arrived>,
     lines: Lines,
     limits: Limits,
-    /// Bytes on their way here.
+    /// Bytes in transit to this end.
     transit: VecDeque<(Instant, Vec<u8>)>,
-    /// How many more bytes arrive before the link is cut.
+    /// Number of bytes until the link is cut.
     until_cut: Option<usize>,
     is_cut: bool,
 }
 
-/// A message that arrived, and what the machine makes of it.
+/// A message that arrived, and its meaning for the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrived {
-    /// What it means.
+    /// Meaning.
     pub arrival: Arrival,
-    /// Its text.
+    /// Text of the message.
     pub text: String,
 }
 
 impl Wire {
-    /// Joins two peers. `start` is any instant; the wire's time begins there.
+    /// Connects two peers. The simulated time begins at `start`, which may be any instant.
     #[must_use]
     pub fn between(left: Peer, right: Peer, start: Instant) -> Self {
         Self {
@@ -81,14 +81,14 @@ impl Wire {
         }
     }
 
-    /// Lets every byte take this long.
+    /// Sets the latency of every byte.
     #[must_use]
     pub fn latency(mut self, latency: Duration) -> Self {
         self.latency = latency;
         self
     }
 
-    /// Lets bytes arrive in pieces of this size, one being the smallest.
+    /// Sets the size of the pieces in which bytes arrive; at least one.
     #[must_use]
     pub fn pieces(mut self, piece: usize) -> Self {
         self.piece = piece.max(1);
@@ -109,16 +109,16 @@ impl Wire {
         self
     }
 
-    /// The time on this wire.
+    /// Returns the simulated time.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// Opens a call at the left end and puts its request into the outbox.
+    /// Opens a call at the left end and writes its request to the outbox.
     ///
     /// # Errors
-    /// When the peer is full or closed.
+    /// Fails if the peer is closed or its limit is reached.
     pub fn call(&mut self, method: &Method, params: &dyn Lower, clocks: Clocks) -> Result<Call, Refused> {
         let call = self.left.peer.open(method, clocks, self.now)?;
         let written = self.left.outbox.line(|out| write::request(out, &call.id(), method, params));
@@ -126,12 +126,12 @@ impl Wire {
         Ok(call)
     }
 
-    /// Runs until nothing is on its way and no deadline is left.
+    /// Runs until nothing is in transit and no deadline is left.
     pub fn run_until_quiet(&mut self) {
         while self.step() {}
     }
 
-    /// Runs until nothing is on its way. Deadlines that lie later do not come.
+    /// Runs until nothing is in transit. Later deadlines do not expire.
     pub fn run_until_delivered(&mut self) {
         loop {
             self.send();
@@ -142,7 +142,7 @@ impl Wire {
         }
     }
 
-    /// Lets the next thing happen: bytes that arrive, or a deadline. False if there is nothing.
+    /// Processes the next event: arriving bytes, or a deadline. Returns false if there is none.
     pub fn step(&mut self) -> bool {
         self.send();
         let Some(next) = [self.left.next(), self.right.next()].into_iter().flatten().min() else {
@@ -180,7 +180,7 @@ impl End {
         }
     }
 
-    /// Answers a request, if it is still wanted.
+    /// Responds to a request, unless it was cancelled.
     pub fn respond(&mut self, id: &Id, result: &dyn Lower) {
         if self.peer.respond(id) {
             let written = self.outbox.line(|out| write::response(out, id, result));
@@ -266,7 +266,7 @@ fn arrival(peer: &mut Peer, line: &[u8], limits: &Limits, now: Instant) -> Arriv
     match parse_bytes(line, limits) {
         Ok(Incoming::Message(message)) => peer.handle_message(&message, now),
         Ok(Incoming::Batch(batch)) => {
-            // The wire has no batches of its own; the first message tells what it was.
+            // Every message of a batch is handled; the first arrival is returned.
             let mut first = None;
             for message in batch.messages() {
                 let arrival = match &message {
@@ -282,7 +282,7 @@ fn arrival(peer: &mut Peer, line: &[u8], limits: &Limits, now: Instant) -> Arriv
 }
 
 impl Arrived {
-    /// The message again.
+    /// Parses the message again.
     #[must_use]
     pub fn message(&self) -> Option<Message<'_>> {
         match crate::messages::parse(&self.text, &Limits::default()) {

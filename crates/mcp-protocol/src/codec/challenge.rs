@@ -1,8 +1,8 @@
-//! `WWW-Authenticate`: what a server wants to see before it answers.
+//! `WWW-Authenticate`: authentication challenges of a server.
 //!
 //! Spec: MCP 2026-07-28, basic/authorization; RFC 9110, section 11.
 
-/// One challenge of a 401 or 403.
+/// One authentication challenge of a 401 or 403 response.
 ///
 /// ```
 /// use mcp_protocol::codec::challenge::Challenge;
@@ -12,22 +12,23 @@
 /// assert_eq!(challenges[0].scheme, "bearer");
 /// assert_eq!(challenges[0].scope(), Some("a b"));
 /// ```
+#[doc(alias = "WWW-Authenticate")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Challenge {
-    /// The scheme, in lower case: `bearer`, `dpop`, `basic`.
+    /// Scheme, in lower case: `bearer`, `dpop`, `basic`.
     pub scheme: String,
-    /// Its parameters: names in lower case, values as they are meant, in the order they stand. Untrusted.
+    /// Parameters in order of appearance: names in lower case, values unescaped. Untrusted.
     pub parameters: Vec<(String, String)>,
 }
 
-/// The most challenges of one answer.
-const CHALLENGES: usize = 16;
-/// The most parameters of one challenge.
-const PARAMETERS: usize = 32;
+/// Maximum number of challenges per response.
+const MAX_CHALLENGES: usize = 16;
+/// Maximum number of parameters per challenge.
+const MAX_PARAMETERS: usize = 32;
 
 impl Challenge {
-    /// Reads the values of all such headers. What cannot be read is left out.
+    /// Parses the values of all such headers. Malformed parts are skipped.
     #[must_use]
     pub fn parse_all<'a>(values: impl IntoIterator<Item = &'a str>) -> Vec<Self> {
         let mut challenges = Vec::new();
@@ -37,53 +38,53 @@ impl Challenge {
         challenges
     }
 
-    /// A parameter by its name in lower case.
+    /// Returns a parameter by its name in lower case.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Where the metadata of the resource is.
+    /// Returns the URL of the protected resource metadata.
     #[must_use]
     pub fn resource_metadata(&self) -> Option<&str> {
         self.parameter("resource_metadata")
     }
 
-    /// The scopes that are needed, separated by spaces.
+    /// Returns the required scopes, separated by spaces.
     #[must_use]
     pub fn scope(&self) -> Option<&str> {
         self.parameter("scope")
     }
 
-    /// What is wrong: `invalid_token`, `insufficient_scope`.
+    /// Returns the error code: `invalid_token`, `insufficient_scope`.
     #[must_use]
     pub fn error(&self) -> Option<&str> {
         self.parameter("error")
     }
 }
 
-/// What stands in a header: lists of challenges and of their parameters are both separated by commas, so what comes
-/// before `=` or a space decides which it is.
+/// Parses a header value. Challenges and their parameters are both separated by commas; the text before `=` or a space
+/// decides which it is.
 fn parse(value: &str, challenges: &mut Vec<Challenge>) {
     let mut rest = value;
     loop {
         rest = rest.trim_start_matches([' ', '\t', ',']);
-        if rest.is_empty() || challenges.len() == CHALLENGES {
+        if rest.is_empty() || challenges.len() == MAX_CHALLENGES {
             return;
         }
         let (name, after) = token(rest);
         if name.is_empty() {
-            // No token: skip to where one may begin again.
+            // Not a token: skip to the next comma.
             rest = rest.split_once(',').map_or("", |(_, rest)| rest);
             continue;
         }
         let behind = after.trim_start_matches([' ', '\t']);
         match behind.strip_prefix('=') {
-            // The padding of a token68 is no parameter.
+            // The padding of a token68 is not a parameter.
             Some(text) if !text.starts_with('=') && challenges.last().is_some() => {
                 let (text, after) = parameter(text.trim_start_matches([' ', '\t']));
                 if let Some(challenge) = challenges.last_mut()
-                    && challenge.parameters.len() < PARAMETERS
+                    && challenge.parameters.len() < MAX_PARAMETERS
                 {
                     challenge.parameters.push((name.to_ascii_lowercase(), text));
                 }
@@ -114,7 +115,7 @@ fn token68(text: &str) -> (&str, &str) {
     text.split_at(part + padding)
 }
 
-/// A value, quoted or not, and what stands behind it.
+/// Parses a value, quoted or not; returns it with the rest of the text.
 fn parameter(text: &str) -> (String, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
         let (value, rest) = token68(text);
@@ -184,9 +185,9 @@ mod tests {
     #[test]
     fn a_hostile_header_costs_nothing() {
         let flood = "Bearer a=b,".repeat(10_000);
-        assert_eq!(read(&flood).len(), CHALLENGES);
+        assert_eq!(read(&flood).len(), MAX_CHALLENGES);
         let parameters = format!("Bearer {}", "a=b,".repeat(10_000));
-        assert_eq!(read(&parameters)[0].1.len(), PARAMETERS);
+        assert_eq!(read(&parameters)[0].1.len(), MAX_PARAMETERS);
         for text in ["\"", "\\", "a=\"\\", "ä=ö", "Bearer =", "Bearer a=", "Bearer a=,b"] {
             let _ = read(text);
         }

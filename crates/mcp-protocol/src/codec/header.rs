@@ -1,7 +1,7 @@
 //! Header values of the modern HTTP transport.
 //!
-//! `Mcp-Method` and `Mcp-Name` repeat what stands in the body, so that proxies can route without parsing it.
-//! A value that a header cannot hold travels as `=?base64?…?=`.
+//! `Mcp-Method` and `Mcp-Name` repeat values of the body, so that proxies can route without parsing it. A value that is
+//! not valid in a header is encoded as `=?base64?…?=`.
 //!
 //! Spec: MCP 2026-07-28, basic/transports/streamable-http.
 
@@ -24,13 +24,13 @@ pub const NAME: &str = "mcp-name";
 pub const SESSION_ID: &str = "mcp-session-id";
 /// `Last-Event-ID`; legacy.
 pub const LAST_EVENT_ID: &str = "last-event-id";
-/// What the names of headers with tool arguments begin with.
+/// Prefix of the names of headers with tool arguments.
 pub const PARAM_PREFIX: &str = "mcp-param-";
 
-const OPEN: &str = "=?base64?";
-const CLOSE: &str = "?=";
+const BASE64_PREFIX: &str = "=?base64?";
+const BASE64_SUFFIX: &str = "?=";
 
-/// A value as a header can hold it.
+/// Encodes a value for a header.
 ///
 /// ```
 /// use mcp_protocol::codec::header::encode;
@@ -41,23 +41,27 @@ const CLOSE: &str = "?=";
 /// ```
 #[must_use]
 pub fn encode(value: &str) -> Cow<'_, str> {
-    let looks_encoded = value.starts_with(OPEN) && value.ends_with(CLOSE);
+    let looks_encoded = value.starts_with(BASE64_PREFIX) && value.ends_with(BASE64_SUFFIX);
     let is_padded = value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']);
     let is_plain = value.bytes().all(is_header_byte) && !is_padded && !looks_encoded;
-    if is_plain { value.into() } else { format!("{OPEN}{}{CLOSE}", STANDARD.encode(value)).into() }
+    if is_plain {
+        value.into()
+    } else {
+        format!("{BASE64_PREFIX}{}{BASE64_SUFFIX}", STANDARD.encode(value)).into()
+    }
 }
 
-/// The value that a header holds.
+/// Decodes the value of a header.
 ///
 /// # Errors
-/// When it has characters that no header may have, or its Base64 is broken.
+/// Fails if the value has characters that are not valid in a header, or invalid Base64.
 pub fn decode(header: &[u8]) -> Result<Cow<'_, str>, HeaderError> {
     let header = header.trim_ascii();
     let text = std::str::from_utf8(header).map_err(|_| HeaderError::Characters)?;
     if !text.bytes().all(is_header_byte) {
         return Err(HeaderError::Characters);
     }
-    match text.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE)) {
+    match text.strip_prefix(BASE64_PREFIX).and_then(|rest| rest.strip_suffix(BASE64_SUFFIX)) {
         None => Ok(text.into()),
         Some(encoded) => {
             let bytes = STANDARD.decode(encoded).map_err(|_| HeaderError::Base64)?;
@@ -70,19 +74,19 @@ fn is_header_byte(byte: u8) -> bool {
     byte == b'\t' || (0x20..=0x7e).contains(&byte)
 }
 
-/// Why a header cannot be read.
+/// Reason why a header cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeaderError {
-    /// It has characters that no header may have.
+    /// It has characters that are not valid in a header.
     #[error("has characters outside printable ASCII")]
     Characters,
-    /// Its Base64 is broken, or no text.
+    /// Its Base64 is invalid, or does not decode to UTF-8.
     #[error("has invalid Base64")]
     Base64,
 }
 
-/// The member of the params that `Mcp-Name` repeats, for methods that have one.
+/// Returns the name of the member of the params that `Mcp-Name` repeats, for methods that have one.
 #[must_use]
 pub fn name_member(method: &Method) -> Option<&'static str> {
     match method {
@@ -93,10 +97,10 @@ pub fn name_member(method: &Method) -> Option<&'static str> {
     }
 }
 
-/// The value of `Mcp-Name` for a request, not yet encoded.
+/// Returns the value of `Mcp-Name` for a request, not yet encoded.
 ///
 /// # Errors
-/// When the member that it repeats cannot be read.
+/// Fails if the member cannot be read.
 pub fn name_of<'a>(method: &Method, params: &Body<'a>) -> Result<Option<Cow<'a, str>>, BodyError> {
     match name_member(method) {
         None => Ok(None),
@@ -104,10 +108,10 @@ pub fn name_of<'a>(method: &Method, params: &Body<'a>) -> Result<Option<Cow<'a, 
     }
 }
 
-/// Checks `Mcp-Method` and `Mcp-Name` against the body. Each argument holds every value of that header.
+/// Checks `Mcp-Method` and `Mcp-Name` against the body. Each argument has all values of that header.
 ///
 /// # Errors
-/// The -32020 to answer with.
+/// Returns the -32020 error to respond with.
 pub fn check(request: &Request<'_>, methods: &[&[u8]], names: &[&[u8]]) -> Result<(), ErrorObject> {
     let method = one("Mcp-Method", methods)?.ok_or_else(|| missing("Mcp-Method"))?;
     if method.trim_ascii() != request.method.as_str().as_bytes() {
@@ -117,7 +121,7 @@ pub fn check(request: &Request<'_>, methods: &[&[u8]], names: &[&[u8]]) -> Resul
         )));
     }
     let Ok(Some(expected)) = name_of(&request.method, &request.params) else {
-        // No name in the body: its own check will say so.
+        // A missing name in the body is reported by its own check.
         return Ok(());
     };
     let name = one("Mcp-Name", names)?.ok_or_else(|| missing("Mcp-Name"))?;
@@ -125,7 +129,7 @@ pub fn check(request: &Request<'_>, methods: &[&[u8]], names: &[&[u8]]) -> Resul
     if name == expected { Ok(()) } else { Err(mismatch("`Mcp-Name` differs from the body".into())) }
 }
 
-/// The value of a header that may stand there once.
+/// Returns the value of a header that may occur only once.
 pub(crate) fn one<'a>(name: &str, values: &[&'a [u8]]) -> Result<Option<&'a [u8]>, ErrorObject> {
     match values {
         [] => Ok(None),
@@ -164,7 +168,7 @@ mod tests {
         assert_eq!(decode(b"=?base64?/w==?="), Err(HeaderError::Base64));
         assert_eq!(decode("ä".as_bytes()), Err(HeaderError::Characters));
         assert_eq!(decode(b"a\nb"), Err(HeaderError::Characters));
-        // The markers are exact: another case is an ordinary value.
+        // The markers are case-sensitive: another case is an ordinary value.
         assert_eq!(decode(b"=?BASE64?a?=").unwrap(), "=?BASE64?a?=");
     }
 }

@@ -1,19 +1,19 @@
-//! Bytes that were read from a stream and are not understood yet.
+//! A buffer for bytes that were read from a stream and not yet parsed.
 
-use crate::limits::KEPT_BUFFER;
+use crate::limits::IDLE_BUFFER_BYTES;
 
-/// A buffer that is filled at its end and consumed at its beginning, with a mark for how far it was searched.
+/// A buffer that is filled at the end and consumed at the beginning, with the position up to which it was searched.
 #[derive(Debug)]
 pub(super) struct Intake {
     pub(super) bytes: Vec<u8>,
-    /// Where the next item begins.
+    /// Start of the next item.
     pub(super) start: usize,
-    /// How far the search for its end got; no byte before it is looked at again.
+    /// Position up to which the end of the item was searched; no byte before it is read again.
     pub(super) searched: usize,
 }
 
-/// Text without the byte order mark that it may begin with. Programs write one at the beginning of a stream, and some
-/// before every message, where it would make a message unreadable.
+/// Returns the text without a leading byte order mark. Programs write one at the beginning of a stream, and some before
+/// every message, where it would make the message invalid.
 pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)
 }
@@ -23,14 +23,14 @@ impl Intake {
         Self { bytes: Vec::new(), start: 0, searched: 0 }
     }
 
-    /// The buffer to read into, at its end. Moves fewer bytes than were consumed since the last time.
+    /// Returns the buffer to append to. Moves fewer bytes than were consumed since the last call.
     pub(super) fn space(&mut self) -> &mut Vec<u8> {
         if self.start == 0 {
-            // Nothing was consumed: asked once more for the same space.
+            // Nothing was consumed since the last call.
         } else if self.start == self.bytes.len() {
-            // Kept while large messages keep coming, let go at the first small one.
+            // Keep the capacity while large messages arrive; release it at the first small one.
             if self.bytes.len() < self.bytes.capacity() / 4 {
-                self.bytes.shrink_to(KEPT_BUFFER);
+                self.bytes.shrink_to(IDLE_BUFFER_BYTES);
             }
             self.bytes.clear();
             self.searched = 0;
@@ -43,19 +43,19 @@ impl Intake {
         &mut self.bytes
     }
 
-    /// Releases memory that holds nothing any more.
+    /// Releases unused memory.
     pub(super) fn shrink(&mut self) {
-        if self.start == self.bytes.len() && self.bytes.capacity() > KEPT_BUFFER {
+        if self.start == self.bytes.len() && self.bytes.capacity() > IDLE_BUFFER_BYTES {
             *self = Self::new();
         }
     }
 
-    /// What is not consumed.
+    /// Returns the unconsumed bytes.
     pub(super) fn rest(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
 
-    /// Moves on to `count` bytes further; the search begins there.
+    /// Consumes `count` bytes; the search restarts there.
     pub(super) fn consume(&mut self, count: usize) {
         self.start += count;
         self.searched = self.start;

@@ -1,17 +1,17 @@
-//! Messages as lines, the framing of stdio.
+//! Messages as lines: the framing of stdio.
 //!
-//! [`Lines`] cuts a stream of bytes into lines; [`Outbox`] gathers the lines to be written. A `\r` before the
-//! newline, blank lines and one byte order mark at the start are put up with.
+//! [`Lines`] splits a byte stream into lines; [`Outbox`] buffers the lines to write. A `\r` before the newline, blank
+//! lines and byte order marks are tolerated.
 //!
 //! Spec: MCP 2026-07-28, basic/transports/stdio.
 
 use super::intake::{Intake, without_mark};
 use crate::errors::{DecodeError, DecodeErrorKind};
-use crate::limits::{KEPT_BUFFER, Limits, SALVAGED};
+use crate::limits::{IDLE_BUFFER_BYTES, Limits, MAX_SALVAGE_BYTES};
 use crate::messages::salvage_id;
 use crate::visible::Visible;
 
-/// Cuts a stream of bytes into lines.
+/// Splits a byte stream into lines.
 ///
 /// ```
 /// use mcp_protocol::Limits;
@@ -26,8 +26,8 @@ use crate::visible::Visible;
 /// ```
 ///
 /// # Invariants
-/// - No byte is searched for a newline twice, however small the pieces are.
-/// - At most one line of [`Limits::message`] bytes is kept, beside what one push brought.
+/// - No byte is searched for a newline twice, whatever the size of the pieces.
+/// - At most one line of [`Limits::message`] bytes is buffered, in addition to the last push.
 #[derive(Debug)]
 pub struct Lines {
     intake: Intake,
@@ -39,25 +39,25 @@ pub struct Lines {
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Reading,
-    /// In a line that is too long, of which this much was skipped.
+    /// Inside an overlong line, of which this many bytes were skipped.
     Skipping(usize),
-    /// No newline came within the limit. Nothing more is read.
+    /// No newline within the limit. Reading has stopped.
     Endless,
 }
 
-/// What came next in the stream.
+/// The next item of the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line<'a> {
     /// A line without its newline; never blank.
     Whole(&'a [u8]),
-    /// A line beyond the limit. It is skipped; the error holds its id if that stood near its beginning.
+    /// A line that exceeds the limit. It is skipped; the error has its id if that is near the beginning.
     TooLong(DecodeError),
-    /// A line without end. The stream cannot be read on.
+    /// A line without an end. The stream cannot be read further.
     Endless,
 }
 
 impl Lines {
-    /// A decoder at the start of a stream.
+    /// Creates a decoder at the start of a stream.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         Self {
@@ -68,23 +68,23 @@ impl Lines {
         }
     }
 
-    /// Adds bytes that were read. Poll the lines after each push.
+    /// Appends bytes that were read. Poll the lines after each push.
     pub fn push(&mut self, bytes: &[u8]) {
         self.space().extend_from_slice(bytes);
     }
 
-    /// The buffer to read into, at its end. Poll the lines after each read.
+    /// Returns the buffer to read into. Poll the lines after each read.
     pub fn space(&mut self) -> &mut Vec<u8> {
         self.intake.space()
     }
 
-    /// Releases the memory of lines that were taken: for programs that serve many streams. Without it, a buffer that has
-    /// grown is kept until the next small line.
+    /// Releases the memory of consumed lines, for programs with many streams. Otherwise a grown buffer is kept until
+    /// the next small line.
     pub fn shrink(&mut self) {
         self.intake.shrink();
     }
 
-    /// The next item, if it is complete.
+    /// Returns the next item, if it is complete.
     pub fn poll_line(&mut self) -> Option<Line<'_>> {
         loop {
             match self.state {
@@ -105,7 +105,7 @@ impl Lines {
             };
             let (start, end) = (self.intake.start, self.intake.searched + length);
             if without_mark(&self.intake.bytes[start..end]).len() > self.limit {
-                // The next round skips to the newline that is already here.
+                // The next call skips to the newline that is already buffered.
                 return self.overlong();
             }
             self.intake.consume(end + 1 - start);
@@ -117,7 +117,7 @@ impl Lines {
         }
     }
 
-    /// What stands after the last newline, at the end of the stream.
+    /// Returns the bytes after the last newline, at the end of the stream.
     #[must_use]
     pub fn rest(&self) -> &[u8] {
         match self.state {
@@ -126,24 +126,24 @@ impl Lines {
         }
     }
 
-    /// Reports a line beyond the limit, once, and begins to skip it.
+    /// Reports a line that exceeds the limit, once, and starts to skip it.
     fn overlong(&mut self) -> Option<Line<'_>> {
         let line = without_mark(self.intake.rest());
         if line.len() <= self.limit {
             return None;
         }
-        let mut error = salvage_id(&line[..line.len().min(SALVAGED)]);
+        let mut error = salvage_id(&line[..line.len().min(MAX_SALVAGE_BYTES)]);
         error.kind = DecodeErrorKind::TooLong { limit: self.limit };
         self.state = State::Skipping(0);
         self.intake.searched = self.intake.start;
         Some(Line::TooLong(error))
     }
 
-    /// True if the end of the over-long line was found.
+    /// Returns true if the end of the overlong line was found.
     fn skip(&mut self, skipped: usize) -> bool {
         let line = self.intake.rest();
         let newline = memchr::memchr(b'\n', line);
-        // Whether a line is endless depends on its length alone, not on how it was cut.
+        // Whether a line is endless depends only on its length, not on the size of the pieces.
         let skipped = skipped + newline.unwrap_or(line.len());
         self.intake.consume(newline.map_or(line.len(), |length| length + 1));
         self.state = match newline {
@@ -155,7 +155,7 @@ impl Lines {
     }
 }
 
-/// The beginning of a line that is no message, fit to be shown: bounded, and without control characters.
+/// Returns the beginning of a line that is not a message, for display: truncated and without control characters.
 ///
 /// ```
 /// assert_eq!(mcp_protocol::codec::line::sample(b"\x1b[31mlog line", 8), "\\u{1b}[31mlog…");
@@ -170,7 +170,7 @@ pub fn sample(bytes: &[u8], limit: usize) -> String {
     text
 }
 
-/// Lines waiting to be written, in one buffer that is used again and again.
+/// A reusable buffer of lines to write.
 ///
 /// ```
 /// use mcp_protocol::codec::line::Outbox;
@@ -188,10 +188,10 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Adds what `write` appends, as one line. Nothing is added when it fails.
+    /// Appends the output of `write` as one line. Appends nothing if `write` fails.
     ///
     /// # Errors
-    /// Those of `write`.
+    /// Returns the error of `write`.
     pub fn line<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
         let before = self.buffer.len();
         let result = write(&mut self.buffer);
@@ -202,25 +202,25 @@ impl Outbox {
         result
     }
 
-    /// What is to be written next.
+    /// Returns the bytes to write next.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[self.written..]
     }
 
-    /// True if all is written.
+    /// Returns true if everything is written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes().is_empty()
     }
 
-    /// Notes that this many bytes were written.
+    /// Marks this many bytes as written.
     pub fn advance(&mut self, count: usize) {
         self.written = self.written.saturating_add(count).min(self.buffer.len());
-        // What was written is let go when it is the larger half, so that each byte moves at most once.
+        // Written bytes are removed when they are the larger half, so that each byte moves at most once.
         if self.written * 2 >= self.buffer.len() {
             self.buffer.drain(..self.written);
-            self.buffer.shrink_to(KEPT_BUFFER.max(self.buffer.len()));
+            self.buffer.shrink_to(IDLE_BUFFER_BYTES.max(self.buffer.len()));
             self.written = 0;
         }
     }

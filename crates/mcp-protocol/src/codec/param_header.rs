@@ -1,4 +1,4 @@
-//! Tool arguments that travel as headers too: `x-mcp-header` in a tool's schema, `Mcp-Param-*` on a call.
+//! Tool arguments that are also sent as headers: `x-mcp-header` in a tool's schema, `Mcp-Param-*` on a call.
 //!
 //! Spec: MCP 2026-07-28, basic/transports/streamable-http.
 
@@ -11,11 +11,11 @@ use crate::errors::ErrorObject;
 use crate::json::Json;
 use crate::json::read::decimal;
 use crate::json::scan::{Scanner, Span, elements, members};
-use crate::limits::{MAX_DEPTH, PARAM_HEADERS, PARAM_PATHS};
+use crate::limits::{MAX_DEPTH, MAX_PARAM_HEADERS, MAX_PARAM_PATH_BYTES};
 use crate::map::Map;
 use crate::visible::Visible;
 
-/// The arguments of one tool that travel as headers.
+/// The arguments of one tool that are sent as headers.
 ///
 /// ```
 /// use mcp_protocol::codec::param_header::ParamHeaders;
@@ -29,12 +29,13 @@ use crate::visible::Visible;
 /// assert_eq!(headers.values(&arguments)?, [("mcp-param-region".into(), "us-west1".into())]);
 /// # Ok::<(), mcp_protocol::codec::param_header::AnnotationError>(())
 /// ```
+#[doc(alias = "x-mcp-header")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParamHeaders(Vec<ParamHeader>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ParamHeader {
-    /// In lower case, with prefix.
+    /// Header name in lower case, with prefix.
     name: String,
     path: Vec<String>,
     kind: Kind,
@@ -47,47 +48,49 @@ enum Kind {
     Boolean,
 }
 
-/// Why a tool's schema or a value of it cannot be mirrored. Such a tool is left out of a list over HTTP.
+/// Reason why a tool's annotation or argument is invalid. Such a tool is omitted from lists over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnnotationError {
-    /// The name is no token.
+    /// The header name is not a token.
     #[error("`x-mcp-header` must be a non-empty token, not {}", Visible::name(.0))]
     NotAToken(String),
-    /// Two arguments have the same header.
+    /// Two properties have the same header.
     #[error("duplicate `x-mcp-header` `{}`", Visible::name(.0))]
     Twice(String),
-    /// The argument is no string, integer or boolean.
+    /// The property is not a string, integer or boolean.
     #[error("`x-mcp-header` `{}` is on a property that is not a string, integer or boolean", Visible::name(.0))]
     Kind(String),
-    /// The annotation cannot be reached through properties alone.
+    /// The annotation is not on a property that is reachable through properties alone.
     #[error("`x-mcp-header` at {} is not on a plain property", Visible::message(.0))]
     Place(String),
-    /// More annotations than headers can be sent.
-    #[error("more than {PARAM_HEADERS} properties have an `x-mcp-header`")]
+    /// There are more annotations than headers can be sent.
+    #[error("more than {MAX_PARAM_HEADERS} properties have an `x-mcp-header`")]
     TooMany,
-    /// Longer paths of properties than are remembered.
-    #[error("the property paths with an `x-mcp-header` are longer than {PARAM_PATHS} bytes in total")]
+    /// The property paths exceed their size limit.
+    #[error(
+        "the property paths with an `x-mcp-header` are longer than {MAX_PARAM_PATH_BYTES} bytes in total"
+    )]
     LongPaths,
-    /// More annotations in all tools of a server than are remembered.
+    /// The annotations of all tools of a server exceed their size limit.
     #[error("the `x-mcp-header` annotations of all tools of the server exceed {limit} bytes")]
     ServerTotal {
-        /// The most bytes for one server.
+        /// Maximum number of bytes per server.
         limit: usize,
     },
-    /// An integer that not every program can hold.
+    /// The integer is beyond 2^53, which not every program can represent.
     #[error("the argument for `{}` exceeds 2^53", Visible::name(.0))]
     Range(String),
 }
 
 const KEYWORD: &str = "x-mcp-header";
-const LARGEST: i64 = (1 << 53) - 1;
+const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 impl ParamHeaders {
-    /// Reads the annotations of an input schema.
+    /// Parses the annotations of an input schema.
     ///
     /// # Errors
-    /// The first annotation that breaks the rules.
+    /// Fails with the first invalid annotation.
     pub fn of(schema: &Json) -> Result<Self, AnnotationError> {
         if !schema.get().contains(KEYWORD) {
             return Ok(Self::default());
@@ -97,13 +100,13 @@ impl ParamHeaders {
         Ok(Self(walk.found.into_iter().map(|(_, header)| header).collect()))
     }
 
-    /// True if no argument travels as a header.
+    /// Returns true if no argument is sent as a header.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The bytes that the annotations take in memory, approximately.
+    /// Returns the approximate memory size of the annotations, in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         let one = |header: &ParamHeader| {
@@ -113,10 +116,10 @@ impl ParamHeaders {
         self.0.iter().map(one).sum()
     }
 
-    /// The headers of a call, names in lower case and values encoded.
+    /// Returns the headers of a call, with names in lower case and encoded values.
     ///
     /// # Errors
-    /// When an integer is out of range.
+    /// Fails if an integer is out of range.
     pub fn values(&self, arguments: &Value) -> Result<Vec<(String, String)>, AnnotationError> {
         let mut headers = Vec::new();
         for header in &self.0 {
@@ -127,12 +130,12 @@ impl ParamHeaders {
         Ok(headers)
     }
 
-    /// Checks the headers of a call against the text of its arguments. `lookup` returns every value of a header by its
+    /// Checks the headers of a call against the text of its arguments. `lookup` returns all values of a header by its
     /// name in lower case.
     ///
     /// # Errors
-    /// The -32020 to answer with: a header that is missing, repeated or different, one whose argument is absent, and an
-    /// argument that is there twice or cannot be read.
+    /// Returns the -32020 error to respond with: a header is missing, repeated or different, its argument is absent, or
+    /// an argument occurs twice or cannot be parsed.
     pub fn check<'h>(
         &self,
         arguments: &str,
@@ -165,8 +168,8 @@ impl ParamHeaders {
     }
 }
 
-/// Finds the arguments of these headers below the member at `depth` of their paths, in one pass over each object on the
-/// way. A name that is there twice is refused, because readers differ in which one they take.
+/// Finds the arguments of these headers below the member at `depth` of their paths, in one pass over each object. A
+/// duplicate name is rejected, because parsers differ in which value they use.
 fn find<'a>(
     object: &'a str,
     depth: usize,
@@ -194,7 +197,7 @@ fn find<'a>(
 }
 
 impl ParamHeader {
-    /// The argument as text; `None` if it is `null`, or of a type that its own check will refuse.
+    /// Returns the argument as text; `None` if it is `null`, or of a type that another check rejects.
     fn read(&self, argument: &str) -> Result<Option<String>, ErrorObject> {
         let unreadable = |_| mismatch(format!("the argument for `{}` cannot be parsed", self.name));
         match (self.kind, argument.as_bytes().first()) {
@@ -214,7 +217,7 @@ impl ParamHeader {
         }
     }
 
-    /// The argument among others as text; `None` if it is absent, `null`, or of another type.
+    /// Returns the argument as text; `None` if it is absent, `null`, or of another type.
     fn text(&self, arguments: &Value) -> Result<Option<String>, AnnotationError> {
         let mut value = arguments;
         for name in &self.path {
@@ -231,7 +234,9 @@ impl ParamHeader {
             (Kind::String, Value::String(text)) => Some(text.clone()),
             (Kind::Boolean, Value::Bool(flag)) => Some(flag.to_string()),
             (Kind::Integer, Value::Number(number)) => match as_integer(number) {
-                Some(integer) if (-LARGEST..=LARGEST).contains(&integer) => Some(integer.to_string()),
+                Some(integer) if (-MAX_SAFE_INTEGER..=MAX_SAFE_INTEGER).contains(&integer) => {
+                    Some(integer.to_string())
+                }
                 Some(_) => return Err(AnnotationError::Range(self.name.clone())),
                 None => None,
             },
@@ -248,8 +253,8 @@ fn as_integer(number: &serde_json::Number) -> Option<i64> {
     })
 }
 
-/// The value of a number without a fraction, by its digits: `42`, `42.0` and `4.2e1`, but not `41.99999999999999999999`,
-/// which a float would round. The `Err` variant is a number beyond 2^53.
+/// Returns the integer value of a number by its digits: of `42`, `42.0` and `4.2e1`, but not of
+/// `41.99999999999999999999`, which a float would round. The `Err` variant is a number beyond 2^53.
 fn whole_number(text: &str) -> Option<Result<i64, TooLarge>> {
     let (is_negative, digits, exponent) = decimal(text)?;
     if digits.is_empty() {
@@ -262,7 +267,8 @@ fn whole_number(text: &str) -> Option<Result<i64, TooLarge>> {
         return Some(Err(TooLarge));
     }
     let zeros = "0".repeat(usize::try_from(exponent).unwrap_or(0));
-    let integer = format!("{digits}{zeros}").parse::<i64>().ok().filter(|integer| *integer <= LARGEST);
+    let integer =
+        format!("{digits}{zeros}").parse::<i64>().ok().filter(|integer| *integer <= MAX_SAFE_INTEGER);
     Some(integer.map(|integer| if is_negative { -integer } else { integer }).ok_or(TooLarge))
 }
 
@@ -273,16 +279,16 @@ fn same_integer(header: &str, expected: &str) -> bool {
     is_number && matches!(whole_number(header), Some(Ok(integer)) if integer.to_string() == expected)
 }
 
-/// One pass over a schema: no part of the text is read once per level.
+/// A single pass over a schema, so that nested parts are not read once per level.
 ///
-/// The text is valid JSON. Where it were not, the pass would end early: every loop ends when the scanner does not find
-/// what has to come next.
+/// The text must be valid JSON. Otherwise the pass ends early: every loop ends when the scanner does not find the
+/// expected token.
 struct SchemaWalk<'a> {
     text: &'a str,
     scanner: Scanner<'a>,
-    /// The names of the properties that lead here.
+    /// Property names from the root to the current schema.
     path: Vec<Cow<'a, str>>,
-    /// The bytes that all paths in `found` take in memory.
+    /// Memory size of all paths in `found`, in bytes.
     path_bytes: usize,
     found: Map<String, ParamHeader>,
 }
@@ -292,7 +298,7 @@ impl<'a> SchemaWalk<'a> {
         Self { text, scanner: Scanner::new(text), path: Vec::new(), path_bytes: 0, found: Map::new() }
     }
 
-    /// Reads the schema of the arguments, or of a property. An annotation is judged at the end, where its type is known.
+    /// Reads the schema of the arguments or of a property. An annotation is checked at the end, when its type is known.
     fn schema(&mut self, depth: usize) -> Result<(), AnnotationError> {
         if self.scanner.peek() != Some(b'{') || depth > MAX_DEPTH {
             self.skip();
@@ -305,7 +311,7 @@ impl<'a> SchemaWalk<'a> {
                 "properties" if self.scanner.peek() == Some(b'{') => self.properties(depth + 1)?,
                 KEYWORD if self.path.is_empty() => return Err(AnnotationError::Place("the root".into())),
                 KEYWORD => annotation = Some(self.skip()),
-                // These hold data, not schemas.
+                // These keywords contain data, not schemas.
                 "const" | "enum" | "default" | "examples" | "example" => drop(self.skip()),
                 "type" => kind = Some(self.unannotated("type", depth + 1)?),
                 other => drop(self.unannotated(other, depth + 1)?),
@@ -327,7 +333,7 @@ impl<'a> SchemaWalk<'a> {
         Ok(())
     }
 
-    /// Reads the value of a keyword that does not lead to plain properties. Refuses an annotation anywhere in it.
+    /// Reads the value of a keyword that does not lead to plain properties. Rejects an annotation anywhere in it.
     fn unannotated(&mut self, keyword: &str, depth: usize) -> Result<&'a str, AnnotationError> {
         let first = self.scanner.peek();
         let start = self.scanner.position();
@@ -354,7 +360,7 @@ impl<'a> SchemaWalk<'a> {
         Ok(Span { start, end: self.scanner.position() }.of(self.text))
     }
 
-    /// Remembers an annotation of the property that the path leads to.
+    /// Records an annotation of the property at the current path.
     fn annotate(&mut self, annotation: &str, kind: Option<&str>) -> Result<(), AnnotationError> {
         let token = string(annotation).filter(|name| is_token(name));
         let token = token.ok_or_else(|| AnnotationError::NotAToken(annotation.to_owned()))?;
@@ -362,12 +368,12 @@ impl<'a> SchemaWalk<'a> {
         if self.found.contains_key(&name) {
             return Err(AnnotationError::Twice(token));
         }
-        if self.found.len() == PARAM_HEADERS {
+        if self.found.len() == MAX_PARAM_HEADERS {
             return Err(AnnotationError::TooMany);
         }
         let kind = kind.and_then(kind_of).ok_or(AnnotationError::Kind(token))?;
         self.path_bytes += self.path.iter().map(|name| part_bytes(name)).sum::<usize>();
-        if self.path_bytes > PARAM_PATHS {
+        if self.path_bytes > MAX_PARAM_PATH_BYTES {
             return Err(AnnotationError::LongPaths);
         }
         let path = self.path.iter().map(|name| name.clone().into_owned()).collect();
@@ -386,7 +392,7 @@ impl<'a> SchemaWalk<'a> {
     }
 }
 
-/// The bytes that one name of a path takes in memory. An empty name is not free.
+/// Returns the memory size of one name of a path, in bytes. An empty name is not free.
 fn part_bytes(name: &str) -> usize {
     size_of::<String>() + name.len()
 }
@@ -395,7 +401,7 @@ fn string(json: &str) -> Option<String> {
     serde_json::from_str(json).ok()
 }
 
-/// A type, or a list of one type and `null`.
+/// Parses a type, or an array of one type and `null`.
 fn kind_of(kind: &str) -> Option<Kind> {
     if kind.starts_with('[') {
         let mut others = elements(kind).filter(|kind| *kind != "\"null\"");
@@ -486,7 +492,7 @@ mod tests {
             assert!(headers.values(&json!({ "i": wild })).is_err(), "{wild}");
             assert!(headers.check(&json!({ "i": wild }).to_string(), |_| Vec::new()).is_err(), "{wild}");
         }
-        assert!(headers.values(&json!({"i": -LARGEST})).is_ok());
+        assert!(headers.values(&json!({"i": -MAX_SAFE_INTEGER})).is_ok());
     }
 
     #[test]
@@ -502,13 +508,13 @@ mod tests {
             })
         };
         let mine = [("mcp-param-tenant", "mine")];
-        // Something else in the arguments that a parser may refuse does not hide the argument.
+        // Another argument that a parser may reject does not hide this one.
         for rest in ["1e999", r#""\ud800""#] {
             assert_eq!(check(&format!(r#"{{"tenant":"mine","x":{rest}}}"#), &mine), Ok(()));
             assert!(check(&format!(r#"{{"tenant":"victim","x":{rest}}}"#), &mine).is_err(), "{rest}");
         }
         for wrong in [
-            // The argument itself cannot be read, is there twice, is absent, or is of another type.
+            // The argument itself cannot be parsed, occurs twice, is absent, or is of another type.
             r#"{"tenant":"\ud800"}"#,
             r#"{"tenant":"mine","tenant":"victim"}"#,
             r#"{"tenant":"victim","ten\u0061nt":"mine"}"#,

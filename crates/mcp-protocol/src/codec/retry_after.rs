@@ -1,11 +1,11 @@
-//! `Retry-After`: how long a server wants to be left alone.
+//! `Retry-After`: the delay before a retry.
 //!
 //! Spec: RFC 9110, section 10.2.3.
 
 use std::time::Duration;
 
-/// The time that a header asks for: seconds, or a date. `None` if it is neither; nothing to wait for if the date has
-/// passed. Now is the time since 1970.
+/// Parses `Retry-After`: seconds, or a date. Returns `None` if it is neither, and zero if the date has passed. `now` is
+/// the time since 1970.
 ///
 /// ```
 /// use std::time::Duration;
@@ -15,17 +15,18 @@ use std::time::Duration;
 /// let now = Duration::from_secs(784_111_770);
 /// assert_eq!(retry_after("Sun, 06 Nov 1994 08:49:37 GMT", now), Some(Duration::from_secs(7)));
 /// ```
+#[doc(alias = "Retry-After")]
 #[must_use]
 pub fn retry_after(value: &str, now: Duration) -> Option<Duration> {
     let value = value.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More than fits is more than anybody waits.
+        // A number that overflows is longer than any wait.
         return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
     }
     Some(Duration::from_secs(seconds(value)?).saturating_sub(now))
 }
 
-/// Seconds since 1970 of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`, which is the only form that is still written.
+/// Returns the seconds since 1970 of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`, the only form still in use.
 fn seconds(date: &str) -> Option<u64> {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -40,7 +41,7 @@ fn seconds(date: &str) -> Option<u64> {
     if time.next().is_some() || words.next() != Some("GMT") || words.next().is_some() {
         return None;
     }
-    // Days since 1970, with years that begin in March, so that leap days come last.
+    // Days since 1970, with years that begin in March, so that the leap day is the last day.
     let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719_468;
     Some(((days * 24 + hour) * 60 + minute) * 60 + second)

@@ -1,8 +1,7 @@
-//! Server-sent events, by the rules of the WHATWG HTML standard.
+//! Server-sent events (SSE), as specified by the WHATWG HTML standard.
 //!
-//! Lines end in LF, CRLF or CR, wherever the stream is cut; comments and unknown fields are ignored; an event
-//! without data tells nothing but may move the last event id; an event that the end of the stream cuts short
-//! is lost.
+//! Lines end in LF, CRLF or CR, even across pieces; comments and unknown fields are ignored; an event without data is
+//! not dispatched but may set the last event id; an incomplete event at the end of the stream is discarded.
 //!
 //! Spec: MCP 2026-07-28, basic/transports/streamable-http; WHATWG HTML, server-sent events.
 
@@ -10,10 +9,10 @@ use std::borrow::Cow;
 
 use super::intake::{Intake, without_mark};
 use crate::errors::{DecodeError, DecodeErrorKind};
-use crate::limits::{KEPT_BUFFER, Limits, SALVAGED};
+use crate::limits::{IDLE_BUFFER_BYTES, Limits, MAX_SALVAGE_BYTES};
 use crate::messages::salvage_id;
 
-/// Reads a stream of events.
+/// Decodes an event stream.
 ///
 /// ```
 /// use mcp_protocol::Limits;
@@ -25,6 +24,8 @@ use crate::messages::salvage_id;
 /// assert_eq!((event.kind, event.data), ("message".into(), &b"{\"a\":\n1}"[..]));
 /// assert_eq!(events.last_event_id(), "7");
 /// ```
+#[doc(alias = "SSE")]
+#[doc(alias = "EventSource")]
 #[derive(Debug)]
 pub struct Events {
     intake: Intake,
@@ -34,53 +35,53 @@ pub struct Events {
     id: Option<String>,
     last_id: String,
     retry: Option<u64>,
-    /// The line before ended in CR: an LF that follows belongs to it.
+    /// The previous line ended in CR: a following LF belongs to it.
     after_cr: bool,
-    /// The event is finished and was handed out: forget it before reading on.
+    /// The event was returned and must be cleared before reading on.
     given: bool,
     too_long: TooLong,
     limit: usize,
     skip_limit: usize,
-    /// Ids and types beyond it are ignored: an id comes back as a header.
+    /// Longer ids and types are ignored, because the id is sent back as a header.
     header_limit: usize,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum TooLong {
     No,
-    /// Skipping to the end of the event; this much was skipped, and whether the line being skipped is blank.
+    /// Skipping to the end of the event: bytes skipped so far, and whether the current line is blank.
     Skipping {
         skipped: usize,
         blank: bool,
     },
-    /// No end came within the limit.
+    /// No end within the limit.
     Endless,
-    /// And that was reported.
+    /// No end within the limit, already reported.
     Reported,
 }
 
-/// What came next in the stream.
+/// The next item of the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Item<'a> {
     /// An event with data.
     Event(Event<'a>),
-    /// An event beyond the limit. It is skipped; the error holds its id if that stood near its beginning.
+    /// An event that exceeds the limit. It is skipped; the error has its id if that is near the beginning.
     TooLong(DecodeError),
-    /// An event without end. The stream cannot be read on.
+    /// An event without an end. The stream cannot be read further.
     Endless,
 }
 
 /// An event with data.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// Its type; `message` if it named none.
+    /// Event type; `message` if absent.
     pub kind: Cow<'a, str>,
-    /// Its data lines, joined by newlines.
+    /// Data lines, joined by newlines.
     pub data: &'a [u8],
 }
 
 impl Events {
-    /// A decoder at the start of a stream.
+    /// Creates a decoder at the start of a stream.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         Self {
@@ -100,24 +101,25 @@ impl Events {
         }
     }
 
-    /// The id to resume after, as far as events were read; empty if there was none.
+    /// Returns the id to resume after; empty if there was none.
+    #[doc(alias = "Last-Event-ID")]
     #[must_use]
     pub fn last_event_id(&self) -> &str {
         &self.last_id
     }
 
-    /// How long to wait before connecting again, in milliseconds, if the server said so.
+    /// Returns the reconnection delay in milliseconds, if the server sent one.
     #[must_use]
     pub fn retry(&self) -> Option<u64> {
         self.retry
     }
 
-    /// Adds bytes that were read. Poll the events after each push.
+    /// Appends bytes that were read. Poll the events after each push.
     pub fn push(&mut self, bytes: &[u8]) {
         self.intake.space().extend_from_slice(bytes);
     }
 
-    /// The next item, if it is complete.
+    /// Returns the next item, if it is complete.
     pub fn poll_event(&mut self) -> Option<Item<'_>> {
         if self.given {
             self.forget();
@@ -166,7 +168,7 @@ impl Events {
     }
 
     fn field(&mut self, start: usize, end: usize) {
-        // The standard knows a mark at the beginning of the stream only; elsewhere it would cost the field.
+        // The standard allows a byte order mark only at the beginning of the stream; elsewhere it would hide the field.
         let line = without_mark(&self.intake.bytes[start..end]);
         let (name, value) = match memchr::memchr(b':', line) {
             Some(at) => {
@@ -196,7 +198,7 @@ impl Events {
         }
     }
 
-    /// Ends an event; true if it has data.
+    /// Ends an event; returns true if it has data.
     fn dispatch(&mut self) -> bool {
         if let Some(id) = &self.id {
             self.last_id.clone_from(id);
@@ -212,25 +214,26 @@ impl Events {
         self.given = false;
         self.has_data = false;
         self.data.clear();
-        self.data.shrink_to(KEPT_BUFFER);
+        self.data.shrink_to(IDLE_BUFFER_BYTES);
         self.kind.clear();
     }
 
-    /// Reports an event beyond the limit, once, and begins to skip it.
+    /// Reports an event that exceeds the limit, once, and starts to skip it.
     fn check_length(&mut self) -> Option<Item<'_>> {
         let line = without_mark(self.intake.rest());
         if self.data.len() + line.len() <= self.limit {
             return None;
         }
         let text = if self.has_data { &self.data } else { line.strip_prefix(b"data:").unwrap_or(line) };
-        let mut error = salvage_id(without_mark(text[..text.len().min(SALVAGED)].trim_ascii_start()));
+        let mut error =
+            salvage_id(without_mark(text[..text.len().min(MAX_SALVAGE_BYTES)].trim_ascii_start()));
         error.kind = DecodeErrorKind::TooLong { limit: self.limit };
         self.forget();
         self.too_long = TooLong::Skipping { skipped: 0, blank: false };
         Some(Item::TooLong(error))
     }
 
-    /// Skips what is there of an over-long event; true if its end was found.
+    /// Skips the buffered part of an overlong event; returns true if its end was found.
     fn skip(&mut self) -> bool {
         let TooLong::Skipping { mut skipped, mut blank } = self.too_long else {
             self.intake.consume(self.intake.rest().len());
@@ -251,7 +254,7 @@ impl Events {
                 self.after_cr = false;
                 self.intake.consume(1);
             }
-            // Whether an event is endless depends on its length alone, not on how it was cut.
+            // Whether an event is endless depends only on its length, not on the size of the pieces.
             self.too_long = match end {
                 _ if skipped > self.skip_limit => TooLong::Endless,
                 Some(_) if is_blank => TooLong::No,
@@ -266,7 +269,7 @@ impl Events {
     }
 }
 
-/// Appends an event of type `message` that carries one message. A line break in it begins another data line.
+/// Appends an event of type `message` with one message. A line break in it starts another data line.
 ///
 /// ```
 /// let mut out = Vec::new();
@@ -275,7 +278,7 @@ impl Events {
 /// ```
 pub fn write_message(out: &mut Vec<u8>, id: Option<&str>, message: &[u8]) {
     out.extend_from_slice(b"event: message\n");
-    // An id that would end its line is none.
+    // An id with a line break is omitted.
     if let Some(id) = id.filter(|id| !id.contains(['\r', '\n', '\0'])) {
         out.extend_from_slice(b"id: ");
         out.extend_from_slice(id.as_bytes());
@@ -289,7 +292,8 @@ pub fn write_message(out: &mut Vec<u8>, id: Option<&str>, message: &[u8]) {
     out.push(b'\n');
 }
 
-/// A comment that only keeps the connection alive.
+/// A comment that keeps the connection alive.
+#[doc(alias = "keep-alive")]
 pub const KEEP_ALIVE: &[u8] = b":\n\n";
 
 #[cfg(test)]

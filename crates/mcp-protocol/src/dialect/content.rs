@@ -1,18 +1,18 @@
-//! What a revision gets in place of a content block it does not have.
+//! Replacements for content blocks that a revision does not have.
 
 use super::{Dialect, Lowering};
 use crate::content::{AudioContent, ContentBlock};
 use crate::resources::ResourceLink;
 use crate::sampling::SamplingBlock;
 
-/// The block to write instead, or `None` if the revision has this one.
+/// Returns the block to write instead, or `None` if the revision has this one.
 pub(crate) fn instead(block: &ContentBlock, cx: Lowering<'_>) -> Option<ContentBlock> {
     match block {
         ContentBlock::Audio(audio) if cx.is_before(Dialect::V2025_03_26) => {
             Some(ContentBlock::text(audio_note(audio)))
         }
         ContentBlock::ResourceLink(link) if cx.is_before(Dialect::V2025_06_18) => Some(link_text(link)),
-        // The unions of these revisions are closed: an unknown block would spoil the whole result.
+        // The unions of these revisions are closed: an unknown block would make the whole result invalid.
         ContentBlock::Unknown(json) if cx.is_before(Dialect::V2025_06_18) => {
             Some(ContentBlock::text(json.get()))
         }
@@ -20,7 +20,7 @@ pub(crate) fn instead(block: &ContentBlock, cx: Lowering<'_>) -> Option<ContentB
     }
 }
 
-/// The same for a conversation with a model.
+/// Like `instead`, for a sampling message.
 pub(crate) fn instead_in_sampling(block: &SamplingBlock, cx: Lowering<'_>) -> Option<SamplingBlock> {
     match block {
         SamplingBlock::Audio(audio) if cx.is_before(Dialect::V2025_03_26) => {

@@ -1,4 +1,4 @@
-//! Forms before 2025-11-25, which had one way to spell choices and no URLs.
+//! Forms before 2025-11-25, which had one notation for selections and no URLs.
 
 use serde::ser::Error;
 
@@ -9,7 +9,7 @@ use crate::elicitation::{
     UntitledMultiSelectSchema,
 };
 
-/// Several choices in one field came with 2025-11-25.
+/// Multiple selection exists since 2025-11-25.
 pub(crate) fn lower_result(result: &ElicitResult, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
     if result.content.iter().flatten().any(|(_, value)| matches!(value, FieldValue::Strings(_))) {
         cx.since(Dialect::V2025_11_25, "multi-select")?;
@@ -25,7 +25,7 @@ pub(crate) fn lower_url(params: &ElicitUrlParams, cx: Lowering<'_>, out: &mut Ve
     params.lower_members(cx, cx.lacking(&ElicitUrlParams::LACKS), out)
 }
 
-/// A client that can only open pages cannot be asked before 2025-11-25, where asking means forms.
+/// Before 2025-11-25 elicitation means forms, so the capability of a client that supports only URLs is omitted.
 pub(crate) fn lower_client_capabilities(
     capabilities: &ClientCapabilities,
     cx: Lowering<'_>,
@@ -40,7 +40,7 @@ pub(crate) fn lower_client_capabilities(
     capabilities.lower_members(cx, skip, out)
 }
 
-/// Titles beside the values, as 2025-06-18 has them.
+/// Writes the titles next to the values, as in 2025-06-18.
 pub(crate) fn lower_titled(
     schema: &TitledSingleSelectSchema,
     cx: Lowering<'_>,

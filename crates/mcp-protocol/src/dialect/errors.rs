@@ -1,4 +1,4 @@
-//! The same error under another code: -32602 and -32002, -32021, -32042.
+//! Errors whose code depends on the revision: -32602 and -32002, -32021, -32042.
 
 use super::{Dialect, Lowering, Written, bit, member};
 use crate::errors::{ErrorCode, ErrorObject};
@@ -11,7 +11,7 @@ pub(crate) fn lower(error: &ErrorObject, cx: Lowering<'_>, out: &mut Vec<u8>) ->
     error.lower_members(cx, lacks, out)
 }
 
-/// The code that `dialect` uses for this error.
+/// Returns the code that `dialect` uses for this error.
 fn code_in(dialect: Dialect, error: &ErrorObject) -> ErrorCode {
     match (error.code, dialect.era()) {
         (ErrorCode::ResourceNotFound, Era::Modern) => ErrorCode::InvalidParams,

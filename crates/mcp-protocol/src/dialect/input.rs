@@ -1,4 +1,4 @@
-//! Results that ask for input: the modern era has them, the legacy era asks by requests of its own.
+//! Results that require input: part of the modern era; the legacy era uses separate requests.
 
 use super::{Dialect, Lowering, Written};
 use crate::input::InputRequiredResult;
@@ -6,12 +6,12 @@ use crate::tasks::CreateTaskResult;
 use crate::version::Era;
 
 impl Dialect {
-    /// True if results say of what type they are.
+    /// Returns true if results have a result type.
     pub(crate) fn has_result_types(self) -> bool {
         self.era() == Era::Modern
     }
 
-    /// True if a result that is a task holds it as a member.
+    /// Returns true if a result that is a task has it as a member.
     pub(crate) fn has_nested_tasks(self) -> bool {
         self == Self::V2025_11_25
     }

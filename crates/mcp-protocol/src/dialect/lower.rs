@@ -1,34 +1,34 @@
-//! Writing the canonical model as one revision has it.
+//! Writing of the canonical model in one revision.
 
 use std::fmt;
 
 use serde::ser::{Error, Serialize, Serializer};
 
-use super::{COUNT, Dialect};
+use super::{Dialect, REVISION_COUNT};
 use crate::json::{Json, Transcode, write};
 use crate::messages::Id;
 use crate::meta::Meta;
 
 pub(crate) type Written = Result<(), serde_json::Error>;
 
-/// A value of the canonical model that each revision may write in its own way.
+/// A value of the canonical model whose JSON depends on the revision.
 ///
-/// Implemented by every wire type of this crate; there is no reason to implement it elsewhere.
+/// Implemented by every wire type of this crate; other crates need not implement it.
 pub trait Lower {
-    /// Appends the value as `cx` says, as JSON without a line break.
+    /// Appends the value as JSON without a line break, as defined by `cx`.
     ///
     /// # Errors
-    /// When the revision has no way to say this. What was appended by then is to be taken back.
+    /// Fails if the revision cannot express the value. The caller must remove the bytes appended so far.
     fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Result<(), serde_json::Error>;
 
-    /// True if an optional member with this value is left out.
+    /// Returns true if an optional member with this value is omitted.
     #[doc(hidden)]
     fn is_absent(&self) -> bool {
         false
     }
 }
 
-/// How a message is lowered: in which dialect, and with what in the `_meta` of its body.
+/// The dialect in which a message is lowered, and additional `_meta` members of its body.
 #[derive(Clone, Copy, Debug)]
 pub struct Lowering<'a> {
     dialect: Option<Dialect>,
@@ -37,37 +37,37 @@ pub struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    /// Everything the value holds, whichever revision it belongs to.
+    /// All members of the value, of any revision.
     pub const CANONICAL: Self = Self { dialect: None, meta: None, progress_token: None };
 
-    /// As one revision writes it.
+    /// Creates a lowering to one revision.
     #[must_use]
     pub const fn to(dialect: Dialect) -> Self {
         Self { dialect: Some(dialect), meta: None, progress_token: None }
     }
 
-    /// Adds members to the body's `_meta`: the envelope of a modern request, the server's name in a result.
-    /// What the body's own `_meta` says wins.
+    /// Adds members to the `_meta` of the body: the envelope of a modern request, or the server's name in a result.
+    /// Members of the body's own `_meta` take precedence.
     #[must_use]
     pub const fn with_meta(mut self, meta: &'a Meta) -> Self {
         self.meta = Some(meta);
         self
     }
 
-    /// Adds the progress token to the body's `_meta`.
+    /// Adds the progress token to the `_meta` of the body.
     #[must_use]
     pub const fn with_progress_token(mut self, token: &'a Id) -> Self {
         self.progress_token = Some(token);
         self
     }
 
-    /// A view of a whole body: `_meta` is added to this level alone.
+    /// Returns a view of a whole body: `_meta` is added to this level only.
     #[must_use]
     pub const fn root(self, value: &'a dyn Lower) -> View<'a> {
         View { value, cx: self }
     }
 
-    /// How a part of the body is lowered.
+    /// Returns the lowering of a part of the body.
     pub(crate) const fn part(self) -> Lowering<'static> {
         Lowering { dialect: self.dialect, meta: None, progress_token: None }
     }
@@ -76,12 +76,12 @@ impl<'a> Lowering<'a> {
         self.dialect
     }
 
-    /// True if the dialect is older than `first`; the canonical form is older than nothing.
+    /// Returns true if the dialect is older than `first`; always false for the canonical form.
     pub(crate) fn is_before(self, first: Dialect) -> bool {
         self.dialect.is_some_and(|dialect| dialect.index() < first.index())
     }
 
-    /// Refuses what a dialect before `first` has no way to say.
+    /// Fails if the dialect is older than `first` and therefore cannot express `what`.
     pub(crate) fn since(self, first: Dialect, what: &str) -> Written {
         if self.is_before(first) {
             return Err(serde_json::Error::custom(format_args!(
@@ -92,17 +92,17 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    pub(crate) fn lacking(self, masks: &[u64; COUNT]) -> u64 {
+    pub(crate) fn lacking(self, masks: &[u64; REVISION_COUNT]) -> u64 {
         self.dialect.map_or(0, |dialect| masks[dialect.index()])
     }
 
-    /// The `_meta` of a body: its own, and what is added to it.
+    /// Returns the `_meta` of a body: its own and the added members.
     pub(crate) fn merged_meta(self, own: Option<&'a Meta>) -> MergedMeta<'a> {
         MergedMeta { own, cx: self }
     }
 
-    /// Writes members in the order of their names, except those whose bit is in `skip`, and those that are absent
-    /// unless their bit is in `required`.
+    /// Writes members sorted by name, except those whose bit is in `skip`, and those that are absent unless their bit
+    /// is in `required`.
     pub(crate) fn members(
         self,
         names: &[&str],
@@ -153,11 +153,11 @@ impl Lower for MergedMeta<'_> {
         })
     }
 
-    /// True if nothing is left of it.
+    /// Returns true if no member is left.
     fn is_absent(&self) -> bool {
         let lacks = self.cx.lacking(&Meta::LACKS);
         let is_empty = |meta: Option<&Meta>| meta.is_none_or(|meta| meta.is_empty_without(lacks));
-        // `"_meta":{}` that a person wrote is kept as it came.
+        // An explicit `"_meta":{}` is preserved.
         let explicit = self.own.is_some_and(|own| own.is_empty_without(0));
         !explicit && self.cx.progress_token.is_none() && is_empty(self.own) && is_empty(self.cx.meta)
     }
@@ -179,13 +179,13 @@ pub(crate) fn element(out: &mut Vec<u8>, item: &dyn Lower, cx: Lowering<'_>) -> 
     item.lower(cx.part(), out)
 }
 
-/// Writes one member of an object. The name has nothing to escape.
+/// Writes one member of an object. The name must not need escapes.
 pub(crate) fn member(out: &mut Vec<u8>, name: &str, value: &dyn Lower, cx: Lowering<'_>) -> Written {
     key(out, name);
     value.lower(cx.part(), out)
 }
 
-/// Writes one member of an object whose name is anything.
+/// Writes one member of an object with any name.
 pub(crate) fn unknown_member(out: &mut Vec<u8>, name: &str, value: &dyn Lower, cx: Lowering<'_>) -> Written {
     if out.last() != Some(&b'{') {
         out.push(b',');
@@ -196,13 +196,13 @@ pub(crate) fn unknown_member(out: &mut Vec<u8>, name: &str, value: &dyn Lower, c
 }
 
 fn key(out: &mut Vec<u8>, name: &str) {
-    // No value ends in an opening brace, so that one stands only before the first member.
+    // No value ends in an opening brace, so a brace here means that this is the first member.
     out.extend_from_slice(if out.last() == Some(&b'{') { b"\"" } else { b",\"" });
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":");
 }
 
-/// A borrowed value that is written as one revision has it. Made by [`Dialect::lower`].
+/// A borrowed value that is written in one revision. Created by [`Dialect::lower`].
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     value: &'a dyn Lower,
@@ -210,10 +210,10 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// The value as text.
+    /// Returns the value as JSON text.
     ///
     /// # Errors
-    /// When the revision has no way to say it.
+    /// Fails if the revision cannot express the value.
     pub fn to_json(&self) -> Result<Json, serde_json::Error> {
         let mut out = Vec::new();
         self.value.lower(self.cx, &mut out)?;
@@ -227,7 +227,7 @@ impl fmt::Debug for View<'_> {
     }
 }
 
-/// A view knows how it is lowered.
+/// A view has its own lowering.
 impl Lower for View<'_> {
     fn lower(&self, _: Lowering<'_>, out: &mut Vec<u8>) -> Written {
         self.value.lower(self.cx, out)
@@ -241,7 +241,7 @@ impl Serialize for View<'_> {
     }
 }
 
-/// Serde's traits for a type that is read and written by its dialect.
+/// Implements the serde traits for a type with dialects.
 macro_rules! serde_by_dialect {
     ($($type:ty),* $(,)?) => { $(
         impl serde::Serialize for $type {
@@ -290,11 +290,11 @@ impl Lower for Json {
     }
 }
 
-/// A whole number is written without a fraction, as people and schemas write it.
+/// An integer is written without a fraction.
 impl Lower for f64 {
     fn lower(&self, _: Lowering<'_>, out: &mut Vec<u8>) -> Written {
-        const EXACT: f64 = 9_007_199_254_740_992.0;
-        if self.fract() == 0.0 && self.abs() < EXACT {
+        const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
+        if self.fract() == 0.0 && self.abs() < MAX_EXACT_INTEGER {
             serde_json::to_writer(out, &(*self as i64))
         } else {
             serde_json::to_writer(out, self)

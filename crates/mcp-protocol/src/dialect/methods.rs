@@ -1,11 +1,11 @@
-//! Which revision has which method, and in which direction.
+//! The methods of each revision and their directions.
 //!
 //! Spec: the schemas of MCP 2024-11-05 to 2026-07-28.
 
-use super::{COUNT, Dialect};
+use super::{Dialect, REVISION_COUNT};
 use crate::messages::Method;
 
-/// Which way a message goes.
+/// Direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From client to server.
@@ -14,25 +14,25 @@ pub enum Direction {
     ToClient,
 }
 
-/// How a revision has a method.
+/// Availability of a method in a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// Not at all.
+enum Availability {
+    /// Not available.
     No,
     /// From client to server.
     Up,
     /// From server to client.
     Down,
-    /// Both ways.
+    /// Both directions.
     Both,
     /// Only as an input request inside a result.
     Inside,
 }
 
-use Way::{Both, Down, Inside, No, Up};
+use Availability::{Both, Down, Inside, No, Up};
 
 /// Per method, the revisions oldest first.
-const TABLE: &[(Method, [Way; COUNT])] = &[
+const TABLE: &[(Method, [Availability; REVISION_COUNT])] = &[
     (Method::Initialize, [Up, Up, Up, Up, No]),
     (Method::Ping, [Both, Both, Both, Both, No]),
     (Method::Discover, [No, No, No, No, Up]),
@@ -72,14 +72,14 @@ const TABLE: &[(Method, [Way; COUNT])] = &[
 ];
 
 pub(super) fn has(dialect: Dialect, method: &Method, direction: Direction) -> bool {
-    let way = way(dialect, method);
+    let way = availability(dialect, method);
     way == Both || way == if direction == Direction::ToServer { Up } else { Down }
 }
 
 pub(super) fn has_inside(dialect: Dialect, method: &Method) -> bool {
-    way(dialect, method) == Inside
+    availability(dialect, method) == Inside
 }
 
-fn way(dialect: Dialect, method: &Method) -> Way {
+fn availability(dialect: Dialect, method: &Method) -> Availability {
     TABLE.iter().find(|(name, _)| name == method).map_or(No, |(_, ways)| ways[dialect.index()])
 }

@@ -1,24 +1,24 @@
-//! Reading what a peer of one revision sends into the canonical model.
+//! Reading of messages of any revision into the canonical model.
 
 use std::borrow::Cow;
 
 use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::value::RawValue;
 
-use super::{COUNT, Dialect};
+use super::{Dialect, REVISION_COUNT};
 use crate::json::Json;
 use crate::json::read::{Read, Reader, not_one_of};
 use crate::version::Era;
 
-/// A value of the canonical model that can be read from any revision.
+/// A value of the canonical model that can be read in any revision.
 ///
-/// Implemented by the wire types of this crate; there is no reason to implement it elsewhere.
+/// Implemented by the wire types of this crate; other crates need not implement it.
 pub trait Raise: Fill + Sized {
-    /// A value that means nothing yet, to be filled.
+    /// Returns an empty value to be filled.
     #[doc(hidden)]
     fn blank() -> Self;
 
-    /// The value that stands next.
+    /// Reads the next value.
     #[doc(hidden)]
     fn raise(from: &mut Reader<'_>, how: Raising) -> Result<Self, serde_json::Error> {
         let mut value = Self::blank();
@@ -27,35 +27,35 @@ pub trait Raise: Fill + Sized {
     }
 }
 
-/// Something that takes what is read. One that is not generic, so that an object is read by a loop over its members
-/// and not by code of its own.
+/// A target of the reader. Not generic, so that objects are read by one loop over their members instead of code per
+/// type.
 #[doc(hidden)]
-#[allow(unnameable_types, reason = "supports a trait that is not for implementing")]
+#[allow(unnameable_types, reason = "supports a sealed-by-convention trait")]
 pub trait Fill {
-    /// Reads the value that stands next. When that fails, nothing is said of what was filled in.
+    /// Reads the next value. After an error the contents are unspecified.
     fn fill(&mut self, from: &mut Reader<'_>, how: Raising) -> Result<(), serde_json::Error>;
 }
 
-/// How strictly an object is read.
+/// Strictness with which an object is read.
 #[derive(Clone, Copy, Debug)]
-#[allow(unnameable_types, reason = "appears in a hidden method of a trait that is not for implementing")]
+#[allow(unnameable_types, reason = "appears in a hidden method of a sealed-by-convention trait")]
 pub struct Raising(Option<Dialect>);
 
 impl Raising {
-    /// As the newest schema says, every required member demanded. Parts of a body are always read like this.
+    /// As defined by the newest schema, with every required member. Parts of a body are always read like this.
     pub(crate) const STRICT: Self = Self(None);
 
     pub(crate) fn from(dialect: Dialect) -> Self {
         Self(Some(dialect))
     }
 
-    /// True for legacy dialects, in which `null` is no structured result and `_meta` is open.
+    /// Returns true for legacy dialects, in which `null` is not a structured result and `_meta` is open.
     pub(crate) fn is_legacy(self) -> bool {
         self.0.is_some_and(|dialect| dialect.era() == Era::Legacy)
     }
 
-    /// What a table has for the dialect that is read from.
-    pub(crate) fn of(self, masks: &[u64; COUNT]) -> u64 {
+    /// Returns the mask of the dialect from a table.
+    pub(crate) fn of(self, masks: &[u64; REVISION_COUNT]) -> u64 {
         self.0.map_or(0, |dialect| masks[dialect.index()])
     }
 
@@ -67,13 +67,13 @@ impl Raising {
     }
 }
 
-/// A wire type for serde: the text of the value, read as its dialect says.
+/// Deserializes a wire type with serde: captures the text of the value and reads it strictly.
 pub(crate) fn deserialize<'de, T: Raise, D: Deserializer<'de>>(source: D) -> Result<T, D::Error> {
     let text = Box::<RawValue>::deserialize(source)?;
     Raising::STRICT.text(text.get()).map_err(D::Error::custom)
 }
 
-/// Types that every revision has alike: what is blank, and how one is read.
+/// Implements [`Raise`] for types that are equal in all revisions, from an empty value and a reading function.
 macro_rules! raise {
     ($($type:ty, $blank:expr, |$from:ident| $read:expr;)*) => { $(
         impl crate::dialect::Raise for $type {
@@ -114,7 +114,7 @@ impl<T: Raise> Raise for Option<T> {
 
 impl<T: Raise> Fill for Option<T> {
     fn fill(&mut self, from: &mut Reader<'_>, how: Raising) -> Read<()> {
-        // A place is filled once, and empty before.
+        // A member is filled at most once, and is empty before.
         if from.null()? { Ok(()) } else { T::raise(from, how).map(|value| *self = Some(value)) }
     }
 }
@@ -146,7 +146,7 @@ impl<T: Raise> Fill for Vec<T> {
     }
 }
 
-/// A member that can hold one string only.
+/// A member with one permitted string.
 pub(crate) struct Tag(pub(crate) &'static str);
 
 impl Fill for Tag {

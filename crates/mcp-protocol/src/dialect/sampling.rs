@@ -1,4 +1,4 @@
-//! Sampling before 2025-11-25: one block a message, and no tools.
+//! Sampling before 2025-11-25: one block per message, and no tools.
 
 use serde::ser::Error;
 

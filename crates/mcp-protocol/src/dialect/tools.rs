@@ -1,13 +1,13 @@
-//! Structured output before 2026-07-28, which had to be an object, and before 2025-06-18, which had none.
+//! Structured output before 2026-07-28, which had to be an object, and before 2025-06-18, which did not have it.
 
 use super::{Dialect, Lower, Lowering, Written, bit, element, member, object};
 use crate::content::{ContentBlock, ToolResultContent};
 use crate::json::Json;
 use crate::tools::{CallToolResult, Tool};
 
-/// True if the schema's root says `"type":"object"`.
+/// Returns true if the root of the schema has `"type":"object"`.
 pub(crate) fn has_object_type(schema: &Json) -> bool {
-    // The first, because there is hardly ever another and schemas are long.
+    // The first one only, because duplicates are rare and schemas are long.
     let mut members = crate::json::scan::members(schema.get());
     members.find(|(key, _)| key == "type").is_some_and(|(_, value)| value == "\"object\"")
 }
@@ -29,8 +29,8 @@ pub(crate) fn lower_tool(tool: &Tool, cx: Lowering<'_>, out: &mut Vec<u8>) -> Wr
     }
 }
 
-/// True if no value of the schema is an object, so that every value will be wrapped. A schema that leaves
-/// it open, or that refers to its own root, cannot be wrapped faithfully and is left out instead.
+/// Returns true if no value of the schema is an object, so that every value is wrapped. A schema that allows both, or
+/// that refers to its own root, cannot be wrapped correctly and is omitted.
 fn is_never_an_object(schema: &Json) -> bool {
     let kind = schema.member("type").unwrap_or("");
     kind.starts_with('"') && kind != "\"object\"" && !schema.get().contains("\"$ref\"")
@@ -42,16 +42,16 @@ impl Lower for WrappedSchema<'_> {
     fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
         object(out, |out| {
             member(out, "type", &"object", cx)?;
-            member(out, "properties", &Wrapped(self.0), cx)?;
+            member(out, "properties", &ResultWrapper(self.0), cx)?;
             member(out, "required", &vec!["result"], cx)
         })
     }
 }
 
 /// `{"result":…}`.
-struct Wrapped<'a>(&'a Json);
+struct ResultWrapper<'a>(&'a Json);
 
-impl Lower for Wrapped<'_> {
+impl Lower for ResultWrapper<'_> {
     fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
         object(out, |out| member(out, "result", self.0, cx))
     }
@@ -67,12 +67,12 @@ pub(crate) fn lower_result(result: &CallToolResult, cx: Lowering<'_>, out: &mut 
             if cx.is_before(Dialect::V2026_07_28) && !(structured.is_object() && lacks & STRUCTURED == 0) =>
         {
             result.lower_members(cx, lacks | CONTENT | STRUCTURED, out)?;
-            member(out, "content", &WithText { result, structured }, cx)?;
+            member(out, "content", &TextFallback { result, structured }, cx)?;
             if lacks & STRUCTURED != 0 {
-                // The text has to do.
+                // These revisions have no structured content, only the text.
                 return Ok(());
             }
-            member(out, "structuredContent", &Wrapped(structured), cx)
+            member(out, "structuredContent", &ResultWrapper(structured), cx)
         }
         _ => result.lower_members(cx, lacks, out),
     }
@@ -89,20 +89,20 @@ pub(crate) fn lower_tool_result_block(
     match &block.structured_content {
         Some(structured) if cx.is_before(Dialect::V2026_07_28) && !structured.is_object() => {
             block.lower_members(cx, lacks | STRUCTURED, out)?;
-            member(out, "structuredContent", &Wrapped(structured), cx)
+            member(out, "structuredContent", &ResultWrapper(structured), cx)
         }
         _ => block.lower_members(cx, lacks, out),
     }
 }
 
-/// The content of a result, with the structured content as text unless a block says the same.
-struct WithText<'a> {
+/// The content of a result, with the structured content as text unless a block has it already.
+struct TextFallback<'a> {
     result: &'a CallToolResult,
     structured: &'a Json,
 }
 
-impl WithText<'_> {
-    /// True if the block is the structured content as text.
+impl TextFallback<'_> {
+    /// Returns true if the block is the structured content as text.
     fn is_told_by(&self, block: &ContentBlock) -> bool {
         let Some(text) = block.as_text() else { return false };
         let told = || text.parse::<Json>().ok()?.canonical().ok();
@@ -111,7 +111,7 @@ impl WithText<'_> {
     }
 }
 
-impl Lower for WithText<'_> {
+impl Lower for TextFallback<'_> {
     fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
         let content = &self.result.content;
         out.push(b'[');

@@ -1,5 +1,4 @@
-//! 2024-11-05, relative to 2025-03-26: no tool annotations, no audio, no completions capability, no words
-//! in progress.
+//! 2024-11-05, relative to 2025-03-26: no tool annotations, no audio, no completions capability, no progress messages.
 
 use super::Revision;
 use crate::version::{Era, ProtocolVersion};

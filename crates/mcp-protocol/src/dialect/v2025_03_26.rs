@@ -1,5 +1,5 @@
-//! 2025-03-26, relative to 2025-06-18: no titles beside names, no `_meta` on things, no structured output,
-//! no elicitation.
+//! 2025-03-26, relative to 2025-06-18: no titles, no `_meta` on definitions and content, no structured output, no
+//! elicitation.
 
 use super::Revision;
 use crate::version::{Era, ProtocolVersion};

@@ -1,4 +1,4 @@
-//! 2026-07-28, relative to the canonical model: what only older revisions have.
+//! 2026-07-28, relative to the canonical model: members that only older revisions have.
 
 use super::Revision;
 use crate::version::{Era, ProtocolVersion};

@@ -1,7 +1,7 @@
-//! Reading JSON text into types: one concrete reader, so that each type costs the compiler little.
+//! Parsing of JSON text into types with one non-generic reader, to keep compile times and code size low.
 //!
-//! Values are read where they stand, without an intermediate tree. What is wrong is told with the path of the
-//! value, which is found by a second pass over the text when, and only when, something is wrong.
+//! Values are parsed in place, without an intermediate tree. Errors have the path of the value, which is determined by
+//! a second pass only after an error.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,9 +16,9 @@ use crate::members::Members;
 
 pub(crate) type Read<T> = Result<T, serde_json::Error>;
 
-/// A place in JSON text.
+/// A position in JSON text.
 #[derive(Clone, Debug)]
-#[allow(unnameable_types, reason = "appears in a hidden method of a trait that is not for implementing")]
+#[allow(unnameable_types, reason = "appears in a hidden method of a sealed-by-convention trait")]
 pub struct Reader<'a> {
     text: &'a str,
     scanner: Scanner<'a>,
@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
         reader.scanner.end().map_err(|fault| reader.fault(fault))
     }
 
-    /// A string, decoded only if it must be.
+    /// Reads a string; decodes it only if it has escapes.
     pub(crate) fn string(&mut self) -> Read<Cow<'a, str>> {
         if self.scanner.peek() != Some(b'"') {
             return Err(self.unexpected("a string"));
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A number of one kind.
+    /// Reads a number of one kind.
     pub(crate) fn number<T>(&mut self, expected: &str, parse: impl FnOnce(&str) -> Option<T>) -> Read<T> {
         if !matches!(self.scanner.peek(), Some(b'-' | b'0'..=b'9')) {
             return Err(self.unexpected(expected));
@@ -61,12 +61,12 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A whole number.
+    /// Reads an integer.
     pub(crate) fn integer<T: std::str::FromStr>(&mut self) -> Read<T> {
         self.number("an integer", |text| text.parse().ok())
     }
 
-    /// `true` or `false`.
+    /// Reads `true` or `false`.
     pub(crate) fn boolean(&mut self) -> Read<bool> {
         match self.scanner.peek() {
             Some(b't' | b'f') => Ok(self.any()? == "true"),
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips `null`; true if it stood there.
+    /// Skips `null`; returns true if it was present.
     pub(crate) fn null(&mut self) -> Read<bool> {
         if self.scanner.peek() != Some(b'n') {
             return Ok(false);
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
         self.any().map(|_| true)
     }
 
-    /// The text of any value.
+    /// Returns the text of any value.
     pub(crate) fn any(&mut self) -> Read<&'a str> {
         match self.scanner.value(self.depth + 1) {
             Ok(span) => Ok(span.of(self.text)),
@@ -90,12 +90,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The byte that the next value begins with.
+    /// Returns the first byte of the next value.
     pub(crate) fn peek(&mut self) -> Option<u8> {
         self.scanner.peek()
     }
 
-    /// The string at `member` of the object that begins here, which is not read yet. `null` is an absent one.
+    /// Returns the string at `member` of the object that begins here, without consuming it. `null` counts as absent.
     pub(crate) fn tag(&self, member: &str) -> Read<Option<Cow<'a, str>>> {
         let mut ahead = self.clone();
         ahead.open(b'{', "an object")?;
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
         Ok(None)
     }
 
-    /// An object that is kept as it came, but for a tag that stands there twice.
+    /// Reads an object of unknown type as text. Rejects a duplicate tag.
     pub(crate) fn unknown_object(&mut self, tag: &'static str) -> Read<Json> {
         let text = self.any()?;
         if scan::members(text).filter(|(key, _)| key == tag).count() > 1 {
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
         Ok(Json::from_valid(text))
     }
 
-    /// The elements of an array, one by one.
+    /// Reads the elements of an array.
     pub(crate) fn array(&mut self, element: &mut dyn FnMut(&mut Self) -> Read<()>) -> Read<()> {
         self.open(b'[', "an array")?;
         let mut is_first = true;
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The members of an object whose keys mean nothing to this crate, one by one.
+    /// Reads the members of an object with arbitrary keys.
     pub(crate) fn map(&mut self, member: &mut dyn FnMut(&mut Self, Cow<'a, str>) -> Read<()>) -> Read<()> {
         self.open(b'{', "an object")?;
         let mut is_first = true;
@@ -142,8 +142,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The members of such an object in the order of their keys, however many there are and however they came; the
-    /// last one of those with the same key.
+    /// Reads the members of such an object sorted by key, in any order and number; the last duplicate wins.
     pub(crate) fn sorted_map(&mut self, member: &mut dyn FnMut(&mut Self, String) -> Read<()>) -> Read<()> {
         let mut members: Vec<(String, u32)> = Vec::new();
         self.map(&mut |reader, key| {
@@ -165,8 +164,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// An object of a known type: each known member fills its place, except those whose bit is in `lacks`, which mean
-    /// something else here. Others go to `unknown`, if that is there. Tells which were seen, a bit each.
+    /// Reads an object of a known type: each known member fills its place, except those whose bit is in `lacks`. Others
+    /// go to `unknown`, if present. Returns the members that were seen, one bit each.
     pub(crate) fn object(
         &mut self,
         names: &'static [&'static str],
@@ -194,14 +193,14 @@ impl<'a> Reader<'a> {
         Ok(seen)
     }
 
-    /// An object without the first of these members, which was read to its end.
+    /// Returns the error for the first missing member of an object that was read to its end.
     #[cold]
     pub(crate) fn missing(&mut self, names: &'static [&'static str], members: u64) -> serde_json::Error {
         let member = names.get(members.trailing_zeros() as usize).unwrap_or(&"");
         self.odd(serde_json::Error::missing_field(member))
     }
 
-    /// An error about an object as a whole, which was read to its end.
+    /// Returns an error about an object as a whole that was read to its end.
     #[cold]
     pub(crate) fn odd(&mut self, error: serde_json::Error) -> serde_json::Error {
         self.scanner.retreat();
@@ -220,7 +219,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Steps over the comma before the next element; false after the last one, whose bracket is skipped.
+    /// Skips the comma before the next element; returns false after the last one, whose bracket is skipped.
     fn next(&mut self, is_first: &mut bool, close: u8) -> Read<bool> {
         let is_first = std::mem::take(is_first);
         match self.scanner.peek() {
@@ -267,7 +266,7 @@ impl<'a> Reader<'a> {
         serde_json::Error::custom(crate::errors::DecodeErrorKind::from(fault))
     }
 
-    /// The error with the path of the value that it is about.
+    /// Adds the path of the value to the error.
     #[cold]
     fn placed(&self, error: &serde_json::Error) -> serde_json::Error {
         let path = path(self.text, self.scanner.position() as usize);
@@ -278,13 +277,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes the value that stands next in its one form, see [`Json::canonical`].
+/// Writes the next value in its canonical form, see [`Json::canonical`].
 pub(super) fn canonical(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Read<()> {
     match from.peek() {
         Some(b'{') => {
             out.push(b'{');
             let start = out.len();
-            // Each member is written where it stands, and put in order afterwards if it is not.
+            // Members are written in order of appearance and sorted afterwards if necessary.
             let mut members: Vec<(String, Range<usize>)> = Vec::new();
             from.map(&mut |from, key| {
                 separate(out, b'{');
@@ -317,7 +316,7 @@ pub(super) fn canonical(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Read<()> {
                     return Some(text.to_owned());
                 }
                 let written = serde_json::to_string(&number?).ok()?;
-                // Digits that a float cannot hold are kept: two different amounts must not have one form.
+                // Keep digits that a float cannot represent: two different amounts must not have the same form.
                 Some(if decimal(&written) == decimal(text) { written } else { text.to_owned() })
             })?;
             out.extend_from_slice(number.as_bytes());
@@ -327,8 +326,8 @@ pub(super) fn canonical(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Read<()> {
     Ok(())
 }
 
-/// A number with a fraction or an exponent as its digits and the power of ten of the last one, without zeros at either
-/// end. Equal for two texts only if their values are equal. `None` if the exponent does not fit.
+/// Returns a number with a fraction or an exponent as its digits and the power of ten of the last one, without leading
+/// and trailing zeros. Equal for two texts only if their values are equal. `None` if the exponent overflows.
 pub(crate) fn decimal(text: &str) -> Option<(bool, String, i64)> {
     let (text, is_negative) = text.strip_prefix('-').map_or((text, false), |rest| (rest, true));
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
@@ -343,7 +342,7 @@ pub(crate) fn decimal(text: &str) -> Option<(bool, String, i64)> {
     Some((is_negative, trimmed.to_owned(), exponent.parse::<i64>().ok()?.checked_add(shift)?))
 }
 
-/// Writes the members behind `start` again, by key; of those with the same key, the last.
+/// Rewrites the members after `start` sorted by key; the last duplicate wins.
 fn in_order(mut members: Vec<(String, Range<usize>)>, start: usize, out: &mut Vec<u8>) {
     members.sort_by(|(one, _), (other, _)| one.cmp(other));
     let written = out.split_off(start);
@@ -356,7 +355,7 @@ fn in_order(mut members: Vec<(String, Range<usize>)>, start: usize, out: &mut Ve
     }
 }
 
-/// A comma, except after the opening bracket.
+/// Writes a comma, except after the opening bracket.
 fn separate(out: &mut Vec<u8>, open: u8) {
     if out.last() != Some(&open) {
         out.push(b',');
@@ -374,7 +373,7 @@ enum Step<'a> {
     Element(usize),
 }
 
-/// The path of the innermost value that the byte at `at` belongs to, found in one pass.
+/// Returns the path of the innermost value at the byte `at`, in one pass.
 fn path(text: &str, at: usize) -> String {
     let mut steps: Vec<Step<'_>> = Vec::new();
     let mut scanner = Scanner::new(text);
@@ -382,7 +381,7 @@ fn path(text: &str, at: usize) -> String {
     loop {
         let (byte, position) = (scanner.peek(), scanner.position() as usize);
         match byte {
-            // Between two parts, or behind the last one: what holds them is meant.
+            // A position between two parts, or after the last one, refers to the container.
             _ if at < position => {
                 steps.truncate(steps.len().saturating_sub(1));
                 break;
@@ -424,7 +423,7 @@ fn path(text: &str, at: usize) -> String {
     written(&steps)
 }
 
-/// Reads the key of the next member into the last step. False if what is looked for stands before its value.
+/// Reads the key of the next member into the last step. Returns false if the position is before its value.
 fn member<'a>(scanner: &mut Scanner<'a>, text: &'a str, at: usize, steps: &mut Vec<Step<'a>>) -> bool {
     scanner.peek();
     let key = scanner.string();
@@ -440,8 +439,8 @@ fn member<'a>(scanner: &mut Scanner<'a>, text: &'a str, at: usize, steps: &mut V
     }
 }
 
-/// At most so much is shown of one key.
-const SHOWN: usize = 64;
+/// Maximum number of displayed characters of a key.
+const MAX_KEY_CHARACTERS: usize = 64;
 
 fn written(steps: &[Step<'_>]) -> String {
     let mut path = String::new();
@@ -452,8 +451,8 @@ fn written(steps: &[Step<'_>]) -> String {
                 if !path.is_empty() {
                     path.push('.');
                 }
-                path.extend(key.chars().take(SHOWN).flat_map(char::escape_debug));
-                if key.chars().nth(SHOWN).is_some() {
+                path.extend(key.chars().take(MAX_KEY_CHARACTERS).flat_map(char::escape_debug));
+                if key.chars().nth(MAX_KEY_CHARACTERS).is_some() {
                     path.push('…');
                 }
             }
@@ -520,7 +519,7 @@ mod tests {
 
     #[test]
     fn canonical_form_of_deeply_nested_json_takes_linear_time() {
-        // Linear, this takes a second; done again on each of 120 levels, it would not end before the test is killed.
+        // Linear time is about a second; repeated on each of 120 levels, the test would time out.
         let wide = "1,".repeat(4 << 20);
         let text = format!("{}[{wide}1e999]{}", r#"{"b":0,"a":"#.repeat(120), "}".repeat(120));
         let json: crate::Json = text.parse().unwrap();

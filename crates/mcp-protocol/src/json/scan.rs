@@ -1,13 +1,13 @@
-//! A pass over JSON text that finds where things are and allocates nothing.
+//! A scanner that locates values in JSON text without allocating.
 //!
-//! It accepts exactly what serde_json accepts as a `RawValue`, down to [`MAX_DEPTH`]: fuzzing and
-//! property tests compare the two. Time is linear in the length of the text, whatever it holds.
+//! It accepts exactly what serde_json accepts as a `RawValue`, down to [`MAX_DEPTH`]: fuzzing and property tests
+//! compare the two. Time is linear in the length of the text.
 
 use std::borrow::Cow;
 
 use crate::limits::MAX_DEPTH;
 
-/// Why text is not JSON, and where.
+/// The position and kind of a syntax error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) at: usize,
@@ -20,7 +20,8 @@ pub(crate) enum FaultKind {
     TooDeep,
 }
 
-/// A half-open range of bytes. Messages are shorter than 4 GiB, so that an index of members is small.
+/// A half-open range of bytes. 32 bits are enough, because messages are shorter than 4 GiB, and keep the index of
+/// members small.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: u32,
@@ -33,14 +34,14 @@ impl Span {
         text.get(self.start as usize..self.end as usize).unwrap_or("")
     }
 
-    /// The same as bytes, for comparing: nobody has to look for the borders of characters.
+    /// Returns the bytes, for comparisons without checks of character boundaries.
     #[inline]
     pub(crate) fn bytes(self, text: &str) -> &[u8] {
         text.as_bytes().get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 }
 
-/// A string token: its span with the quotes, and whether a backslash stands in it.
+/// A string token: its span including the quotes, and whether it has escapes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StringToken {
     pub(crate) span: Span,
@@ -48,13 +49,13 @@ pub(crate) struct StringToken {
 }
 
 impl StringToken {
-    /// What stands between the quotes.
+    /// Returns the span between the quotes.
     #[inline]
     pub(crate) fn inner(self) -> Span {
         Span { start: self.span.start + 1, end: self.span.end - 1 }
     }
 
-    /// The string as a key reads, decoded only if it must be. With half a surrogate pair it is no known key.
+    /// Returns the string as a key, decoded only if necessary. A key with an unpaired surrogate matches no known key.
     #[inline]
     pub(crate) fn name(self, text: &str) -> Cow<'_, str> {
         if self.escaped {
@@ -78,7 +79,7 @@ impl<'a> Scanner<'a> {
         Self { bytes: text.as_bytes(), at: 0 }
     }
 
-    /// The next byte that is not white space, left in place.
+    /// Returns the next byte that is not white space, without consuming it.
     #[inline]
     pub(crate) fn peek(&mut self) -> Option<u8> {
         while let Some(&byte) = self.bytes.get(self.at) {
@@ -95,12 +96,12 @@ impl<'a> Scanner<'a> {
         self.at += 1;
     }
 
-    /// To a place that was told by [`position`](Self::position).
+    /// Moves to a position returned by [`position`](Self::position).
     pub(crate) fn go_to(&mut self, at: u32) {
         self.at = at as usize;
     }
 
-    /// Back to the byte that was read last.
+    /// Moves back by one byte.
     pub(crate) fn retreat(&mut self) {
         self.at = self.at.saturating_sub(1);
     }
@@ -115,7 +116,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Steps to the next part of an object or array: over the opening bracket or a comma. False at its end.
+    /// Moves to the next part of an object or array: over the opening bracket or a comma. Returns false at its end.
     pub(crate) fn step(&mut self, open: u8, close: u8) -> Scan<bool> {
         match self.peek() {
             Some(byte) if byte == open && self.is_at_start() => {
@@ -131,8 +132,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Steps over `opener`, which is a comma from then on, to the next key of an object, and over the colon behind it.
-    /// `None` at the end of the object, which is left in place.
+    /// Skips `opener`, which is a comma from then on, the next key of an object, and the colon after it. Returns `None`
+    /// at the end of the object, which is not consumed.
     pub(crate) fn next_key(&mut self, opener: &mut u8) -> Option<StringToken> {
         self.expect(std::mem::replace(opener, b',')).ok()?;
         self.peek();
@@ -141,7 +142,7 @@ impl<'a> Scanner<'a> {
         Some(key)
     }
 
-    /// Steps over `opener`, which is a comma from then on, to the next element of an array. False at its end.
+    /// Skips `opener`, which is a comma from then on, before the next element of an array. Returns false at its end.
     pub(crate) fn next_element(&mut self, opener: &mut u8) -> bool {
         self.expect(std::mem::replace(opener, b',')).is_ok() && self.peek().is_some_and(|byte| byte != b']')
     }
@@ -155,7 +156,7 @@ impl<'a> Scanner<'a> {
         self.at as u32
     }
 
-    /// After the last value: only white space may follow.
+    /// Checks that only white space follows the last value.
     pub(crate) fn end(&mut self) -> Scan<()> {
         if self.peek().is_none() { Ok(()) } else { Err(self.fault()) }
     }
@@ -184,11 +185,11 @@ impl<'a> Scanner<'a> {
         if self.bytes.get(self.at) != Some(&b'"') {
             return Err(self.fault());
         }
-        // Most keys end within one word.
+        // Fast path: most keys end within one word.
         let at = self.at + 1;
-        if let Some(word) = self.bytes.get(at..at + WORD) {
+        if let Some(word) = self.bytes.get(at..at + WORD_BYTES) {
             let end = at + special_bytes(word).trailing_zeros() as usize / 8;
-            if end < at + WORD && self.bytes.get(end) == Some(&b'"') {
+            if end < at + WORD_BYTES && self.bytes.get(end) == Some(&b'"') {
                 let start = self.at as u32;
                 self.at = end + 1;
                 return Ok(StringToken { span: Span { start, end: self.at as u32 }, escaped: false });
@@ -220,7 +221,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Checks the escape whose backslash stands at `at`; returns what follows it.
+    /// Checks the escape whose backslash is at `at`; returns the position after it.
     #[inline]
     fn escape(&mut self, at: usize) -> Scan<usize> {
         let length = match self.bytes.get(at + 1) {
@@ -241,7 +242,7 @@ impl<'a> Scanner<'a> {
         Ok(at + length)
     }
 
-    /// Skips an object or array without recursion: one bit per open level tells which it is.
+    /// Skips an object or array without recursion: one bit per open level stores its kind.
     fn container(&mut self, depth: usize) -> Scan<()> {
         let mut objects: u128 = 0;
         let mut level = depth;
@@ -366,7 +367,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// The members of an object, their keys decoded; nothing for other values.
+/// Returns the members of an object with decoded keys; nothing for other values.
 pub(crate) fn members(text: &str) -> impl Iterator<Item = (Cow<'_, str>, &str)> {
     let mut scanner = Scanner::new(text);
     let mut opener = b'{';
@@ -377,7 +378,7 @@ pub(crate) fn members(text: &str) -> impl Iterator<Item = (Cow<'_, str>, &str)> 
     })
 }
 
-/// The elements of an array; nothing for other values.
+/// Returns the elements of an array; nothing for other values.
 pub(crate) fn elements(text: &str) -> impl Iterator<Item = &str> {
     let mut scanner = Scanner::new(text);
     let mut opener = b'[';
@@ -389,26 +390,25 @@ pub(crate) fn elements(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The first position from `at` on that holds a quote, a backslash or a control character.
+/// Returns the first position from `at` with a quote, a backslash or a control character.
 ///
-/// Short strings are looked at eight bytes at a time; long ones in blocks without a branch inside, which the
-/// compiler turns into vector code.
+/// Short strings are scanned eight bytes at a time; long ones in branch-free blocks, which the compiler vectorizes.
 #[inline]
 pub(crate) fn plain_run(bytes: &[u8], mut at: usize) -> usize {
-    const BLOCK: usize = 64;
-    let long = at + 2 * BLOCK;
-    while let Some(word) = bytes.get(at..at + WORD) {
+    const BLOCK_BYTES: usize = 64;
+    let long = at + 2 * BLOCK_BYTES;
+    while let Some(word) = bytes.get(at..at + WORD_BYTES) {
         let special = special_bytes(word);
         if special != 0 {
             return at + special.trailing_zeros() as usize / 8;
         }
-        at += WORD;
-        // Once: then the end is near.
+        at += WORD_BYTES;
+        // Only once: the end is within the next block.
         if at == long {
-            while let Some(block) = bytes.get(at..at + BLOCK)
+            while let Some(block) = bytes.get(at..at + BLOCK_BYTES)
                 && block.iter().fold(true, |plain, &byte| plain & is_plain(byte))
             {
-                at += BLOCK;
+                at += BLOCK_BYTES;
             }
         }
     }
@@ -418,17 +418,17 @@ pub(crate) fn plain_run(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-const WORD: usize = 8;
+const WORD_BYTES: usize = 8;
 
 fn is_plain(byte: u8) -> bool {
     byte >= 0x20 && byte != b'"' && byte != b'\\'
 }
 
-/// The high bit of the first byte that is not plain, and maybe of bytes after it.
+/// Returns a mask with the high bit of the first byte that is not plain, and possibly of later bytes.
 #[inline]
 fn special_bytes(word: &[u8]) -> u64 {
-    const ONES: u64 = u64::from_ne_bytes([1; WORD]);
-    const HIGH: u64 = u64::from_ne_bytes([0x80; WORD]);
+    const ONES: u64 = u64::from_ne_bytes([1; WORD_BYTES]);
+    const HIGH: u64 = u64::from_ne_bytes([0x80; WORD_BYTES]);
     let Ok(word) = word.try_into().map(u64::from_le_bytes) else { return HIGH };
     let zero_byte = |word: u64| word.wrapping_sub(ONES) & !word;
     let quotes = zero_byte(word ^ (ONES * b'"' as u64));

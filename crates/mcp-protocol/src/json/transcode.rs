@@ -1,11 +1,11 @@
-//! JSON text given to any serializer, value by value.
+//! Serialization of JSON text with any serializer, value by value.
 
 use serde::ser::{Error, Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::value::RawValue;
 
 use super::scan::{Fault, Scanner};
 
-/// Valid JSON text that serializes as what it says, so that pretty printers and trees see its parts.
+/// Valid JSON text that serializes as its value, so that pretty printers and trees see its parts.
 pub(crate) struct Transcode<'a>(pub(crate) &'a str);
 
 impl Serialize for Transcode<'_> {
@@ -40,7 +40,7 @@ impl Serialize for Transcode<'_> {
             Some(b'"') if !text.contains('\\') => serializer.serialize_str(text.trim_matches('"')),
             Some(b'"') => match serde_json::from_str::<String>(text) {
                 Ok(decoded) => serializer.serialize_str(&decoded),
-                // Half of a surrogate pair has no other form.
+                // An unpaired surrogate has no other form.
                 Err(_) => as_it_is(text, serializer),
             },
             _ => number(text, serializer),
@@ -48,7 +48,7 @@ impl Serialize for Transcode<'_> {
     }
 }
 
-/// A number, as long as it keeps its digits.
+/// Serializes a number if that preserves its digits.
 fn number<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
     match (text.parse::<i64>(), text.parse::<u64>(), text.parse::<f64>()) {
         (Ok(number), ..) if number != 0 || text == "0" => serializer.serialize_i64(number),

@@ -1,11 +1,11 @@
-//! Writes strings as JSON.
+//! Serialization of strings as JSON.
 
 use super::scan::plain_run;
 
 /// Writes a string with quotes and escapes, byte for byte as serde_json does.
 ///
-/// Text that needs no escape is found in blocks and copied at once; serde_json looks at each byte by itself, which costs
-/// twice as much for long texts.
+/// Text without escapes is found in blocks and copied at once; serde_json checks every byte separately, which takes
+/// twice as long for long texts.
 pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     out.reserve(bytes.len() + 2);
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn every_character_below_256_is_written_as_serde_json_does() {
         for byte in 0..=u8::MAX {
-            // At every place of a word, and behind the part that is looked at in blocks.
+            // At every position of a word, and after the part that is scanned in blocks.
             for before in (0..9).chain([127, 128, 129, 200]) {
                 let text = format!("{}{}{}", "x".repeat(before), char::from(byte), "é".repeat(5));
                 assert_eq!(written(&text), serde_json::to_string(&text).unwrap(), "{byte} after {before}");

@@ -142,13 +142,13 @@ raise! {
 }
 
 /// A result that completes its request; its result type must be `complete`.
-pub(crate) trait Final {
+pub(crate) trait TerminalResult {
     fn result_type(&self) -> Option<&ResultType>;
 }
 
 macro_rules! finals {
     ($($result:ty),* $(,)?) => { $(
-        impl Final for $result {
+        impl TerminalResult for $result {
             fn result_type(&self) -> Option<&ResultType> {
                 self.result_type.as_ref()
             }
@@ -164,7 +164,7 @@ finals! {
 }
 
 /// Rejects a result whose type is not `complete`.
-pub(crate) fn is_complete<T: Final>(result: &T) -> Result<(), &'static str> {
+pub(crate) fn is_complete<T: TerminalResult>(result: &T) -> Result<(), &'static str> {
     match result.result_type() {
         None | Some(ResultType::Complete) => Ok(()),
         Some(_) => Err("`resultType` must be \"complete\""),

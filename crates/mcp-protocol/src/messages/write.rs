@@ -16,7 +16,7 @@ use super::{Body, Id, Method};
 use crate::dialect::{Lower, Lowering, Written};
 
 /// Bodies that carry a dialect are written in it; all others are written with every member.
-const AS_IT_IS: Lowering<'static> = Lowering::CANONICAL;
+const CANONICAL_FORM: Lowering<'static> = Lowering::CANONICAL;
 
 /// Appends a request.
 ///
@@ -30,10 +30,10 @@ pub fn request(
 ) -> Result<(), serde_json::Error> {
     whole(out, |out| {
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-        id.lower(AS_IT_IS, out)?;
+        id.lower(CANONICAL_FORM, out)?;
         push_method(out, method)?;
         out.extend_from_slice(br#","params":"#);
-        params.lower(AS_IT_IS, out)
+        params.lower(CANONICAL_FORM, out)
     })
 }
 
@@ -51,7 +51,7 @@ pub fn notification(
         push_method(out, method)?;
         if let Some(params) = params {
             out.extend_from_slice(br#","params":"#);
-            params.lower(AS_IT_IS, out)?;
+            params.lower(CANONICAL_FORM, out)?;
         }
         Ok(())
     })
@@ -64,7 +64,7 @@ pub fn notification(
 pub fn response(out: &mut Vec<u8>, id: &Id, result: &dyn Lower) -> Result<(), serde_json::Error> {
     whole(out, |out| {
         push_response(out, id)?;
-        result.lower(AS_IT_IS, out)
+        result.lower(CANONICAL_FORM, out)
     })
 }
 
@@ -92,13 +92,13 @@ pub fn error(
         match (id, no_id) {
             (Some(id), _) => {
                 out.extend_from_slice(br#","id":"#);
-                id.lower(AS_IT_IS, out)?;
+                id.lower(CANONICAL_FORM, out)?;
             }
             (None, NoId::Null) => out.extend_from_slice(br#","id":null"#),
             (None, NoId::Omitted) => {}
         }
         out.extend_from_slice(br#","error":"#);
-        error.lower(AS_IT_IS, out)
+        error.lower(CANONICAL_FORM, out)
     })
 }
 
@@ -114,7 +114,7 @@ pub fn relay_request(
 ) -> Result<(), serde_json::Error> {
     whole(out, |out| {
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-        id.lower(AS_IT_IS, out)?;
+        id.lower(CANONICAL_FORM, out)?;
         push_method(out, method)?;
         out.extend_from_slice(br#","params":"#);
         out.extend_from_slice(crate::json::compact(params.text()).as_bytes());
@@ -146,12 +146,12 @@ fn whole(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Written) -> Writ
 
 fn push_method(out: &mut Vec<u8>, method: &Method) -> Written {
     out.extend_from_slice(br#","method":"#);
-    method.lower(AS_IT_IS, out)
+    method.lower(CANONICAL_FORM, out)
 }
 
 fn push_response(out: &mut Vec<u8>, id: &Id) -> Written {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-    id.lower(AS_IT_IS, out)?;
+    id.lower(CANONICAL_FORM, out)?;
     out.extend_from_slice(br#","result":"#);
     Ok(())
 }

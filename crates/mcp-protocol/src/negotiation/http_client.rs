@@ -8,7 +8,7 @@ use super::judge::{Judge, Next, supported_versions};
 use super::{NegotiationError, NegotiationResult, Terms};
 use crate::capabilities::ClientCapabilities;
 use crate::errors::{ErrorCode, ErrorObject};
-use crate::limits::{FIRST_EVENT, LOGINS};
+use crate::limits::{FIRST_EVENT_TIMEOUT, MAX_LOGINS};
 use crate::messages::{Message, Response};
 use crate::version::ProtocolVersion;
 use crate::visible::Visible;
@@ -391,7 +391,7 @@ impl HttpClient {
     }
 
     fn log_in(&mut self, status: u16, now: Instant) {
-        if self.logins == LOGINS {
+        if self.logins == MAX_LOGINS {
             self.fail(NegotiationError::Http(Obstacle::Login));
         } else {
             self.logins += 1;
@@ -407,7 +407,7 @@ impl HttpClient {
                 (HttpAction::Probe { version: version.clone() }, Some(self.judge.terms.probe_time()))
             }
             State::Initializing(version) => (HttpAction::Initialize { version: version.clone() }, None),
-            State::OpeningStream => (HttpAction::OpenStream, Some(FIRST_EVENT)),
+            State::OpeningStream => (HttpAction::OpenStream, Some(FIRST_EVENT_TIMEOUT)),
             State::Declaring { .. } | State::Done => return,
         };
         self.deadline = time.and_then(|time| now.checked_add(time));

@@ -10,7 +10,7 @@ use super::stdio_server::{check_method, claim, has_era, initialize, missing_data
 use crate::codec::header;
 use crate::dialect::Dialect;
 use crate::errors::{DecodeError, ErrorCode, ErrorObject};
-use crate::limits::REMEMBERED_ENVELOPE;
+use crate::limits::MAX_CACHED_ENVELOPE_BYTES;
 use crate::messages::{Incoming, InitializeParams, Message, Method, Request};
 use crate::meta::{self, Meta};
 use crate::version::{Era, ProtocolVersion, negotiate};
@@ -47,7 +47,7 @@ impl Envelope {
     #[must_use]
     pub fn of(request: &Request<'_>, dialect: Dialect, meta: &Arc<Meta>) -> Option<Self> {
         let text = request.params.member("_meta").ok().flatten()?;
-        let fits = text.len() <= REMEMBERED_ENVELOPE;
+        let fits = text.len() <= MAX_CACHED_ENVELOPE_BYTES;
         fits.then(|| Self { text: text.into(), dialect, meta: Arc::clone(meta) })
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::dialect::{Dialect, Direction};
 use crate::errors::{BodyError, DecodeError, ErrorCode, ErrorObject, Looks, as_json};
 use crate::json::Json;
-use crate::limits::{REMEMBERED_ENVELOPE, UNREADABLE_ANSWERED};
+use crate::limits::{MAX_CACHED_ENVELOPE_BYTES, MAX_PARSE_ERROR_RESPONSES};
 use crate::logging::LogLevel;
 use crate::map::Map;
 use crate::messages::{Batch, Body, InitializeParams, Message, Method, Notification, Request};
@@ -109,7 +109,7 @@ impl StdioServer {
         // Only lines that are not JSON count toward the limit.
         if error.kind.code() == ErrorCode::ParseError {
             self.unreadable += 1;
-            if self.unreadable > UNREADABLE_ANSWERED {
+            if self.unreadable > MAX_PARSE_ERROR_RESPONSES {
                 return ServerVerdict::Close;
             }
         }
@@ -176,7 +176,7 @@ impl StdioServer {
         let Some((dialect, meta)) = modern(&self.versions, request)? else { return Ok(None) };
         let meta = Arc::new(meta);
         self.remembered = text
-            .filter(|text| text.len() <= REMEMBERED_ENVELOPE)
+            .filter(|text| text.len() <= MAX_CACHED_ENVELOPE_BYTES)
             .map(|text| (text.into(), dialect, Arc::clone(&meta)));
         Ok(Some((dialect, meta)))
     }

@@ -89,7 +89,7 @@ pub(super) struct Timers {
 }
 
 /// Maximum number of pauses per call, so that a server cannot extend a call without limit.
-const PAUSES: u32 = 10;
+const MAX_PAUSES: u32 = 10;
 
 #[derive(Debug)]
 struct Pause {
@@ -121,7 +121,7 @@ impl Timers {
 
     /// Returns false, without pausing, if there were too many pauses.
     pub(super) fn pause(&mut self, cap: Duration, now: Instant) -> bool {
-        if self.pauses == PAUSES {
+        if self.pauses == MAX_PAUSES {
             return false;
         }
         self.pauses += 1;
@@ -163,9 +163,9 @@ impl Timers {
 
 /// A lower bound of all deadlines. It may be early after a call completed or got more time; then it is only recomputed.
 #[derive(Debug, Default)]
-pub(super) struct Wake(Option<(Instant, Reason)>);
+pub(super) struct NextDeadline(Option<(Instant, Reason)>);
 
-impl Wake {
+impl NextDeadline {
     pub(super) fn include(&mut self, due: Option<(Instant, Reason)>) {
         self.0 = match (self.0, due) {
             (Some(old), Some(new)) => Some(old.min(new)),

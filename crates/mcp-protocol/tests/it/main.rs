@@ -1,11 +1,6 @@
 //! One binary for the tests that look at the crate from outside.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers of tests fail by panicking"
-)]
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests look at the world")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test helpers fail by panicking")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests use I/O and clocks")]
 
 mod dialects;
 mod display;

@@ -85,7 +85,7 @@ fn a_large_line_keeps_its_buffer_until_a_small_one_comes() {
     }
     lines.push(b"1\n");
     assert!(lines.poll_line().is_some());
-    assert!(lines.space().capacity() <= KEPT_BUFFER);
+    assert!(lines.space().capacity() <= IDLE_BUFFER_BYTES);
 }
 
 #[test]
@@ -102,5 +102,5 @@ fn an_outbox_that_is_never_quite_empty_does_not_grow() {
         outbox.advance(rest - 1);
         assert_eq!(outbox.bytes(), b"\n");
     }
-    assert!(outbox.buffer.capacity() <= KEPT_BUFFER);
+    assert!(outbox.buffer.capacity() <= IDLE_BUFFER_BYTES);
 }
