@@ -289,7 +289,7 @@ pub struct DecodeError {
     pub kind: DecodeErrorKind,
     /// Request id, if it could be read. It lets a malformed response complete its request.
     pub id: Option<Id>,
-    /// Message type, as far as it could be read. It tells which side assigned the id.
+    /// Message type, as far as it could be read. It determines which side assigned the id.
     pub looks: Looks,
 }
 

@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_trap_newlines_in_raw_text_never_reach_a_line() {
+    fn newlines_in_raw_json_are_removed_from_lines() {
         let json: Json = "{\n  \"a b\": \"x \\\" \\n y\",\r\n \"c\\\\\": [1, 2]\n}".parse().unwrap();
         assert_eq!(json.get(), "{\"a b\":\"x \\\" \\n y\",\"c\\\\\":[1,2]}");
         let json: Json = "{ \"kept\" : 1 }".parse().unwrap();
@@ -258,14 +258,14 @@ mod tests {
     }
 
     #[test]
-    fn json_trap_depth_of_carried_text_is_bounded() {
+    fn depth_of_raw_json_is_limited() {
         let deep = format!("{}{}", "[".repeat(128), "]".repeat(128));
         assert!(deep.parse::<Json>().is_err());
         assert!(deep[1..255].parse::<Json>().is_ok());
     }
 
     #[test]
-    fn equal_values_have_one_canonical_form_and_others_differ() {
+    fn equal_values_have_the_same_canonical_form() {
         let form =
             |text: &str| text.parse::<Json>().unwrap().canonical().map(|json| json.get().to_owned()).ok();
         let same = [r#"{"b":[1,"é"],"a":null}"#, r#" {"a" : 1, "a":null,"b":[ 1 , "\u00e9" ]} "#];
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_empty_object_is_an_object() {
+    fn empty_object_is_an_object() {
         assert_eq!(Json::object().get(), "{}");
     }
 }

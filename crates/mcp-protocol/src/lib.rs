@@ -10,17 +10,17 @@
 //! use mcp_protocol::tools::{CallToolParams, CallToolResult};
 //! use mcp_protocol::{Dialect, Limits};
 //!
-//! // A request comes in. Its envelope is parsed, its body is still text.
+//! // Parse a request. Its body stays text.
 //! let line = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{"who":"Ada"}}}"#;
 //! let Incoming::Message(Message::Request(request)) = parse(line, &Limits::default())? else { panic!() };
 //! assert_eq!(request.method, Method::ToolsCall);
 //!
-//! // The body becomes a type, as the negotiated revision writes it.
+//! // Read the body as a type, in the negotiated revision.
 //! let dialect = Dialect::V2025_06_18;
 //! let call: CallToolParams = dialect.raise(&request.params)?;
 //! assert_eq!(call.name, "greet");
 //!
-//! // The response is written once, in the same revision.
+//! // Write the response in the same revision.
 //! let result = CallToolResult::text("Hello, Ada");
 //! let mut out = Vec::new();
 //! write::response(&mut out, &request.id, &dialect.lower(&result))?;
@@ -28,30 +28,30 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What it is not
+//! # Non-goals
 //!
 //! This crate is neither a client nor a server. It opens no connections, starts no processes, spawns no tasks, writes
 //! no logs, and reads no clock, file, environment variable or random source. The `clippy.toml` next to its manifest
 //! enforces this.
 //!
-//! # Map
+//! # Modules
 //!
-//! | to | look at |
+//! | task | modules |
 //! |---|---|
 //! | read and write messages | [`messages`] |
-//! | say things in the terms of one revision | [`dialect`], [`version`] |
+//! | convert between protocol revisions | [`dialect`], [`version`] |
 //! | define and call tools | [`tools`], [`content`] |
-//! | offer resources, prompts, completion | [`resources`], [`prompts`], [`completion`] |
-//! | ask the person, the model or the host | [`input`], [`elicitation`], [`sampling`], [`roots`] |
-//! | follow changes, log, run tasks | [`subscriptions`], [`logging`], [`tasks`] |
-//! | tell what each side can | [`capabilities`], [`meta`] |
-//! | cut bytes into messages | [`codec`] |
-//! | keep track of requests in flight | [`peer`] |
-//! | find out what the other side speaks | [`negotiation`] |
-//! | name servers and tools, notice that something changed | [`names`], [`fingerprint`] |
-//! | bound everything | [`limits`] |
-//! | carry JSON without understanding it | [`json`], [`members`], [`map`] |
-//! | test all this without a network | [`wire`] |
+//! | serve resources, prompts, completion | [`resources`], [`prompts`], [`completion`] |
+//! | request user input, sampling or roots | [`input`], [`elicitation`], [`sampling`], [`roots`] |
+//! | subscribe to changes, log, run tasks | [`subscriptions`], [`logging`], [`tasks`] |
+//! | declare capabilities | [`capabilities`], [`meta`] |
+//! | split byte streams into messages | [`codec`] |
+//! | track requests in flight | [`peer`] |
+//! | negotiate the protocol version | [`negotiation`] |
+//! | name servers and tools, detect changes | [`names`], [`fingerprint`] |
+//! | look up limits | [`limits`] |
+//! | store unparsed JSON | [`json`], [`members`], [`map`] |
+//! | test without a network | [`wire`] |
 //!
 //! # Driving a machine
 //!

@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_stand_in_order_and_the_last_of_a_key_counts() {
+    fn entries_are_sorted_and_the_last_duplicate_wins() {
         let read = |text: &str| serde_json::from_str::<Map<String, i64>>(text).unwrap();
         let map = read(r#"{"b":1,"a":2,"b":3,"c":4,"a":5}"#);
         assert_eq!(map, Map::from([("c".to_owned(), 4), ("a".to_owned(), 5), ("b".to_owned(), 3)]));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_answers_as_the_one_of_the_standard_library() {
+    fn map_behaves_like_btree_map() {
         let (mut ours, mut theirs) = (Map::new(), BTreeMap::new());
         let mut random = 1_u32;
         for _ in 0..2_000 {

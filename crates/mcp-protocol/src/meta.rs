@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bits_of_set_members_follow_the_listing() {
+    fn bits_of_set_members_follow_the_declaration() {
         let text = Meta::MEMBERS.iter().map(|key| format!("{key:?}:null")).collect::<Vec<_>>().join(",");
         let none: Meta = serde_json::from_str(&format!("{{{text}}}")).unwrap();
         assert_eq!(none.present(), 0);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_follow_the_grammar() {
+    fn meta_keys_follow_the_grammar() {
         for good in ["a", "com.example/x", "io.modelcontextprotocol/", "a-b.c/x_y.z", "", "9"] {
             assert!(is_valid_key(good), "{good}");
         }

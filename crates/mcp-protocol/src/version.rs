@@ -68,7 +68,7 @@ pub const SUPPORTED: &[ProtocolVersion] = &[
 /// use mcp_protocol::version::{SUPPORTED, ProtocolVersion, negotiate};
 ///
 /// assert_eq!(negotiate(&"2025-03-26".into(), SUPPORTED), Some(&ProtocolVersion::V2025_03_26));
-/// // `initialize` never ends in a modern version.
+/// // `initialize` never selects a modern version.
 /// assert_eq!(negotiate(&"2026-07-28".into(), SUPPORTED), Some(&ProtocolVersion::V2025_11_25));
 /// ```
 #[must_use]
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_version_is_neither_older_nor_newer() {
+    fn unknown_version_is_neither_older_nor_newer() {
         let unknown = ProtocolVersion::from("zzz");
         assert_eq!((unknown.partial_cmp(&LATEST), LATEST.partial_cmp(&unknown)), (None, None));
         assert_eq!(unknown, "zzz".into());
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_come_back_as_they_went_in() {
+    fn strings_round_trip() {
         for text in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "DRAFT-1"] {
             assert_eq!(ProtocolVersion::from(text).to_string(), text);
         }

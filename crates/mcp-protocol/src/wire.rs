@@ -122,7 +122,7 @@ impl Wire {
     pub fn call(&mut self, method: &Method, params: &dyn Lower, clocks: Clocks) -> Result<Call, Refused> {
         let call = self.left.peer.open(method, clocks, self.now)?;
         let written = self.left.outbox.line(|out| write::request(out, &call.id(), method, params));
-        debug_assert!(written.is_ok(), "params that cannot be written");
+        debug_assert!(written.is_ok(), "params cannot be serialized");
         Ok(call)
     }
 
@@ -184,7 +184,7 @@ impl End {
     pub fn respond(&mut self, id: &Id, result: &dyn Lower) {
         if self.peer.respond(id) {
             let written = self.outbox.line(|out| write::response(out, id, result));
-            debug_assert!(written.is_ok(), "a result that cannot be written");
+            debug_assert!(written.is_ok(), "the result cannot be serialized");
         }
     }
 
@@ -205,7 +205,7 @@ impl End {
                 }
                 Transmit::Error { id, error } => write::error(out, id.as_ref(), write::NoId::Omitted, &error),
             });
-            debug_assert!(written.is_ok(), "a transmit that cannot be written");
+            debug_assert!(written.is_ok(), "the message cannot be serialized");
         }
     }
 

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn challenges_are_read_however_they_are_joined() {
+    fn joined_and_separate_challenges_are_parsed() {
         let pairs = |list: &[(&str, &str)]| -> Vec<(String, String)> {
             list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         };
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_header_costs_nothing() {
+    fn hostile_challenge_header_is_parsed_in_bounded_time() {
         let flood = "Bearer a=b,".repeat(10_000);
         assert_eq!(read(&flood).len(), MAX_CHALLENGES);
         let parameters = format!("Bearer {}", "a=b,".repeat(10_000));

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_come_back_as_they_went_in() {
+    fn header_values_round_trip() {
         for value in
             ["", "a", "a b", "\t", " a", "a ", "世界", "=?base64?literal?=", "a\r\nb: c", "=?base64?"]
         {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_values_are_refused() {
+    fn malformed_header_values_are_rejected() {
         assert_eq!(decode(b"=?base64?a?="), Err(HeaderError::Base64));
         assert_eq!(decode(b"=?base64?/w==?="), Err(HeaderError::Base64));
         assert_eq!(decode("ä".as_bytes()), Err(HeaderError::Characters));

@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_follow_the_rules_or_spoil_the_tool() {
+    fn invalid_header_annotation_is_rejected() {
         let good = of(json!({
             "a": {"type": "string", "x-mcp-header": "A"},
             "b": {"type": ["integer", "null"], "x-mcp-header": "b~"},
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_mirrored_and_checked() {
+    fn arguments_are_sent_as_headers_and_checked() {
         let headers = of(json!({
             "s": {"type": "string", "x-mcp-header": "S"},
             "i": {"type": "integer", "x-mcp-header": "I"},
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_at_the_edge_are_refused_and_never_panic() {
+    fn integers_out_of_range_are_rejected_without_panic() {
         let headers = of(json!({"i": {"type": "integer", "x-mcp-header": "I"}})).unwrap();
         for wild in [json!(i64::MIN), json!(-1e300), json!(1e300), json!(u64::MAX)] {
             assert!(headers.values(&json!({ "i": wild })).is_err(), "{wild}");
@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_annotations_spoil_the_tool_quickly() {
+    fn too_many_annotations_are_rejected_quickly() {
         let many: serde_json::Map<String, Value> = (0..20_000)
             .map(|n| (format!("p{n}"), json!({"type": "string", "x-mcp-header": format!("H{n}")})))
             .collect();

@@ -103,7 +103,7 @@ struct TextFallback<'a> {
 
 impl TextFallback<'_> {
     /// Returns true if the block is the structured content as text.
-    fn is_told_by(&self, block: &ContentBlock) -> bool {
+    fn is_in(&self, block: &ContentBlock) -> bool {
         let Some(text) = block.as_text() else { return false };
         let told = || text.parse::<Json>().ok()?.canonical().ok();
         text == self.structured.get()
@@ -118,7 +118,7 @@ impl Lower for TextFallback<'_> {
         for block in content {
             element(out, block, cx)?;
         }
-        if !content.iter().any(|block| self.is_told_by(block)) {
+        if !content.iter().any(|block| self.is_in(block)) {
             element(out, &ContentBlock::text(self.structured.get()), cx)?;
         }
         out.push(b']');

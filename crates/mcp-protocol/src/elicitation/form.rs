@@ -154,7 +154,7 @@ fn no_choice(choice: &str) -> String {
     format!("has no option {choice:?}")
 }
 
-/// Whole numbers are written without a fraction.
+/// Returns a number; integers have no fraction.
 fn number(is_integer: bool, value: f64) -> Option<FieldValue> {
     if is_integer && value.fract() == 0.0 && value.abs() < 1e15 {
         return Some(FieldValue::Number((value as i64).into()));
@@ -200,7 +200,7 @@ mod tests {
         "titled_many":{"type":"array","items":{"anyOf":[{"const":"a","title":"A"}]},"minItems":1,"default":["a"]}"#;
 
     #[test]
-    fn every_kind_of_field_has_its_default_and_the_defaults_fit() {
+    fn defaults_of_every_field_kind_are_valid() {
         let mut filled = Map::new();
         form(ALL).fill_defaults(&mut filled);
         let expected = r#"{"text":"ab","number":0.5,"integer":4,"boolean":false,"single":"b","titled":"a","many":["a"],"titled_many":["a"]}"#;
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_does_not_fit_names_its_field() {
+    fn invalid_form_content_names_its_field() {
         let required = form(ALL).require("text");
         assert_eq!(required.check(&Map::new()).unwrap_err().field, "text");
         for wrong in [
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_are_shown_by_their_titles_in_every_spelling() {
+    fn options_have_titles_in_every_notation() {
         let form = form(ALL);
         let choices = |name: &str| form.fields.get(name).unwrap().choices();
         assert_eq!(choices("single"), [("a", "A"), ("b", "B")]);

@@ -467,7 +467,7 @@ mod tests {
     use crate::tools::ListToolsResult;
 
     #[test]
-    fn what_is_wrong_is_told_with_its_path() {
+    fn errors_name_the_path_of_the_invalid_value() {
         let wrong = |text: &str| {
             let error = Dialect::V2026_07_28.raise_str::<ListToolsResult>(text).unwrap_err();
             error.to_string().replace("invalid body: ", "")
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_names_the_innermost_value_at_every_byte() {
+    fn path_names_the_innermost_value_at_every_byte() {
         let text = r#"{"a":[1,{"b":"x"}] , "c":{},"d":[[]]}"#;
         let at = |mark: &str| super::path(text, text.find(mark).unwrap());
         assert_eq!(
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_not_json_is_refused_wherever_it_breaks() {
+    fn invalid_json_is_rejected_at_any_position() {
         for broken in [
             "",
             "{",

@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn accepts_what_serde_json_accepts_and_nothing_else() {
+    fn scanner_accepts_exactly_what_serde_json_accepts() {
         let texts = [
             "{}",
             "[]",
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn json_trap_depth_127_levels_pass_and_the_128th_is_refused() {
+    fn depth_127_is_accepted_and_128_is_rejected() {
         let nested = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
         assert!(accepts(&nested(MAX_DEPTH)));
         let mut scanner_text = nested(MAX_DEPTH + 1);

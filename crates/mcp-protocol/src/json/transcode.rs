@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_through_is_what_it_was() {
+    fn any_value_is_preserved_by_transcoding() {
         for text in [
             r#"{"a":[1,-2,0,0.5,1e2,18446744073709551615,18446744073709551616,-0,-0.0],"b\n":{"":null}}"#,
             r#"["line\nline",true,false,{},[],"\ud800"]"#,
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn other_serializers_see_values_and_not_the_text_of_them() {
+    fn other_serializers_see_values_instead_of_text() {
         let tree = serde_json::to_value(Transcode(r#"{"a\n":["x\ty",0.25,18446744073709551615]}"#)).unwrap();
         assert_eq!(tree, serde_json::json!({"a\n": ["x\ty", 0.25, u64::MAX]}));
     }

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn every_character_below_256_is_written_as_serde_json_does() {
+    fn characters_below_256_are_serialized_as_by_serde_json() {
         for byte in 0..=u8::MAX {
             // At every position of a word, and after the part that is scanned in blocks.
             for before in (0..9).chain([127, 128, 129, 200]) {
@@ -64,7 +64,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn strings_are_written_as_serde_json_does(text in any::<String>(), times in 0..40usize) {
+        fn strings_are_serialized_as_by_serde_json(text in any::<String>(), times in 0..40usize) {
             let text = text.repeat(times);
             prop_assert_eq!(written(&text), serde_json::to_string(&text).unwrap());
         }

@@ -71,7 +71,7 @@ pub struct Batch<'a> {
 
 impl<'a> Batch<'a> {
     /// Returns the number of messages; at least one.
-    #[expect(clippy::len_without_is_empty, reason = "an empty batch does not exist")]
+    #[expect(clippy::len_without_is_empty, reason = "a batch is never empty")]
     #[must_use]
     pub fn len(&self) -> usize {
         self.items.len()

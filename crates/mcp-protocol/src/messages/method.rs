@@ -1,4 +1,4 @@
-//! The methods of all five revisions. [`crate::dialect`] tells which revision has which.
+//! The methods of all five revisions. [`crate::dialect`] defines which revision has which.
 
 use crate::macros::string_enum;
 

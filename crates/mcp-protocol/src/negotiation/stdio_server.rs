@@ -27,7 +27,7 @@ use crate::version::{Era, ProtocolVersion, negotiate};
 /// let mut server = StdioServer::new(SUPPORTED);
 /// let Incoming::Message(message) = parse(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#, &Default::default())?
 ///     else { panic!() };
-/// // No claim, no handshake: the client is told what is missing.
+/// // Without a version in `_meta` and without a handshake, the request is rejected.
 /// assert!(matches!(server.classify(&message), ServerVerdict::Refuse(_)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

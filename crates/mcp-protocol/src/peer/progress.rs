@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn held_progress_leaves_when_its_time_comes() {
+    fn held_progress_is_sent_when_due() {
         let start = Instant::now();
         let mut gate = ProgressGate::new(start);
         for n in 0..9_u32 {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_that_does_not_grow_is_dropped() {
+    fn progress_that_does_not_increase_is_dropped() {
         let now = Instant::now();
         let mut gate = ProgressGate::new(now);
         assert_eq!(gate.offer(1.0, 'a', now), Some('a'));

@@ -17,7 +17,7 @@ fn ping(wire: &mut Wire, clocks: Clocks) -> Call {
     wire.call(&Method::Ping, &EmptyParams::new(), clocks).unwrap()
 }
 
-/// Answers every request that arrived at the right end.
+/// Responds to every request that arrived at the right end.
 fn answer_all(wire: &mut Wire) {
     for arrived in std::mem::take(&mut wire.right.arrived) {
         if let (Arrival::Request, Some(Message::Request(request))) = (&arrived.arrival, arrived.message()) {
@@ -36,7 +36,7 @@ fn feed(peer: &mut Peer, text: &str) -> Arrival {
 }
 
 #[test]
-fn a_response_settles_its_call_whatever_the_pieces_it_comes_in() {
+fn response_in_any_chunks_completes_its_call() {
     for piece in 1..60 {
         let mut wire = wire().latency(secs(1)).pieces(piece);
         let call = ping(&mut wire, Clocks::default());
@@ -49,7 +49,7 @@ fn a_response_settles_its_call_whatever_the_pieces_it_comes_in() {
 }
 
 #[test]
-fn a_response_after_the_deadline_is_counted_and_dropped() {
+fn response_after_the_deadline_is_counted_and_dropped() {
     let mut wire = wire().latency(secs(6));
     let call = ping(&mut wire, Clocks::default().idle(secs(8)));
     while wire.right.arrived.is_empty() {
@@ -60,12 +60,12 @@ fn a_response_after_the_deadline_is_counted_and_dropped() {
     assert_eq!(wire.left.peer.poll_event(), Some(Event::TimedOut(call, Reason::Idle)));
     assert_eq!(wire.left.peer.poll_event(), None);
     assert_eq!(wire.left.peer.stats().late, 1);
-    // The server was told, and answered first: both survive the race.
+    // The server received the cancellation after it had responded: neither side fails.
     assert_eq!(wire.right.peer.stats().unknown, 1);
 }
 
 #[test]
-fn a_second_response_is_late_and_a_stranger_is_unknown() {
+fn duplicate_response_is_late_and_unmatched_is_unknown() {
     let mut peer = Peer::client(Limits::default());
     let call = peer.open(&Method::Ping, Clocks::default(), Instant::now()).unwrap();
     let response = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
@@ -120,7 +120,7 @@ fn duplicate_request_id_is_refused_and_the_first_stays_open() {
 }
 
 #[test]
-fn a_request_that_was_cancelled_is_not_answered() {
+fn cancelled_request_is_not_answered() {
     let mut peer = Peer::server(Limits::default(), DuplicateIds::Unnamed);
     feed(&mut peer, r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#);
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
@@ -132,7 +132,7 @@ fn a_request_that_was_cancelled_is_not_answered() {
 }
 
 #[test]
-fn a_call_we_cancel_is_told_to_the_server_but_initialize_is_not() {
+fn cancelled_call_is_notified_except_for_initialize() {
     let now = Instant::now();
     let mut peer = Peer::client(Limits::default());
     let call = peer.open(&Method::ToolsCall, Clocks::default(), now).unwrap();
@@ -179,7 +179,7 @@ fn timeouts_stop_during_a_pause_of_limited_length() {
     peer.handle_timeout(start + secs(90));
     assert_eq!(peer.poll_event(), None);
     peer.resume(call, start + secs(92));
-    // 10 s of the total are left, and a fresh idle clock.
+    // The total timeout has 10 s left, and the idle timeout restarted.
     peer.handle_timeout(start + secs(96));
     assert_eq!(peer.poll_event(), None);
     peer.pause(call, secs(3), start + secs(96));
@@ -188,13 +188,13 @@ fn timeouts_stop_during_a_pause_of_limited_length() {
 }
 
 #[test]
-fn the_limit_refuses_and_queues_nothing() {
+fn calls_over_the_limit_are_rejected_and_not_queued() {
     let now = Instant::now();
     let mut peer = Peer::client(Limits::default().in_flight(3));
     let calls: Vec<Call> =
         (0..3).map(|_| peer.open(&Method::Ping, Clocks::default(), now).unwrap()).collect();
     assert_eq!(peer.open(&Method::Ping, Clocks::default(), now), Err(Refused::Full(3)));
-    // A cancellation nobody sends yet still takes its place.
+    // An unsent cancellation counts toward the limit.
     peer.cancel(calls[0], "");
     assert_eq!(peer.open(&Method::Ping, Clocks::default(), now), Err(Refused::Full(3)));
     assert!(peer.poll_transmit().is_some());
@@ -202,7 +202,7 @@ fn the_limit_refuses_and_queues_nothing() {
 }
 
 #[test]
-fn a_flood_of_requests_is_refused_and_refusals_are_bounded() {
+fn request_flood_is_rejected_and_rejections_are_bounded() {
     let mut peer = Peer::server(Limits::default().in_flight(3), DuplicateIds::Unnamed);
     for id in 0..100 {
         feed(&mut peer, &format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#));
@@ -214,7 +214,7 @@ fn a_flood_of_requests_is_refused_and_refusals_are_bounded() {
 }
 
 #[test]
-fn the_end_of_the_link_loses_every_call_once() {
+fn closed_connection_loses_every_call_once() {
     for bytes in 0..40 {
         let mut wire = wire().cut_right_after(bytes);
         let call = ping(&mut wire, Clocks::default());
@@ -236,12 +236,12 @@ fn server_ends_a_subscription_with_result_or_cancellation() {
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
     assert_eq!(feed(&mut peer, cancel), Arrival::Ended(listen));
     assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(Ignored::Unknown));
-    // The result may come first, and then the cancellation is for nothing.
+    // If the result arrives first, the cancellation has no effect.
     let listen = peer.open(&Method::Listen, Clocks::none(), now).unwrap();
     assert_eq!(feed(&mut peer, r#"{"jsonrpc":"2.0","id":2,"result":{}}"#), Arrival::Response(listen));
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#;
     assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(Ignored::Unknown));
-    // No other call can be ended like this.
+    // Other calls cannot be ended by the server.
     peer.open(&Method::ToolsCall, Clocks::none(), now).unwrap();
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}"#;
     assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(Ignored::Unknown));
@@ -249,7 +249,7 @@ fn server_ends_a_subscription_with_result_or_cancellation() {
 }
 
 #[test]
-fn a_server_answers_garbage_and_a_client_does_not() {
+fn server_responds_to_unreadable_input_but_client_does_not() {
     let mut server = Peer::server(Limits::default(), DuplicateIds::Unnamed);
     feed(&mut server, "hello");
     assert!(
@@ -258,11 +258,11 @@ fn a_server_answers_garbage_and_a_client_does_not() {
     feed(&mut server, r#"{"jsonrpc":"2.0","id":5,"method":"ping","params":[]}"#);
     assert!(matches!(server.poll_transmit(), Some(Transmit::Error { id: Some(id), error })
         if id == 5.into() && error.code == ErrorCode::InvalidRequest));
-    // Without a method it is no request, but its sender may wait under its id.
+    // Without a method it is not a request, but its sender may wait for a response with its id.
     feed(&mut server, r#"{"jsonrpc":"2.0","id":6,"params":{}}"#);
     assert!(matches!(server.poll_transmit(), Some(Transmit::Error { id: Some(id), error })
         if id == 6.into() && error.code == ErrorCode::InvalidRequest));
-    // Unless a request with this id runs, which this must not settle.
+    // A request in flight with this id must not be completed by the error.
     feed(&mut server, r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#);
     feed(&mut server, r#"{"jsonrpc":"2.0","id":7}"#);
     assert!(matches!(server.poll_transmit(), Some(Transmit::Error { id: None, .. })));
@@ -280,14 +280,14 @@ fn malformed_request_never_settles_an_outgoing_call() {
 }
 
 #[test]
-fn a_client_refuses_a_broken_request_of_the_server() {
+fn client_rejects_malformed_request_of_server() {
     let mut client = Peer::client(Limits::default());
     feed(&mut client, r#"{"jsonrpc":"2.0","id":5,"method":"elicitation/create","params":[1]}"#);
     assert!(matches!(client.poll_transmit(), Some(Transmit::Error { id: Some(id), .. }) if id == 5.into()));
 }
 
 #[test]
-fn refusals_nobody_sends_do_not_keep_us_from_calling() {
+fn unsent_rejections_do_not_block_new_calls() {
     let mut peer = Peer::server(Limits::default().in_flight(2), DuplicateIds::Unnamed);
     for _ in 0..10 {
         feed(&mut peer, r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
@@ -296,7 +296,7 @@ fn refusals_nobody_sends_do_not_keep_us_from_calling() {
 }
 
 #[test]
-fn initialize_cannot_be_cancelled_by_the_one_who_sent_it() {
+fn initialize_cannot_be_cancelled_by_its_sender() {
     let mut peer = Peer::server(Limits::default(), DuplicateIds::Unnamed);
     feed(&mut peer, r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#);
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
@@ -305,7 +305,7 @@ fn initialize_cannot_be_cancelled_by_the_one_who_sent_it() {
 }
 
 #[test]
-fn a_progress_token_counts_only_as_it_was_written() {
+fn progress_token_must_match_exactly() {
     let mut peer = Peer::client(Limits::default());
     peer.open(&Method::ToolsCall, Clocks::default(), Instant::now()).unwrap();
     for token in ["\"+01\"", "\"01\"", "1", "\"2\""] {
@@ -331,7 +331,7 @@ fn timeouts_resume_after_the_last_of_several_pauses() {
 }
 
 #[test]
-fn events_that_nobody_polls_count_as_calls() {
+fn unpolled_events_count_as_calls_in_flight() {
     let now = Instant::now();
     let mut peer = Peer::client(Limits::default().in_flight(2));
     let clocks = Clocks::default().total(Duration::from_secs(1));
@@ -357,7 +357,7 @@ fn calls_continue_with_new_ids_after_reconnect() {
     peer.handle_reopened();
     let new = peer.open(&Method::Ping, Clocks::default(), now).unwrap();
     assert!(new > old);
-    // What the old server still said is nobody's answer.
+    // A late response of the previous server matches no call.
     let late = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, old.0);
     assert!(matches!(feed(&mut peer, &late), Arrival::Ignored(_)));
     let answer = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, new.0);

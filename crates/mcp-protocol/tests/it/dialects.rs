@@ -1,5 +1,5 @@
-//! Every method in every revision that has it, with everything set: what is lowered validates
-//! against that revision's schema and holds nothing that the schema does not name.
+//! Every method in every revision that has it, with all members set: the lowered message validates against the schema
+//! of the revision and has no members that the schema does not name.
 
 use mcp_protocol::dialect::{Direction, Lower};
 use mcp_protocol::elicitation::ElicitationCompleteParams;
@@ -34,7 +34,7 @@ fn request<T: Lower>(definition: &'static str, dialect: Dialect, method: Method,
     Case { definition, json: serde_json::from_slice(&out).unwrap() }
 }
 
-/// What asks for input: a request of its own, or a part of a result.
+/// Returns the cases of an input request: a separate request, or a part of a result.
 fn ask<T: Lower>(definition: &'static str, dialect: Dialect, method: Method, params: &T) -> Case {
     let mut case = request(definition, dialect, method, params);
     if dialect.era() == Era::Modern {
@@ -243,7 +243,7 @@ const ROWS: &[Row] = &[
             ]
         },
     },
-    // The schema of 2026-07-28 has no extensions in it.
+    // The schema of 2026-07-28 does not include extensions.
     Row { method: Method::TasksUpdate, cases: |_| Vec::new() },
     Row {
         method: Method::CreateMessage,
@@ -413,7 +413,8 @@ fn every_method_matches_the_schema_of_each_revision() {
     assert_eq!(cases, 195);
 }
 
-/// Members that no schema of this value names. `extensions` is written in every revision (unknown members are allowed there).
+/// Returns the members that no schema of this value names. `extensions` is written in every revision, because unknown
+/// members are allowed there.
 fn unnamed_members(root: &Value, schemas: &[&Value], value: &Value, path: &str, found: &mut Vec<String>) {
     let mut flat = Vec::new();
     for schema in schemas {
@@ -429,7 +430,7 @@ fn unnamed_members(root: &Value, schemas: &[&Value], value: &Value, path: &str, 
                 let named = flat.iter().filter_map(|schema| schema["properties"].get(name));
                 let mut below: Vec<&Value> = named.collect();
                 if below.is_empty() {
-                    // A map: every member follows the same schema.
+                    // A map: all members have the same schema.
                     below.extend(
                         flat.iter()
                             .map(|schema| &schema["additionalProperties"])
@@ -437,7 +438,7 @@ fn unnamed_members(root: &Value, schemas: &[&Value], value: &Value, path: &str, 
                     );
                 }
                 let path = format!("{path}/{name}");
-                // The base of every request has these; some revisions' schemas do not repeat them.
+                // Every request has these members; the schemas of some revisions do not repeat them.
                 if name == "extensions" || ["/jsonrpc", "/id", "/params/_meta"].contains(&&*path) {
                     continue;
                 }
@@ -446,7 +447,7 @@ fn unnamed_members(root: &Value, schemas: &[&Value], value: &Value, path: &str, 
                         found.push(path);
                     }
                 } else if name != "_meta" {
-                    // What is in `_meta` is open in every revision; whether there is one is not.
+                    // The contents of `_meta` are open in every revision, but its presence is not.
                     unnamed_members(root, &below, member, &path, found);
                 }
             }
@@ -461,7 +462,7 @@ fn unnamed_members(root: &Value, schemas: &[&Value], value: &Value, path: &str, 
     }
 }
 
-/// The plain schemas behind references and alternatives; of alternatives those that the value fits.
+/// Resolves references and alternatives to plain schemas; of alternatives, only those that accept the value.
 fn flatten<'a>(root: &'a Value, schema: &'a Value, value: &Value, flat: &mut Vec<&'a Value>) {
     if let Some(reference) = schema["$ref"].as_str() {
         return flatten(root, root.pointer(reference.trim_start_matches('#')).unwrap(), value, flat);

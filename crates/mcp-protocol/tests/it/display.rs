@@ -1,4 +1,4 @@
-//! Text of a peer is escaped and cut wherever it is displayed.
+//! Text of a peer is escaped and truncated wherever it is displayed.
 
 use mcp_protocol::codec::param_header::{AnnotationError, ParamHeaders};
 use mcp_protocol::elicitation::{FormSchema, StringSchema};
@@ -11,9 +11,9 @@ use mcp_protocol::tools::Tool;
 use mcp_protocol::{Dialect, Json, Map, ProtocolVersion};
 use serde_json::json;
 
-/// Clears the screen, sets the title, forges a line and turns the direction of writing.
+/// Clears the screen, sets the title, forges a line and changes the text direction.
 const HOSTILE: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\r\nINFO forged\u{9b}31m\u{202e}\u{2028}\u{200b}";
-/// The most characters that any of these may take.
+/// Maximum length of a displayed text, in bytes.
 const MAX_SHOWN: usize = 10_000;
 
 fn hostile() -> String {

@@ -1,5 +1,5 @@
-//! The published examples of 2026-07-28: each parses into its type, comes back equal, and misses every
-//! required member that is taken away.
+//! The published examples of 2026-07-28: each round-trips through its type, and is rejected without any of its required
+//! members.
 
 use mcp_protocol::capabilities::{ClientCapabilities, ServerCapabilities};
 use mcp_protocol::completion::{CompleteParams, CompleteResult};
@@ -35,7 +35,7 @@ use crate::support;
 
 const NEWEST: Dialect = Dialect::V2026_07_28;
 
-/// Text to type to text again.
+/// A function that parses text into a type and serializes it again.
 type RoundTrip = fn(&str) -> Result<String, String>;
 
 fn object<T: DeserializeOwned + Lower>(text: &str) -> Result<String, String> {
@@ -43,7 +43,7 @@ fn object<T: DeserializeOwned + Lower>(text: &str) -> Result<String, String> {
     Ok(serde_json::to_string(&NEWEST.lower(&value)).unwrap())
 }
 
-/// Params of a modern request, which must carry the whole envelope.
+/// Round-trips the params of a modern request, which must have the whole envelope.
 fn params<T: Raise + Lower>(text: &str) -> Result<String, String> {
     envelope(text)?;
     let value: T = NEWEST.raise_str(text).map_err(|error| error.to_string())?;
@@ -82,7 +82,7 @@ fn notification<T: DeserializeOwned + Lower>(text: &str) -> Result<String, Strin
     Ok(String::from_utf8(out).unwrap())
 }
 
-/// A response, its result read as a client reads it.
+/// Round-trips a response; the result is read as by a client.
 fn response<T: Raise + Lower>(text: &str) -> Result<String, String> {
     let Message::Response(response) = message(text)? else { return Err("no response".into()) };
     let result = response.outcome.map_err(|error| error.to_string())?;
@@ -92,7 +92,7 @@ fn response<T: Raise + Lower>(text: &str) -> Result<String, String> {
     Ok(String::from_utf8(out).unwrap())
 }
 
-/// An error response whose code and data are known.
+/// Round-trips an error response with a known code and data.
 fn error_response(text: &str) -> Result<String, String> {
     let Message::Response(response) = message(text)? else { return Err("no response".into()) };
     let Err(error) = response.outcome else { return Err("no error".into()) };
@@ -110,7 +110,7 @@ fn error_response(text: &str) -> Result<String, String> {
     Ok(String::from_utf8(out).unwrap())
 }
 
-/// Every folder of examples, and the type its files are.
+/// Every folder of examples, with the type of its files.
 const TYPES: &[(&str, RoundTrip)] = &[
     ("AudioContent", object::<AudioContent>),
     ("BlobResourceContents", object::<ResourceContents>),
@@ -230,8 +230,8 @@ fn every_example_parses_into_its_type_and_comes_back_equal() {
     assert!(examples.is_empty() || examples.len() == 129);
 }
 
-/// Absences that every reader of this revision must put up with when they stand in a response:
-/// `resultType`, `ttlMs`, `cacheScope`. Outside of responses they are demanded.
+/// Members that readers of this revision must tolerate as absent in a response: `resultType`, `ttlMs`, `cacheScope`.
+/// Outside responses they are required.
 const TOLERATED_IN_RESPONSES: &[&str] = &["resultType", "ttlMs", "cacheScope"];
 
 #[test]
@@ -266,7 +266,7 @@ fn every_example_fails_without_any_one_required_member() {
     assert_eq!(removed, 579);
 }
 
-/// JSON pointers of the members that the schema requires of this value, at every level.
+/// Returns the JSON pointers of the members that the schema requires of this value, at every level.
 fn required_members(root: &Value, schema: &Value, value: &Value, path: String, found: &mut Vec<String>) {
     if let Some(reference) = schema["$ref"].as_str() {
         let target = root.pointer(reference.trim_start_matches('#')).unwrap();
@@ -307,7 +307,7 @@ fn required_members(root: &Value, schema: &Value, value: &Value, path: String, f
     }
 }
 
-/// The types that keep members they do not know, by the folder of their examples.
+/// Types that preserve unknown members, by the folder of their examples.
 const OPEN: &[&str] = &[
     "AudioContent",
     "CallToolResult",
@@ -343,7 +343,7 @@ const OPEN: &[&str] = &[
     "UntitledSingleSelectEnumSchema",
 ];
 
-/// How many examples are of a type that keeps unknown members.
+/// Number of examples of a type that preserves unknown members.
 const OPEN_EXAMPLES: usize = 63;
 
 #[test]
@@ -361,20 +361,20 @@ fn unknown_members_of_open_types_are_kept() {
     }
     println!("{open} open examples");
     assert!(open == 0 || open == OPEN_EXAMPLES);
-    // Two types of the list have no example of their own.
+    // Two types of the list have no example.
     let unknown = r#""com.example/unknown":[1,null]"#;
     let prompt = format!(r#"{{"name":"p",{unknown}}}"#);
     assert_eq!(object::<Prompt>(&prompt).unwrap(), prompt);
     let template = format!(r#"{{"uriTemplate":"t://{{x}}","name":"t",{unknown}}}"#);
     assert_eq!(object::<ResourceTemplate>(&template).unwrap(), template);
-    // And wherever they stand.
+    // At any position.
     let page =
         format!(r#"{{"resultType":"complete","ttlMs":0,"cacheScope":"private","prompts":[{prompt}]}}"#);
     assert_eq!(object::<ListPromptsResult>(&page).unwrap(), page);
 }
 
 #[test]
-fn the_envelope_drops_members_it_does_not_know() {
+fn envelope_drops_unknown_members() {
     let text = r#"{"jsonrpc":"2.0","id":1,"method":"ping","extra":[1],"params":{}}"#;
     let Message::Request(request) = message(text).unwrap() else { panic!() };
     let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! Reading and checking hostile input takes time in proportion to its length, whatever its shape.
+//! Reading and checking hostile input takes time linear in its length, whatever its shape.
 
 use std::time::{Duration, Instant};
 
@@ -6,14 +6,14 @@ use mcp_protocol::codec::param_header::ParamHeaders;
 use mcp_protocol::elicitation::{FieldValue, FormSchema};
 use mcp_protocol::{Json, Map};
 
-/// Levels of a schema; two for each step down.
+/// Levels of a schema; two per step.
 const STEPS: usize = 58;
 const BYTES: usize = 300_000;
 const RUNS: usize = 5;
-/// How much more a deep schema may cost than a flat one of the same length; to read each level again costs 58 times.
+/// Maximum cost of a deep schema relative to a flat one of the same length; reading each level again would be 58 times.
 const MAX_RATIO: u32 = 8;
 
-/// A schema whose bulk is below `steps` of `open`.
+/// Returns a schema with most of its text below `steps` of `open`.
 fn schema(open: &str, close: &str, steps: usize) -> Json {
     let bulk: Vec<String> =
         (0..BYTES / 30).map(|number| format!(r#""p{number:08}":{{"title":"x"}}"#)).collect();
@@ -40,7 +40,7 @@ fn annotations_cost_the_same_at_any_depth() {
     }
 }
 
-/// Checks an answer with `count` values for a field with as many choices.
+/// Checks form content with `count` values for a field with as many options.
 fn check_choices(items: &str, count: usize) -> Duration {
     let values: Vec<String> = (0..count).map(|number| format!("v{number:06}")).collect();
     let (keyword, choices): (_, Vec<String>) = match items {
@@ -66,7 +66,7 @@ fn check_choices(items: &str, count: usize) -> Duration {
 #[test]
 fn checking_chosen_values_takes_linear_time() {
     for items in ["plain", "titled"] {
-        // 16 times as many values; comparing each with every choice would take 256 times as long.
+        // 16 times as many values; comparing each with every option would take 256 times as long.
         let (few, many) = (check_choices(items, 500), check_choices(items, 8000));
         assert!(many <= few * 16 * 4, "{items}: {few:?} for 500 values, {many:?} for 8000");
     }

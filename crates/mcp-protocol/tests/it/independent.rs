@@ -1,4 +1,4 @@
-//! The newest revision's messages, read by a crate that shares nothing with this one.
+//! The messages of the newest revision, read by an independent crate.
 
 use mcp_protocol::Dialect;
 use mcp_protocol::dialect::Lower;
@@ -15,7 +15,8 @@ use serde_json::Value;
 
 use crate::samples;
 
-/// Lowered by us, read by them, written by them: the same value, as far as they know its members.
+/// Checks that a value lowered by this crate, then read and written by the other crate, is unchanged in the members it
+/// knows.
 fn check<T: DeserializeOwned + Serialize>(value: &impl Lower) {
     let ours = serde_json::to_value(Dialect::V2026_07_28.lower(value)).unwrap();
     let theirs: T = serde_json::from_value(ours.clone()).unwrap_or_else(|error| panic!("{error}: {ours}"));
@@ -24,7 +25,7 @@ fn check<T: DeserializeOwned + Serialize>(value: &impl Lower) {
     assert!(lost.is_empty(), "{}: {lost:?}", std::any::type_name::<T>());
 }
 
-/// Members that did not come back as they went.
+/// Returns the members that changed.
 fn differences(ours: &Value, theirs: &Value, path: String) -> Vec<String> {
     match (ours, theirs) {
         (Value::Object(ours), Value::Object(theirs)) => ours
@@ -47,7 +48,7 @@ fn differences(ours: &Value, theirs: &Value, path: String) -> Vec<String> {
 }
 
 #[test]
-fn the_newest_messages_are_read_by_an_independent_crate() {
+fn newest_messages_are_read_by_an_independent_crate() {
     check::<other::CallToolRequestParams>(&samples::call_tool_params());
     check::<other::CallToolResult>(&samples::call_tool_result());
     check::<other::ListToolsResult>(&samples::list_tools_result());
@@ -61,7 +62,7 @@ fn the_newest_messages_are_read_by_an_independent_crate() {
     check::<other::GetPromptResult>(&samples::get_prompt_result());
     check::<other::CompleteRequestParams>(&samples::complete_params());
     check::<other::CompleteResult>(&samples::complete_result());
-    // Their union of field schemas takes the first that fits, and so forgets the choices: reading must do.
+    // The other crate's union of field schemas takes the first match and drops the options, so only reading is checked.
     let ours = serde_json::to_value(Dialect::V2026_07_28.lower(&samples::input_required_result())).unwrap();
     serde_json::from_value::<other::InputRequiredResult>(ours).unwrap();
     check::<other::CreateMessageResult>(&samples::create_message_result());
@@ -75,7 +76,7 @@ fn the_newest_messages_are_read_by_an_independent_crate() {
 }
 
 #[test]
-fn the_newest_notifications_are_read_by_an_independent_crate() {
+fn newest_notifications_are_read_by_an_independent_crate() {
     let filter = SubscriptionFilter::new().tools_list_changed(true).resource_subscriptions(["r://1".into()]);
     check::<other::SubscriptionsListenRequestParams>(
         &ListenParams::new(filter.clone()).meta(samples::meta()),
@@ -94,9 +95,9 @@ fn the_newest_notifications_are_read_by_an_independent_crate() {
     );
 }
 
-/// Whole messages, envelope included.
+/// Complete messages, including the envelope.
 #[test]
-fn the_newest_envelopes_are_read_by_an_independent_crate() {
+fn newest_envelopes_are_read_by_an_independent_crate() {
     let mut out = Vec::new();
     let params = samples::call_tool_params();
     write::request(&mut out, &7.into(), &Method::ToolsCall, &Dialect::V2026_07_28.lower(&params)).unwrap();

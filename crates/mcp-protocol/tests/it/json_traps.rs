@@ -1,4 +1,4 @@
-//! What serde_json does not do by itself.
+//! JSON edge cases that serde_json does not handle by default.
 
 use mcp_protocol::codec::line::{Line, Lines};
 use mcp_protocol::content::ContentBlock;
@@ -9,7 +9,7 @@ use mcp_protocol::tools::{CallToolParams, CallToolResult, ListToolsResult, Tool}
 use mcp_protocol::{Dialect, Limits};
 
 #[test]
-fn json_trap_an_array_is_no_object() {
+fn array_is_rejected_where_an_object_is_required() {
     assert!(serde_json::from_str::<CallToolParams>(r#"["echo"]"#).is_err());
     assert!(serde_json::from_str::<Tool>(r#"["t",{"type":"object"}]"#).is_err());
 }
@@ -36,24 +36,24 @@ fn numbers_out_of_range_fail_in_types_and_stay_in_raw_json() {
 }
 
 #[test]
-fn json_trap_null_and_absent_differ_where_null_is_a_value() {
+fn null_and_absent_differ_where_null_is_a_value() {
     let read = |text: &str| Dialect::V2026_07_28.raise_str::<CallToolResult>(text).unwrap();
     assert_eq!(read(r#"{"content":[]}"#).structured_content, None);
     let null = read(r#"{"content":[],"structuredContent":null}"#);
     assert!(null.structured_content.as_ref().unwrap().is_null());
     let back = serde_json::to_string(&Dialect::V2026_07_28.lower(&null)).unwrap();
     assert!(back.contains(r#""structuredContent":null"#), "{back}");
-    // Everywhere else `null` is absent, and never written.
+    // Elsewhere `null` means absent, and is never written.
     let page: ListToolsResult = Dialect::V2025_06_18.raise_str(r#"{"tools":[],"nextCursor":null}"#).unwrap();
     assert_eq!(page.next_cursor, None);
     assert_eq!(serde_json::to_string(&Dialect::V2025_06_18.lower(&page)).unwrap(), r#"{"tools":[]}"#);
-    // An empty cursor is a cursor.
+    // An empty cursor is a valid cursor.
     let page: ListToolsResult = Dialect::V2025_06_18.raise_str(r#"{"tools":[],"nextCursor":""}"#).unwrap();
     assert_eq!(page.next_cursor.as_deref(), Some(""));
 }
 
 #[test]
-fn json_trap_raw_members_survive_in_unions() {
+fn raw_members_are_preserved_in_unions() {
     let text = r#"{"text":"hi","x-raw":{"a": [1e999]},"type":"text"}"#;
     let block: ContentBlock = serde_json::from_str(text).unwrap();
     let ContentBlock::Text(text) = &block else { panic!() };
@@ -66,7 +66,7 @@ fn json_trap_raw_members_survive_in_unions() {
 }
 
 #[test]
-fn json_trap_a_repeated_member_of_a_type_is_refused() {
+fn duplicate_member_of_a_type_is_rejected() {
     for text in [
         r#"{"name":"a","name":"b"}"#,
         r#"{"name":"a","arguments":null,"arguments":{}}"#,
@@ -95,7 +95,7 @@ fn malformed_tools_in_a_list_are_skipped_and_reported() {
 }
 
 #[test]
-fn depth_of_a_hundred_thousand_is_a_clean_error() {
+fn depth_of_100_000_is_an_error() {
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         let deep = format!("{}1{}", open.repeat(100_000), close.repeat(100_000));
         for text in [
@@ -110,8 +110,8 @@ fn depth_of_a_hundred_thousand_is_a_clean_error() {
 }
 
 #[test]
-fn blocks_inside_of_blocks_cost_no_memory_per_level() {
-    // With the type last, each level that is understood has to be kept as text first.
+fn nested_blocks_use_no_memory_per_level() {
+    // With the type last, each known level is first stored as text.
     let mut block = format!(r#"{{"text":"{}","type":"text"}}"#, "x".repeat(4 << 20));
     for _ in 0..55 {
         block = format!(r#"{{"toolUseId":"a","content":[{block}],"type":"tool_result"}}"#);
@@ -126,7 +126,7 @@ fn blocks_inside_of_blocks_cost_no_memory_per_level() {
     }
 }
 
-/// The most memory this process ever had, in bytes.
+/// Returns the peak memory of this process, in bytes.
 fn peak_memory() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
@@ -134,7 +134,7 @@ fn peak_memory() -> Option<usize> {
 }
 
 #[test]
-fn a_line_of_100_mb_is_a_clean_error_in_bounded_memory() {
+fn line_of_100_mb_is_an_error_in_bounded_memory() {
     let Some(before) = peak_memory() else {
         crate::support::not_run("peak memory (no /proc)");
         return;
@@ -160,15 +160,15 @@ fn a_line_of_100_mb_is_a_clean_error_in_bounded_memory() {
 }
 
 #[test]
-fn json_trap_a_repeated_mode_of_a_form_is_refused() {
+fn duplicate_elicitation_mode_is_rejected() {
     let text =
         r#"{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{}},"mode":"url"}"#;
     assert!(serde_json::from_str::<mcp_protocol::elicitation::ElicitParams>(text).is_err());
 }
 
-/// `null` is an absent optional member, wherever it stands.
+/// `null` is an absent optional member at any position.
 #[test]
-fn json_trap_a_mode_of_null_is_an_absent_one() {
+fn null_elicitation_mode_is_absent() {
     use mcp_protocol::elicitation::{ElicitParams, FormSchema};
 
     let parse = |text: &str| serde_json::from_str::<ElicitParams>(text);
@@ -184,9 +184,9 @@ fn json_trap_a_mode_of_null_is_an_absent_one() {
     assert!(parse(&twice).is_err());
 }
 
-/// Only the envelope of a modern request says what its keys must hold; elsewhere an odd value costs nothing.
+/// Only the envelope of a modern request restricts the values of its keys; elsewhere an invalid value is not an error.
 #[test]
-fn an_odd_key_in_the_meta_of_a_part_is_kept_as_it_came() {
+fn invalid_known_key_in_meta_of_a_part_is_preserved() {
     use mcp_protocol::Dialect;
     use mcp_protocol::tools::{CallToolResult, ListToolsResult};
 

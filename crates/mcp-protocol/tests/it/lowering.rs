@@ -1,4 +1,4 @@
-//! Where a revision needs another value, not only fewer members.
+//! Values that differ between revisions by more than omitted members.
 
 use mcp_protocol::capabilities::{ClientCapabilities, ElicitationCapability};
 use mcp_protocol::content::{AudioContent, ContentBlock, ToolResultContent, ToolUseContent};
@@ -56,16 +56,16 @@ fn non_object_structured_content_is_wrapped_or_sent_as_text() {
             assert_eq!(lowered["content"], json!([{"type": "text", "text": "[1,2]"}]));
         }
     }
-    // What a revision cannot hold is told as text, unless a block says the same already.
+    // A value that the revision cannot express is written as text, unless a block has it already.
     let told = |text: &str| {
         let result = CallToolResult::text(text).structured_content(json!({"a": 1}));
         lower(Dialect::V2024_11_05, &result)["content"].as_array().unwrap().len()
     };
     assert_eq!((told("done"), told(r#"{ "a": 1 }"#)), (2, 1));
-    // An object that the revision can hold is not repeated.
+    // An object that the revision can express is not repeated.
     let kept = lower(Dialect::V2025_06_18, &CallToolResult::text("done").structured_content(json!({"a": 1})));
     assert_eq!(kept["content"].as_array().unwrap().len(), 1);
-    // Inside of a conversation with a model it is the same.
+    // The same rules apply to sampling messages.
     let block = SamplingBlock::from(ToolResultContent::new("1", []).structured_content(json!(5)));
     assert_eq!(lower(Dialect::V2025_11_25, &block)["structuredContent"], json!({"result": 5}));
     assert_eq!(lower(Dialect::V2026_07_28, &block)["structuredContent"], json!(5));
@@ -81,7 +81,7 @@ fn null_structured_content_is_a_value_only_in_modern_era() {
 }
 
 #[test]
-fn sound_in_a_conversation_is_a_note_where_there_is_none() {
+fn audio_in_sampling_becomes_text_before_2025_03_26() {
     let block = SamplingBlock::from(AudioContent::new("aGk=", "audio/wav"));
     assert_eq!(lower(Dialect::V2024_11_05, &block)["type"], "text");
     assert_eq!(lower(Dialect::V2025_03_26, &block)["type"], "audio");
@@ -95,7 +95,7 @@ fn url_only_elicitation_is_omitted_where_only_forms_exist() {
 }
 
 #[test]
-fn a_member_is_never_written_twice() {
+fn member_is_never_written_twice() {
     let mut meta = Meta::new().with("k", json!(1)).with("k", json!(2));
     assert_eq!(serde_json::to_string(&meta).unwrap(), r#"{"k":2}"#);
     meta.other.insert("other", json!(3));
@@ -110,16 +110,16 @@ fn list_result_type_must_be_complete_in_modern_era() {
     for kind in ["banana", "input_required", "task"] {
         let text = format!(r#"{{"resultType":"{kind}","tools":[]}}"#);
         assert!(Dialect::V2026_07_28.raise_str::<ListToolsResult>(&text).is_err(), "{kind}");
-        // To a legacy server the member means nothing, or something of its own.
+        // In the legacy era the member is unknown and may have any meaning.
         let legacy: ListToolsResult = Dialect::V2025_06_18.raise_str(&text).unwrap();
         assert_eq!((legacy.result_type, legacy.other.get("resultType").is_some()), (None, true));
     }
-    // `null` is no result type where one is demanded.
+    // `null` is not a result type where one is required.
     assert!(serde_json::from_str::<EmptyResult>(r#"{"resultType":null}"#).is_err());
 }
 
 #[test]
-fn s6_7_a_negative_time_to_live_is_none() {
+fn negative_time_to_live_is_zero() {
     let page: ListToolsResult = Dialect::V2026_07_28.raise_str(r#"{"tools":[],"ttlMs":-5}"#).unwrap();
     assert_eq!(page.ttl_ms, Some(0.into()));
     assert!(Dialect::V2026_07_28.raise_str::<ListToolsResult>(r#"{"tools":[],"ttlMs":1.5}"#).is_err());
@@ -133,7 +133,7 @@ fn output_schema_is_wrapped_or_omitted_per_revision() {
     let wrapped = json!({"type": "object", "properties": {"result": array}, "required": ["result"]});
     assert_eq!(output(array.clone()), Some(wrapped));
     assert_eq!(output(json!({"type": "object"})), Some(json!({"type": "object"})));
-    // Values of these may or may not be objects, or the schema cannot be moved.
+    // Values of these schemas may or may not be objects, or the schema cannot be moved.
     assert_eq!(output(json!({"anyOf": [{"type": "object"}, {"type": "string"}]})), None);
     assert_eq!(output(json!({"type": "array", "items": {"$ref": "#/$defs/x"}})), None);
     assert_eq!(lower(Dialect::V2025_03_26, &tool(array.clone())).get("outputSchema"), None);
@@ -213,10 +213,10 @@ fn absent_result_type_and_cache_fields_are_accepted() {
         let list: ListToolsResult = dialect.raise_str(r#"{"tools":[]}"#).unwrap();
         assert_eq!((list.result_type, list.ttl_ms, list.cache_scope), (None, None, None));
     }
-    // Content is missing from some legacy servers' results, and may not be in modern ones.
+    // Some legacy servers omit `content`; modern servers must not.
     assert!(Dialect::V2025_11_25.raise_str::<CallToolResult>("{}").unwrap().content.is_empty());
     assert!(Dialect::V2026_07_28.raise_str::<CallToolResult>("{}").is_err());
-    // What is not spoken of stays required.
+    // Other members stay required.
     assert!(Dialect::V2024_11_05.raise_str::<ListToolsResult>("{}").is_err());
 }
 
@@ -232,10 +232,10 @@ fn protocol_meta_is_added_to_params_only_in_modern_era() {
         assert_eq!((&meta["a"], &meta["progressToken"]), (&json!(1), &json!("7")));
         assert_eq!(meta.len() == 4, dialect.era() == Era::Modern, "{lowered}");
     }
-    // Legacy params without anything of their own have no `_meta` at all.
+    // Legacy params without members have no `_meta`.
     let lowering = Lowering::to(Dialect::V2025_06_18).with_meta(&envelope);
     assert_eq!(serde_json::to_value(lowering.root(&EmptyParams::new())).unwrap(), json!({}));
-    // What the body's own `_meta` says wins, and is written once.
+    // The body's own `_meta` takes precedence and is written once.
     let own = EmptyParams::new().meta(Meta::new().protocol_version("x").progress_token(1));
     let lowering = Lowering::to(Dialect::V2026_07_28).with_meta(&envelope).with_progress_token(&token);
     let text = serde_json::to_string(&lowering.root(&own)).unwrap();
@@ -304,10 +304,10 @@ fn result_type_selects_the_response_variant() {
     let nested =
         r#"{"task":{"taskId":"t","status":"working","createdAt":"a","lastUpdatedAt":"b","ttl":null}}"#;
     assert!(matches!(kind(Dialect::V2025_11_25, nested), Ok(CallToolResponse::LegacyTask(_))));
-    // A legacy server may use the member for something else.
+    // A legacy server may use the member for another purpose.
     let legacy = r#"{"content":[],"resultType":"odd"}"#;
     assert!(matches!(kind(Dialect::V2025_06_18, legacy), Ok(CallToolResponse::Complete(_))));
-    // An input_required result has a reason.
+    // An `input_required` result must have requests or a state.
     assert!(kind(newest, r#"{"resultType":"input_required"}"#).is_err());
 }
 

@@ -1,4 +1,4 @@
-//! One binary for the tests that look at the crate from outside.
+//! Integration tests, in one binary.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test helpers fail by panicking")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests use I/O and clocks")]
 

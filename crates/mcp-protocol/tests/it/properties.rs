@@ -1,11 +1,11 @@
-//! What must hold for any input, tried on random input and on everything that ever broke it.
+//! Properties that must hold for any input, tested with random input and past failures.
 
 #[path = "../properties/mod.rs"]
 mod any;
 
 use proptest::prelude::*;
 
-/// Runs a property over the corpus of a fuzz target; returns how many files there were.
+/// Runs a property over the corpus of a fuzz target; returns the number of files.
 fn replay(target: &str, property: fn(&[u8])) {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(target);
     let mut count = 0;
@@ -35,7 +35,7 @@ corpora! {
     corpus_of_interleavings_holds: "peers" => any::peers::settle_every_call_once;
 }
 
-/// Text that looks like a message, with anything that may stand in one.
+/// Generates text that resembles a message.
 fn messages() -> impl Strategy<Value = String> {
     let scalar = prop_oneof![
         "null|true|false|-?[0-9]{1,22}|-?[0-9]\\.[0-9]{1,3}(e[+-]?[0-9]{1,3})?|1e999|-0|01|\\.5",
@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn events_do_not_depend_on_the_cuts(
+    fn events_do_not_depend_on_chunk_boundaries(
         stream in "((\u{feff})?(data|event|id|retry|)(:| |: |)(\u{feff})?[ a1\u{0}é]{0,30}(\r|\n|\r\n)|\r|\n|\r\n){0,14}",
         seed: u8,
     ) {
@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn header_values_come_back(text in "(=\\?base64\\?)?[ -~é\t\r\n]{0,20}(\\?=)?") {
+    fn header_values_round_trip_for_any_bytes(text in "(=\\?base64\\?)?[ -~é\t\r\n]{0,20}(\\?=)?") {
         any::header::values_come_back(text.as_bytes());
     }
 

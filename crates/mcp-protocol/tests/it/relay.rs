@@ -1,4 +1,4 @@
-//! One message carried through all versions: raised from each, lowered to each, and passed on raw.
+//! A message relayed between all versions: raised from each, lowered to each, and passed on raw.
 
 use mcp_protocol::dialect::{Lower, Raise};
 use mcp_protocol::messages::{Incoming, Message, Method, parse, write};
@@ -7,23 +7,22 @@ use serde_json::Value;
 
 use crate::samples;
 
-/// What comes from one version and goes to another is what that version gets at first hand, minus what the
-/// first one could not say.
+/// Checks that a relayed message equals the direct one, except for members that the first version cannot express.
 fn carry<T: Raise + Lower + PartialEq + std::fmt::Debug>(value: &T) {
     for from in Dialect::ALL {
         let received: T = from.raise_str(&serde_json::to_string(&from.lower(value)).unwrap()).unwrap();
         for to in Dialect::ALL {
             let relayed: Value = serde_json::to_value(to.lower(&received)).unwrap();
             let direct: Value = serde_json::to_value(to.lower(value)).unwrap();
-            // Nothing is made up on the way, and nothing else changes.
+            // Nothing is added or changed in transit.
             let mut invented = Vec::new();
             only_less(&relayed, &direct, String::new(), &mut invented);
             assert!(invented.is_empty(), "{from:?} to {to:?}: {invented:?}");
-            // A second trip loses nothing more.
+            // A second relay loses nothing more.
             let again: T = to.raise_str(&relayed.to_string()).unwrap();
             assert_eq!(serde_json::to_value(to.lower(&again)).unwrap(), relayed, "{from:?} to {to:?}");
         }
-        // The same version, there and back, is the identity on the wire.
+        // Within one version the relay is the identity on the wire.
         assert_eq!(
             serde_json::to_value(from.lower(&received)).unwrap(),
             serde_json::to_value(from.lower(value)).unwrap()
@@ -42,14 +41,14 @@ fn only_less(relayed: &Value, direct: &Value, path: String, invented: &mut Vec<S
             }
         }
         (Value::Array(relayed), Value::Array(direct)) if relayed.len() >= direct.len() => {
-            // What the first version could not hold was told as text.
+            // Values that the first version cannot express were written as text.
             for extra in &relayed[direct.len()..] {
                 if extra["type"] != "text" {
                     invented.push(path.clone());
                 }
             }
             for (at, (value, expected)) in relayed.iter().zip(direct).enumerate() {
-                // A block that the first version lacked stays the text it became.
+                // A block that the first version lacks stays the text that replaced it.
                 if value["type"] == expected["type"] {
                     only_less(value, expected, format!("{path}/{at}"), invented);
                 } else if value["type"] != "text" {

@@ -1,4 +1,4 @@
-//! One value of every wire type with everything set that can be set.
+//! One value of every wire type with all members set.
 
 use mcp_protocol::capabilities::{
     ClientCapabilities, ElicitationCapability, Icon, IconTheme, Implementation, ListCapability,
@@ -43,7 +43,7 @@ use mcp_protocol::version::{ProtocolVersion, SUPPORTED};
 use mcp_protocol::{Dialect, Json};
 use serde_json::json;
 
-/// Every known key, and one unknown.
+/// Returns every known key, and an unknown one.
 pub(crate) fn meta() -> Meta {
     Meta::envelope(ProtocolVersion::V2026_07_28, client_capabilities())
         .client_info(implementation())
@@ -161,7 +161,7 @@ pub(crate) fn call_tool_params() -> CallToolParams {
         .meta(meta())
 }
 
-/// One block of every kind that tools and prompts can say.
+/// Returns one content block of every kind.
 pub(crate) fn blocks() -> Vec<ContentBlock> {
     vec![
         TextContent::new("text").annotations(annotations()).meta(meta()).into(),
@@ -264,7 +264,7 @@ pub(crate) fn complete_result() -> CompleteResult {
     CompleteResult::new(Completion::new(["v1".to_owned()]).total(2_u64).has_more(true)).meta(meta())
 }
 
-/// Sampling as this revision can say it: tools and lists of blocks came with 2025-11-25.
+/// Returns sampling params for this revision: tools and arrays of blocks exist since 2025-11-25.
 pub(crate) fn create_message_params(dialect: Dialect) -> CreateMessageParams {
     let mut messages = vec![SamplingMessage::user("hi").meta(meta())];
     if [Dialect::V2025_11_25, Dialect::V2026_07_28].contains(&dialect) {
@@ -305,7 +305,7 @@ pub(crate) fn list_roots_result() -> ListRootsResult {
     ListRootsResult::new([Root::new("file:///home").name("home").meta(meta())]).meta(meta())
 }
 
-/// A form with every kind of field this revision can say: several choices came with 2025-11-25.
+/// Returns a form with every kind of field of this revision: multiple selection exists since 2025-11-25.
 pub(crate) fn form(dialect: Dialect) -> ElicitFormParams {
     let options = [EnumOption::new("a", "A"), EnumOption::new("b", "B")];
     let values = ["a".to_owned(), "b".to_owned()];

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-/// The folder with `schema/` and `examples-2026-07-28/`: from `MCP_SPEC_DATA`, or beside the repository.
+/// Returns the directory with `schema/` and `examples-2026-07-28/`: from `MCP_SPEC_DATA`, or next to the repository.
 ///
-/// Without it the suite says on stderr that it did not run; with `CI=true` that is a failure.
+/// Without it the suite reports on stderr that it was skipped; with `CI=true` that is a failure.
 pub(crate) fn spec_data(suite: &str) -> Option<PathBuf> {
     let given = std::env::var_os("MCP_SPEC_DATA").map(PathBuf::from);
     let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
@@ -20,12 +20,12 @@ pub(crate) fn spec_data(suite: &str) -> Option<PathBuf> {
     None
 }
 
-/// Says on standard error that a suite did not run. `eprintln!` would be swallowed with a passing test's output.
+/// Reports on stderr that a suite was skipped. The test harness would hide the output of `eprintln!` in a passing test.
 pub(crate) fn not_run(suite: &str) {
     let _ = writeln!(std::io::stderr(), "NOT RUN: {suite}");
 }
 
-/// True if a suite may be left out: everywhere but in CI.
+/// Returns true if a suite may be skipped: everywhere but in CI.
 fn may_be_missing(ci: Option<&str>) -> bool {
     ci != Some("true")
 }
@@ -37,7 +37,7 @@ fn missing_test_data_fails_only_in_ci() {
     assert!(!may_be_missing(Some("true")));
 }
 
-/// The JSON Schema of one revision, and the path of its definitions.
+/// Returns the JSON Schema of one revision, and the path of its definitions.
 pub(crate) fn schema(data: &std::path::Path, version: &str) -> (Value, &'static str) {
     let text = std::fs::read_to_string(data.join(format!("schema/{version}.json"))).unwrap();
     let schema: Value = serde_json::from_str(&text).unwrap();
@@ -45,14 +45,14 @@ pub(crate) fn schema(data: &std::path::Path, version: &str) -> (Value, &'static 
     (schema, definitions)
 }
 
-/// A validator for one definition of a schema.
+/// Creates a validator for one definition of a schema.
 pub(crate) fn validator(schema: &Value, definitions: &str, name: &str) -> jsonschema::Validator {
     let mut root = schema.clone();
     root["$ref"] = Value::String(format!("#/{definitions}/{name}"));
     jsonschema::validator_for(&root).unwrap()
 }
 
-/// True if a part of a schema accepts the value.
+/// Returns true if a part of a schema accepts the value.
 pub(crate) fn fits(root: &Value, schema: &Value, value: &Value) -> bool {
     let mut whole = root.clone();
     for (key, part) in schema.as_object().unwrap() {

@@ -1,11 +1,11 @@
-//! The pass over a message agrees with serde_json.
+//! The message parser agrees with serde_json.
 
 use mcp_protocol::errors::DecodeErrorKind;
 use mcp_protocol::messages::{Body, Id, Incoming, Message, parse_bytes, write};
 use mcp_protocol::{Dialect, Limits};
 use serde_json::Value;
 
-/// Any bytes.
+/// Accepts any bytes.
 pub(crate) fn agrees_with_serde_json(bytes: &[u8]) {
     let limits = Limits::default();
     let parsed = parse_bytes(bytes, &limits);
@@ -25,7 +25,7 @@ pub(crate) fn agrees_with_serde_json(bytes: &[u8]) {
         },
     }
     let Ok(Incoming::Message(message)) = parsed else { return };
-    // Half surrogates and numbers out of range are kept raw; only a `Value` refuses them.
+    // Unpaired surrogates and numbers out of range are preserved in raw JSON; only a `Value` rejects them.
     let Ok(value) = serde_json::from_str::<Value>(text) else { return };
     match &message {
         Message::Request(request) => {
@@ -57,7 +57,7 @@ fn id(id: &Id) -> Value {
     serde_json::to_value(id).unwrap()
 }
 
-/// The index of members leads to the same values as a search, unless a key stands there twice.
+/// Checks that the index of members returns the same values as a search, unless a key occurs twice.
 fn members(body: &Body<'_>, value: &Value) {
     for name in ["name", "arguments", "_meta", "uri", "resultType", "a"] {
         if let Ok(found) = body.member(name) {
@@ -68,7 +68,7 @@ fn members(body: &Body<'_>, value: &Value) {
     let _ = body.meta();
 }
 
-/// What is passed on is one line and the same value.
+/// Checks that a relayed message is one line with the same value.
 fn relay(id: &Id, result: &Body<'_>, value: &Value) {
     let mut out = Vec::new();
     write::relay_response(&mut out, id, result).unwrap();

@@ -1,10 +1,10 @@
-//! Header values come back as they went in; annotations of any schema are read or refused.
+//! Header values round-trip; annotations of any schema are parsed or rejected.
 
 use mcp_protocol::Json;
 use mcp_protocol::codec::header::{decode, encode};
 use mcp_protocol::codec::param_header::ParamHeaders;
 
-/// Any bytes.
+/// Accepts any bytes.
 pub(crate) fn values_come_back(bytes: &[u8]) {
     if let Ok(decoded) = decode(bytes) {
         let encoded = encode(&decoded);

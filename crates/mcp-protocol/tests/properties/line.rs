@@ -1,9 +1,9 @@
-//! Lines come out the same however the stream is cut, and nothing grows beyond its limit.
+//! Lines do not depend on chunk boundaries, and no buffer exceeds its limit.
 
 use mcp_protocol::Limits;
 use mcp_protocol::codec::line::{Line, Lines, sample};
 
-/// The first byte chooses the sizes of the pieces; the rest is the stream.
+/// The first byte selects the sizes of the pieces; the rest is the stream.
 pub(crate) fn does_not_depend_on_the_cuts(input: &[u8]) {
     let Some((seed, stream)) = input.split_first() else { return };
     let limits = Limits::default().message(16 + usize::from(*seed % 32));
@@ -41,7 +41,7 @@ fn read(stream: &[u8], limits: &Limits, piece: impl Fn(usize) -> usize) -> (Vec<
     (found, lines.rest().to_vec())
 }
 
-/// For streams without an over-long line: what splitting the whole text at once gives.
+/// For streams without an overlong line: compares with splitting the whole text at once.
 fn check_against_a_simple_reader(stream: &[u8], limits: &Limits, found: &[String]) {
     let mut parts: Vec<&[u8]> = stream.split(|byte| *byte == b'\n').collect();
     if parts.iter().any(|part| part.len() > limits.message) {

@@ -1,4 +1,4 @@
-//! What must hold for any input. The property tests, the replayed corpora and the fuzz targets all call these.
+//! Properties that must hold for any input, shared by the property tests, the replayed corpora and the fuzz targets.
 
 pub(crate) mod envelope;
 pub(crate) mod header;

@@ -1,4 +1,4 @@
-//! Two peers under any interleaving: every call settles exactly once, no slot leaks, limits hold.
+//! Two peers under any interleaving: every call completes exactly once, no slot leaks, limits hold.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use mcp_protocol::wire::{End, Wire};
 
 const LIMIT: usize = 6;
 
-/// Each byte is one thing that happens: three bits say what, one at which end, four to which of several.
+/// Each byte is one event: three bits select its kind, one the end, four the object.
 pub(crate) fn settle_every_call_once(script: &[u8]) {
     let limits = Limits::default().in_flight(LIMIT);
     let duplicates = if script.len() & 1 == 0 { DuplicateIds::Unnamed } else { DuplicateIds::Named };
@@ -58,7 +58,7 @@ pub(crate) fn settle_every_call_once(script: &[u8]) {
                 }
             }
             4 => {
-                // A response nobody waits for, or a second one.
+                // An unexpected or duplicate response.
                 let id = Id::from(choice as i64);
                 let _ = end.outbox.line(|out| write::response(out, &id, &EmptyResult::new()));
             }
@@ -73,7 +73,7 @@ pub(crate) fn settle_every_call_once(script: &[u8]) {
                 }
             }
             6 if choice < 8 => {
-                // No message, or one that breaks off behind its id.
+                // Input that is not a message, or a message truncated after its id.
                 let noise: &[u8] =
                     if choice & 1 == 0 { b"noise" } else { br#"{"jsonrpc":"2.0","id":1,"result":{"# };
                 let _ = end.outbox.line(|out| {
@@ -82,7 +82,7 @@ pub(crate) fn settle_every_call_once(script: &[u8]) {
                 });
             }
             6 => {
-                // A request behind the peer's back: its id may be one in flight.
+                // A request that bypasses the peer: its id may already be in flight.
                 let id = Id::from((choice - 8) as i64);
                 let _ = end.outbox.line(|out| write::request(out, &id, &Method::Ping, &EmptyParams::new()));
             }
@@ -112,7 +112,7 @@ fn read(wire: &mut Wire, books: &mut [Book; 2]) {
     right.read(&mut wire.right);
 }
 
-/// What was opened, and what was settled.
+/// Opened and completed calls.
 #[derive(Default)]
 struct Book {
     open: BTreeMap<Call, bool>,

@@ -1,9 +1,9 @@
-//! Events come out the same however the stream is cut, and as a simple reader of the whole text sees them.
+//! Events do not depend on chunk boundaries, and equal those of a simple decoder of the whole text.
 
 use mcp_protocol::Limits;
 use mcp_protocol::codec::sse::{Events, Item};
 
-/// The first byte chooses the sizes of the pieces; the rest is the stream.
+/// The first byte selects the sizes of the pieces; the rest is the stream.
 pub(crate) fn does_not_depend_on_the_cuts(input: &[u8]) {
     let Some((seed, stream)) = input.split_first() else { return };
     let limits = Limits::default().message(16 + usize::from(*seed % 32));
@@ -44,8 +44,8 @@ fn read(stream: &[u8], limits: &Limits, piece: impl Fn(usize) -> usize) -> Read 
     (found, events.last_event_id().to_owned(), events.retry())
 }
 
-/// The standard's algorithm over the whole text, without a thought for speed. A byte order mark is skipped before any field
-/// and before any message.
+/// The algorithm of the standard over the whole text, without optimization. A byte order mark is skipped before any
+/// field and before any message.
 fn simple(stream: &[u8]) -> Read {
     let (mut found, mut last_id, mut retry) = (Vec::new(), String::new(), None);
     let (mut data, mut kind, mut id): (Vec<u8>, Vec<u8>, Option<Vec<u8>>) = Default::default();

@@ -20,7 +20,7 @@ fn line_over_the_limit_is_skipped_and_reported_with_id() {
     let limits = Limits::default().message(40);
     let long = format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{{\"a\":\"{}\"}}}}", "x".repeat(60));
     assert_eq!(all(format!("{long}\n{{}}\n").as_bytes(), &limits), ["too long Some(Number(7))", "{}"]);
-    // Four times the limit is the end of patience.
+    // A line is skipped up to four times the limit.
     let long = format!("{}\n{{}}\n", "x".repeat(160));
     assert_eq!(all(long.as_bytes(), &limits), ["too long None", "{}"]);
     let endless = format!("{}\n{{}}\n", "x".repeat(161));
@@ -35,7 +35,7 @@ fn line_of_exactly_the_limit_is_accepted() {
 }
 
 #[test]
-fn json_trap_one_byte_order_mark_at_the_start_is_accepted() {
+fn byte_order_mark_at_the_start_is_accepted() {
     let limits = Limits::default();
     assert_eq!(all(b"\xEF\xBB\xBF{}\n", &limits), ["{}"]);
 }
@@ -56,7 +56,7 @@ fn byte_order_mark_before_any_line_is_skipped() {
 }
 
 #[test]
-fn the_rest_of_a_stream_is_what_has_no_newline() {
+fn rest_is_the_text_after_the_last_newline() {
     let mut lines = Lines::new(&Limits::default());
     lines.push(b"{}\n {\"a\":1} ");
     assert_eq!(lines.poll_line(), Some(Line::Whole(b"{}")));
@@ -65,7 +65,7 @@ fn the_rest_of_a_stream_is_what_has_no_newline() {
 }
 
 #[test]
-fn an_over_long_error_says_the_limit() {
+fn too_long_error_states_the_limit() {
     let mut lines = Lines::new(&Limits::default().message(3));
     lines.push(b"12345");
     let Some(Line::TooLong(error)) = lines.poll_line() else { panic!() };
@@ -74,12 +74,12 @@ fn an_over_long_error_says_the_limit() {
 }
 
 #[test]
-fn a_large_line_keeps_its_buffer_until_a_small_one_comes() {
+fn buffer_of_large_line_is_kept_until_next_small_line() {
     let mut lines = Lines::new(&Limits::default());
     lines.push(&[b'1'; 1 << 20]);
     lines.push(b"\n");
     assert!(lines.poll_line().is_some());
-    // Also for a driver that asks for it more often than it reads.
+    // Also if the driver requests space more often than it reads.
     for _ in 0..3 {
         assert!(lines.space().capacity() > 1 << 20);
     }
@@ -89,7 +89,7 @@ fn a_large_line_keeps_its_buffer_until_a_small_one_comes() {
 }
 
 #[test]
-fn an_outbox_that_is_never_quite_empty_does_not_grow() {
+fn outbox_that_is_never_empty_does_not_grow() {
     let mut outbox = Outbox::default();
     for _ in 0..10_000 {
         outbox

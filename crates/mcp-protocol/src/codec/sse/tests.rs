@@ -1,6 +1,6 @@
 use super::*;
 
-/// Type and data of all events, fed in pieces of `size` bytes.
+/// Returns type and data of all events of a stream that is pushed in pieces of `size` bytes.
 fn read(stream: &[u8], size: usize) -> (Vec<(String, String)>, String, Option<u64>) {
     let mut events = Events::new(&Limits::default().message(64));
     let mut found = Vec::new();
@@ -30,14 +30,14 @@ fn check(stream: &[u8], expected: &[(&str, &str)], last_id: &str) {
 }
 
 #[test]
-fn the_examples_of_the_standard_read_as_it_says() {
+fn examples_of_the_sse_standard_are_parsed() {
     check(b"data: YHOO\ndata: +2\ndata: 10\n\n", &[("message", "YHOO\n+2\n10")], "");
     check(
         b": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n\n",
         &[("message", "first event"), ("message", "second event"), ("message", " third event")],
         "",
     );
-    // No data, no event; an empty data line is data with nothing in it, and two are a newline.
+    // Without a data line there is no event; one empty data line is empty data, and two are a newline.
     check(b"data\n\ndata\ndata\n\ndata:", &[("message", "\n")], "");
     check(b"data:test\n\ndata: test\n\n", &[("message", "test"), ("message", "test")], "");
 }
@@ -56,13 +56,13 @@ fn lines_end_in_lf_crlf_or_cr() {
 }
 
 #[test]
-fn a_priming_event_moves_the_id_and_tells_nothing() {
+fn event_without_data_sets_only_the_last_event_id() {
     check(b"\xEF\xBB\xBFid: p1\ndata:\n\nid: bad\0\ndata: x\n\n", &[("message", "x")], "p1");
     assert_eq!(read(b"retry: 1500\n\nretry: soon\n\n", 3).2, Some(1500));
 }
 
 #[test]
-fn an_event_cut_short_is_lost() {
+fn incomplete_event_is_discarded() {
     check(b"data: a\n\ndata: b\n", &[("message", "a")], "");
 }
 
@@ -78,7 +78,7 @@ fn event_over_the_limit_is_skipped_and_reported_with_id() {
 }
 
 #[test]
-fn an_id_that_fits_no_header_is_ignored() {
+fn event_id_invalid_in_a_header_is_ignored() {
     let limits = Limits::default().header(8);
     let mut events = Events::new(&limits);
     events.push(b"id: 12345678\ndata: a\n\nid: 123456789\nevent: 123456789\ndata: b\n\n");
@@ -89,7 +89,7 @@ fn an_id_that_fits_no_header_is_ignored() {
 }
 
 #[test]
-fn nothing_that_is_written_can_begin_another_event() {
+fn written_message_cannot_start_another_event() {
     let mut out = Vec::new();
     write_message(&mut out, Some("1\n\ndata: forged"), b"{\n\n}");
     let (found, id, _) = read(&out, 1);

@@ -63,13 +63,13 @@ fn error_response_may_omit_its_id() {
         let text = format!(r#"{{"jsonrpc":"2.0",{id}"error":{{"code":-32700,"message":"?","data":null}}}}"#);
         let Ok(Message::Response(response)) = message(&text) else { panic!() };
         assert_eq!(response.id, None);
-        // `null` is data.
+        // `null` is a valid value of `data`.
         assert!(response.outcome.unwrap_err().data.unwrap().is_null());
     }
 }
 
 #[test]
-fn json_trap_a_repeated_known_member_is_refused() {
+fn duplicate_known_member_is_rejected() {
     fails(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, DecodeErrorKind::Duplicate("id"));
     fails(r#"{"jsonrpc":"2.0","id":1,"method":"a","m\u0065thod":"b"}"#, DecodeErrorKind::Duplicate("method"));
     let text = r#"{"jsonrpc":"2.0","id":1,"method":"a","params":{"name":"x","name":"y"}}"#;
@@ -79,7 +79,7 @@ fn json_trap_a_repeated_known_member_is_refused() {
 }
 
 #[test]
-fn json_trap_escapes_in_keys_and_methods_are_read() {
+fn escapes_in_keys_and_methods_are_decoded() {
     let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools\/call","params":{"n\u0061me":"x"}}"#;
     let Ok(Message::Request(request)) = message(text) else { panic!() };
     assert_eq!(request.method, Method::ToolsCall);
@@ -87,7 +87,7 @@ fn json_trap_escapes_in_keys_and_methods_are_read() {
 }
 
 #[test]
-fn a_body_with_many_members_is_searched() {
+fn body_with_many_members_is_searched() {
     let members: Vec<String> = (0..20).map(|n| format!(r#""m{n}":{n}"#)).collect();
     let text = format!(r#"{{"jsonrpc":"2.0","method":"a","params":{{{},"name":[1]}}}}"#, members.join(","));
     let Ok(Message::Notification(notification)) = message(&text) else { panic!() };
@@ -116,7 +116,7 @@ fn decode_error_carries_the_id_and_kind_read_so_far() {
 }
 
 #[test]
-fn json_trap_invalid_utf8_is_found_wherever_it_stands() {
+fn invalid_utf8_is_rejected_at_any_position() {
     let bytes = b"{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{},\"ignored\":\"\xff\"}";
     let error = parse_bytes(bytes, &Limits::default()).unwrap_err();
     assert_eq!(error.kind, DecodeErrorKind::NotUtf8 { at: 47 });
@@ -143,7 +143,7 @@ fn id_that_may_be_truncated_is_not_used() {
     let text = r#"{"jsonrpc":"2.0","result":{},"id":1234"#;
     assert_eq!(salvage_id(text.as_bytes()).id, None);
     assert_eq!(salvage_id(&[text.as_bytes(), b","].concat()).id, Some(1234.into()));
-    // The same before a byte that is no UTF-8.
+    // Also before a byte that is not UTF-8.
     let broken = [text.as_bytes(), b"\xff}"].concat();
     assert_eq!(parse_bytes(&broken, &Limits::default()).unwrap_err().id, None);
 }

@@ -33,14 +33,14 @@ fn script() -> Script {
     script
 }
 
-/// A negotiation that came to `initialize`.
+/// A negotiation in the state after `initialize` was sent.
 fn handshaking() -> Script {
     let mut script = script();
     script.status(405).expect(initialize());
     script
 }
 
-/// A negotiation that came to GET.
+/// A negotiation in the state after GET was sent.
 fn streaming() -> Script {
     let mut script = handshaking();
     script.status(404).expect(HttpAction::OpenStream);
@@ -114,7 +114,7 @@ fn success_without_discover_result_leads_to_initialize() {
 
 #[test]
 fn version_refusal_is_modern_unless_only_legacy_is_shared() {
-    // The same version once more: another server of several may answer.
+    // Probes the same version once more, because another server may respond.
     let mut again = script();
     again.body(400, &unsupported(r#""2026-07-28""#)).expect(probe());
     assert!(matches!(
@@ -250,7 +250,7 @@ fn initialize_error_fails_unless_it_lists_a_modern_version() {
     for status in [200, 400] {
         let mut script = handshaking();
         script.body(status, &unsupported(r#""2026-07-28""#)).expect(probe());
-        // Once.
+        // Only once.
         script.status(405);
         assert_eq!(script.expect_failure(), NegotiationError::NotModern);
     }
@@ -314,12 +314,12 @@ fn other_stream_status_fails_with_all_three_statuses() {
 }
 
 #[test]
-fn a_modern_error_under_any_4xx_is_evidence() {
+fn modern_error_with_any_4xx_selects_modern_era() {
     script().body(422, MISSING);
     let mut script = script();
     script.body(422, MISSING);
     assert!(matches!(script.0.poll_action(), Some(HttpAction::Declare(_))));
-    // And `initialize` refused by one is reported, not looked for elsewhere.
+    // A rejected `initialize` is reported, and GET is not tried.
     assert!(matches!(
         handshaking().body(400, &error(-32020)).expect_failure(),
         NegotiationError::Handshake { .. }
@@ -357,9 +357,9 @@ fn all_requests_share_the_negotiation_budget() {
     script.status(405).expect(initialize());
     script.1 += Duration::from_secs(15);
     script.status(404).expect(HttpAction::OpenStream);
-    // Six seconds are left of thirty, less than a first event may take.
+    // Six of thirty seconds are left, less than the timeout of a first event.
     assert_eq!(script.0.poll_timeout().unwrap() - script.1, Duration::from_secs(6));
-    // A wait beyond the budget is not begun.
+    // A wait beyond the budget is not started.
     let wait = Duration::from_secs(86_400);
     let answer = HttpAnswer::new(503).retry_after(wait);
     script.0.handle_answer(&answer, script.1);
@@ -367,7 +367,7 @@ fn all_requests_share_the_negotiation_budget() {
 }
 
 #[test]
-fn the_time_of_a_login_is_not_the_servers() {
+fn login_time_does_not_count_toward_the_timeout() {
     let mut script = script();
     script.status(401).expect(HttpAction::LogIn { status: 401 });
     assert_eq!(script.0.poll_timeout(), None);
@@ -375,7 +375,7 @@ fn the_time_of_a_login_is_not_the_servers() {
     script.0.handle_login(true, script.1);
     script.expect(probe()).status(405).expect(initialize());
     assert_eq!(script.0.poll_timeout().unwrap() - script.1, Duration::from_secs(30));
-    // What was not asked for changes nothing.
+    // Reports that were not requested have no effect.
     script.0.handle_login(false, script.1);
     assert_eq!(script.0.poll_action(), None);
 }

@@ -41,7 +41,7 @@ fn classify(http: &HttpRequest<'_>, text: &str) -> HttpVerdict {
     classify_by(SUPPORTED, http, text)
 }
 
-/// Status and code of a refusal.
+/// Returns status and code of a rejection.
 #[track_caller]
 fn refused(negotiation: HttpVerdict) -> (u16, i64) {
     match negotiation {
@@ -106,7 +106,7 @@ fn modern_version_header_without_meta_is_invalid_params() {
 fn legacy_version_header_without_meta_is_legacy() {
     let http = post().versions(&[b"2025-06-18"]);
     assert_eq!(classify(&http, &request("tools/list", "")), HttpVerdict::Legacy(Dialect::V2025_06_18));
-    // The session knows better.
+    // The version of the session takes precedence.
     let http = http.session(Dialect::V2025_11_25);
     assert_eq!(classify(&http, &request("tools/list", "")), HttpVerdict::Legacy(Dialect::V2025_11_25));
 }
@@ -174,14 +174,14 @@ fn session_on_a_modern_request_is_ignored() {
 fn modern_request_checks_run_in_order() {
     let params = format!(r#""name":"t",{}"#, meta("2026-07-28"));
     let call = request("tools/call", &params);
-    // 4: header against claim, before the version is even known.
+    // The header is checked against the stated version before the version is looked up.
     assert_eq!(refused(classify(&post().versions(&[b"2099-01-01"]), &call)), (400, -32020));
     assert_eq!(refused(classify(&post(), &call)), (400, -32020));
     assert_eq!(refused(classify(&post().versions(&[b"2026-07-28", b"2026-07-28"]), &call)), (400, -32020));
-    // 6: the rest of the envelope, before the other headers.
+    // The rest of the envelope is checked before the other headers.
     let bare = r#""name":"t","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
     assert_eq!(refused(classify(&post().versions(MODERN), &request("tools/call", bare))), (400, -32602));
-    // 7: `Mcp-Method`, then `Mcp-Name`, before the method is looked up.
+    // `Mcp-Method`, then `Mcp-Name`, are checked before the method is looked up.
     assert_eq!(refused(classify(&post().versions(MODERN), &call)), (400, -32020));
     assert_eq!(refused(classify(&post().versions(MODERN).methods(LIST), &call)), (400, -32020));
     assert_eq!(refused(classify(&post().versions(MODERN).methods(CALL), &call)), (400, -32020));
@@ -190,7 +190,7 @@ fn modern_request_checks_run_in_order() {
     assert_eq!(refused(named(&[b"T"])), (400, -32020));
     assert!(matches!(named(&[b" t "]), HttpVerdict::Modern(..)));
     assert!(matches!(named(&[b"=?base64?dA==?="]), HttpVerdict::Modern(..)));
-    // 8: the method.
+    // The method is checked last.
     let http = post().versions(MODERN).methods(&[b"ping"]);
     assert_eq!(refused(classify(&http, &request("ping", &meta("2026-07-28")))), (404, -32601));
 }
@@ -239,7 +239,7 @@ fn batch_with_initialize_or_modern_message_is_refused() {
 }
 
 #[test]
-fn a_request_that_is_named_like_a_notification_does_not_exist() {
+fn request_with_a_notification_method_is_rejected() {
     let methods: &[&[u8]] = &[b"notifications/cancelled"];
     let http = post().versions(MODERN).methods(methods);
     let text = request("notifications/cancelled", &meta("2026-07-28"));
@@ -247,7 +247,7 @@ fn a_request_that_is_named_like_a_notification_does_not_exist() {
 }
 
 #[test]
-fn an_envelope_that_is_known_is_checked_like_a_new_one() {
+fn cached_envelope_is_checked_like_a_new_one() {
     let text = request("tools/list", &meta("2026-07-28"));
     let http = post().versions(MODERN).methods(LIST);
     let HttpVerdict::Modern(dialect, first) = classify(&http, &text) else { panic!("not modern") };
@@ -256,11 +256,11 @@ fn an_envelope_that_is_known_is_checked_like_a_new_one() {
     let http = http.known(&known);
     let HttpVerdict::Modern(_, second) = classify(&http, &text) else { panic!("not modern") };
     assert!(Arc::ptr_eq(&first, &second), "read twice");
-    // Around the same envelope, everything else may be wrong.
+    // With the same envelope, all other checks still apply.
     assert_eq!(refused(classify(&http.clone().versions(&[]), &text)), (400, -32020));
     assert_eq!(refused(classify(&http.clone().versions(&[b"2025-11-25"]), &text)), (400, -32020));
     assert_eq!(refused(classify(&http.clone().methods(CALL), &text)), (400, -32020));
-    // Another envelope is another one.
+    // A different envelope is parsed again.
     let other = text.replace(r#""_meta":{"#, r#""_meta":{"progressToken":7,"#);
     let HttpVerdict::Modern(_, third) = classify(&http, &other) else { panic!("not modern") };
     assert_ne!(first, third);

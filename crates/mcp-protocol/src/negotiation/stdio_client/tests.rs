@@ -7,7 +7,7 @@ use crate::version::{Era, LATEST, LATEST_LEGACY};
 
 const DISCOVERED: &str = r#""result":{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{},"ttlMs":0,"cacheScope":"private"}"#;
 
-/// A negotiation under test, with the actions it took.
+/// A negotiation under test, with the actions it returned.
 struct Script {
     negotiation: StdioClient,
     now: Instant,
@@ -122,7 +122,7 @@ impl Script {
 #[test]
 fn shared_modern_version_selects_modern_era() {
     assert_eq!(probed().answer("probe-1", DISCOVERED).expect_modern().version, LATEST);
-    // What a reader must put up with: no result type, no caching fields.
+    // A client must tolerate a missing result type and missing caching members.
     let short = r#""result":{"supportedVersions":["2026-07-28"],"capabilities":{}}"#;
     probed().answer("probe-1", short).expect_modern();
 }
@@ -149,7 +149,7 @@ fn result_other_than_discover_result_leads_to_initialize() {
     }
 }
 
-/// Two modern versions, of which this crate knows one; the other stands in for a newer one.
+/// Terms with two modern versions; this crate knows one, and the other represents a newer one.
 fn terms_with_two_modern_versions() -> Terms {
     Terms::default()
 }
@@ -158,7 +158,7 @@ fn terms_with_two_modern_versions() -> Terms {
 fn other_shared_modern_version_is_probed_once_more() {
     let mut script = script(terms_with_two_modern_versions());
     script.expect_probe("probe-1", LATEST);
-    // The machine believes it asked in another modern version than the one it is now told of.
+    // Pretend that the probe used another modern version than the one the server lists.
     script.negotiation.judge.probed = Some("2027-01-01".into());
     script.answer("probe-1", &unsupported(r#""2026-07-28""#)).expect_probe("probe-2", LATEST);
     script.answer("probe-2", DISCOVERED).expect_modern();
@@ -241,7 +241,7 @@ fn error_without_id_answers_the_probe_if_alone_in_flight() {
         let text = format!(r#"{{"jsonrpc":"2.0",{id}{}}}"#, error(-32600));
         assert_eq!(script.line(&text), Handling::Used);
         script.expect_initialize(LATEST_LEGACY);
-        // Then `initialize` is in flight, and it means nothing.
+        // While `initialize` is in flight, the message is ignored.
         assert_eq!(script.line(&text), Handling::Ignored);
         script.expect(None);
     }
@@ -320,7 +320,7 @@ fn late_discover_result_wins_until_initialize_is_answered() {
     let late = format!(r#"{{"jsonrpc":"2.0","id":"probe-1",{DISCOVERED}}}"#);
     assert_eq!(script.line(&late), Handling::Ignored);
 
-    // A late error only takes the silence away.
+    // A late error only makes the result independent of the timeout.
     let mut script = probed();
     script.wait(10).expect_initialize(LATEST_LEGACY);
     script.answer("probe-1", &error(-32601)).expect(None);
@@ -364,7 +364,7 @@ fn failed_process_start_is_reported_as_not_started() {
 }
 
 #[test]
-fn handshake_a_version_we_do_not_speak_ends_it() {
+fn unsupported_version_from_initialize_is_an_error() {
     for version in ["2026-07-28", "2099-01-01"] {
         let mut script = probed();
         script.answer("probe-1", &error(-32601)).expect_initialize(LATEST_LEGACY);
@@ -376,7 +376,7 @@ fn handshake_a_version_we_do_not_speak_ends_it() {
 }
 
 #[test]
-fn handshake_a_modern_server_after_all_is_probed_once_more() {
+fn modern_error_to_initialize_is_probed_once_more() {
     let mut script = probed();
     script.answer("probe-1", &error(-32603)).expect_initialize(LATEST_LEGACY);
     script.answer("initialize-1", &unsupported(r#""2026-07-28""#)).expect_probe("probe-2", LATEST);
@@ -385,7 +385,7 @@ fn handshake_a_modern_server_after_all_is_probed_once_more() {
 }
 
 #[test]
-fn handshake_a_failure_tells_of_both_attempts() {
+fn handshake_failure_reports_both_attempts() {
     let mut script = probed();
     script.answer("probe-1", &error(-32601)).expect_initialize(LATEST_LEGACY);
     let failure = script.answer("initialize-1", &error(-32603)).expect_failure().to_string();
@@ -430,13 +430,13 @@ fn malformed_discover_result_is_not_treated_as_legacy() {
 }
 
 #[test]
-fn a_budget_beyond_all_time_is_no_panic() {
+fn overflowing_budget_does_not_panic() {
     let mut script = script(Terms::default().budget(Duration::MAX).probe(Duration::MAX));
     script.expect_probe("probe-1", LATEST);
     script.wait(1_000_000).expect(None);
 }
 
-/// The error with which legacy servers refuse a version: MCP 2024-11-05 to 2025-11-25, basic/lifecycle.
+/// The error with which legacy servers reject a version: MCP 2024-11-05 to 2025-11-25, basic/lifecycle.
 fn legacy_refusal(versions: &str) -> String {
     format!(
         r#""error":{{"code":-32602,"message":"Unsupported protocol version","data":{{"supported":[{versions}],"requested":"2025-11-25"}}}}"#
@@ -455,7 +455,7 @@ fn refused_initialize_lists_the_versions_of_both_sides() {
         assert!(text.contains("the server supports 2099-01-01, 2099-02-02;"), "{text}");
         assert!(text.contains("this client supports 2026-07-28, 2025-11-25,"), "{text}");
     }
-    // A version in common is refused for another reason.
+    // A shared version was rejected for another reason.
     let mut script = probed();
     script.answer("probe-1", &error(-32601)).expect_initialize(LATEST_LEGACY);
     let failure = script.answer("initialize-1", &legacy_refusal(r#""2025-11-25""#)).expect_failure();
@@ -478,7 +478,7 @@ fn one_era_only_lists_the_versions_and_names_the_other_era() {
 }
 
 #[test]
-fn unsupported_initialize_answer_lists_what_could_be_answered() {
+fn unsupported_initialize_response_lists_both_versions() {
     let mut script = probed();
     script.answer("probe-1", &error(-32601)).expect_initialize(LATEST_LEGACY);
     let text = script.answer("initialize-1", &initialized("2099-01-01")).expect_failure().to_string();

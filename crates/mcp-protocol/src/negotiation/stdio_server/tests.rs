@@ -96,10 +96,10 @@ fn malformed_meta_is_invalid_params_and_never_legacy() {
 
 #[test]
 fn first_failing_check_decides_the_error() {
-    // Wrong version and a missing key: the version speaks first.
+    // Unsupported version and a missing key: the version is reported first.
     let meta = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01"}}"#;
     assert_eq!(refused(classify(&mut dual(), &request("x", meta))).code, ErrorCode::UnsupportedVersion);
-    // A missing key and a method that is gone: the key speaks first.
+    // A missing key and a removed method: the key is reported first.
     let meta = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#;
     assert_eq!(refused(classify(&mut dual(), &request("ping", meta))).code, ErrorCode::InvalidParams);
     let error = refused(classify(&mut dual(), &request("ping", &envelope("2026-07-28"))));
@@ -144,7 +144,7 @@ fn ping_is_answered_before_the_handshake() {
 }
 
 #[test]
-fn request_before_handshake_is_told_to_initialize_first() {
+fn request_before_handshake_is_rejected() {
     let error = refused(classify(&mut dual(), &request("tools/list", "{}")));
     assert_eq!(error.code, ErrorCode::InvalidParams);
     assert!(error.message.contains("io.modelcontextprotocol/protocolVersion"), "{}", error.message);
@@ -204,7 +204,7 @@ fn identical_meta_is_parsed_once_and_changed_meta_again() {
         panic!()
     };
     assert!(other.client_capabilities.as_ref().unwrap().roots.is_some());
-    // A broken one is refused, whatever was read before.
+    // A malformed envelope is rejected, whatever was cached before.
     let broken = envelope("2026-07-28").replace("{}", "7");
     assert_eq!(
         refused(classify(&mut server, &request("tools/list", &broken))).code,
@@ -231,7 +231,7 @@ fn only_parse_errors_count_towards_closing() {
 }
 
 #[test]
-fn a_legacy_only_server_does_not_know_discover() {
+fn legacy_only_server_rejects_discover() {
     let mut server = StdioServer::new(&[ProtocolVersion::V2025_06_18]);
     let error = refused(classify(&mut server, &request("server/discover", &envelope("2026-07-28"))));
     assert_eq!(error.code, ErrorCode::MethodNotFound);
