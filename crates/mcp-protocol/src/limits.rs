@@ -23,7 +23,7 @@
 //! | error responses to unreadable lines | 10 | after that the server closes the connection. |
 //! | logins in one negotiation | 2 | prevents an endless login loop. |
 //! | first SSE event | 10 s | a stream without an event is not the HTTP+SSE transport (2024-11-05). |
-//! | progress | burst of 8, then 10 per second | a tool in a tight loop must not flood the client; the last one is always sent. |
+//! | progress | burst of 8, then 10 per second | a tool must not flood the client; the last one is always sent. |
 //! | cached envelope | 4 KiB | the last envelope is cached, so that an identical one is not parsed again. |
 //! | arguments as headers | 100 | per tool; HTTP servers accept about as many headers in total. |
 //! | [`MAX_URI`] | 16 KiB | a URI stored for the peer, such as that of a subscription. |

@@ -57,7 +57,7 @@ macro_rules! object {
         }
 
         impl $name {
-            #[doc = concat!("Creates a `", stringify!($name), "` from its required members; chained setters set the others.")]
+            #[doc = concat!("Creates a `", stringify!($name), "` from its required members; setters set the rest.")]
             #[must_use]
             pub fn new($($($r: impl Into<$r_ty>,)*)?) -> Self {
                 Self {

@@ -13,7 +13,7 @@ object! {
     /// The definition of a prompt.
     pub struct Prompt {
         required {
-            /// Name to get it by, unique per server.
+            /// Name to get it by.
             name: String = "name",
         }
         optional {

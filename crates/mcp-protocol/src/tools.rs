@@ -26,7 +26,7 @@ object! {
     /// ```
     pub struct Tool {
         required {
-            /// Name to call it by, unique per server.
+            /// Name to call it by.
             name: String = "name",
             /// JSON Schema of the arguments, with `"type":"object"`.
             input_schema: Json = "inputSchema",

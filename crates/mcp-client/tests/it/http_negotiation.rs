@@ -205,7 +205,7 @@ async fn busy_server_is_probed_twice_and_a_failing_one_only_once() {
         let began = std::time::Instant::now();
         let (era, methods) = after_probe(|_| Say::status(503, &[("Retry-After", "3600")], "")).await;
         let error = era.unwrap_err().to_string();
-        assert!(error.contains("in 3600 s") && began.elapsed() < Duration::from_secs(2), "{error}");
+        assert!(error.contains("after 3600 s") && began.elapsed() < Duration::from_secs(2), "{error}");
         assert_eq!(methods, ["server/discover"]);
         // The second time it is there.
         let asked = std::sync::atomic::AtomicUsize::new(0);
