@@ -51,12 +51,14 @@ pub(crate) async fn wait_for(context: &Context, arguments: &Json, core: &Core) -
     let refused = |why: &str| Err(ToolError::new(format!("`{name}` {why}")));
     let proposal = Proposal { context: context.clone(), arguments: arguments.clone() };
     if arguments.get().chars().count() > SHOWN {
-        return refused("needs a person's approval, and these arguments are too long to be shown to one");
+        return refused("needs approval, but its arguments are too long to show for approval");
     }
     match context.confirm_in("approval", "approval", proposal.to_string()).await {
         Ok(true) => Ok(()),
         Ok(false) => refused("was not approved"),
-        Err(AskError::Spent) => refused("was approved for one run, and has had it"),
+        Err(AskError::Spent) => {
+            refused("was already run with this approval; an approval is valid for one run")
+        }
         Err(AskError::Undeclared(_) | AskError::FeatureDisabled(_)) => match &core.approver {
             Some(approver) => {
                 if approver(proposal).await {
@@ -65,7 +67,9 @@ pub(crate) async fn wait_for(context: &Context, arguments: &Json, core: &Core) -
                     refused("was not approved")
                 }
             }
-            None => refused("needs a person's approval, and this client cannot ask for it"),
+            None => refused(
+                "needs approval, but the client does not support elicitation; set McpServer::approve_with",
+            ),
         },
         Err(other) => Err(other.into()),
     }

@@ -1,7 +1,8 @@
-//! Asking the person or the host in the middle of a call.
+//! Requests to the client during a call: elicitation, sampling and roots.
 //!
-//! In the modern era a call that asks ends: the client answers and calls again, and the function runs from the
-//! top with the answers at hand. In the legacy era it waits. The function is the same.
+//! In the modern era a call that needs input ends with an `InputRequiredResult`; the client sends the call again with the
+//! answers, and the function runs again from the top. In the legacy era the call waits for the response. The function is
+//! written once for both.
 
 use std::error::Error as StdError;
 use std::future::Future;
@@ -33,24 +34,28 @@ use crate::seal::{Memory, Sealer, fresh_name};
 use crate::spent::{ConfirmationStore, ConfirmationUse};
 use crate::validate::Form;
 
-/// How often a call may come back for more answers.
-pub(crate) const ROUNDS: u32 = 10;
+/// The maximum number of rounds of one call.
+pub(crate) const MAX_ROUNDS: u32 = 10;
 
-/// Something that can be asked, and what its answer is.
+/// A request to the client, and the type of its answer.
 ///
-/// Forms and URLs for the person, messages for the language model, [`Roots`] for the host's roots.
+/// [`ElicitFormParams`] and [`ElicitUrlParams`] ask the person (elicitation), [`CreateMessageParams`] asks the language
+/// model (sampling), and [`Roots`] asks the host for its roots.
+#[doc(alias = "elicitation")]
+#[doc(alias = "sampling")]
 pub trait Question {
-    /// What answers it.
+    /// The type of the answer.
     type Answer: Send;
 
-    /// The question on the wire.
+    /// Converts the question into the request on the wire.
     fn into_request(self) -> InputRequest;
 
-    /// The answer, if it is one to this kind of question.
+    /// Returns the answer, or `None` if the response is for another kind of question.
     fn read(response: InputResponse) -> Option<Self::Answer>;
 }
 
-/// Asks for the roots of the host.
+/// A request for the roots of the host (`roots/list`).
+#[doc(alias = "roots/list")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Roots;
 
@@ -111,15 +116,15 @@ impl Question for Roots {
     }
 }
 
-/// The rounds of a modern call: what earlier ones brought, and what this one asks.
+/// The rounds of a modern call: the state of earlier rounds, and the input requests of this one.
 pub(crate) struct Rounds {
     state: Mutex<State>,
     binding: Binding,
-    /// Confirmations that were used.
+    /// The store of used confirmations.
     spent: Arc<dyn ConfirmationStore>,
 }
 
-/// What sealed state is bound to. Brought into its canonical form only when it is needed.
+/// The request that the sealed state is bound to. Converted into its canonical form only when needed.
 #[derive(Debug)]
 pub(crate) struct Binding {
     pub(crate) principal: Option<Arc<str>>,
@@ -129,8 +134,7 @@ pub(crate) struct Binding {
 }
 
 impl Binding {
-    /// Members in order of their names, whatever the client's order was.
-    /// `None` for arguments that have no such form: nothing can be bound to them.
+    /// Returns the canonical form, with members sorted by name; `None` if the arguments have none.
     fn canonical(&self) -> Option<Vec<u8>> {
         let arguments = self.arguments.parse::<Json>().ok()?.canonical().ok()?;
         let bound = (self.principal.as_deref(), self.method.as_str(), &*self.name, arguments.get());
@@ -141,16 +145,16 @@ impl Binding {
 #[derive(Debug)]
 struct State {
     memory: Memory,
-    /// Answers that came with this request.
+    /// The answers of this request.
     given: InputResponses,
-    /// What has to be asked.
+    /// The input requests to send.
     asked: InputRequests,
-    /// A confirmation of an earlier round was relied upon in this run, and this run was recorded.
+    /// This run uses a confirmation of an earlier round, and that use was recorded.
     is_recorded: bool,
 }
 
 impl State {
-    /// The name of the call: the same in all its rounds.
+    /// Returns the name of the call, which is the same in all its rounds.
     fn name_call(&mut self) -> &str {
         if self.memory.call.is_empty() {
             self.memory.call = fresh_name();
@@ -160,7 +164,7 @@ impl State {
 }
 
 impl Rounds {
-    /// The rounds of a request, or `None` if its state is not ours.
+    /// Creates the rounds of a request; `None` if this server did not seal its state for this request.
     pub(crate) fn new(
         given: Option<InputResponses>,
         state: Option<&str>,
@@ -177,44 +181,44 @@ impl Rounds {
         Some(Self { state: Mutex::new(state), binding, spent })
     }
 
-    /// The answer to a confirmation, if this call has asked for it; `None` if it has to be asked for.
+    /// Returns the answer to a confirmation of this call; `None` if the client has to be asked.
     ///
-    /// A yes counts once: the one that came with this request by the name of the call and the question, one of an earlier
-    /// round by the name of the call and the round, so that no state can be sent twice.
+    /// An accepted confirmation is used once. A use is identified by call and question if the answer came with this
+    /// request, and by call and round if it came with an earlier one, so that no request state can be replayed.
     async fn confirmation(&self, key: &str, id: &str) -> Result<Option<bool>, AskError> {
-        enum Found {
-            Kept(bool),
-            Given(bool),
-            Nothing,
+        enum Answer {
+            Earlier(bool),
+            ThisRequest(bool),
+            Missing,
         }
         let (found, is_recorded, call, round) = {
             let mut state = self.lock();
             let given = state.memory.asked.get(id).cloned().and_then(|name| state.given.remove(&name));
             let found = match (state.memory.confirmed.get(id), given) {
-                (Some(kept), _) => Found::Kept(*kept),
+                (Some(kept), _) => Answer::Earlier(*kept),
                 (None, Some(answer)) => {
-                    check_words(&answer).map_err(|problem| {
-                        AskError::Malformed(format!("the answer to `{key}`: {problem}"))
+                    check_known_values(&answer).map_err(|problem| {
+                        AskError::Malformed(format!("invalid answer to `{key}`: {problem}"))
                     })?;
                     let InputResponse::Elicit(answer) = answer else {
-                        return Err(answered_by_something_else(key));
+                        return Err(mismatched_answer(key));
                     };
-                    Found::Given(answer.action == ElicitAction::Accept)
+                    Answer::ThisRequest(answer.action == ElicitAction::Accept)
                 }
-                (None, None) => Found::Nothing,
+                (None, None) => Answer::Missing,
             };
             let round = state.memory.rounds;
             (found, state.is_recorded, state.name_call().to_owned(), round)
         };
         let of_question = format!("{call}/{id}");
         match found {
-            Found::Kept(true) if !is_recorded => {
+            Answer::Earlier(true) if !is_recorded => {
                 self.spend(format!("{call}#{round}")).await?;
                 self.lock().is_recorded = true;
                 Ok(Some(true))
             }
-            Found::Kept(yes) => Ok(Some(yes)),
-            Found::Given(yes) => {
+            Answer::Earlier(yes) => Ok(Some(yes)),
+            Answer::ThisRequest(yes) => {
                 if yes {
                     self.spend(of_question).await?;
                 }
@@ -224,8 +228,8 @@ impl Rounds {
                 Ok(Some(yes))
             }
             // A call that has not asked yet cannot have been confirmed.
-            Found::Nothing if round == 0 => Ok(None),
-            Found::Nothing => match self.spent.is_spent(&of_question).await {
+            Answer::Missing if round == 0 => Ok(None),
+            Answer::Missing => match self.spent.is_spent(&of_question).await {
                 Ok(false) => Ok(None),
                 Ok(true) => Err(AskError::Spent),
                 Err(error) => Err(spent_unknown(&*error)),
@@ -242,7 +246,7 @@ impl Rounds {
         }
     }
 
-    /// Asks for a confirmation, under a name that only this round of this call has.
+    /// Adds the input request of a confirmation, under a key that is unique to this round of this call.
     fn ask_confirmation(&self, key: &str, id: String, request: InputRequest) {
         let mut state = self.lock();
         let round = state.memory.rounds;
@@ -251,10 +255,10 @@ impl Rounds {
         state.asked.insert(name, request);
     }
 
-    /// The answer that is at hand, this round's or an earlier one's.
+    /// Returns the answer of this round or of an earlier one, if there is one.
     fn answer(&self, key: &str) -> Result<Option<InputResponse>, AskError> {
         let mut state = self.lock();
-        // What was answered once stays answered: later steps may rest on it.
+        // An earlier answer wins, because later steps may depend on it.
         if let Some(kept) = state.memory.answers.get(key) {
             return kept.raise().map(Some).map_err(|error| AskError::Malformed(error.to_string()));
         }
@@ -271,16 +275,16 @@ impl Rounds {
         self.lock().asked.insert(key.to_owned(), request);
     }
 
-    /// What to tell the client, with all that is to come back.
+    /// Returns the result that asks the client for input, with the sealed state.
     pub(crate) fn input_required(&self, sealer: &Sealer) -> Result<InputRequiredResult, AskError> {
         let mut state = self.lock();
         state.name_call();
         state.memory.rounds += 1;
-        if state.memory.rounds > ROUNDS {
-            return Err(AskError::TooManyRounds(ROUNDS));
+        if state.memory.rounds > MAX_ROUNDS {
+            return Err(AskError::TooManyRounds(MAX_ROUNDS));
         }
         let binding = self.binding.canonical().ok_or_else(|| {
-            AskError::Malformed("the arguments hold something that is out of range".to_owned())
+            AskError::Malformed("the arguments contain a number that is out of range".to_owned())
         })?;
         let sealed = sealer.seal(&state.memory, &binding)?;
         let asked = std::mem::take(&mut state.asked);
@@ -293,11 +297,11 @@ impl Rounds {
 }
 
 impl Context {
-    /// Asks the person, the language model or the host.
+    /// Sends a request to the client and returns its answer: elicitation, sampling or roots, by the type of `question`.
     ///
-    /// In the modern era **the function runs again from the top** once the client has the answer: return the
-    /// error with `?`, and put work that should not be repeated into a [`step`](Self::step). The key tells this
-    /// question from the others of the call; it must be the same in every run.
+    /// In the modern era **the function runs again from the top** when the client sends the answer: return the error with
+    /// `?`, and put work that must not be repeated into a [`step`](Self::step). The key identifies the question within
+    /// the call and must be the same in every run.
     ///
     /// ```
     /// use mcp_protocol::elicitation::{ElicitFormParams, FormSchema, StringSchema};
@@ -312,17 +316,24 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// [`AskError::Unanswered`] until the answer is there; others when it cannot come.
+    /// [`AskError::Unanswered`] in the modern era until the client sends the answer; see [`AskError`] for the others.
     ///
     /// # Cancellation
-    /// Safe; a legacy client is told.
+    /// Safe; a legacy client receives `notifications/cancelled`.
+    #[doc(alias = "elicit")]
+    #[doc(alias = "elicitation")]
+    #[doc(alias = "elicitation/create")]
+    #[doc(alias = "sampling")]
+    #[doc(alias = "sampling/createMessage")]
+    #[doc(alias = "roots")]
+    #[doc(alias = "roots/list")]
     pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> Result<Q::Answer, AskError> {
         self.begin_round()?;
         let response = self.input(key, question.into_request()).await?;
-        Q::read(response).ok_or_else(|| answered_by_something_else(key))
+        Q::read(response).ok_or_else(|| mismatched_answer(key))
     }
 
-    /// Asks several things in one round.
+    /// Sends several requests to the client in one round.
     ///
     /// ```
     /// # use mcp_server::{Context, Roots, Question, ToolError};
@@ -333,7 +344,8 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// As [`ask`](Self::ask), when any of them has no answer.
+    /// As [`ask`](Self::ask), if any of the requests has no answer.
+    #[doc(alias = "inputRequests")]
     pub async fn ask_all<'k>(
         &self,
         questions: impl IntoIterator<Item = (&'k str, InputRequest)>,
@@ -353,12 +365,13 @@ impl Context {
         if unanswered { Err(AskError::Unanswered) } else { Ok(answers) }
     }
 
-    /// Does something once per call, as far as that can be promised: its result is carried through the rounds
-    /// of a modern call, and a later run takes it from there.
+    /// Runs a function once per call and keeps its result: later rounds of a modern call return the kept result instead of
+    /// running it again.
     ///
-    /// It is done **at least once**: a response that is lost makes a client call again. The function gets a key
-    /// that is the same each time, for the outside world to tell a repetition by; before the first question of
-    /// a call nothing tells a repetition from a new call, and the key is a new one.
+    /// The guarantee is **at least once**: a client that loses a response sends the call again. The function receives an
+    /// idempotency key that is the same in every run of the call, for the system that it calls. Before the first question
+    /// of a call a retry cannot be told from a new call, and the key is new.
+    #[doc(alias = "idempotency")]
     ///
     /// ```
     /// # use mcp_server::{Context, ToolError};
@@ -371,7 +384,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// Those of the function, and when its result is not JSON.
+    /// The error of the function, or an error if its result cannot be serialized as JSON.
     pub async fn step<T, E, Fut>(
         &self,
         key: &str,
@@ -397,13 +410,12 @@ impl Context {
         Ok(result)
     }
 
-    /// Asks the person for a yes that has consequences. Returns true if the person accepted, false if not.
+    /// Asks the person to confirm an action. Returns true if the person accepted.
     ///
-    /// Use it instead of [`ask`](Self::ask) for everything that must not happen without a yes. An answer to an ordinary
-    /// question counts under its key, also if the client sends it before it was asked, and again with every repetition
-    /// of the request. A confirmation counts only if this very call has asked for it with the same message, which the
-    /// sealed state proves, and for one run: see [`ConfirmationStore`]. The message must be the same in every run, or the person
-    /// is asked again: what was not shown is not confirmed.
+    /// Use it instead of [`ask`](Self::ask) for every action that needs consent. The client can send the answer to an
+    /// ordinary question before it was asked, and again with every retry of the request. A confirmation is valid only if
+    /// this call asked for it with the same message, which the sealed state proves, and for one run: see
+    /// [`ConfirmationStore`]. If the message differs between runs, the person is asked again.
     ///
     /// ```
     /// use mcp_server::{Context, NoArgs, ToolError};
@@ -418,25 +430,26 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// As [`ask`](Self::ask); [`AskError::Spent`] if the yes was used before; [`AskError::SpentUnknown`] if that cannot be
-    /// told; [`AskError::FeatureDisabled`] in the
-    /// modern era without the feature `sealing`.
+    /// As [`ask`](Self::ask); [`AskError::Spent`] if the confirmation was already used; [`AskError::SpentUnknown`] if the
+    /// store failed; [`AskError::FeatureDisabled`] in the modern era without the feature `sealing`.
     ///
     /// # Cancellation
-    /// Safe; a legacy client is told.
+    /// Safe; a legacy client receives `notifications/cancelled`.
+    #[doc(alias = "consent")]
+    #[doc(alias = "approval")]
     pub async fn confirm(&self, key: &str, message: impl Into<String>) -> Result<bool, AskError> {
         self.confirm_in("tool", key, message.into()).await
     }
 
-    /// Asks for a confirmation. Those of one space never answer those of another, whatever their keys are.
+    /// Asks for a confirmation. A confirmation in one namespace is never valid in another, whatever its key.
     pub(crate) async fn confirm_in(&self, space: &str, key: &str, message: String) -> Result<bool, AskError> {
-        // Another text is another question: what the person was not shown was not confirmed.
+        // The id includes the message: a confirmation is valid only for the text that the person saw.
         let id = fingerprint([space, key, &message]);
         let form = ElicitFormParams::new(message, FormSchema::new());
         let Some(rounds) = self.rounds() else {
             return Ok(self.ask(key, form).await?.action == ElicitAction::Accept);
         };
-        // What does not travel sealed could have been made up.
+        // Without sealing a client could forge the state.
         if !cfg!(feature = "sealing") {
             return Err(AskError::FeatureDisabled("sealing"));
         }
@@ -449,28 +462,28 @@ impl Context {
         Err(AskError::Unanswered)
     }
 
-    /// Counts the rounds of a legacy call; those of a modern one are counted in what the client carries.
+    /// Counts the rounds of a legacy call; the sealed state counts those of a modern call.
     fn begin_round(&self) -> Result<(), AskError> {
-        if self.rounds().is_none() && self.next_ask() > ROUNDS {
-            return Err(AskError::TooManyRounds(ROUNDS));
+        if self.rounds().is_none() && self.next_ask() > MAX_ROUNDS {
+            return Err(AskError::TooManyRounds(MAX_ROUNDS));
         }
         Ok(())
     }
 
-    /// The answer to one question, checked against what was asked.
+    /// Returns the answer to one question, validated against its form.
     async fn input(&self, key: &str, request: InputRequest) -> Result<InputResponse, AskError> {
         let form = Form::of(&request);
         let answer = match self.rounds().map(|rounds| rounds.answer(key)).transpose()?.flatten() {
             Some(answer) => answer,
             None => self.answer_to(key, request).await?,
         };
-        check_words(&answer)
+        check_known_values(&answer)
             .and_then(|()| form.check(&answer))
-            .map_err(|problem| AskError::Malformed(format!("the answer to `{key}`: {problem}")))?;
+            .map_err(|problem| AskError::Malformed(format!("invalid answer to `{key}`: {problem}")))?;
         Ok(answer)
     }
 
-    /// Refuses a question that the client did not declare, or that its version does not have.
+    /// Returns an error if the client did not declare the capability, or its protocol version does not have the method.
     fn check_can_ask(&self, request: &InputRequest) -> Result<(), AskError> {
         let (dialect, method) = (self.dialect(), request.ask.method());
         let has_method = dialect.has(&method, Direction::ToClient) || dialect.has_inside(&method);
@@ -492,7 +505,7 @@ impl Context {
         }
     }
 
-    /// Asks over a legacy connection and waits.
+    /// Sends the request over a legacy connection and waits for the response.
     async fn ask_now(&self, request: InputRequest) -> Result<InputResponse, AskError> {
         let method = request.ask.method();
         let unreadable = |error: mcp_protocol::errors::BodyError| AskError::Malformed(error.to_string());
@@ -516,13 +529,13 @@ impl Context {
                     self.request(&method, &params.unwrap_or_else(EmptyParams::new)).await?;
                 Ok(InputResponse::ListRoots(dialect.raise_str(answer.get()).map_err(unreadable)?))
             }
-            _ => Err(AskError::Malformed(format!("`{method}` cannot be asked"))),
+            _ => Err(AskError::Malformed(format!("`{method}` cannot be sent to a legacy client"))),
         }
     }
 }
 
-/// Refuses an action or a role that no version has. The protocol types keep unknown words, for those who pass them on.
-fn check_words(answer: &InputResponse) -> Result<(), String> {
+/// Returns an error for an unknown `action` or `role`, which the protocol types accept for forward compatibility.
+fn check_known_values(answer: &InputResponse) -> Result<(), String> {
     match answer {
         InputResponse::Elicit(result) if matches!(result.action, ElicitAction::Other(_)) => {
             Err("`action` must be `accept`, `decline` or `cancel`".to_owned())
@@ -534,16 +547,16 @@ fn check_words(answer: &InputResponse) -> Result<(), String> {
     }
 }
 
-fn answered_by_something_else(key: &str) -> AskError {
-    AskError::Malformed(format!("`{key}` was answered by something else"))
+fn mismatched_answer(key: &str) -> AskError {
+    AskError::Malformed(format!("the answer to `{key}` does not match the type of the question"))
 }
 
 fn spent_unknown(error: &(dyn StdError + Send + Sync)) -> AskError {
-    tracing::error!(error = %Visible::new(&error.to_string()), "the store of used confirmations failed");
+    tracing::error!(error = %Visible::new(&error.to_string()), "the confirmation store failed");
     AskError::SpentUnknown
 }
 
-/// What the client would have to declare to be asked this, if it did not.
+/// Returns the capabilities that this request needs and the client did not declare.
 fn undeclared(ask: &Ask, client: Option<&ClientCapabilities>) -> Option<ClientCapabilities> {
     let needed = ClientCapabilities::new();
     let elicitation = client.and_then(|client| client.elicitation.as_ref());

@@ -124,7 +124,7 @@ fn on_thread<R: Send + 'static>(function: impl FnOnce() -> R + Send + 'static) -
             Ok(Ok(result)) => result,
             // It hurts this call, as if it had happened here.
             Ok(Err(panic)) => resume_unwind(panic),
-            Err(_) => resume_unwind(Box::new("the thread has ended")),
+            Err(_) => resume_unwind(Box::new("the thread of the blocking handler ended without a result")),
         }
     })
 }

@@ -8,19 +8,20 @@ use crate::context::Context;
 use crate::handler::Handler;
 use crate::tool::BoxFuture;
 
-/// What a person has typed so far.
+/// A `completion/complete` request: the partial value of one argument.
+#[doc(alias = "completion/complete")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompletionRequest {
-    /// The value so far.
+    /// The partial value.
     pub value: String,
-    /// The other arguments, as far as they are known.
+    /// The other arguments that are already known.
     pub arguments: Map<String, String>,
 }
 
 type Complete = dyn Fn(CompletionRequest, Context) -> BoxFuture<Vec<String>> + Send + Sync;
 
-/// Functions that complete arguments, by the name of the argument.
+/// Completion functions by argument name.
 #[derive(Clone, Default)]
 pub(crate) struct Completers(Map<String, Arc<Complete>>);
 

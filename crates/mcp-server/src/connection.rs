@@ -102,7 +102,7 @@ impl Client {
         let bytes = length("clientInfo") + length("capabilities");
         if bytes > MAX_CLIENT {
             let message =
-                format!("`clientInfo` and `capabilities` have {bytes} bytes, and {MAX_CLIENT} are the most");
+                format!("`clientInfo` and `capabilities` too large: {bytes} bytes, limit {MAX_CLIENT}");
             return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
         }
         Ok(TYPE_OVERHEAD * bytes)
@@ -228,7 +228,7 @@ pub(crate) fn error_response(
 }
 
 fn unreadable() -> AskError {
-    AskError::Malformed("the client's answer cannot be read".to_owned())
+    AskError::Malformed("the client's answer is not valid JSON".to_owned())
 }
 
 /// An ask in flight. Dropped before its answer came, it tells the client.
@@ -243,7 +243,7 @@ impl Drop for Asked<'_> {
     fn drop(&mut self) {
         let mut state = self.connection.lock();
         state.waiting.remove(&self.call);
-        if state.peer.cancel(self.call, "no longer wanted") {
+        if state.peer.cancel(self.call, "the call that asked has ended") {
             Connection::transmit(&mut state, self.outlet, self.dialect);
         }
     }

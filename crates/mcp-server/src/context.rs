@@ -1,4 +1,4 @@
-//! What a function knows of the call it serves, and what it can do besides returning.
+//! The context of a call: request data, progress, log messages and cancellation.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -21,14 +21,14 @@ use crate::error::AskError;
 use crate::outlet::Outlet;
 use crate::registry::Registry;
 
-/// The call that a function serves. Cheap to clone; it may be kept by what the function starts.
+/// The context of the call that a function handles. Cheap to clone, and valid in tasks that the function spawns.
 #[derive(Clone)]
 pub struct Context(Arc<Call>);
 
 struct Call {
     id: Id,
     method: Method,
-    /// The tool, prompt or resource.
+    /// The name of the tool or prompt, or the URI of the resource.
     name: Arc<str>,
     exchange: Exchange,
     registry: Registry,
@@ -37,17 +37,17 @@ struct Call {
     log_level: Option<LogLevel>,
     asks: AtomicU32,
     cancelled: AtomicBool,
-    /// The response is there, or not wanted: nothing more is said about this call.
+    /// The call was answered or cancelled: no more notifications are sent for it.
     over: AtomicBool,
     cancellation: Notify,
     patience: Duration,
 }
 
-/// Who asked, and how to reach them.
+/// The sender of a request, and the way to send messages back.
 #[derive(Clone)]
 pub(crate) struct Exchange {
     pub(crate) dialect: Dialect,
-    /// The envelope of a modern request; the `_meta` of a legacy one that has any.
+    /// The `_meta` of the request.
     pub(crate) meta: Option<Arc<Meta>>,
     /// The connection of a legacy request.
     pub(crate) legacy: Option<Legacy>,
@@ -62,11 +62,11 @@ pub(crate) struct Legacy {
     pub(crate) log_level: Option<LogLevel>,
 }
 
-/// On whose behalf a call is made. Anonymous, unless the transport knows better.
+/// The user on whose behalf a call is made. Anonymous unless the transport authenticates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Principal {
-    /// Who it is, in the words of the authorization server.
+    /// The subject as the authorization server names it.
     pub subject: Option<Arc<str>>,
 }
 
@@ -75,7 +75,7 @@ struct Progress {
     gate: Mutex<ProgressGate<ProgressParams>>,
 }
 
-/// What a context is made of.
+/// The parameters of [`Context::new`].
 pub(crate) struct Parts {
     pub(crate) id: Id,
     pub(crate) method: Method,
@@ -113,37 +113,38 @@ impl Context {
         }))
     }
 
-    /// The id of the request, as the client chose it.
+    /// Returns the id of the request, as the client chose it.
     #[must_use]
     pub fn request_id(&self) -> &Id {
         &self.0.id
     }
 
-    /// What is asked for: `tools/call`, `prompts/get`, `resources/read` or `completion/complete`.
+    /// Returns the method: `tools/call`, `prompts/get`, `resources/read` or `completion/complete`.
     #[must_use]
     pub fn method(&self) -> &Method {
         &self.0.method
     }
 
-    /// The name of the tool or prompt, or the URI of the resource.
+    /// Returns the name of the tool or prompt, or the URI of the resource.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// On whose behalf the call is made.
+    /// Returns the user on whose behalf the call is made.
     #[must_use]
     pub fn principal(&self) -> &Principal {
         &self.0.exchange.principal
     }
 
-    /// The `_meta` of the request: trace context and whatever else the client put there.
+    /// Returns the `_meta` of the request: trace context and other metadata of the client.
     #[must_use]
     pub fn meta(&self) -> Option<&Meta> {
         self.0.exchange.meta.as_deref()
     }
 
-    /// What the client calls itself. Self-reported: for display and logs, never for decisions.
+    /// Returns the client info: name, version, title. Self-reported: for display and logs, not for access decisions.
+    #[doc(alias = "clientInfo")]
     #[must_use]
     pub fn client_info(&self) -> Option<&Implementation> {
         match &self.0.exchange.legacy {
@@ -152,13 +153,13 @@ impl Context {
         }
     }
 
-    /// The name that the client gave itself.
+    /// Returns the self-reported name of the client.
     #[must_use]
     pub fn client_name(&self) -> Option<&str> {
         self.client_info().map(|info| info.name.as_str())
     }
 
-    /// What the client can.
+    /// Returns the capabilities that the client declared.
     #[must_use]
     pub fn client_capabilities(&self) -> Option<&ClientCapabilities> {
         match &self.0.exchange.legacy {
@@ -167,19 +168,21 @@ impl Context {
         }
     }
 
-    /// What the server offers, to be changed if need be.
+    /// Returns the registry of the server, which adds and removes tools, resources and prompts.
     #[must_use]
     pub fn registry(&self) -> &Registry {
         &self.0.registry
     }
 
-    /// Tells how far the call is. What does not grow is dropped; what comes too fast is held back, and the last
-    /// word is always sent. Nothing happens if the client did not ask for progress.
+    /// Sends a progress notification. Values that do not increase are dropped; the rate is limited, and the last value is
+    /// always sent. Does nothing if the request has no progress token.
+    #[doc(alias = "notifications/progress")]
+    #[doc(alias = "progressToken")]
     pub fn progress(&self, progress: f64, total: impl Into<Option<f64>>) {
         self.tell_progress(progress, total.into(), None);
     }
 
-    /// The same, with a word for people.
+    /// Sends a progress notification with a message for people; otherwise like [`progress`](Self::progress).
     pub fn progress_note(&self, progress: f64, total: impl Into<Option<f64>>, note: impl Into<String>) {
         self.tell_progress(progress, total.into(), Some(note.into()));
     }
@@ -193,7 +196,7 @@ impl Context {
         if self.is_over() {
             return;
         }
-        // Sent under the lock, so that the order is that of the offers.
+        // Sent under the lock to keep the order.
         if let Some(params) = gate.offer(done, params, Instant::now()) {
             self.send_progress(&params);
         }
@@ -207,7 +210,7 @@ impl Context {
             .offer(|out| write::notification(out, &Method::Progress, Some(&dialect.lower(params))));
     }
 
-    /// Sends progress that was held back and is due. Returns when to come again.
+    /// Sends delayed progress that is due. Returns the time of the next call.
     pub(crate) fn due_progress(&self, now: Instant) -> Option<Instant> {
         let progress = self.0.progress.as_ref()?;
         let mut gate = progress.gate.lock().unwrap_or_else(PoisonError::into_inner);
@@ -217,7 +220,7 @@ impl Context {
         gate.poll_timeout()
     }
 
-    /// Sends the last word about progress, before the response. After it nothing more is said.
+    /// Sends the last progress value before the response, and stops further notifications.
     pub(crate) fn finish(&self) {
         let mut gate = self
             .0
@@ -234,13 +237,18 @@ impl Context {
         self.0.over.load(Ordering::Acquire)
     }
 
-    /// Lets the client go and come back for the rest, after about this long: for work that takes minutes, over
-    /// legacy HTTP, where an open stream is a burden. False if the client cannot come back; it then waits on.
+    /// Closes the SSE stream of this call and tells the client to reconnect after about this long (the SSE `retry` field).
+    /// For calls of several minutes over legacy HTTP. Returns false, and keeps the stream open, if the client cannot
+    /// resume a stream.
+    #[doc(alias = "retry")]
+    #[doc(alias = "resumability")]
     pub fn send_away(&self, come_back: Duration) -> bool {
         !self.is_over() && self.0.exchange.outlet.send_away(come_back)
     }
 
-    /// Sends a log message to the client, if it wants messages of this level. Must hold no secrets.
+    /// Sends a log message to the client if it enabled this level. Must not contain secrets.
+    #[doc(alias = "notifications/message")]
+    #[doc(alias = "logging")]
     pub fn log(&self, level: LogLevel, data: impl Serialize) {
         if self.is_over() || self.0.log_level.as_ref().is_none_or(|least| !level.is_at_least(least)) {
             return;
@@ -254,14 +262,17 @@ impl Context {
             .offer(|out| write::notification(out, &Method::LogMessage, Some(&dialect.lower(&params))));
     }
 
-    /// True if the client no longer wants the result.
+    /// Returns true if the call was cancelled.
+    #[doc(alias = "cancellation")]
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.cancelled.load(Ordering::Acquire)
     }
 
-    /// Waits until the client no longer wants the result. The function's own future is dropped then anyway; this
-    /// is for what the function has started elsewhere.
+    /// Waits until the call is cancelled. The future of the function is dropped then anyway; use this in tasks and threads
+    /// that the function spawned.
+    #[doc(alias = "notifications/cancelled")]
+    #[doc(alias = "cancellation")]
     ///
     /// # Cancellation
     /// Safe.
@@ -289,12 +300,12 @@ impl Context {
         self.0.rounds.as_ref()
     }
 
-    /// How often this call has asked over a legacy connection, this time included.
+    /// Counts one more request to a legacy client, and returns the count.
     pub(crate) fn next_ask(&self) -> u32 {
         self.0.asks.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Asks the client over its legacy connection.
+    /// Sends a request over the legacy connection.
     pub(crate) async fn request(
         &self,
         method: &Method,

@@ -81,7 +81,7 @@ impl RootDir {
         if bytes.len() as u64 > limit {
             return Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
-                format!("it has more than {limit} bytes"),
+                format!("file too large: more than {limit} bytes"),
             ));
         }
         Ok(bytes)
@@ -126,13 +126,16 @@ impl RootDir {
 fn names_of(path: &str) -> io::Result<Vec<&str>> {
     let names: Vec<_> = path.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
     if path.starts_with('/') || path.contains('\0') || names.contains(&"..") {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path leads out of its directory"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the path is absolute or contains `..` or NUL",
+        ));
     }
     Ok(names)
 }
 
 fn not_a_file() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "it is no ordinary file")
+    io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
 }
 
 /// Serves the files of a directory as resources: `prefix` and then the path. Text is served as text, anything else

@@ -39,8 +39,8 @@ const READ: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
 const WAITING: usize = 1 << 20;
 /// How long the last words may take after running calls were cancelled.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Why a client is refused that says much of itself.
-const NO_CLIENT_MEMORY: &str = "no memory left for clients; retry later";
+/// The error message for an `initialize` that exceeds the memory limit.
+const NO_CLIENT_MEMORY: &str = "memory limit for clients reached; retry later";
 /// What a buffer keeps once it is empty.
 const KEPT: usize = 64 << 10;
 
@@ -345,7 +345,7 @@ impl<'a> Driver<'a> {
     }
 
     fn unreadable(&mut self, error: &DecodeError) -> bool {
-        tracing::debug!(%error, "a line that is no message");
+        tracing::debug!(%error, "the client sent a line that is not a JSON-RPC message");
         let arrival = self.connection.lock().peer.handle_unreadable(error);
         if let Arrival::BrokenResponse(call) = arrival {
             self.connection.settle_broken(call);
@@ -526,7 +526,10 @@ impl<'a> Driver<'a> {
                     }
                     let route = if request.method == Method::Initialize {
                         let code = mcp_protocol::errors::ErrorCode::InvalidRequest;
-                        Route::Reply(Reply::Error(ErrorObject::new(code, "`initialize` stands alone")))
+                        Route::Reply(Reply::Error(ErrorObject::new(
+                            code,
+                            "`initialize` must not be part of a batch",
+                        )))
                     } else {
                         match self.exchange(&message, &request) {
                             Asked::Exchange(exchange) => self.core.route(&request, exchange),

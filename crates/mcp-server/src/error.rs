@@ -1,4 +1,4 @@
-//! What can go wrong: while serving, in a tool, and while asking.
+//! Errors of the server, of a tool, and of a request to the client (elicitation, sampling, roots).
 
 use std::any::Any;
 use std::error::Error as StdError;
@@ -9,32 +9,32 @@ use mcp_protocol::capabilities::ClientCapabilities;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::visible::Visible;
 
-/// Why serving ended, or did not begin.
+/// An error that stopped the server or kept it from starting.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server was put together wrong: each problem in one sentence.
+    /// The server is not configured correctly; one sentence per problem.
     #[error("the server cannot start: {}", .problems.join("; "))]
     Setup {
-        /// What is wrong.
+        /// The configuration problems.
         problems: Vec<String>,
     },
-    /// The address cannot be listened on.
+    /// Binding the address failed.
     #[error("cannot listen on {address}")]
     Bind {
-        /// The address.
+        /// The address to bind.
         address: std::net::SocketAddr,
-        /// Why not.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// Reading from or writing to the client failed.
-    #[error("the link to the client failed")]
+    #[error("reading from or writing to the client failed")]
     Link(#[from] io::Error),
 }
 
-/// What a tool failed with. The model reads its text.
+/// The error of a tool. The language model reads its text.
 ///
-/// Every error of the standard kind turns into one by `?`, its sources included:
+/// The `?` operator converts every [`std::error::Error`] into a `ToolError`; the text includes its sources:
 ///
 /// ```
 /// use mcp_server::ToolError;
@@ -48,83 +48,83 @@ pub enum Error {
 /// }
 /// ```
 ///
-/// It is no [`std::error::Error`] itself; otherwise `?` could not turn every other one into it.
+/// `ToolError` does not implement [`std::error::Error`] itself: that would conflict with the conversion.
 pub struct ToolError(Kind);
 
 enum Kind {
-    /// For the model: a result with `isError`.
+    /// Sent to the model as a result with `isError`.
     Failed(String),
-    /// For the client: an error response.
+    /// Sent to the client as an error response.
     Refused(Box<ErrorObject>),
-    /// The call waits for input.
-    Asked(AskError),
+    /// A request to the client has no answer.
+    Input(AskError),
 }
 
-/// How a failure is answered.
+/// The response to a failed call.
 pub(crate) enum Failure {
     Failed(String),
     Refused(ErrorObject),
     Unanswered,
-    /// The client did not declare what the ask needs.
+    /// The client did not declare these capabilities.
     Undeclared(Box<ClientCapabilities>),
 }
 
 impl ToolError {
-    /// A failure that the model can read and act on.
+    /// Creates an error that the model can read and act on: a result with `isError`.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(Kind::Failed(text.into()))
     }
 
-    /// A failure of the request itself: the client gets this error response and the model nothing.
+    /// Creates an error of the request itself: the client receives this error response, and the model does not see it.
     #[must_use]
     pub fn refused(error: ErrorObject) -> Self {
         Self(Kind::Refused(Box::new(error)))
     }
 
-    /// There is no resource with this URI.
+    /// Creates the "resource not found" error response for this URI.
     #[must_use]
     pub fn resource_not_found(uri: &str) -> Self {
         Self::refused(ErrorObject::resource_not_found(uri))
     }
 
-    /// The params of the request are wrong.
+    /// Creates an "invalid params" error response (-32602).
     #[must_use]
     pub fn invalid_params(message: impl Into<String>) -> Self {
         Self::refused(ErrorObject::new(ErrorCode::InvalidParams, message.into()))
     }
 
-    /// True if the call did not fail but asks: it ends here and begins again with the answer. For hooks, which see
-    /// every run; such an error is to be returned as it is.
+    /// Returns true if the call did not fail but needs input: this run ends, and the client sends the call again with the
+    /// answer. A hook sees every run and must return such an error unchanged.
     #[must_use]
     pub fn is_unanswered(&self) -> bool {
-        matches!(self.0, Kind::Asked(AskError::Unanswered))
+        matches!(self.0, Kind::Input(AskError::Unanswered))
     }
 
     pub(crate) fn into_failure(self) -> Failure {
         match self.0 {
             Kind::Failed(text) => Failure::Failed(text),
             Kind::Refused(error) => Failure::Refused(*error),
-            Kind::Asked(AskError::Unanswered) => Failure::Unanswered,
-            Kind::Asked(AskError::Undeclared(needed)) => Failure::Undeclared(needed),
-            Kind::Asked(AskError::Malformed(problem)) => {
+            Kind::Input(AskError::Unanswered) => Failure::Unanswered,
+            Kind::Input(AskError::Undeclared(needed)) => Failure::Undeclared(needed),
+            Kind::Input(AskError::Malformed(problem)) => {
                 Failure::Refused(ErrorObject::new(ErrorCode::InvalidParams, problem))
             }
-            Kind::Asked(other) => Failure::Failed(other.to_string()),
+            Kind::Input(other) => Failure::Failed(other.to_string()),
         }
     }
 }
 
 impl<E: StdError + Send + Sync + 'static> From<E> for ToolError {
     fn from(error: E) -> Self {
-        if let Some(asked) = ask_error(&error) {
-            return Self(Kind::Asked(asked));
+        if let Some(ask) = ask_error(&error) {
+            return Self(Kind::Input(ask));
         }
         let mut text = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {
             let cause_text = cause.to_string();
-            // Many errors print their source themselves.
+            // Many errors already print their source.
             if !text.ends_with(&cause_text) {
                 text = format!("{text}: {cause_text}");
             }
@@ -134,15 +134,15 @@ impl<E: StdError + Send + Sync + 'static> From<E> for ToolError {
     }
 }
 
-/// The ask that this error is, or was caused by.
+/// Returns the `AskError` that this error is or was caused by.
 fn ask_error<E: StdError + 'static>(error: &E) -> Option<AskError> {
-    if let Some(asked) = (error as &dyn Any).downcast_ref::<AskError>() {
-        return Some(asked.clone());
+    if let Some(ask) = (error as &dyn Any).downcast_ref::<AskError>() {
+        return Some(ask.clone());
     }
     let mut source = error.source();
     while let Some(cause) = source {
-        if let Some(asked) = cause.downcast_ref::<AskError>() {
-            return Some(asked.clone());
+        if let Some(ask) = cause.downcast_ref::<AskError>() {
+            return Some(ask.clone());
         }
         source = cause.source();
     }
@@ -154,46 +154,51 @@ impl fmt::Debug for ToolError {
         match &self.0 {
             Kind::Failed(text) => f.debug_tuple("ToolError").field(text).finish(),
             Kind::Refused(error) => f.debug_tuple("ToolError").field(error).finish(),
-            Kind::Asked(asked) => f.debug_tuple("ToolError").field(asked).finish(),
+            Kind::Input(ask) => f.debug_tuple("ToolError").field(ask).finish(),
         }
     }
 }
 
-/// Why an ask gave no answer. Return it with `?`.
+/// The error of a request to the client (elicitation, sampling, roots). Return it with `?`.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// The client has to be asked first; the function will run again with the answer at hand.
-    #[error("the answer is not there yet; return this error, and the function runs again with the answer")]
+    /// The client has not answered yet; the function runs again when the client sends the answer.
+    #[error("no answer from the client yet; return this error, and the function runs again with the answer")]
     Unanswered,
-    /// The client cannot be asked this.
-    #[error("the client did not declare that it can be asked this")]
+    /// The client did not declare the capabilities that this request needs.
+    #[error("the client did not declare the capability for this request (elicitation, sampling or roots)")]
     Undeclared(Box<ClientCapabilities>),
-    /// The client answered with an error.
-    #[error("the client refused: {}", Visible::message(&.0.message))]
+    /// The client returned an error response.
+    #[error("the client returned an error: {}", Visible::message(&.0.message))]
     Refused(Box<ErrorObject>),
-    /// The client did not answer in time.
-    #[error("the client did not answer in time")]
+    /// The client did not answer within [`McpServer::ask_timeout`](crate::McpServer::ask_timeout).
+    #[error("timed out waiting for the client to answer; raise McpServer::ask_timeout")]
     TimedOut,
-    /// The connection ended first.
-    #[error("the connection ended before the client answered")]
+    /// The connection was closed before the client answered.
+    #[error("the connection was closed before the client answered")]
     Lost,
-    /// The answer, or what came back with it, cannot be read.
+    /// The answer or the request state that came with it is not valid.
     #[error("{}", Visible::message(.0))]
     Malformed(String),
-    /// The call asked too often.
-    #[error("a call may ask in at most {0} rounds")]
+    /// The call asked in too many rounds.
+    #[error(
+        "too many rounds: a call may ask the client in at most {0} rounds; ask several questions in one round"
+    )]
     TooManyRounds(u32),
-    /// Answers and steps of earlier rounds do not fit into what the client carries.
-    #[error("answers and steps of this call take {0} bytes, of at most {1}; keep large things elsewhere")]
+    /// The answers and step results of earlier rounds exceed the size limit of the request state.
+    #[error(
+        "request state too large: answers and steps of this call take {0} bytes, limit {1}; store large data elsewhere"
+    )]
     StateTooLarge(usize, usize),
-    /// The confirmation was for one run, and that has been.
-    #[error("it was confirmed for one run, and has had it; call again to be asked again")]
+    /// The confirmation is valid for one run and was already used.
+    #[error("the confirmation was already used; it is valid for one run; start a new call to ask again")]
     Spent,
-    /// Whether a confirmation was used before cannot be told; the log says why.
-    #[error("the confirmation cannot be honoured now; retry later")]
+    /// The [`ConfirmationStore`](crate::ConfirmationStore) failed, so that a second use cannot be ruled out; the log has
+    /// the cause.
+    #[error("the confirmation cannot be checked because its store failed; retry later")]
     SpentUnknown,
-    /// The crate was built without what this needs.
-    #[error("asking needs the feature `{0}` of mcp-server")]
+    /// The crate was built without the cargo feature that this needs.
+    #[error("asking the client needs the cargo feature `{0}` of mcp-server")]
     FeatureDisabled(&'static str),
 }

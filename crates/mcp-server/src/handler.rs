@@ -1,4 +1,4 @@
-//! Functions that can serve: the shapes they may have, and the arguments they take.
+//! Handlers: the supported function signatures and argument types.
 
 use std::future::Future;
 
@@ -7,24 +7,24 @@ use serde::de::DeserializeOwned;
 
 use crate::context::Context;
 
-/// An async function or closure that serves calls.
+/// An async function or closure that handles calls.
 ///
-/// Its shape is one of `async fn()`, `async fn(Args)` and `async fn(Args, Context)`. State comes by capture or
-/// through a bound method. There is no reason to implement this by hand.
+/// Implemented for `async fn()`, `async fn(Args)` and `async fn(Args, Context)`, and for [`blocking`](crate::blocking())
+/// functions. A closure can capture state. There is no need to implement this trait.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot serve calls",
     label = "expected `async fn() -> R`, `async fn(Args) -> R` or `async fn(Args, Context) -> R`",
     note = "a function that is not async becomes a handler by `mcp_server::blocking`"
 )]
 pub trait Handler<Shape>: Send + Sync + 'static {
-    /// What it takes.
+    /// The type of the arguments.
     type Args;
-    /// What it gives.
+    /// The return type of the function.
     type Output;
-    /// How it gives it.
+    /// The future returned by the function.
     type Future: Future<Output = Self::Output>;
 
-    /// Begins one call. The context is made only for a function that takes one.
+    /// Starts one call. The context is created only for a function that takes one.
     fn call(&self, args: Self::Args, context: impl FnOnce() -> Context) -> Self::Future;
 }
 
@@ -70,25 +70,25 @@ where
     }
 }
 
-/// What a tool takes: a type that can be read from JSON and tells its schema.
+/// An argument type of a tool: it can be deserialized from JSON and has a JSON Schema.
 ///
-/// With the feature `schemars`, every type that derives `serde::Deserialize` and `schemars::JsonSchema` is one.
+/// With the feature `schemars`, implemented for every type with `serde::Deserialize` and `schemars::JsonSchema`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the arguments of a tool",
     label = "derive `serde::Deserialize` and `schemars::JsonSchema` for it"
 )]
 pub trait ToolArgs: Sized + Send + 'static {
-    /// A JSON Schema with `"type":"object"`.
+    /// Returns the JSON Schema, with `"type":"object"`.
     fn schema() -> Json;
 
-    /// Reads the arguments.
+    /// Deserializes the arguments.
     ///
     /// # Errors
-    /// What is wrong with them, for the model to mend.
+    /// The problem, as text for the language model to correct.
     fn read(text: &str) -> Result<Self, String>;
 }
 
-/// No arguments: for a function that wants a [`Context`] and nothing else.
+/// No arguments: for a function that takes a [`Context`] only.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoArgs;
 
@@ -102,7 +102,7 @@ impl ToolArgs for NoArgs {
     }
 }
 
-/// Any object, its schema given beside it: [`Tool::dynamic`](crate::Tool::dynamic).
+/// Any object, for [`Tool::dynamic`](crate::Tool::dynamic).
 #[cfg(not(feature = "schemars"))]
 impl ToolArgs for serde_json::Value {
     fn schema() -> Json {
@@ -125,11 +125,11 @@ impl<T: DeserializeOwned + schemars::JsonSchema + Send + 'static> ToolArgs for T
     }
 }
 
-/// Reads a value; an error names the path of the offending field.
+/// Deserializes a value; an error has the path of the invalid field.
 #[cfg(feature = "schemars")]
 pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_str(text).map_err(|error| {
-        // Only now, because it costs time: where was that?
+        // Tracking the path is slow, so it is done only after an error.
         let mut again = serde_json::Deserializer::from_str(text);
         match serde_path_to_error::deserialize::<_, T>(&mut again) {
             Err(error) if error.path().iter().next().is_some() => {
@@ -140,13 +140,13 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     })
 }
 
-/// Reads a value. Without types there are no fields to name.
+/// Deserializes a value. Without types there are no field paths.
 #[cfg(not(feature = "schemars"))]
 pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_str(text).map_err(|error| without_position(&error))
 }
 
-/// The position counts from the start of the arguments, which nobody sees.
+/// Removes line and column, which refer to the extracted arguments and not to the message that the client sent.
 fn without_position(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())

@@ -1,4 +1,4 @@
-//! Around calls: what happens before them, after them, or instead of them.
+//! Hooks: middleware around calls.
 
 use std::fmt;
 use std::future::Future;
@@ -15,17 +15,17 @@ use crate::error::ToolError;
 use crate::reply::Reply;
 use crate::tool::BoxFuture;
 
-/// What a hook gives.
-pub(crate) type Hooked = Result<Outcome, ToolError>;
-/// A function that is called with [`Call`]s.
-pub(crate) type Hook = dyn Fn(Call) -> BoxFuture<Hooked> + Send + Sync;
-/// What comes after a hook: the next one, or the function.
-pub(crate) type Next = Box<dyn FnOnce(Context) -> BoxFuture<Hooked> + Send>;
+/// The return type of a hook.
+pub(crate) type HookResult = Result<Outcome, ToolError>;
+/// A hook function.
+pub(crate) type Hook = dyn Fn(Call) -> BoxFuture<HookResult> + Send + Sync;
+/// The next hook, or the handler.
+pub(crate) type Next = Box<dyn FnOnce(Context) -> BoxFuture<HookResult> + Send>;
 
-/// A call on its way to its function, in the hands of a hook.
+/// A call that a hook (middleware) receives before its handler runs.
 ///
-/// A hook is a function from a call to its outcome. It looks at the call, lets it [`run`](Self::run) or not, and
-/// returns what it likes:
+/// A hook is a function from a call to its outcome. It inspects the call, [`run`](Self::run)s it or not, and returns an
+/// outcome or an error:
 ///
 /// ```
 /// use std::time::Instant;
@@ -51,8 +51,8 @@ pub(crate) type Next = Box<dyn FnOnce(Context) -> BoxFuture<Hooked> + Send>;
 /// # Ok(()) }
 /// ```
 ///
-/// In the modern era a call that asks ends with [`AskError::Unanswered`](crate::AskError::Unanswered) and begins
-/// again with the answer; a hook sees each of these runs.
+/// In the modern era a call that asks the client ends with [`AskError::Unanswered`](crate::AskError::Unanswered) and runs
+/// again when the client sends the answer; a hook sees each of these runs.
 pub struct Call {
     context: Context,
     arguments: Json,
@@ -60,22 +60,22 @@ pub struct Call {
 }
 
 impl Call {
-    /// Who calls what: method, name, principal, client.
+    /// Returns the context of the call: method, name, principal, client.
     #[must_use]
     pub fn context(&self) -> &Context {
         &self.context
     }
 
-    /// The arguments as the client sent them; an empty object for the reading of a resource.
+    /// Returns the arguments as the client sent them; an empty object for `resources/read`.
     #[must_use]
     pub fn arguments(&self) -> &Json {
         &self.arguments
     }
 
-    /// Lets the call go on. A call that is dropped instead does not happen.
+    /// Runs the next hook or the handler. Dropping the call instead skips them.
     ///
     /// # Errors
-    /// Those of the function, and of the hooks in between.
+    /// The error of the handler or of an inner hook.
     pub async fn run(self) -> Result<Outcome, ToolError> {
         (self.next)(self.context).await
     }
@@ -87,20 +87,20 @@ impl fmt::Debug for Call {
     }
 }
 
-/// What a call ended with.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// A tool was called.
+    /// The result of `tools/call`.
     Tool(CallToolResult),
-    /// A prompt was filled in.
+    /// The result of `prompts/get`.
     Prompt(GetPromptResult),
-    /// A resource was read.
+    /// The result of `resources/read`.
     Read(ReadResourceResult),
 }
 
 impl Outcome {
-    /// The reply to a request, or `None` if this is an outcome of something else.
+    /// Converts the outcome into a reply; `None` if it does not match the method.
     pub(crate) fn into_reply(self, method: &Method) -> Option<Reply> {
         match (self, method) {
             (Self::Tool(result), Method::ToolsCall) => Some(Reply::result(result)),
@@ -117,16 +117,16 @@ impl From<CallToolResult> for Outcome {
     }
 }
 
-/// A hook of any function that has the shape of one.
+/// Boxes a hook function.
 pub(crate) fn hook<F, Fut>(function: F) -> Arc<Hook>
 where
     F: Fn(Call) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Hooked> + Send + 'static,
+    Fut: Future<Output = HookResult> + Send + 'static,
 {
     Arc::new(move |call| Box::pin(function(call)))
 }
 
-/// Puts a hook before what comes next.
+/// Returns a `Next` that runs the hook before `next`.
 pub(crate) fn before(hook: &Arc<Hook>, arguments: &Json, next: Next) -> Next {
     let (hook, arguments) = (Arc::clone(hook), arguments.clone());
     Box::new(move |context| hook(Call { context, arguments, next }))

@@ -203,7 +203,7 @@ impl Shared {
             [(mirrored::SESSION_ID, &headers.ours.session), (mirrored::LAST_EVENT_ID, &headers.last_event)]
         {
             if values.is_repeated() {
-                let error = ErrorObject::new(ErrorCode::InvalidRequest, format!("`{name}` is there twice"));
+                let error = ErrorObject::new(ErrorCode::InvalidRequest, format!("duplicate header `{name}`"));
                 return Err(refuse(StatusCode::BAD_REQUEST, &error, None));
             }
         }
@@ -400,13 +400,13 @@ impl Shared {
         outlet: Arc<Outlet>,
     ) -> Answer {
         let Some(slot) = self.streams.take(1) else {
-            return overloaded("too many streams of changes are open; retry later", Some(id));
+            return overloaded("too many open subscription streams; retry later", Some(id));
         };
         let filter = changes::honoured(filter);
         let bytes = changes::held_by(&filter);
         if bytes > self.options.session_memory {
             let message = format!(
-                "the URIs of a stream take {bytes} bytes, and {} are the most",
+                "the subscribed URIs are too large: {bytes} bytes, limit {}",
                 self.options.session_memory
             );
             return self.error(id, dialect, &ErrorObject::new(ErrorCode::InvalidParams, message));
@@ -520,13 +520,12 @@ fn overloaded(why: &str, id: Option<&Id>) -> Answer {
 }
 
 fn already_initialized(id: &Id) -> Answer {
-    let message =
-        "the session is initialized already; send `initialize` without its Mcp-Session-Id to open another";
+    let message = "the session is already initialized; send `initialize` without Mcp-Session-Id to open another session";
     refuse(StatusCode::BAD_REQUEST, &ErrorObject::new(ErrorCode::InvalidRequest, message), Some(id))
 }
 
 fn not_acceptable(id: &Id) -> Answer {
-    let message = "a stream of changes needs `Accept: text/event-stream`";
+    let message = "a subscription stream needs `Accept: text/event-stream`";
     refuse(StatusCode::NOT_ACCEPTABLE, &ErrorObject::new(ErrorCode::InvalidRequest, message), Some(id))
 }
 

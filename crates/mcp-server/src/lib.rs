@@ -19,23 +19,23 @@
 //! }
 //! ```
 //!
-//! The server speaks all five protocol revisions at once; functions are written once. What a function can
-//! return is [`IntoOutcome`]; what it can do besides returning is in [`Context`]: progress, log messages,
-//! asking the person or the model, hearing of its cancellation. What is offered can change while it serves
-//! through the [`Registry`]. [`testing`] has a client in memory.
+//! The server speaks all five protocol revisions at once; a function is written once for all of them. A tool returns any
+//! type that implements [`IntoOutcome`]. A [`Context`] gives a function access to progress notifications, log messages,
+//! cancellation, and requests to the client (elicitation, sampling, roots). The [`Registry`] adds and removes tools,
+//! resources and prompts while the server runs. [`testing`] has an in-memory client.
 //!
 //! # Features
 //!
-//! | feature | default | what for |
+//! | feature | default | purpose |
 //! |---|---|---|
 //! | `stdio` | yes | [`McpServer::serve_stdio`] |
-//! | `schemars` | yes | schemas of arguments and results from their types |
-//! | `sealing` | yes | asking in the modern era |
-//! | `files` | no | [`directory`]: files as resources, with no way out (Unix) |
+//! | `schemars` | yes | JSON Schemas of arguments and results, derived from their types |
+//! | `sealing` | yes | elicitation, sampling and roots in the modern era |
+//! | `files` | no | [`directory`]: files of one directory as resources, safe from path traversal (Unix) |
 //! | `log` | no | [`log_to_stderr`] |
-//! | `validate` | no | arguments and answers checked against their JSON Schema |
+//! | `validate` | no | validation of arguments and elicitation answers against their JSON Schema |
 //! | `http` | no | Streamable HTTP as a `tower` service: [`McpServer::into_http_service`] |
-//! | `serve` | no | listening by itself: [`McpServer::serve_http`] |
+//! | `serve` | no | a built-in HTTP listener: [`McpServer::serve_http`] |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
 
@@ -111,7 +111,7 @@ pub use server::McpServer;
 pub use spent::{ConfirmationStore, ConfirmationUse};
 pub use tool::{Tool, ToolSpec, tool};
 
-/// The guides, so that their programs are compiled.
+/// The guides as doc tests.
 #[cfg(all(doctest, feature = "serve", feature = "files", feature = "log", unix))]
 mod guides {
     macro_rules! guides {

@@ -1,4 +1,4 @@
-//! Prompts: a definition, the function that fills it in, and the completion of its arguments.
+//! Prompts: a definition, the function that renders it, and the completion of its arguments.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::tool::BoxFuture;
 
 type Get = dyn Fn(PromptArguments, Context) -> BoxFuture<Result<GetPromptResult, ToolError>> + Send + Sync;
 
-/// A prompt and the function that fills it in. Made by [`prompt`].
+/// A prompt and the function that renders it. Created by [`prompt`].
 pub struct ServedPrompt(pub(crate) PromptEntry);
 
 pub(crate) struct PromptEntry {
@@ -25,7 +25,7 @@ pub(crate) struct PromptEntry {
     pub(crate) completers: Completers,
 }
 
-/// Makes a prompt of a definition and an async function.
+/// Creates a prompt from a definition and an async function.
 ///
 /// ```
 /// use mcp_protocol::prompts::{Prompt, PromptArgument};
@@ -55,7 +55,9 @@ where
 }
 
 impl ServedPrompt {
-    /// Completes one argument with what the function suggests.
+    /// Adds a completion function for one argument.
+    #[doc(alias = "completion")]
+    #[doc(alias = "completion/complete")]
     #[must_use]
     pub fn complete<S, F>(mut self, argument: impl Into<String>, function: F) -> Self
     where
@@ -80,7 +82,7 @@ listed! { PromptEntry by name in ListPromptsResult }
 pub struct PromptArguments(pub Map<String, String>);
 
 impl PromptArguments {
-    /// The value of an argument; empty if it was not given. Required ones always are.
+    /// Returns the value of an argument; empty if the client did not send it. Required arguments are always present.
     #[must_use]
     pub fn get(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
@@ -93,16 +95,16 @@ impl From<PromptArguments> for NoArgs {
     }
 }
 
-/// What the function of a prompt may return: text, messages, a whole result, or a `Result` of these.
+/// A return type of a prompt function: text, messages, a whole result, or a `Result` of these.
 #[diagnostic::on_unimplemented(
     message = "a prompt cannot return `{Self}`",
     label = "return text, `Vec<PromptMessage>`, a `GetPromptResult`, or a `Result` of these"
 )]
 pub trait IntoPrompt {
-    /// Turns it into the result on the wire.
+    /// Converts the value into the result on the wire.
     ///
     /// # Errors
-    /// When the prompt failed.
+    /// When the function returned an error.
     fn into_prompt(self) -> Result<GetPromptResult, ToolError>;
 }
 

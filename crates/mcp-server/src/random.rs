@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     reason = "a system without random bytes cannot serve, and input cannot cause it"
 )]
 pub(crate) fn fill(bytes: &mut [u8]) {
-    getrandom::fill(bytes).expect("the operating system gives random bytes");
+    getrandom::fill(bytes).expect("the operating system returns random bytes");
 }
 
 /// A name of 22 letters, digits, `-` and `_` that nobody can guess.

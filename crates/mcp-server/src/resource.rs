@@ -22,10 +22,10 @@ use crate::tool::BoxFuture;
 
 type Read = dyn Fn(ReadRequest, Context) -> BoxFuture<Result<ReadResourceResult, ToolError>> + Send + Sync;
 
-/// A resource and the function that reads it. Made by [`resource`].
+/// A resource and the function that reads it. Created by [`resource`].
 pub struct ServedResource(pub(crate) ResourceEntry);
 
-/// A resource template and the function that reads what it matches. Made by [`resource_template`].
+/// A resource template and the function that reads the resources it matches. Created by [`resource_template`].
 pub struct ServedTemplate(pub(crate) Result<TemplateEntry, String>);
 
 pub(crate) struct ResourceEntry {
@@ -42,7 +42,7 @@ pub(crate) struct TemplateEntry {
     pub(crate) cache: CacheHint,
 }
 
-/// Makes a resource of a definition and an async function.
+/// Creates a resource from a definition and an async function.
 ///
 /// ```
 /// use mcp_protocol::resources::Resource;
@@ -62,7 +62,7 @@ where
     ServedResource(ResourceEntry { definition, read, cache: CacheHint::default() })
 }
 
-/// Makes a template of a definition and an async function. The URI template is one of RFC 6570 with `{name}`,
+/// Creates a resource template from a definition and an async function. The URI template (RFC 6570) may use `{name}`,
 /// `{+name}`, `{/name}`, `{?name,…}` and `{&name,…}`.
 ///
 /// ```
@@ -107,7 +107,7 @@ where
 }
 
 impl ServedResource {
-    /// How long clients may keep what they read, and who may share it. Default: not at all.
+    /// Sets how long clients may cache the contents, and whether caches may share them. Default: no caching.
     #[must_use]
     pub fn cache(mut self, ttl: Duration, scope: CacheScope) -> Self {
         self.0.cache = hint(ttl, scope);
@@ -116,7 +116,7 @@ impl ServedResource {
 }
 
 impl ServedTemplate {
-    /// How long clients may keep what they read, and who may share it. Default: not at all.
+    /// Sets how long clients may cache the contents, and whether caches may share them. Default: no caching.
     #[must_use]
     pub fn cache(mut self, ttl: Duration, scope: CacheScope) -> Self {
         if let Ok(entry) = &mut self.0 {
@@ -125,7 +125,9 @@ impl ServedTemplate {
         self
     }
 
-    /// Completes one variable with what the function suggests.
+    /// Adds a completion function for one variable.
+    #[doc(alias = "completion")]
+    #[doc(alias = "completion/complete")]
     #[must_use]
     pub fn complete<S, F>(mut self, variable: impl Into<String>, function: F) -> Self
     where
@@ -159,18 +161,18 @@ listed! { ResourceEntry by uri in ListResourcesResult }
 
 listed! { TemplateEntry by uri_template in ListResourceTemplatesResult }
 
-/// What is to be read.
+/// A `resources/read` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadRequest {
     /// The URI as the client sent it.
     pub uri: String,
-    /// The variables of the template, decoded; empty for a plain resource.
+    /// The variables of the template, percent-decoded; empty for a plain resource.
     pub variables: Vec<(String, String)>,
 }
 
 impl ReadRequest {
-    /// The value of a variable; empty if the URI left it out.
+    /// Returns the value of a variable; empty if the URI does not have it.
     #[must_use]
     pub fn variable(&self, name: &str) -> &str {
         self.variables.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
@@ -183,7 +185,7 @@ impl From<ReadRequest> for NoArgs {
     }
 }
 
-/// Where contents come from: what they are called if they do not say it themselves.
+/// The URI and media type for contents that have none of their own.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Place {
@@ -193,16 +195,16 @@ pub struct Place {
     pub mime_type: Option<String>,
 }
 
-/// What the function of a resource may return: text, bytes, contents, or a `Result` of these.
+/// A return type of a resource function: text, bytes, contents, or a `Result` of these.
 #[diagnostic::on_unimplemented(
     message = "a resource cannot return `{Self}`",
     label = "return text, bytes, `Vec<ResourceContents>`, or a `Result` of these"
 )]
 pub trait IntoContents {
-    /// Turns it into contents on the wire.
+    /// Converts the value into contents on the wire.
     ///
     /// # Errors
-    /// When reading failed.
+    /// When the function returned an error.
     fn into_contents(self, place: &Place) -> Result<Vec<ResourceContents>, ToolError>;
 }
 

@@ -101,7 +101,7 @@ impl Core {
             Method::ResourcesUnsubscribe => follow(request, &exchange, false),
             other => Err(ErrorObject::new(
                 ErrorCode::MethodNotFound,
-                format!("`{}` is not served here", other.as_str()),
+                format!("method not found: `{}`", other.as_str()),
             )),
         };
         routed.unwrap_or_else(|error| Route::Reply(Reply::Error(error)))
@@ -140,7 +140,7 @@ impl Core {
             }
         };
         let Some(tool) = state.tools.get(&name) else {
-            return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("there is no tool `{name}`")));
+            return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("unknown tool `{name}`")));
         };
         let mut call = Beginning::new(self, request, Arc::clone(&tool.name), arguments, exchange)?;
         if !self.hooks.is_empty() || tool.needs_approval {
@@ -189,7 +189,7 @@ impl Core {
     fn get_prompt(self: &Arc<Self>, state: &Snapshot, request: &Request<'_>, exchange: Exchange) -> Routed {
         let params: GetPromptParams = raise(request, &exchange)?;
         let Some(prompt) = state.prompts.get(&params.name) else {
-            let message = format!("there is no prompt `{}`", params.name);
+            let message = format!("unknown prompt `{}`", params.name);
             return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
         };
         let arguments = params.arguments.unwrap_or_default();
@@ -197,7 +197,8 @@ impl Core {
             argument.required == Some(true) && !arguments.contains_key(&argument.name)
         };
         if let Some(argument) = prompt.definition.arguments.iter().flatten().find(is_missing) {
-            let message = format!("prompt `{}` needs the argument `{}`", params.name, argument.name);
+            let message =
+                format!("missing required argument `{}` of prompt `{}`", argument.name, params.name);
             return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
         }
         let text = request.params.member("arguments").map_err(invalid)?.unwrap_or("{}");
@@ -244,13 +245,13 @@ impl Core {
         let completers = match &params.reference {
             CompletionReference::Prompt(prompt) => match state.prompts.get(&prompt.name) {
                 Some(entry) => entry.completers.get(&params.argument.name),
-                None => return unknown(format!("there is no prompt `{}`", prompt.name)),
+                None => return unknown(format!("unknown prompt `{}`", prompt.name)),
             },
             CompletionReference::Resource(template) => match state.templates.get(&template.uri) {
                 Some(entry) => entry.completers.get(&params.argument.name),
-                None => return unknown(format!("there is no resource template `{}`", template.uri)),
+                None => return unknown(format!("unknown resource template `{}`", template.uri)),
             },
-            _ => return unknown("only prompts and resource templates are completed".to_owned()),
+            _ => return unknown("unknown `ref` type; use `ref/prompt` or `ref/resource`".to_owned()),
         };
         let mut call = Beginning::new(self, request, params.argument.name.into(), "{}", exchange)?;
         let arguments = params.context.and_then(|context| context.arguments).unwrap_or_default();
@@ -278,7 +279,10 @@ impl Core {
         let cursor = params.cursor.as_deref().map_or(Cursor::Start, Cursor::After);
         match list.page(exchange.dialect, &cursor, &state.identity, &self.meta) {
             Some(page) => Ok(Route::Reply(Reply::Page(page))),
-            None => Err(ErrorObject::new(ErrorCode::InvalidParams, "the cursor leads nowhere; begin again")),
+            None => Err(ErrorObject::new(
+                ErrorCode::InvalidParams,
+                "unknown or expired cursor; restart the listing",
+            )),
         }
     }
 
@@ -398,14 +402,14 @@ fn invalid(error: BodyError) -> ErrorObject {
 }
 
 fn missing(name: &str) -> ErrorObject {
-    ErrorObject::new(ErrorCode::InvalidParams, format!("`{name}` is missing"))
+    ErrorObject::new(ErrorCode::InvalidParams, format!("missing `{name}`"))
 }
 
 fn listen(request: &Request<'_>, exchange: &Exchange) -> Routed {
     let params: ListenParams = raise(request, exchange)?;
     let mut uris = params.notifications.resource_subscriptions.iter().flatten();
     if uris.clone().count() > MAX_FOLLOWED {
-        let message = format!("a stream follows at most {MAX_FOLLOWED} resources");
+        let message = format!("too many resource subscriptions: at most {MAX_FOLLOWED} per stream");
         return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
     }
     uris.try_for_each(|uri| check_uri(uri))?;
@@ -415,7 +419,7 @@ fn listen(request: &Request<'_>, exchange: &Exchange) -> Routed {
 fn set_level(request: &Request<'_>, exchange: &Exchange) -> Routed {
     let params: SetLevelParams = raise(request, exchange)?;
     if let LogLevel::Other(level) = &params.level {
-        return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("`{level}` is no log level")));
+        return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("unknown log level `{level}`")));
     }
     if let Some(legacy) = &exchange.legacy {
         legacy.connection.lock().log_level = Some(params.level);
@@ -442,6 +446,6 @@ fn check_uri(uri: &str) -> Result<(), ErrorObject> {
     if uri.len() <= MAX_URI {
         return Ok(());
     }
-    let message = format!("a URI has {} bytes, and {MAX_URI} are the most", uri.len());
+    let message = format!("URI too long: {} bytes, limit {MAX_URI}", uri.len());
     Err(ErrorObject::new(ErrorCode::InvalidParams, message))
 }

@@ -17,13 +17,16 @@ use tokio::time::Sleep;
 use crate::budget::Share;
 use crate::context::Context;
 use crate::error::{AskError, Failure, ToolError};
-use crate::hook::Hooked;
+use crate::hook::HookResult;
 use crate::reply::Reply;
 use crate::router::Core;
 use crate::tool::{BoxFuture, ToolOutcome};
 
-/// How many values a completion may hold.
-const COMPLETIONS: usize = 100;
+/// The maximum number of values in a completion (MCP 2026-07-28, server/utilities/completion).
+const MAX_COMPLETIONS: usize = 100;
+/// The error message for a legacy client without the capability that a call needs.
+const UNDECLARED_INPUT: &str =
+    "this call needs input, but the client did not declare the capability (elicitation, sampling or roots)";
 
 /// A call that was begun. As a future it gives the reply, whatever the function does.
 pub(crate) struct Run {
@@ -47,7 +50,7 @@ pub(crate) enum Work {
     Tool(BoxFuture<ToolOutcome>),
     Complete(BoxFuture<Vec<String>>),
     /// A call that has a context and may have hooks around it.
-    Hooked(BoxFuture<Hooked>, Method),
+    Hooked(BoxFuture<HookResult>, Method),
 }
 
 impl Run {
@@ -103,10 +106,8 @@ impl Run {
             Failure::Undeclared(needed) if is_modern => {
                 Reply::Error(ErrorObject::missing_client_capability(*needed))
             }
-            Failure::Undeclared(_) if is_tool => {
-                Reply::result(CallToolResult::error("this needs a client that can be asked for input"))
-            }
-            Failure::Undeclared(_) => invalid("this needs a client that can be asked for input".to_owned()),
+            Failure::Undeclared(_) if is_tool => Reply::result(CallToolResult::error(UNDECLARED_INPUT)),
+            Failure::Undeclared(_) => invalid(UNDECLARED_INPUT.to_owned()),
             Failure::Unanswered => match self.context.as_ref().and_then(Context::rounds) {
                 Some(rounds) => match rounds.input_required(&self.core.sealer) {
                     Ok(result) => Reply::result(result),
@@ -116,7 +117,7 @@ impl Run {
                     Err(error) if is_tool => Reply::result(CallToolResult::error(error.to_string())),
                     Err(error) => invalid(error.to_string()),
                 },
-                None => invalid("an ask without an answer".to_owned()),
+                None => invalid("this call cannot ask the client for input".to_owned()),
             },
         }
     }
@@ -166,13 +167,13 @@ impl Drop for Run {
 
 /// The reply to a call whose function panicked. What it said goes to the log of the process, not to the client.
 pub(crate) fn panicked() -> Reply {
-    tracing::error!("a handler panicked");
+    tracing::error!("handler panicked");
     Reply::Error(ErrorObject::new(ErrorCode::InternalError, "the handler failed"))
 }
 
 /// The reply to a call whose hook gave the outcome of something else.
 fn misplaced(method: &Method) -> Reply {
-    tracing::error!(%method, "a hook gave the outcome of another kind of call");
+    tracing::error!(%method, "a hook returned an outcome that does not match the method");
     Reply::Error(ErrorObject::new(ErrorCode::InternalError, "the handler failed"))
 }
 
@@ -183,8 +184,8 @@ pub(crate) fn begin<T>(start: impl FnOnce() -> BoxFuture<T>) -> Result<BoxFuture
 
 fn completion(mut values: Vec<String>) -> CompleteResult {
     let total = values.len();
-    values.truncate(COMPLETIONS);
-    let mut completion = Completion::new(values).has_more(total > COMPLETIONS);
+    values.truncate(MAX_COMPLETIONS);
+    let mut completion = Completion::new(values).has_more(total > MAX_COMPLETIONS);
     completion.total = u64::try_from(total).ok();
     CompleteResult::new(completion)
 }

@@ -75,7 +75,7 @@ mod sealing {
 
         /// Seals a memory for the request that `binding` tells.
         pub(crate) fn seal(&self, memory: &Memory, binding: &[u8]) -> Result<String, AskError> {
-            let unsealed = |_| AskError::Malformed("the state of the call cannot be sealed".to_owned());
+            let unsealed = |_| AskError::Malformed("the request state cannot be encrypted".to_owned());
             let mut plain = (now() + LIFE.as_secs()).to_le_bytes().to_vec();
             let Memory { call, rounds, answers, steps, asked, confirmed } = memory;
             let parts = (call, rounds, answers, steps, asked, confirmed);
@@ -87,7 +87,7 @@ mod sealing {
             let cipher = self.cipher.encrypt(&nonce, payload);
             sealed.extend(
                 cipher
-                    .map_err(|_| AskError::Malformed("the state of the call cannot be sealed".to_owned()))?,
+                    .map_err(|_| AskError::Malformed("the request state cannot be encrypted".to_owned()))?,
             );
             let text = URL_SAFE_NO_PAD.encode(sealed);
             if text.len() > STATE_LIMIT {

@@ -1,4 +1,4 @@
-//! A server, put together.
+//! The server builder.
 
 use std::fmt;
 use std::future::Future;
@@ -24,8 +24,8 @@ use crate::spent::{ConfirmationStore, InMemory};
 use crate::tool::{Tool, ToolEntry, ToolSpec};
 use crate::watchdog::Watchdog;
 
-/// How many items a page of a list holds.
-const PAGE: usize = 1000;
+/// The default number of items in a page of a list.
+const DEFAULT_PAGE_SIZE: usize = 1000;
 
 /// An MCP server: tools, resources and prompts, for every protocol revision.
 ///
@@ -56,7 +56,8 @@ pub struct McpServer {
 }
 
 impl McpServer {
-    /// A server with these tools, and more to come by [`tool`](Self::tool). It calls itself after the executable.
+    /// Creates a server with these tools. Its name is the name of the executable; see
+    /// [`implementation`](Self::implementation) and [`named`](Self::named).
     #[must_use]
     pub fn new(tools: Vec<Arc<dyn ToolSpec>>) -> Self {
         let server = Self {
@@ -65,7 +66,7 @@ impl McpServer {
                 instructions: None,
                 versions: served_versions(),
                 lists: CacheHint::default(),
-                page_size: PAGE,
+                page_size: DEFAULT_PAGE_SIZE,
             }),
             limits: Limits::default(),
             patience: Duration::from_secs(600),
@@ -78,67 +79,73 @@ impl McpServer {
         tools.into_iter().fold(server, |server, spec| server.tool(Tool::from(spec)))
     }
 
-    /// A server without tools yet, that calls itself this.
+    /// Creates a server without tools, with this name and version.
     #[must_use]
     pub fn named(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self::new(Vec::new()).implementation(Implementation::new(name, version))
     }
 
-    /// What the server says of itself: name, version, title, website, icons.
+    /// Sets the server info: name, version, title, website, icons.
+    #[doc(alias = "serverInfo")]
     #[must_use]
     pub fn implementation(self, implementation: Implementation) -> Self {
         self.identity(|identity| identity.implementation = implementation)
     }
 
-    /// How to use the server, for a language model.
+    /// Sets the instructions: how to use the server, for a language model.
     #[must_use]
     pub fn instructions(self, instructions: impl Into<String>) -> Self {
         let instructions = instructions.into();
         self.identity(|identity| identity.instructions = Some(instructions))
     }
 
-    /// The protocol versions to speak, newest first. Default: all five.
+    /// Sets the supported protocol versions, newest first. Default: all five.
     #[must_use]
     pub fn versions(self, versions: impl Into<Vec<ProtocolVersion>>) -> Self {
         let versions = versions.into();
         self.identity(|identity| identity.versions = versions)
     }
 
-    /// How long clients may keep the lists, and who may share them. Default: not at all.
+    /// Sets how long clients may cache the lists, and whether caches may share them. Default: no caching.
+    #[doc(alias = "ttlMs")]
+    #[doc(alias = "cacheScope")]
     #[must_use]
     pub fn cache_lists(self, ttl: Duration, scope: CacheScope) -> Self {
         self.identity(|identity| identity.lists = hint(ttl, scope))
     }
 
-    /// How many items a page of a list holds. Default: 1000.
+    /// Sets the number of items in a page of a list. Default: 1000.
+    #[doc(alias = "pagination")]
     #[must_use]
     pub fn page_size(self, items: usize) -> Self {
         self.identity(|identity| identity.page_size = items.max(1))
     }
 
-    /// The bounds of each connection.
+    /// Sets the limits of each connection.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// How long a legacy client may take to answer an ask. Default: 10 minutes, because a person answers.
+    /// Sets the timeout for requests to a legacy client (elicitation, sampling, roots). Default: 10 minutes, because a
+    /// person may have to answer.
     #[must_use]
     pub fn ask_timeout(mut self, timeout: Duration) -> Self {
         self.patience = timeout;
         self
     }
 
-    /// How long running calls are given when the client closes its end. Default: 1 s.
+    /// Sets the grace period of calls in flight after the client closes its end. Default: 1 s.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// The key that seals what travels through modern clients. Default: one that dies with the process; give one
-    /// if several processes serve the same clients. Keep it secret.
+    /// Sets the key that encrypts the `requestState` of modern clients. Default: a random key that is lost when the
+    /// process exits. Several processes that serve the same clients must share one key. Keep it secret.
+    #[doc(alias = "requestState")]
     #[must_use]
     #[cfg(feature = "sealing")]
     pub fn sealing_key(mut self, key: [u8; 32]) -> Self {
@@ -146,15 +153,14 @@ impl McpServer {
         self
     }
 
-    /// Adds a tool. A second one of the same name, or one that is not valid, is left out, and serving will fail
-    /// with an error that names it.
+    /// Adds a tool. A duplicate name or an invalid definition makes serving fail with [`Error::Setup`].
     #[must_use]
     pub fn tool(self, tool: Tool) -> Self {
         let name = tool.definition().name.clone();
         self.registry.update(|state| match ToolEntry::new(tool) {
             Err(problem) => state.problems.push(problem),
             Ok(_) if state.tools.get(&name).is_some() => {
-                state.problems.push(format!("there are two tools `{name}`"));
+                state.problems.push(format!("duplicate tool `{name}`"));
             }
             Ok(entry) => state.tools.put(entry),
         });
@@ -184,8 +190,10 @@ impl McpServer {
         self
     }
 
-    /// Puts a hook around every call of a tool, filling in of a prompt and reading of a resource: see [`Call`]. Of
-    /// several the first one added comes first.
+    /// Adds a hook (middleware) around every `tools/call`, `prompts/get` and `resources/read`: see [`Call`]. The hook
+    /// that was added first is the outermost.
+    #[doc(alias = "middleware")]
+    #[doc(alias = "hook")]
     #[must_use]
     pub fn around<F, Fut>(mut self, function: F) -> Self
     where
@@ -196,8 +204,8 @@ impl McpServer {
         self
     }
 
-    /// How a person is asked to approve a call of a tool that [needs it](Tool::needs_approval), when the client
-    /// cannot ask. Default: such calls fail.
+    /// Sets the function that asks a person to approve a call of a tool that [needs approval](Tool::needs_approval), for
+    /// clients without elicitation. Default: such calls fail.
     ///
     /// ```
     /// use mcp_server::{McpServer, Proposal, tool};
@@ -207,11 +215,11 @@ impl McpServer {
     /// let server = McpServer::named("careful", "1")
     ///     .tool(tool("delete", || async { "gone" }).needs_approval())
     ///     .approve_with(|proposal: Proposal| async move {
-    ///         // A dialogue of the desktop, say, that shows the proposal.
+    ///         // For example a desktop dialog that shows the proposal.
     ///         proposal.to_string() == "Run `delete` with {}?"
     ///     });
     /// let mut client = server.test_client().await?;
-    /// client.declare(Default::default()); // It cannot ask anybody.
+    /// client.declare(Default::default()); // A client without elicitation.
     /// assert_eq!(client.call("delete", serde_json::json!({})).await?.text(), "gone");
     /// # Ok(()) }
     /// ```
@@ -225,27 +233,27 @@ impl McpServer {
         self
     }
 
-    /// Where used confirmations are remembered. Default: in the memory of this process. Needed if several processes
-    /// serve with one [`sealing_key`](Self::sealing_key): see [`ConfirmationStore`].
+    /// Sets the store of used confirmations. Default: in the memory of this process. Required if several processes share
+    /// one [`sealing_key`](Self::sealing_key): see [`ConfirmationStore`].
     #[must_use]
     pub fn confirmation_store(mut self, store: impl ConfirmationStore) -> Self {
         self.spent = Arc::new(store);
         self
     }
 
-    /// What it offers, to be changed while it serves.
+    /// Returns the registry, which adds and removes tools, resources and prompts while the server runs.
     #[must_use]
     pub fn registry(&self) -> Registry {
         self.registry.clone()
     }
 
-    /// Serves one client over any pair of byte streams, as lines: a Unix socket, a TCP connection, a pipe.
+    /// Serves one client over any pair of byte streams, one message per line: a Unix socket, a TCP connection, a pipe.
     ///
-    /// Ends when the client closes its end: running calls get their [`grace`](Self::grace), then they are
+    /// Returns when the client closes its end: calls in flight get their [`grace`](Self::grace) period and are then
     /// cancelled.
     ///
     /// # Errors
-    /// When the server was put together wrong, or the link fails.
+    /// When the server is not configured correctly, or reading or writing fails.
     pub async fn serve(
         self,
         mut reader: impl AsyncRead + Unpin + Send,
@@ -261,7 +269,7 @@ impl McpServer {
         self
     }
 
-    /// The server with at most so many calls waiting at once.
+    /// Checks the configuration. At most `calls` calls may be in flight at once.
     pub(crate) fn into_core(self, calls: usize) -> Result<Arc<Core>, Error> {
         let state = self.registry.snapshot();
         let problems = state.problems();

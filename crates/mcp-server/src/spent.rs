@@ -110,7 +110,7 @@ impl State {
         let of_principal = self.principals.get(&spent.principal).copied().unwrap_or(0);
         let most = if spent.principal.is_some() { MAX_PER_PRINCIPAL } else { MAX_ANONYMOUS };
         if of_principal >= most || self.ids.len() >= MAX_USES {
-            return Err("too many confirmations were used within eleven minutes");
+            return Err("too many confirmations used within 11 minutes; retry later");
         }
         let id: Arc<str> = spent.id.as_str().into();
         self.ids.insert(Arc::clone(&id));

@@ -25,41 +25,41 @@ impl UriTemplate {
     /// # Errors
     /// A sentence for people.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let wrong = |problem: &str| format!("`{text}` is no URI template that can be matched: {problem}");
+        let wrong = |problem: &str| format!("unsupported URI template `{text}`: {problem}");
         let mut parts: Vec<Part> = Vec::new();
         let mut rest = text;
         while let Some(open) = rest.find('{') {
             if open > 0 {
                 parts.push(Part::Literal(rest[..open].to_owned()));
             }
-            let close = rest[open..].find('}').ok_or_else(|| wrong("a `{` is not closed"))? + open;
+            let close = rest[open..].find('}').ok_or_else(|| wrong("unclosed `{`"))? + open;
             let expression = &rest[open + 1..close];
             rest = &rest[close + 1..];
             if matches!(parts.last(), Some(Part::Query(..))) {
-                return Err(wrong("nothing may follow the query"));
+                return Err(wrong("the query expression must be last"));
             }
             let is_adjacent = matches!(parts.last(), Some(Part::Simple(_) | Part::Reserved(_)));
             let operator = expression.chars().next().unwrap_or(' ');
-            let part =
-                match operator {
-                    '?' | '&' => {
-                        Part::Query(operator, names(&expression[1..]).ok_or_else(|| wrong("bad names"))?)
-                    }
-                    '/' => {
-                        parts.push(Part::Literal("/".to_owned()));
-                        Part::Simple(name(&expression[1..]).ok_or_else(|| wrong("bad name"))?)
-                    }
-                    _ if is_adjacent => return Err(wrong("two variables stand side by side")),
-                    '+' => Part::Reserved(name(&expression[1..]).ok_or_else(|| wrong("bad name"))?),
-                    _ => Part::Simple(name(expression).ok_or_else(|| {
-                        wrong("only {name}, {+name}, {/name}, {?name} and {&name} are known")
-                    })?),
-                };
+            let part = match operator {
+                '?' | '&' => Part::Query(
+                    operator,
+                    names(&expression[1..]).ok_or_else(|| wrong("invalid variable name"))?,
+                ),
+                '/' => {
+                    parts.push(Part::Literal("/".to_owned()));
+                    Part::Simple(name(&expression[1..]).ok_or_else(|| wrong("invalid variable name"))?)
+                }
+                _ if is_adjacent => return Err(wrong("two adjacent variables")),
+                '+' => Part::Reserved(name(&expression[1..]).ok_or_else(|| wrong("invalid variable name"))?),
+                _ => Part::Simple(name(expression).ok_or_else(|| {
+                    wrong("only {name}, {+name}, {/name}, {?name} and {&name} are supported")
+                })?),
+            };
             parts.push(part);
         }
         if !rest.is_empty() {
             if matches!(parts.last(), Some(Part::Query(..))) {
-                return Err(wrong("nothing may follow the query"));
+                return Err(wrong("the query expression must be last"));
             }
             parts.push(Part::Literal(rest.to_owned()));
         }

@@ -26,21 +26,21 @@ use crate::server::McpServer;
 /// How much the link holds each way.
 const LINK: usize = 64 << 10;
 
-/// Why a test's call failed.
+/// The error of a [`TestClient`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TestError {
-    /// The server answered with an error.
-    #[error("the server refused: {0}")]
+    /// The server returned an error response.
+    #[error("the server returned an error: {0}")]
     Refused(ErrorObject),
-    /// The server's message cannot be read.
-    #[error("the server's message cannot be read: {}", Visible::message(.0))]
+    /// The server sent a message that is not valid.
+    #[error("invalid message from the server: {}", Visible::message(.0))]
     Unreadable(String),
-    /// The server ended first.
-    #[error("the server ended")]
+    /// The server closed the connection.
+    #[error("the server closed the connection")]
     Ended,
-    /// The link failed.
-    #[error("the link failed")]
+    /// Reading from or writing to the server failed.
+    #[error("reading from or writing to the server failed")]
     Link(#[from] std::io::Error),
 }
 
@@ -178,7 +178,7 @@ impl TestClient {
                 other => return Err(TestError::Unreadable(format!("{other:?}"))),
             }
         }
-        Err(TestError::Unreadable("the call never ends".to_owned()))
+        Err(TestError::Unreadable("the call did not end after 20 rounds".to_owned()))
     }
 
     /// Reads the result of one round of a call.
@@ -284,7 +284,7 @@ impl TestClient {
             if let Some(line) = self.lines.poll_line() {
                 return match line {
                     Line::Whole(line) => Ok(line.to_vec()),
-                    _ => Err(TestError::Unreadable("an endless line".to_owned())),
+                    _ => Err(TestError::Unreadable("a line exceeds the length limit".to_owned())),
                 };
             }
             if driver::read(&mut self.receiving, self.lines.space(), LINK).await? == 0 {

@@ -1,4 +1,4 @@
-//! Tools: a definition and the function behind it.
+//! Tools: a definition and its handler.
 
 use std::fmt;
 use std::future::{Future, ready};
@@ -22,13 +22,13 @@ use crate::validate::Validator;
 
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub(crate) type ToolOutcome = Result<CallToolResult, ToolError>;
-/// Begins a call with its arguments. The context is made when it is asked for.
+/// Starts a call with its arguments. The context is created only if the handler takes one.
 type Start = dyn Fn(&str, &mut dyn FnMut() -> Context) -> BoxFuture<ToolOutcome> + Send + Sync;
 
-/// A tool: its definition and what it does.
+/// A tool: its definition and its handler.
 ///
-/// Made by [`tool`] from a function whose types tell the schemas, or by [`Tool::dynamic`] from a schema that
-/// is known at run time only.
+/// Created by [`tool`] from a function whose types determine the schemas, or by [`Tool::dynamic`] from a schema that is
+/// known only at run time.
 #[derive(Clone)]
 pub struct Tool {
     definition: Definition,
@@ -36,7 +36,7 @@ pub struct Tool {
     needs_approval: bool,
 }
 
-/// Makes a tool of an async function or closure.
+/// Creates a tool from an async function or closure.
 ///
 /// ```
 /// use mcp_server::{Context, ToolError, tool};
@@ -51,7 +51,7 @@ pub struct Tool {
 /// let add = tool("add", add).description("Adds two numbers.");
 /// assert_eq!(add.definition().name, "add");
 ///
-/// // State comes by capture, the context by asking for it.
+/// // A closure captures state; a second parameter receives the context.
 /// let greeting = "Hello".to_owned();
 /// let hello = tool("hello", move |_: mcp_server::NoArgs, cx: Context| {
 ///     let greeting = greeting.clone();
@@ -81,7 +81,7 @@ where
 }
 
 impl Tool {
-    /// A tool whose schema is known at run time only; its arguments come as they are.
+    /// Creates a tool whose schema is known only at run time; the handler receives its arguments as [`Json`].
     ///
     /// ```
     /// use mcp_server::{Json, Tool};
@@ -110,59 +110,63 @@ impl Tool {
         Self { definition, start: Arc::new(start), needs_approval: false }
     }
 
-    /// What it does, for a language model.
+    /// Sets the description, for a language model.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.definition = self.definition.description(description);
         self
     }
 
-    /// A name for people.
+    /// Sets the display name.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.definition = self.definition.title(title);
         self
     }
 
-    /// Hints about what it does.
+    /// Sets the annotations: hints about the behaviour of the tool.
     #[must_use]
     pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
         self.definition = self.definition.annotations(annotations);
         self
     }
 
-    /// Pictures of it.
+    /// Sets the icons.
     #[must_use]
     pub fn icons(mut self, icons: impl Into<Vec<Icon>>) -> Self {
         self.definition = self.definition.icons(icons);
         self
     }
 
-    /// A JSON Schema of its structured content, in place of the one its type tells.
+    /// Sets the JSON Schema of the structured content, instead of the one derived from the return type.
     #[must_use]
     pub fn output_schema(mut self, schema: impl Into<Json>) -> Self {
         self.definition = self.definition.output_schema(schema);
         self
     }
 
-    /// A JSON Schema of its arguments, in place of the one their type tells: to add `x-mcp-header`, examples or
-    /// bounds.
+    /// Sets the JSON Schema of the arguments, instead of the one derived from their type: to add `x-mcp-header`, examples
+    /// or bounds.
     #[must_use]
     pub fn input_schema(mut self, schema: impl Into<Json>) -> Self {
         self.definition.input_schema = schema.into();
         self
     }
 
-    /// Runs it only when a person has said yes to exactly this call: asked through the client, if it can ask, else
-    /// through [`McpServer::approve_with`](crate::McpServer::approve_with), else the call fails.
+    /// Requires that a person approves each call with its exact arguments: through elicitation if the client supports it,
+    /// otherwise through [`McpServer::approve_with`](crate::McpServer::approve_with), otherwise the call fails.
+    #[doc(alias = "consent")]
+    #[doc(alias = "elicitation")]
     #[must_use]
     pub fn needs_approval(mut self) -> Self {
         self.needs_approval = true;
         self
     }
 
-    /// Puts a hook around this tool. The hooks of the server, and the approval it may need, come before it; of
-    /// several the last one added.
+    /// Adds a hook (middleware) around this tool. It runs after the hooks of the server and the approval. The hook that
+    /// was added last is the outermost.
+    #[doc(alias = "middleware")]
+    #[doc(alias = "hook")]
     ///
     /// ```
     /// use mcp_server::{Call, ToolError, tool};
@@ -205,7 +209,7 @@ impl Tool {
         self
     }
 
-    /// The definition that clients see.
+    /// Returns the definition that clients see.
     #[must_use]
     pub fn definition(&self) -> &Definition {
         &self.definition
@@ -218,7 +222,7 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// A tool made at run time, as an object: the interface of RFC 2190.
+/// A tool as a trait object.
 ///
 /// ```
 /// use mcp_server::{Context, Json, McpServer, ToolError, ToolSpec, async_trait};
@@ -240,34 +244,34 @@ impl fmt::Debug for Tool {
 /// ```
 #[async_trait]
 pub trait ToolSpec: Send + Sync + 'static {
-    /// What to call it by.
+    /// Returns the name.
     fn name(&self) -> &str;
 
-    /// What it does, for a language model.
+    /// Returns the description, for a language model.
     fn description(&self) -> &str;
 
-    /// A JSON Schema of its arguments, with `"type":"object"`.
+    /// Returns the JSON Schema of the arguments, with `"type":"object"`.
     fn input_schema(&self) -> Json;
 
-    /// Runs it.
+    /// Runs the tool.
     async fn execute(&self, arguments: Json, cx: Context) -> Result<CallToolResult, ToolError>;
 
-    /// A name for people.
+    /// Returns the display name.
     fn title(&self) -> Option<&str> {
         None
     }
 
-    /// A JSON Schema of its structured content.
+    /// Returns the JSON Schema of the structured content.
     fn output_schema(&self) -> Option<Json> {
         None
     }
 
-    /// Hints about what it does.
+    /// Returns the annotations: hints about the behaviour of the tool.
     fn annotations(&self) -> Option<ToolAnnotations> {
         None
     }
 
-    /// True if a person has to say yes to each call: [`Tool::needs_approval`].
+    /// Returns true if a person has to approve each call: see [`Tool::needs_approval`].
     fn needs_approval(&self) -> bool {
         false
     }
@@ -294,7 +298,7 @@ impl From<Arc<dyn ToolSpec>> for Tool {
     }
 }
 
-/// A tool as the registry keeps it.
+/// A tool in the registry.
 pub(crate) struct ToolEntry {
     pub(crate) definition: Definition,
     start: Arc<Start>,
@@ -306,7 +310,7 @@ pub(crate) struct ToolEntry {
 }
 
 impl ToolEntry {
-    /// Begins a call, unless its arguments do not fit their schema.
+    /// Validates the arguments and starts the call.
     pub(crate) fn begin(
         &self,
         arguments: &str,
@@ -318,27 +322,29 @@ impl ToolEntry {
         }
     }
 
-    /// Checks arguments against their schema.
+    /// Validates the arguments against their schema.
     pub(crate) fn check(&self, arguments: &str) -> Result<(), ToolError> {
         let checked = self.validator.check(arguments);
         checked.map_err(|problem| ToolError::new(format!("invalid arguments: {problem}")))
     }
 
-    /// The entry, or what is wrong with the definition.
+    /// Creates the entry, or returns the problem of the definition.
     pub(crate) fn new(tool: Tool) -> Result<Self, String> {
         let Tool { definition, start, needs_approval } = tool;
         let name = &definition.name;
         let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         if name.is_empty() || name.len() > 128 || !name.chars().all(is_letter) {
-            return Err(format!("`{name}` is no name for a tool: 1 to 128 of A-Z, a-z, 0-9, `_`, `-`, `.`"));
+            return Err(format!("invalid tool name `{name}`: use 1 to 128 of A-Z, a-z, 0-9, `_`, `-`, `.`"));
         }
         if definition.input_schema.member("type") != Some("\"object\"") {
-            return Err(format!("the arguments of tool `{name}` are no object: their schema must say so"));
+            return Err(format!(
+                "invalid input schema of tool `{name}`: it must have `\"type\": \"object\"`"
+            ));
         }
         let headers =
             ParamHeaders::of(&definition.input_schema).map_err(|error| format!("tool `{name}`: {error}"))?;
         let validator = Validator::new(&definition.input_schema)
-            .map_err(|problem| format!("the schema of tool `{name}` is none: {problem}"))?;
+            .map_err(|problem| format!("invalid input schema of tool `{name}`: {problem}"))?;
         let name = name.as_str().into();
         Ok(Self { definition, start, headers, name, needs_approval, validator })
     }

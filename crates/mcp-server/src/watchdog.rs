@@ -128,7 +128,7 @@ impl Watcher {
         match thread {
             Ok(thread) => Some(Self { state, thread: Some(thread) }),
             Err(error) => {
-                tracing::warn!(%error, "functions that block are not noticed");
+                tracing::warn!(%error, "the watchdog thread cannot be started; blocking handlers will not be reported");
                 None
             }
         }
@@ -171,7 +171,7 @@ impl State {
                     // The name of a resource is a URI that the client chose.
                     tracing::warn!(
                         name = %Visible::name(&name),
-                        "blocks its thread, and others wait; wrap it in `blocking`"
+                        "handler blocks its thread and delays other calls; wrap it in `blocking`"
                     );
                 }
             }

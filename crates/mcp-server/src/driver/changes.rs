@@ -28,8 +28,9 @@ struct Subscription {
 
 /// How many streams one client may have open.
 const STREAMS: usize = 16;
-/// Why a stream cannot be opened that follows too much.
-pub(crate) const NO_MEMORY: &str = "no memory left for subscriptions; follow fewer resources or retry later";
+/// The error message for a subscription that exceeds the memory limit.
+pub(crate) const NO_MEMORY: &str =
+    "no memory left for subscriptions; subscribe to fewer resources or retry later";
 
 impl Subscriptions {
     pub(super) fn remove(&mut self, id: &Id) -> bool {
@@ -169,7 +170,10 @@ impl Driver<'_> {
     pub(super) fn listen(&mut self, id: &Id, dialect: Dialect, filter: SubscriptionFilter) {
         if self.subscriptions.0.len() >= STREAMS {
             let code = mcp_protocol::errors::ErrorCode::InternalError;
-            let error = mcp_protocol::errors::ErrorObject::new(code, "too many streams of changes are open");
+            let error = mcp_protocol::errors::ErrorObject::new(
+                code,
+                "too many open subscription streams; cancel others first",
+            );
             return self.answer(id, dialect, &Reply::Error(error));
         }
         let filter = honoured(&filter);

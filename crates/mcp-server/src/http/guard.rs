@@ -89,7 +89,7 @@ impl Access {
             (host, authority) => host.or(authority).ok_or(StatusCode::BAD_REQUEST)?,
         };
         if !self.any_host && !self.allows_host(host) {
-            tracing::warn!(host = %Visible::name(host), "refused: this name is not served; allow it with Access::host");
+            tracing::warn!(host = %Visible::name(host), "request refused: `Host` is not allowed; allow it with Access::host");
             return Err(StatusCode::FORBIDDEN);
         }
         if headers.origin.first().is_none() {
@@ -100,7 +100,7 @@ impl Access {
             if !self.allows_origin(origin) {
                 tracing::warn!(
                     origin = %Visible::name(origin),
-                    "refused: pages from there may not connect; allow them with Access::origin"
+                    "request refused: `Origin` is not allowed; allow it with Access::origin"
                 );
                 return Err(StatusCode::FORBIDDEN);
             }
@@ -146,7 +146,7 @@ fn check_fetch_site(headers: &Headers<'_>) -> Result<(), StatusCode> {
         return Ok(());
     }
     let site = String::from_utf8_lossy(site.as_bytes());
-    tracing::warn!(site = %Visible::name(&site), "refused: a page on another site made the request (Sec-Fetch-Site)");
+    tracing::warn!(site = %Visible::name(&site), "request refused: cross-site request without `Origin` (Sec-Fetch-Site)");
     Err(StatusCode::FORBIDDEN)
 }
 

@@ -52,7 +52,7 @@ impl Shared {
         };
         let (reply, client) = self.core.initialize(dialect, params);
         let Some(session) = self.sessions.open(dialect, client, bytes, &self.limits) else {
-            return overloaded("no room for another session; retry later", Some(id));
+            return overloaded("too many sessions; retry later", Some(id));
         };
         let mut answer = self.reply(id, dialect, &reply);
         if let Ok(value) = HeaderValue::from_str(&session.id) {
@@ -92,7 +92,10 @@ impl Shared {
                 session.connection.settle(call, response);
             }
             (_, Message::Response(_)) => {
-                let error = ErrorObject::new(ErrorCode::InvalidRequest, "nothing waits for this response");
+                let error = ErrorObject::new(
+                    ErrorCode::InvalidRequest,
+                    "no request in flight has the id of this response",
+                );
                 return Step::Done(refuse(StatusCode::BAD_REQUEST, &error, None));
             }
             _ => {}
@@ -314,7 +317,10 @@ impl Shared {
             return bare(StatusCode::NOT_ACCEPTABLE);
         }
         if !session.has_memory(1) {
-            return overloaded("this session has more events than it reads; read them, or retry later", None);
+            return overloaded(
+                "the session has too many unread events; read its open streams or retry later",
+                None,
+            );
         }
         let last = headers.last_event.text();
         match last.and_then(|last| session.find_stream(last)) {
@@ -474,9 +480,9 @@ impl Drop for Departed {
 
 pub(super) fn no_session(headers: &Ours<'_>, id: Option<&Id>) -> Answer {
     let (status, message) = if headers.session.first().is_some() {
-        (StatusCode::NOT_FOUND, "there is no such session; initialize again")
+        (StatusCode::NOT_FOUND, "unknown or expired session; initialize again")
     } else {
-        (StatusCode::BAD_REQUEST, "the Mcp-Session-Id header is missing; initialize first")
+        (StatusCode::BAD_REQUEST, "missing Mcp-Session-Id header; initialize first")
     };
     refuse(status, &ErrorObject::new(ErrorCode::InvalidRequest, message), id)
 }

@@ -108,7 +108,7 @@ impl Shared {
 
     fn open_pair(self: &Arc<Self>) -> Answer {
         let Some(slot) = self.streams.take(1) else {
-            return overloaded("too many streams are open; retry later", None);
+            return overloaded("too many open streams; retry later", None);
         };
         let memory = Budget::within(&self.memory, self.options.session_memory);
         let (messages, reader) = mpsc::channel(POSTED);
@@ -140,7 +140,7 @@ impl Shared {
             // Answers and cancellations free memory.
             Ok(Incoming::Message(Message::Response(_) | Message::Notification(_))) => {}
             Ok(_) if input.memory.is_spent() => {
-                let why = "this client holds too much memory; read what it was sent, or retry later";
+                let why = "memory limit of this session reached; read the pending events or retry later";
                 return overloaded(why, None);
             }
             Ok(_) => {}

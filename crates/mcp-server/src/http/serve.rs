@@ -82,8 +82,8 @@ fn check(address: SocketAddr, options: &HttpOptions) -> Result<(), Error> {
         return Ok(());
     }
     let problem = format!(
-        "{address} is not a loopback address, and nothing checks who connects \
-         (HttpOptions::beyond_loopback_without_authorization)"
+        "{address} is not a loopback address, and the server has no authorization; \
+         set HttpOptions::beyond_loopback_without_authorization to listen anyway"
     );
     Err(Error::Setup { problems: vec![problem] })
 }
@@ -107,7 +107,7 @@ async fn listen(listener: &TcpListener, service: &AtPath, shutdown: impl Future<
                     Ok((stream, _)) => stream,
                     Err(error) => {
                         // Out of descriptors, most likely: those who are served may free some.
-                        tracing::warn!(%error, "a connection could not be accepted");
+                        tracing::warn!(%error, "accepting a connection failed");
                         tokio::time::sleep(Duration::from_millis(50)).await;
                         continue;
                     }

@@ -226,7 +226,9 @@ async fn host_approves_or_call_fails_if_client_lacks_elicitation() {
     let mut client = server.test_client().await.unwrap();
     client.declare(ClientCapabilities::new());
     let outcome = client.call("delete", json!({})).await.unwrap();
-    assert_eq!(outcome.text(), "`delete` needs a person's approval, and this client cannot ask for it");
+    assert!(
+        outcome.text().starts_with("`delete` needs approval, but the client does not support elicitation")
+    );
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 
     for says in [true, false] {
@@ -249,7 +251,7 @@ async fn arguments_too_long_to_show_are_not_approved() {
     let server = server.approve_with(|_: Proposal| async { true });
     let outcome =
         server.test_client().await.unwrap().call("delete", json!({"path": "x".repeat(5000)})).await.unwrap();
-    assert!(outcome.text().contains("too long to be shown"), "{}", outcome.text());
+    assert!(outcome.text().contains("too long to show"), "{}", outcome.text());
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 }
 
@@ -445,7 +447,7 @@ mod validated {
         ] {
             let bad = Tool::dynamic("bad", schema, |_: Json| async { "never" });
             let error = McpServer::named("strict", "1").tool(bad).test_client().await.unwrap_err();
-            assert!(error.to_string().contains("the schema of tool `bad`"), "{error}");
+            assert!(error.to_string().contains("invalid input schema of tool `bad`"), "{error}");
         }
     }
 

@@ -328,7 +328,7 @@ async fn duplicate_and_invalid_tool_names_prevent_serving() {
         .tool(tool("twice", || async { "second" }))
         .tool(tool("bad name", || async {}));
     let error = server.test_client().await.unwrap_err().to_string();
-    assert!(error.contains("two tools `twice`") && error.contains("`bad name`"), "{error}");
+    assert!(error.contains("duplicate tool `twice`") && error.contains("`bad name`"), "{error}");
 }
 
 #[tokio::test]

@@ -653,7 +653,10 @@ async fn repeated_session_and_event_ids_are_refused() {
     let twice = fixture.send("DELETE", &[id, id], "").await;
     assert_eq!(twice.status, StatusCode::BAD_REQUEST);
     assert!(
-        twice.json().await["error"]["message"].as_str().unwrap().contains("`mcp-session-id` is there twice")
+        twice.json().await["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("duplicate header `mcp-session-id`")
     );
     assert_eq!(fixture.send("POST", &[JSON, id], &ping).await.status, StatusCode::OK);
 }
