@@ -1,4 +1,4 @@
-//! Tools that run only when a person has said yes to exactly what will run.
+//! Approval: a person approves a call before it runs.
 
 use std::fmt;
 use std::future::Future;
@@ -12,28 +12,28 @@ use crate::error::{AskError, ToolError};
 use crate::router::Core;
 use crate::tool::BoxFuture;
 
-/// How much of the arguments a person is shown.
-const SHOWN: usize = 4000;
+/// The maximum number of characters of arguments that a person is asked to approve.
+const MAX_SHOWN_CHARS: usize = 4000;
 
-/// Exactly what would run: for a person to approve.
+/// A call for a person to approve, with its exact arguments.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Proposal {
-    /// Who calls which tool.
+    /// The context of the call: tool, principal, client.
     pub context: Context,
-    /// With which arguments.
+    /// The arguments.
     pub arguments: Json,
 }
 
-/// The proposal in words. What could mislead a reader is escaped.
+/// Writes the question for the person. Characters that could mislead a reader are escaped.
 impl fmt::Display for Proposal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let arguments = Visible::new(self.arguments.get()).at_most(SHOWN);
+        let arguments = Visible::new(self.arguments.get()).at_most(MAX_SHOWN_CHARS);
         write!(f, "Run `{}` with {arguments}?", Visible::new(self.context.name()))
     }
 }
 
-/// A host's own way of asking a person.
+/// The function set by [`McpServer::approve_with`](crate::McpServer::approve_with).
 pub(crate) type Approver = dyn Fn(Proposal) -> BoxFuture<bool> + Send + Sync;
 
 pub(crate) fn approver<F, Fut>(function: F) -> Arc<Approver>
@@ -44,13 +44,13 @@ where
     Arc::new(move |proposal| Box::pin(function(proposal)))
 }
 
-/// Waits for a person's yes: through the client, if it can ask, else through the host. Nothing that a caller sends
-/// along with the call counts, and the yes is for one run.
+/// Waits for approval: through elicitation if the client supports it, otherwise through the approver. An answer that was
+/// sent before it was asked for is not accepted, and an approval is valid for one run.
 pub(crate) async fn wait_for(context: &Context, arguments: &Json, core: &Core) -> Result<(), ToolError> {
     let name = context.name().to_owned();
     let refused = |why: &str| Err(ToolError::new(format!("`{name}` {why}")));
     let proposal = Proposal { context: context.clone(), arguments: arguments.clone() };
-    if arguments.get().chars().count() > SHOWN {
+    if arguments.get().chars().count() > MAX_SHOWN_CHARS {
         return refused("needs approval, but its arguments are too long to show for approval");
     }
     match context.confirm_in("approval", "approval", proposal.to_string()).await {

@@ -1,4 +1,4 @@
-//! Functions that block: computing for long, or waiting without `await`.
+//! Handlers that block their thread: long computations and synchronous I/O.
 
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -12,12 +12,12 @@ use crate::context::Context;
 use crate::handler::{Handler, NoArgs};
 use crate::tool::BoxFuture;
 
-/// How many such functions run at once, in the whole process.
-const THREADS: usize = 64;
+/// The maximum number of blocking handlers that run at once in the process.
+const MAX_THREADS: usize = 64;
 
-static FREE: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(THREADS)));
+static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(MAX_THREADS)));
 
-/// Makes a handler of a function that is not async and takes its time: it runs on a thread of its own.
+/// Creates a handler from a synchronous function. Each call runs on its own thread.
 ///
 /// ```
 /// use mcp_server::{Context, McpServer, NoArgs, blocking, tool};
@@ -25,7 +25,7 @@ static FREE: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Count { up_to: u64 }
 ///
-/// // A thread cannot be stopped from outside: what takes long looks whether it is still wanted.
+/// // A thread cannot be stopped from outside, so a long computation checks for cancellation.
 /// fn count(Count { up_to }: Count, cx: Context) -> String {
 ///     let counted = (0..up_to).take_while(|_| !cx.is_cancelled()).count();
 ///     format!("counted {counted}")
@@ -38,21 +38,22 @@ static FREE: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new
 /// # Ok(()) }
 /// ```
 ///
-/// At most 64 run at once in a process; others wait for their turn. The end of serving does not wait for them: a
-/// process may end while one runs.
+/// At most 64 blocking handlers run at once in a process; further calls wait in a queue. Shutdown does not wait for them:
+/// the process may exit while one runs.
 ///
 /// # Cancellation
-/// A call that is cancelled before its turn does not run; one that runs goes on to its end, and its result is
+/// A call that is cancelled in the queue does not run. A call that already runs continues to its end, and its result is
 /// dropped.
+#[doc(alias = "spawn_blocking")]
 pub fn blocking<F>(function: F) -> Blocking<F> {
     Blocking(Arc::new(function))
 }
 
-/// A function that blocks, as a handler. Made by [`blocking`].
+/// A synchronous function as a handler. Created by [`blocking`].
 #[derive(Debug)]
 pub struct Blocking<F>(Arc<F>);
 
-/// The shape of a handler made by [`blocking`].
+/// The signature marker of a handler created by [`blocking`].
 #[derive(Debug)]
 pub struct BlockingShape<Shape>(PhantomData<Shape>);
 
@@ -103,18 +104,18 @@ where
     }
 }
 
-/// Runs a function on a thread of its own when it is its turn. Not one of the runtime's, which waits for those when it
-/// ends.
+/// Runs a function on a new thread when a permit is free. Not on a blocking thread of the runtime, because shutting down
+/// the runtime waits for those.
 fn on_thread<R: Send + 'static>(function: impl FnOnce() -> R + Send + 'static) -> BoxFuture<R> {
     Box::pin(async move {
-        let turn = Arc::clone(&FREE).acquire_owned().await;
+        let permit = Arc::clone(&PERMITS).acquire_owned().await;
         let (sender, receiver) = oneshot::channel();
         let (span, runtime) = (tracing::Span::current(), Handle::current());
         let work = move || {
             let _entered = runtime.enter();
             let done = catch_unwind(AssertUnwindSafe(|| span.in_scope(function)));
-            drop(turn);
-            // Nobody may wait for it any more.
+            drop(permit);
+            // Fails if the call was cancelled.
             let _ = sender.send(done);
         };
         if let Err(error) = thread::Builder::new().name("mcp-blocking".to_owned()).spawn(work) {
@@ -122,7 +123,7 @@ fn on_thread<R: Send + 'static>(function: impl FnOnce() -> R + Send + 'static) -
         }
         match receiver.await {
             Ok(Ok(result)) => result,
-            // It hurts this call, as if it had happened here.
+            // The panic fails this call only, as in an async handler.
             Ok(Err(panic)) => resume_unwind(panic),
             Err(_) => resume_unwind(Box::new("the thread of the blocking handler ended without a result")),
         }

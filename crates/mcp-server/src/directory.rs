@@ -1,4 +1,4 @@
-//! A directory that nothing leads out of: no `..`, no symbolic link, no neighbour with a longer name.
+//! Files of one directory, safe from path traversal: `..` and symbolic links are refused.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,17 +16,17 @@ use crate::completion::CompletionRequest;
 use crate::error::ToolError;
 use crate::resource::{ReadRequest, ServedTemplate, resource_template};
 
-/// How large a file may be that is served as a resource: in base64, and as text with every character escaped by
-/// another, it still fits into one message.
-const FILE: u64 = 6 << 20;
-/// How many names of a directory are looked at to complete a path.
-const NAMES: usize = 10_000;
+/// The maximum size of a file that is served as a resource. In base64, or as text with every character escaped, it still
+/// fits into one message.
+const MAX_FILE_BYTES: u64 = 6 << 20;
+/// The maximum number of directory entries read for one listing.
+const MAX_NAMES: usize = 10_000;
 
-/// A directory, held open, and the files below it.
+/// An open directory, and the files below it.
 ///
-/// Paths are given relative to it, with `/` between names, and are walked one name at a time from the open
-/// directory. A symbolic link is never followed, wherever it leads, so that nothing can be swapped between a check
-/// and its use; `..` is refused.
+/// Paths are relative to the directory, with `/` as separator, and are resolved one name at a time from the open
+/// directory. Symbolic links are never followed, which rules out a swap between check and use (TOCTOU); `..` is refused.
+#[doc(alias = "sandbox")]
 ///
 /// ```
 /// use mcp_server::RootDir;
@@ -41,24 +41,26 @@ const NAMES: usize = 10_000;
 pub struct RootDir(Arc<OwnedFd>);
 
 impl RootDir {
-    /// Opens a directory. It may be a link itself: that is the owner's choice.
+    /// Opens a directory. The path itself may be a symbolic link.
     ///
     /// # Errors
-    /// When there is none.
+    /// When the path is not a directory or cannot be opened.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let root = openat(CWD, path.as_ref(), OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         Ok(Self(Arc::new(root)))
     }
 
-    /// Opens an ordinary file for reading.
+    /// Opens a regular file for reading.
     ///
     /// # Errors
-    /// When there is none, the path leads elsewhere, or it is something else than a file.
+    /// When the file does not exist, the path leaves the directory or contains a symbolic link, or it is not a regular
+    /// file.
     pub fn open_file(&self, path: &str) -> io::Result<File> {
         let names = names_of(path)?;
         let (last, folders) = names.split_last().ok_or_else(not_a_file)?;
         let folder = self.walk(folders)?;
-        // Looked at first, because opening a device or a pipe has effects; and again, because it may be another.
+        // Checked before opening, because opening a device or a pipe has side effects, and again afterwards, because the
+        // file may have been replaced.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let is_file = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
         if !is_file(statat(&folder, *last, AtFlags::SYMLINK_NOFOLLOW)?.st_mode) {
@@ -71,7 +73,7 @@ impl RootDir {
         Ok(file.into())
     }
 
-    /// Reads an ordinary file of at most so many bytes.
+    /// Reads a regular file of at most `limit` bytes.
     ///
     /// # Errors
     /// As [`open_file`](Self::open_file), and `FileTooLarge`.
@@ -87,18 +89,18 @@ impl RootDir {
         Ok(bytes)
     }
 
-    /// The names in a folder, in order; those of folders end in `/`. Names that are not UTF-8, and whatever is
-    /// neither file nor folder, are left out; so is what comes after 10,000 names.
+    /// Returns the sorted names in a folder; names of folders end in `/`. Omits names that are not UTF-8, entries that are
+    /// neither file nor folder, and everything after the first 10,000 entries.
     ///
     /// # Errors
-    /// When there is no such folder, or the path leads elsewhere.
+    /// When the folder does not exist, or the path leaves the directory or contains a symbolic link.
     pub fn names(&self, folder: &str) -> io::Result<Vec<String>> {
         let folder = self.walk(&names_of(folder)?)?;
         let mut names = Vec::new();
-        for entry in Dir::read_from(&folder)?.take(NAMES) {
+        for entry in Dir::read_from(&folder)?.take(MAX_NAMES) {
             let entry = entry?;
             let Ok(name) = entry.file_name().to_str() else { continue };
-            // Some file systems do not say in the listing what an entry is.
+            // Some file systems do not report the type of an entry in the listing.
             let kind = match entry.file_type() {
                 FileType::Unknown => statat(&folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
                     .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
@@ -114,7 +116,7 @@ impl RootDir {
         Ok(names)
     }
 
-    /// Goes down folder by folder, each opened from the one before.
+    /// Opens nested folders, each relative to its parent.
     fn walk(&self, folders: &[&str]) -> io::Result<OwnedFd> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let start = self.0.as_fd().try_clone_to_owned()?;
@@ -122,7 +124,7 @@ impl RootDir {
     }
 }
 
-/// The names in a path. None of them leads upwards.
+/// Splits a path into names; `..` is an error.
 fn names_of(path: &str) -> io::Result<Vec<&str>> {
     let names: Vec<_> = path.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
     if path.starts_with('/') || path.contains('\0') || names.contains(&"..") {
@@ -138,8 +140,8 @@ fn not_a_file() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
 }
 
-/// Serves the files of a directory as resources: `prefix` and then the path. Text is served as text, anything else
-/// as bytes; a file may have 6 MiB. Clients that complete the variable `path` find their way down.
+/// Creates a resource template that serves the files of a directory. The URI is `prefix` followed by the path. Text files
+/// are served as text, others as bytes, up to 6 MiB. The variable `path` has completion.
 ///
 /// ```no_run
 /// use mcp_server::{McpServer, RootDir, directory};
@@ -160,9 +162,9 @@ pub fn directory(prefix: &str, name: &str, root: &RootDir) -> ServedTemplate {
 
 fn read(root: &RootDir, request: &ReadRequest) -> Result<ResourceContents, ToolError> {
     let path = request.variable("path");
-    let bytes = root.read(path, FILE).map_err(|error| match error.kind() {
-        io::ErrorKind::FileTooLarge => ToolError::invalid_params(format!("`{path}` cannot be read: {error}")),
-        // Whether something is there that may not be read is nobody's business.
+    let bytes = root.read(path, MAX_FILE_BYTES).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => ToolError::invalid_params(format!("cannot read `{path}`: {error}")),
+        // The error does not reveal whether a file exists that may not be read.
         _ => ToolError::resource_not_found(&request.uri),
     })?;
     let contents = ResourceContents::new(request.uri.clone());

@@ -1,22 +1,21 @@
-//! Streamable HTTP as a service to mount anywhere: modern requests, legacy sessions, one endpoint for both.
+//! Streamable HTTP as a `tower` service: modern requests and legacy sessions on one endpoint.
 //!
-//! A modern call lives in the future of its own exchange: when the client is gone, hyper drops the future, and
-//! with it the call. A legacy call that waits belongs to its session, because a client that disconnects has not cancelled
-//! there.
+//! A modern call runs in the future of its own exchange: when the client disconnects, hyper drops the future and with it
+//! the call. A legacy call in flight belongs to its session, because a disconnect is not a cancellation there.
 
 mod body;
 mod guard;
 mod headers;
 #[cfg(feature = "serve")]
-mod impatient;
+mod http_sse;
 mod intake;
 mod legacy;
 mod options;
 #[cfg(feature = "serve")]
-mod pair;
-#[cfg(feature = "serve")]
 mod serve;
 mod session;
+#[cfg(feature = "serve")]
+mod write_timeout;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -56,22 +55,24 @@ use crate::router::{Core, Route};
 use crate::run::Run;
 use crate::server::McpServer;
 use body::Work;
-use headers::{Headers, Ours};
-use intake::{NO_BODIES, SMALL_BODY, kept_of};
+use headers::{Headers, McpHeaders};
+use intake::{SMALL_BODY, TOO_MANY_BODIES, retained_bytes};
 use legacy::no_session;
-use session::{Sessions, Using};
+use session::{SessionUse, Sessions};
 
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// What may wait on one stream before what can be done without is dropped.
-const WAITING: usize = 1 << 20;
-/// Room for most responses, so that they are written without moving house.
-const RESPONSE: usize = 512;
+/// The number of unread bytes on one stream above which optional messages are dropped.
+const MAX_UNREAD_BYTES: usize = 1 << 20;
+/// The initial capacity of a response buffer: enough for most responses without reallocation.
+const RESPONSE_CAPACITY: usize = 512;
 
 /// A server as a `tower` service: mount it in axum with `route_service`, or in any hyper program.
 ///
-/// It serves whatever path it is mounted at. Cloning is cheap; clones share sessions.
+/// The service ignores the path of the request. Cloning is cheap; clones share sessions.
+#[doc(alias = "Streamable HTTP")]
+#[doc(alias = "axum")]
 #[derive(Clone)]
 pub struct HttpService(Arc<Shared>);
 
@@ -81,25 +82,26 @@ struct Shared {
     options: HttpOptions,
     limits: Limits,
     sessions: Sessions,
-    /// Streams of changes that may be open.
+    /// Open subscription streams.
     streams: Arc<Budget>,
-    /// Bytes that sessions and streams may hold.
+    /// Bytes held by sessions and streams.
     memory: Arc<Budget>,
-    /// Bytes of request bodies, and the part of them that large bodies may take.
+    /// Bytes of request bodies, and the part that large bodies may use.
     bodies: Arc<Budget>,
     large_bodies: Arc<Budget>,
-    /// True when nothing more is to begin, and what would go on for ever ends.
+    /// True after [`HttpService::close`]: subscription streams end.
     closing: watch::Sender<bool>,
     #[cfg(feature = "serve")]
-    pairs: pair::Pairs,
-    /// The last modern envelope: most clients send the same one with every request.
+    http_sse: http_sse::HttpSseSessions,
+    /// The last modern envelope, cached because most clients send the same one with every request.
     envelope: Mutex<Option<Envelope>>,
 }
 
 impl HttpService {
-    /// Ends what would go on for ever, streams of changes, with the result that is due to their clients; exchanges
-    /// that run go on. For the graceful shutdown of the program that the service is mounted in, which would wait for
-    /// those streams. Legacy sessions end when the last clone of the service is dropped.
+    /// Ends all subscription streams with their result; other exchanges continue. Call it at the graceful shutdown of the
+    /// program that mounts the service, which would otherwise wait for these streams. Legacy sessions end when the last
+    /// clone of the service is dropped.
+    #[doc(alias = "graceful shutdown")]
     pub fn close(&self) {
         self.0.closing.send_replace(true);
     }
@@ -112,10 +114,11 @@ impl fmt::Debug for HttpService {
 }
 
 impl McpServer {
-    /// The server as a service to mount in another program.
+    /// Converts the server into a `tower` service to mount in another program.
     ///
     /// # Errors
-    /// When the server was put together wrong.
+    /// When the server is not configured correctly.
+    #[doc(alias = "Streamable HTTP")]
     pub fn into_http_service(self, options: HttpOptions) -> Result<HttpService, Error> {
         let core = self.into_core(options.calls)?;
         let versions = core.registry.snapshot().identity.versions.clone();
@@ -133,7 +136,7 @@ impl McpServer {
             options,
             closing: watch::Sender::new(false),
             #[cfg(feature = "serve")]
-            pairs: pair::Pairs::default(),
+            http_sse: http_sse::HttpSseSessions::default(),
             envelope: Mutex::default(),
         })))
     }
@@ -162,7 +165,7 @@ where
 }
 
 impl Shared {
-    /// One exchange. Its future is allocated for each request and should stay small.
+    /// Handles one exchange. The future is allocated for each request and should stay small.
     async fn handle<B>(self: Arc<Self>, parts: Parts, body: B) -> Result<Answer, Infallible>
     where
         B: Body + Send + 'static,
@@ -191,16 +194,16 @@ impl Shared {
         }
     }
 
-    /// Admits what has a body that is worth reading. Everything else is answered here.
-    #[expect(clippy::result_large_err, reason = "an answer is what everyone is after")]
-    fn admit<'a>(self: &Arc<Self>, parts: &'a Parts) -> Result<Ours<'a>, Answer> {
+    /// Checks the headers before the body is read. The `Err` variant is the HTTP response.
+    #[expect(clippy::result_large_err, reason = "the `Err` variant is the HTTP response")]
+    fn admit<'a>(self: &Arc<Self>, parts: &'a Parts) -> Result<McpHeaders<'a>, Answer> {
         let headers = Headers::of(&parts.headers);
         if let Err(status) = self.options.access.check(&parts.uri, &parts.headers, &headers) {
             return Err(bare(status));
         }
-        // A proxy in between may have used the other value.
+        // A proxy may have used the other value.
         for (name, values) in
-            [(mirrored::SESSION_ID, &headers.ours.session), (mirrored::LAST_EVENT_ID, &headers.last_event)]
+            [(mirrored::SESSION_ID, &headers.mcp.session), (mirrored::LAST_EVENT_ID, &headers.last_event)]
         {
             if values.is_repeated() {
                 let error = ErrorObject::new(ErrorCode::InvalidRequest, format!("duplicate header `{name}`"));
@@ -210,9 +213,9 @@ impl Shared {
         Err(match parts.method {
             HttpVerb::POST if !is_json(&headers) => bare(StatusCode::UNSUPPORTED_MEDIA_TYPE),
             HttpVerb::POST if !accepts(&parts.headers, &headers) => bare(StatusCode::NOT_ACCEPTABLE),
-            HttpVerb::POST => return Ok(headers.ours),
+            HttpVerb::POST => return Ok(headers.mcp),
             HttpVerb::GET => self.get(&parts.headers, &headers),
-            HttpVerb::DELETE => self.delete(&headers.ours),
+            HttpVerb::DELETE => self.delete(&headers.mcp),
             _ => {
                 let mut answer = bare(StatusCode::METHOD_NOT_ALLOWED);
                 answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
@@ -221,8 +224,14 @@ impl Shared {
         })
     }
 
-    /// Takes in a body. Most requests are answered at once, and need no future of their own.
-    fn post(self: &Arc<Self>, all: &HeaderMap, headers: &Ours<'_>, body: &Bytes, mut memory: Share) -> Step {
+    /// Handles a POST body. Most requests are answered at once and do not need a boxed future.
+    fn post(
+        self: &Arc<Self>,
+        all: &HeaderMap,
+        headers: &McpHeaders<'_>,
+        body: &Bytes,
+        mut memory: Share,
+    ) -> Step {
         let incoming = match parse_bytes(body, &self.limits) {
             Ok(incoming) => incoming,
             Err(error) => {
@@ -232,9 +241,9 @@ impl Shared {
         };
         if let Incoming::Message(Message::Request(request)) = &incoming
             && body.len() > SMALL_BODY
-            && !memory.grow(kept_of(request))
+            && !memory.grow(retained_bytes(request))
         {
-            return Step::Done(overloaded(NO_BODIES, Some(&request.id)));
+            return Step::Done(overloaded(TOO_MANY_BODIES, Some(&request.id)));
         }
         let session = self.session(headers);
         let negotiation = self.classify(HttpMethod::Post, headers, session.as_ref(), Some(&incoming));
@@ -250,11 +259,11 @@ impl Shared {
                 }
             }
             (HttpVerdict::Legacy(_), Incoming::Message(Message::Request(request))) => match session {
-                Some(using) => return self.legacy_request(using, request, memory),
+                Some(session_use) => return self.legacy_request(session_use, request, memory),
                 None => no_session(headers, Some(&request.id)),
             },
             (HttpVerdict::Legacy(dialect), _) => match session {
-                Some(using) => return self.legacy(using, dialect, &incoming, body, memory),
+                Some(session_use) => return self.legacy(session_use, dialect, &incoming, body, memory),
                 None => no_session(headers, None),
             },
             (HttpVerdict::Refuse(refusal), Incoming::Message(Message::Request(request))) => {
@@ -268,15 +277,15 @@ impl Shared {
     fn classify(
         &self,
         method: HttpMethod,
-        headers: &Ours<'_>,
-        session: Option<&Using>,
+        headers: &McpHeaders<'_>,
+        session: Option<&SessionUse>,
         body: Option<&Incoming<'_>>,
     ) -> HttpVerdict {
         let (mut versions, mut methods, mut names) = <([&[u8]; 2], [&[u8]; 2], [&[u8]; 2])>::default();
         let mut request = HttpRequest::new(method)
-            .versions(headers.version.told(&mut versions))
-            .methods(headers.method.told(&mut methods))
-            .names(headers.name.told(&mut names));
+            .versions(headers.version.up_to_two(&mut versions))
+            .methods(headers.method.up_to_two(&mut methods))
+            .names(headers.name.up_to_two(&mut names));
         if let Some(session) = session {
             request = request.session(session.0.dialect);
         }
@@ -295,7 +304,7 @@ impl Shared {
         negotiation
     }
 
-    /// A modern request, from its envelope to its response.
+    /// Handles a modern request.
     fn modern(
         self: &Arc<Self>,
         request: &Request<'_>,
@@ -307,7 +316,7 @@ impl Shared {
         if let Err(error) = self.check_param_headers(request, headers) {
             return Step::Done(self.error(&request.id, dialect, &error));
         }
-        let outlet = Arc::new(Outlet::new(Framing::Events, WAITING, Some(Arc::clone(&self.memory))));
+        let outlet = Arc::new(Outlet::new(Framing::Events, MAX_UNREAD_BYTES, Some(Arc::clone(&self.memory))));
         let exchange = Exchange {
             dialect,
             meta: Some(meta),
@@ -323,14 +332,14 @@ impl Shared {
             Route::Listen(_) => return Step::Done(not_acceptable(&request.id)),
             Route::Run(run) => run,
         };
-        // What a large request keeps was counted before.
+        // For a large request this memory was charged in `post`.
         let is_small = request.params.text().len() <= SMALL_BODY;
         run.hold(memory);
         match begin(&mut run, &outlet) {
             Poll::Ready(first) => Step::Done(self.modern_answer(first, run, outlet, &request.id, dialect)),
             Poll::Pending => {
                 if is_small {
-                    run.hold_more(kept_of(request));
+                    run.hold_more(retained_bytes(request));
                 }
                 let (shared, id) = (Arc::clone(self), request.id.clone());
                 Step::Later(Box::pin(async move {
@@ -341,7 +350,7 @@ impl Shared {
         }
     }
 
-    /// The answer to a call that is done, or has something to say before it is.
+    /// Returns the response of a call: JSON if it is done without notifications, otherwise an SSE stream.
     fn modern_answer(
         &self,
         first: First,
@@ -370,7 +379,7 @@ impl Shared {
         }
     }
 
-    /// Checks that the annotated arguments of a tool are repeated in headers.
+    /// Checks that the headers of annotated arguments match the arguments.
     fn check_param_headers(&self, request: &Request<'_>, headers: &HeaderMap) -> Result<(), ErrorObject> {
         if request.method != Method::ToolsCall {
             return Ok(());
@@ -380,18 +389,18 @@ impl Shared {
         let Some(tool) = state.tools.get(&name).filter(|tool| !tool.headers.is_empty()) else {
             return Ok(());
         };
-        // An argument list that is missing or there twice is refused by the call itself.
+        // Missing or duplicate `arguments` are refused by the call itself.
         let arguments = request.params.member("arguments").ok().flatten().unwrap_or("{}");
         tool.headers
             .check(arguments, |name| headers.get_all(name).iter().map(HeaderValue::as_bytes).collect())
     }
 
-    /// Waits for the end of serving.
+    /// Waits for [`HttpService::close`].
     async fn closed(&self) {
         let _ = self.closing.subscribe().wait_for(|closing| *closing).await;
     }
 
-    /// A stream of changes. It ends when the client leaves, or when serving ends.
+    /// Opens a subscription stream. It ends when the client disconnects or the service closes.
     fn listen(
         self: &Arc<Self>,
         id: &Id,
@@ -436,15 +445,15 @@ impl Shared {
         stream_headers(HttpBody::stream(outlet, None, work, self.options.keep_alive))
     }
 
-    /// One response as JSON.
+    /// Returns one response as JSON.
     fn reply(&self, id: &Id, dialect: Dialect, reply: &Reply) -> Answer {
         let status = match reply {
             Reply::Error(error) => status_of(error),
             Reply::Overloaded(why) => return overloaded(why, Some(id)),
             _ => StatusCode::OK,
         };
-        let mut out = Vec::with_capacity(RESPONSE);
-        // A reply always can be written: as an error, if nothing else.
+        let mut out = Vec::with_capacity(RESPONSE_CAPACITY);
+        // Does not fail: `Reply::write` falls back to an error response.
         let _ = reply.write(&mut out, id, dialect, &self.core.meta);
         json(status, out)
     }
@@ -454,17 +463,17 @@ impl Shared {
     }
 }
 
-/// How far an exchange has come.
+/// The state of an exchange after its first poll.
 enum Step {
     Done(Answer),
-    /// A call waits for something.
+    /// The call is pending.
     Later(Pin<Box<dyn Future<Output = Answer> + Send>>),
 }
 
-/// What a call does first.
+/// The first event of a call.
 enum First {
     Done(Reply),
-    /// It says something before it is done.
+    /// A notification or a request before the response.
     Emits,
 }
 
@@ -472,7 +481,7 @@ async fn first(run: &mut Box<Run>, outlet: &Outlet) -> First {
     poll_fn(|cx| poll_first(run, outlet, cx)).await
 }
 
-/// Polls a call where it arrived. Whoever is woken by this is polled again when the exchange waits.
+/// Polls a call once in place. The no-op waker is safe because a pending call is polled again with a real one.
 fn begin(run: &mut Box<Run>, outlet: &Outlet) -> Poll<First> {
     poll_first(run, outlet, &mut TaskContext::from_waker(Waker::noop()))
 }
@@ -484,7 +493,7 @@ fn poll_first(run: &mut Box<Run>, outlet: &Outlet, cx: &mut TaskContext<'_>) -> 
     outlet.poll_filled(cx).map(|()| First::Emits)
 }
 
-/// The status under which an error travels that was decided before a stream began.
+/// Returns the HTTP status of an error response that is not on a stream.
 fn status_of(error: &ErrorObject) -> StatusCode {
     match error.code {
         ErrorCode::MethodNotFound => StatusCode::NOT_FOUND,
@@ -511,7 +520,7 @@ fn refuse(status: StatusCode, error: &ErrorObject, id: Option<&Id>) -> Answer {
     json(status, out)
 }
 
-/// A limit of the whole service is reached: nothing was done, and the client may come again.
+/// Returns 503 with `Retry-After`: a limit of the service is reached and nothing was done.
 fn overloaded(why: &str, id: Option<&Id>) -> Answer {
     let error = ErrorObject::new(ErrorCode::InternalError, why);
     let mut answer = refuse(StatusCode::SERVICE_UNAVAILABLE, &error, id);
@@ -547,11 +556,11 @@ fn stream_headers(body: HttpBody) -> Answer {
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert(BUFFERING, HeaderValue::from_static("no"));
+    headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
     answer
 }
 
-/// A simple cross-site request cannot say that it is JSON.
+/// Returns true if the content type is JSON, which a cross-site "simple" request cannot have.
 fn is_json(headers: &Headers<'_>) -> bool {
     let Some(value) = headers.content_type.first() else { return false };
     if value == "application/json" {
@@ -561,16 +570,16 @@ fn is_json(headers: &Headers<'_>) -> bool {
     value.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case("application/json")
 }
 
-/// True unless the client wants nothing that we could send.
+/// Returns true if `Accept` is absent or allows JSON or SSE.
 fn accepts(all: &HeaderMap, headers: &Headers<'_>) -> bool {
-    // As the protocol wants it said.
+    // Fast path: the value that the specification requires.
     if headers.accept.first().is_none_or(|value| value == "application/json, text/event-stream") {
         return true;
     }
     accepts_one_of(all, &["application/json", "text/event-stream", "application/*", "text/*", "*/*"])
 }
 
-/// True if the client reads streams of events, or says nothing of what it reads.
+/// Returns true if `Accept` is absent or allows SSE.
 fn accepts_events(all: &HeaderMap) -> bool {
     !all.contains_key(ACCEPT) || accepts_one_of(all, &["text/event-stream", "text/*", "*/*"])
 }

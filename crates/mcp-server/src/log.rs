@@ -1,13 +1,13 @@
-//! Logs of the process, on standard error: standard output belongs to the protocol.
+//! Logging to stderr; stdout is reserved for protocol messages (MCP 2026-07-28, basic/transports/stdio).
 
 use std::io;
 
 use tracing::level_filters::LevelFilter;
 
-/// Writes what is logged through `tracing` to standard error, from now on: this library's words and the program's.
+/// Installs a global `tracing` subscriber that writes all events of the process to stderr.
 ///
-/// The least level comes from the variable `RUST_LOG` (`error`, `warn`, `info`, `debug`, `trace` or `off`); without
-/// it, `info`. A program that has set up `tracing` already keeps what it has.
+/// The environment variable `RUST_LOG` sets the minimum level (`error`, `warn`, `info`, `debug`, `trace` or `off`);
+/// default `info`. Does nothing if a global subscriber is already installed.
 ///
 /// ```
 /// mcp_server::log_to_stderr();
@@ -20,6 +20,6 @@ pub fn log_to_stderr() {
         .with_ansi(false)
         .with_max_level(level.unwrap_or(LevelFilter::INFO))
         .finish();
-    // The program has one already.
+    // Fails if a global subscriber is already installed.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }

@@ -1,4 +1,4 @@
-//! What a tool can end with.
+//! Return types of tools.
 
 use std::borrow::Cow;
 
@@ -9,29 +9,29 @@ use serde::Serialize;
 
 use crate::error::ToolError;
 
-/// What the function of a tool may return.
-///
-/// Text, nothing, content blocks, [`Structured`] data, a whole [`CallToolResult`], or a `Result` of these whose
-/// error turns into a [`ToolError`].
+/// A return type of a tool function: text, `()`, content blocks, [`Structured`] data, a whole [`CallToolResult`], or a
+/// `Result` of these whose error converts into a [`ToolError`].
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
     label = "return text, `Structured(value)`, content blocks, a `CallToolResult`, or a `Result` of these"
 )]
 pub trait IntoOutcome {
-    /// Turns it into the result on the wire.
+    /// Converts the value into the result on the wire.
     ///
     /// # Errors
-    /// When the tool failed.
+    /// When the tool returned an error.
     fn into_outcome(self) -> Result<CallToolResult, ToolError>;
 
-    /// A JSON Schema of the structured content, if there is one.
+    /// Returns the JSON Schema of the structured content, if there is one.
     #[must_use]
     fn output_schema() -> Option<Json> {
         None
     }
 }
 
-/// Data as the result of a tool: structured content, the same as text, and an output schema.
+/// Structured content as the result of a tool, also serialized as text, with an output schema.
+#[doc(alias = "structuredContent")]
+#[doc(alias = "outputSchema")]
 ///
 /// ```
 /// use mcp_server::{Structured, tool};
@@ -69,7 +69,7 @@ impl<T: Serialize + schemars::JsonSchema> IntoOutcome for Structured<T> {
     }
 }
 
-/// Without the feature `schemars` nothing tells the schema of a type.
+/// Without the feature `schemars` there is no output schema.
 #[cfg(not(feature = "schemars"))]
 impl<T: Serialize> IntoOutcome for Structured<T> {
     fn into_outcome(self) -> Result<CallToolResult, ToolError> {

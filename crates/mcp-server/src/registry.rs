@@ -1,7 +1,7 @@
-//! What a server offers, and how it changes while it serves.
+//! The registry of tools, resources and prompts, which can change while the server runs.
 //!
-//! Readers take a snapshot, an immutable state behind one pointer; writers replace it and tell the connections
-//! what changed. A list is serialized once per change and version, not once per request.
+//! Readers take a snapshot, an immutable state behind one pointer; writers replace it and notify the connections. A list
+//! is serialized once per change and protocol version, not once per request.
 
 mod list;
 
@@ -19,10 +19,11 @@ use crate::prompt::{PromptEntry, ServedPrompt};
 use crate::resource::{ResourceEntry, ServedResource, ServedTemplate, TemplateEntry};
 use crate::tool::{Tool, ToolEntry};
 
-/// How many changes a slow connection may lag behind before it is told that everything changed.
-const CHANGES_KEPT: usize = 64;
+/// The number of changes that a connection may lag behind before it is notified that everything changed.
+const MAX_PENDING_CHANGES: usize = 64;
 
-/// The tools, resources and prompts of a server. Cheap to clone; changes reach every client by themselves.
+/// The tools, resources and prompts of a server. Cheap to clone. A change notifies every client
+/// (`notifications/tools/list_changed` and the like).
 ///
 /// ```
 /// use mcp_server::{McpServer, tool};
@@ -41,12 +42,12 @@ struct Shared {
     changes: broadcast::Sender<Change>,
 }
 
-/// A tool, resource or prompt that cannot be offered.
+/// The error for a tool or resource template whose definition is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidDefinition(pub(crate) String);
 
-/// What changed.
+/// A change of the registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Tools,
@@ -55,7 +56,7 @@ pub(crate) enum Change {
     Resource(Arc<str>),
 }
 
-/// How long clients may keep what they got, and who may share it.
+/// The `ttlMs` and `cacheScope` of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CacheHint {
     pub(crate) ttl_ms: u64,
@@ -68,7 +69,7 @@ impl Default for CacheHint {
     }
 }
 
-/// What does not change while serving.
+/// The settings that do not change while the server runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     pub(crate) implementation: Implementation,
@@ -86,7 +87,7 @@ pub(crate) struct Snapshot {
     pub(crate) resources: List<ResourceEntry>,
     pub(crate) templates: List<TemplateEntry>,
     pub(crate) prompts: List<PromptEntry>,
-    /// What was wrong with things that were added before serving.
+    /// Invalid definitions that were added before serving.
     pub(crate) problems: Vec<String>,
 }
 
@@ -100,11 +101,11 @@ impl Registry {
             prompts: List::default(),
             problems: Vec::new(),
         };
-        let (changes, _) = broadcast::channel(CHANGES_KEPT);
+        let (changes, _) = broadcast::channel(MAX_PENDING_CHANGES);
         Self(Arc::new(Shared { state: RwLock::new(Arc::new(snapshot)), changes }))
     }
 
-    /// The state now.
+    /// Returns the current state.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.0.state.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -119,14 +120,14 @@ impl Registry {
     }
 
     fn tell(&self, change: Change) {
-        // Nobody may be listening.
+        // Fails if there is no connection.
         let _ = self.0.changes.send(change);
     }
 
     /// Adds a tool, or replaces the one of the same name.
     ///
     /// # Errors
-    /// When its definition is not valid; nothing changes then.
+    /// When its definition is not valid; the registry is then unchanged.
     pub fn add_tool(&self, tool: Tool) -> Result<(), InvalidDefinition> {
         let entry = ToolEntry::new(tool).map_err(InvalidDefinition)?;
         self.update(|state| state.tools.put(entry));
@@ -134,7 +135,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Removes a tool; calls that run go on. False if there was none of this name.
+    /// Removes a tool; calls in flight continue. Returns false if there is no tool with this name.
     pub fn remove_tool(&self, name: &str) -> bool {
         let removed = self.update(|state| state.tools.remove(name));
         if removed {
@@ -149,7 +150,7 @@ impl Registry {
         self.tell(Change::Resources);
     }
 
-    /// Removes a resource. False if there was none of this URI.
+    /// Removes a resource. Returns false if there is no resource with this URI.
     pub fn remove_resource(&self, uri: &str) -> bool {
         let removed = self.update(|state| state.resources.remove(uri));
         if removed {
@@ -158,10 +159,10 @@ impl Registry {
         removed
     }
 
-    /// Adds a resource template, or replaces the same one.
+    /// Adds a resource template, or replaces the one with the same URI template.
     ///
     /// # Errors
-    /// When it is no template that can be matched; nothing changes then.
+    /// When the URI template is not supported; the registry is then unchanged.
     pub fn add_template(&self, template: ServedTemplate) -> Result<(), InvalidDefinition> {
         let entry = template.0.map_err(InvalidDefinition)?;
         self.update(|state| state.templates.put(entry));
@@ -169,7 +170,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Removes a resource template. False if there was none.
+    /// Removes a resource template. Returns false if there is no such template.
     pub fn remove_template(&self, uri_template: &str) -> bool {
         let removed = self.update(|state| state.templates.remove(uri_template));
         if removed {
@@ -184,7 +185,7 @@ impl Registry {
         self.tell(Change::Prompts);
     }
 
-    /// Removes a prompt. False if there was none of this name.
+    /// Removes a prompt. Returns false if there is no prompt with this name.
     pub fn remove_prompt(&self, name: &str) -> bool {
         let removed = self.update(|state| state.prompts.remove(name));
         if removed {
@@ -193,12 +194,14 @@ impl Registry {
         removed
     }
 
-    /// Tells those who follow this resource that it changed.
+    /// Notifies the subscribers of a resource that it changed (`notifications/resources/updated`).
+    #[doc(alias = "notifications/resources/updated")]
+    #[doc(alias = "subscription")]
     pub fn resource_updated(&self, uri: &str) {
         self.tell(Change::Resource(uri.into()));
     }
 
-    /// The names of the tools, in the order in which clients see them.
+    /// Returns the names of the tools, in the order of `tools/list`.
     #[must_use]
     pub fn tool_names(&self) -> Vec<String> {
         self.snapshot().tools.iter().map(|tool| tool.definition.name.clone()).collect()
@@ -218,7 +221,7 @@ impl fmt::Debug for Registry {
 }
 
 impl Snapshot {
-    /// What the server can. Tools, resources and prompts may come later, so all three are always there.
+    /// Returns the server capabilities. Tools, resources and prompts can be added later, so all three are always declared.
     pub(crate) fn capabilities(&self) -> ServerCapabilities {
         let list = || ListCapability::new().list_changed(true);
         ServerCapabilities::new()
@@ -229,25 +232,26 @@ impl Snapshot {
             .logging(Json::object())
     }
 
-    /// The resource with this URI, or the first template that fits, with the values of its variables.
-    pub(crate) fn find_resource(&self, uri: &str) -> Option<Found> {
+    /// Returns the resource with this URI, or the first template that matches, with the values of its variables.
+    pub(crate) fn find_resource(&self, uri: &str) -> Option<ResourceMatch> {
         if let Some(entry) = self.resources.get(uri) {
-            return Some(Found::Resource(Arc::clone(entry)));
+            return Some(ResourceMatch::Resource(Arc::clone(entry)));
         }
         self.templates.iter().find_map(|entry| {
             let values = entry.template.matches(uri)?;
-            Some(Found::Template(Arc::clone(entry), values))
+            Some(ResourceMatch::Template(Arc::clone(entry), values))
         })
     }
 
-    /// Names that are offered twice under one name, or cannot be offered.
+    /// Returns the problems of the definitions, without repetitions.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut seen = Map::new();
         self.problems.iter().filter(|problem| seen.insert(problem.as_str(), ()).is_none()).cloned().collect()
     }
 }
 
-pub(crate) enum Found {
+/// The entry that serves a URI.
+pub(crate) enum ResourceMatch {
     Resource(Arc<ResourceEntry>),
     Template(Arc<TemplateEntry>, Vec<(String, String)>),
 }

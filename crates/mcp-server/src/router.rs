@@ -30,7 +30,7 @@ use crate::connection::{Client, MAX_FOLLOWED};
 use crate::context::{Context, Exchange, Parts};
 use crate::hook::{Hook, Next, Outcome, before};
 use crate::prompt::PromptArguments;
-use crate::registry::{Cursor, Found, List, Listed, Registry, Snapshot};
+use crate::registry::{Cursor, List, Listed, Registry, ResourceMatch, Snapshot};
 use crate::reply::Reply;
 use crate::resource::ReadRequest;
 use crate::run::{Run, Work, begin};
@@ -226,8 +226,10 @@ impl Core {
         let found = state.find_resource(&uri).ok_or_else(|| ErrorObject::resource_not_found(&uri))?;
         let call = Beginning::new(self, request, uri.as_str().into(), "{}", exchange)?;
         let (read, cache, variables) = match found {
-            Found::Resource(entry) => (Arc::clone(&entry.read), entry.cache.clone(), Vec::new()),
-            Found::Template(entry, variables) => (Arc::clone(&entry.read), entry.cache.clone(), variables),
+            ResourceMatch::Resource(entry) => (Arc::clone(&entry.read), entry.cache.clone(), Vec::new()),
+            ResourceMatch::Template(entry, variables) => {
+                (Arc::clone(&entry.read), entry.cache.clone(), variables)
+            }
         };
         let next: Next = Box::new(move |context| {
             let future = read(ReadRequest { uri, variables }, context);

@@ -1,4 +1,4 @@
-//! Confirmations that were used: each is for one run.
+//! The store of used confirmations: each confirmation is valid for one run.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::error::Error as StdError;
@@ -7,39 +7,38 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
-/// The time for which a use is remembered: longer than sealed state lives.
-const REMEMBERED: Duration = Duration::from_secs(11 * 60);
-/// The most uses that are remembered for one principal, for all clients of whom nobody knows who they are, and for all. Beyond
-/// that nothing is confirmed, until the oldest are forgotten.
+/// The retention time of a use: longer than the lifetime of sealed state.
+const USE_RETENTION: Duration = Duration::from_secs(11 * 60);
+/// The maximum number of stored uses per principal, for all anonymous clients, and in total. Beyond that, confirmations
+/// fail until the oldest uses expire.
 const MAX_PER_PRINCIPAL: usize = 10_000;
 const MAX_ANONYMOUS: usize = 200_000;
 const MAX_USES: usize = 250_000;
 
-/// A use of a confirmation, as a [`ConfirmationStore`] keeps it.
+/// A use of a confirmation, as stored by a [`ConfirmationStore`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConfirmationUse {
-    /// Names the use; no two have the same name. Printable ASCII, at most 128 bytes.
+    /// The unique id of the use. Printable ASCII, at most 128 bytes.
     pub id: String,
-    /// On whose behalf the call is made, if that is known.
+    /// The user on whose behalf the call is made, if known.
     pub principal: Option<Arc<str>>,
-    /// The time for which it has to be remembered.
+    /// The minimum retention time.
     pub keep_for: Duration,
 }
 
 impl ConfirmationUse {
     pub(crate) fn new(id: String, principal: Option<Arc<str>>) -> Self {
-        Self { id, principal, keep_for: REMEMBERED }
+        Self { id, principal, keep_for: USE_RETENTION }
     }
 }
 
-/// Remembers which confirmations were used, so that each is used for one run only: see [`Context::confirm`] and
+/// A store of used confirmations, so that each is used for one run only: see [`Context::confirm`] and
 /// [`Tool::needs_approval`].
 ///
-/// By default they are remembered in the memory of the process, and each confirmation is honoured once by each process
-/// that has the sealing key: once by each of several replicas, and once more after a restart with the same key within
-/// ten minutes. Give all of them one store with [`McpServer::confirmation_store`], such as a table of a database, and it is
-/// honoured once.
+/// By default the store is the memory of the process, and each process with the sealing key accepts a confirmation once:
+/// once per replica, and once more after a restart with the same key within ten minutes. With one shared store, such as a
+/// database table set by [`McpServer::confirmation_store`], it is accepted once in total.
 ///
 /// ```
 /// use std::collections::HashSet;
@@ -48,7 +47,7 @@ impl ConfirmationUse {
 ///
 /// use mcp_server::{ConfirmationUse, ConfirmationStore, async_trait};
 ///
-/// /// A real one would use `INSERT … ON CONFLICT DO NOTHING`, or `SET … NX EX`.
+/// /// A real store would use `INSERT … ON CONFLICT DO NOTHING`, or `SET … NX EX`.
 /// struct Table(Mutex<HashSet<String>>);
 ///
 /// #[async_trait]
@@ -70,20 +69,20 @@ impl ConfirmationUse {
 /// [`McpServer::confirmation_store`]: crate::McpServer::confirmation_store
 #[async_trait]
 pub trait ConfirmationStore: Send + Sync + 'static {
-    /// Records a use, in one step that nobody can come between. Returns false if it was recorded before.
+    /// Records a use atomically. Returns false if it was already recorded.
     ///
     /// # Errors
-    /// When it cannot be recorded. The call is then refused, and the error goes to the log.
+    /// When the use cannot be recorded. The call then fails, and the error is logged.
     async fn spend(&self, spent: &ConfirmationUse) -> Result<bool, Box<dyn StdError + Send + Sync>>;
 
-    /// True if this use was recorded.
+    /// Returns true if this use was recorded.
     ///
     /// # Errors
-    /// When that cannot be told.
+    /// When the store cannot be read.
     async fn is_spent(&self, id: &str) -> Result<bool, Box<dyn StdError + Send + Sync>>;
 }
 
-/// Uses remembered by this process.
+/// The default store: the memory of this process.
 #[derive(Default)]
 pub(crate) struct InMemory(Mutex<State>);
 
@@ -91,7 +90,7 @@ pub(crate) struct InMemory(Mutex<State>);
 struct State {
     ids: HashSet<Arc<str>>,
     oldest_first: VecDeque<Entry>,
-    /// How many are remembered for each principal.
+    /// The number of stored uses per principal.
     principals: HashMap<Option<Arc<str>>, usize>,
 }
 
@@ -108,8 +107,8 @@ impl State {
             return Ok(false);
         }
         let of_principal = self.principals.get(&spent.principal).copied().unwrap_or(0);
-        let most = if spent.principal.is_some() { MAX_PER_PRINCIPAL } else { MAX_ANONYMOUS };
-        if of_principal >= most || self.ids.len() >= MAX_USES {
+        let limit = if spent.principal.is_some() { MAX_PER_PRINCIPAL } else { MAX_ANONYMOUS };
+        if of_principal >= limit || self.ids.len() >= MAX_USES {
             return Err("too many confirmations used within 11 minutes; retry later");
         }
         let id: Arc<str> = spent.id.as_str().into();
@@ -120,7 +119,7 @@ impl State {
     }
 
     fn forget(&mut self, now: Instant) {
-        let is_old = |entry: &Entry| now.duration_since(entry.since) > REMEMBERED;
+        let is_old = |entry: &Entry| now.duration_since(entry.since) > USE_RETENTION;
         while self.oldest_first.front().is_some_and(is_old) {
             let Some(entry) = self.oldest_first.pop_front() else { return };
             self.ids.remove(&entry.id);
@@ -163,8 +162,8 @@ mod tests {
     fn each_use_counts_once_until_it_is_forgotten() {
         let (mut state, now) = (State::default(), Instant::now());
         assert_eq!(state.spend(&spent(1, "a"), now), Ok(true));
-        assert_eq!(state.spend(&spent(1, "a"), now + REMEMBERED), Ok(false));
-        assert_eq!(state.spend(&spent(1, "a"), now + REMEMBERED + Duration::from_secs(1)), Ok(true));
+        assert_eq!(state.spend(&spent(1, "a"), now + USE_RETENTION), Ok(false));
+        assert_eq!(state.spend(&spent(1, "a"), now + USE_RETENTION + Duration::from_secs(1)), Ok(true));
         assert_eq!((state.ids.len(), state.oldest_first.len(), state.principals.len()), (1, 1, 1));
     }
 
@@ -176,7 +175,7 @@ mod tests {
         }
         assert!(state.spend(&spent(MAX_PER_PRINCIPAL, "greedy"), now).is_err());
         assert_eq!(state.spend(&spent(MAX_PER_PRINCIPAL, "other"), now), Ok(true));
-        let later = now + REMEMBERED + Duration::from_secs(1);
+        let later = now + USE_RETENTION + Duration::from_secs(1);
         assert_eq!(state.spend(&spent(MAX_PER_PRINCIPAL, "greedy"), later), Ok(true));
         assert_eq!(state.principals.len(), 1);
     }

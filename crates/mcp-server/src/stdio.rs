@@ -1,8 +1,7 @@
-//! Standard input and output, at the speed of whatever they are.
+//! The stdio transport.
 //!
-//! A pipe or socket is read and written by the runtime itself. Files and terminals, which no runtime can wait
-//! for, are read by a thread. Nothing but protocol reaches the client: while a server runs, whatever prints to
-//! standard output lands on standard error.
+//! The runtime reads and writes pipes and sockets directly. Files and terminals cannot be polled and are read by a thread.
+//! While a server runs, stdout is redirected to stderr, so that only protocol messages reach the client.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -18,13 +17,15 @@ use crate::pieces::{Piece, Pieces};
 use crate::server::McpServer;
 
 impl McpServer {
-    /// Serves the client that started this process, on standard input and output.
+    /// Serves the client that started this process, on stdin and stdout.
     ///
-    /// Ends when the client closes its end: running calls get their [`grace`](Self::grace), then they are
-    /// cancelled. While it serves, `println!` writes to standard error.
+    /// Returns when the client closes stdin: calls in flight get their [`grace`](Self::grace) period and are then
+    /// cancelled. While the server runs, `println!` writes to stderr (on Unix).
     ///
     /// # Errors
-    /// When the server was put together wrong, or a descriptor fails.
+    /// When the server is not configured correctly, or reading or writing fails.
+    #[doc(alias = "stdin")]
+    #[doc(alias = "stdout")]
     pub async fn serve_stdio(self) -> Result<(), Error> {
         let core = self.into_core(usize::MAX)?;
         let mut reader = platform::input()?;
@@ -38,16 +39,16 @@ impl McpServer {
 type Reader = Pin<Box<dyn AsyncRead + Send>>;
 type Writer = Pin<Box<dyn AsyncWrite + Send>>;
 
-/// How much a thread reads at once, and how many such pieces may wait.
-const PIECE: usize = 64 << 10;
-const PIECES: usize = 4;
+/// The size of one read by the thread, and the number of reads that may be queued.
+const READ_BYTES: usize = 64 << 10;
+const MAX_QUEUED_READS: usize = 4;
 
-/// Reads a file or terminal in a thread. The thread ends with the input, or with the process.
+/// Reads a file or terminal in a thread, which ends at end of input or when the process exits.
 fn threaded(mut file: File) -> io::Result<Reader> {
-    let (sender, receiver) = mpsc::channel(PIECES);
+    let (sender, receiver) = mpsc::channel(MAX_QUEUED_READS);
     std::thread::Builder::new().name("mcp-stdin".into()).spawn(move || {
         loop {
-            let mut piece = vec![0; PIECE];
+            let mut piece = vec![0; READ_BYTES];
             let read = match file.read(&mut piece) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 read => read,
@@ -65,7 +66,7 @@ fn threaded(mut file: File) -> io::Result<Reader> {
     Ok(Box::pin(Pieces::new(receiver)))
 }
 
-/// A file or terminal, which takes what it is given.
+/// A file or terminal, written with blocking calls.
 struct Direct(File);
 
 impl AsyncWrite for Direct {
@@ -99,7 +100,7 @@ mod platform {
         File::from(fd.try_clone_to_owned()?).metadata()
     }
 
-    /// The open file belongs to others too: what makes ours non-blocking must not make theirs so.
+    /// Returns true if both descriptors are the same file. `O_NONBLOCK` belongs to the open file and would then affect both.
     fn is_same(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
         match (metadata(one), metadata(other)) {
             (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
@@ -119,7 +120,7 @@ mod platform {
         let kind = metadata(fd)?.file_type();
         let owned = fd.try_clone_to_owned()?;
         if kind.is_fifo() {
-            // A fresh open file, so that nobody else's becomes non-blocking.
+            // Reopened, so that `O_NONBLOCK` does not affect other processes that share the open file.
             if let Ok(pipe) = pipe::OpenOptions::new().open_receiver("/proc/self/fd/0") {
                 return Ok(Box::pin(pipe));
             }
@@ -151,12 +152,12 @@ mod platform {
         }
     }
 
-    /// While it lives, standard output is standard error.
+    /// Redirects stdout to stderr until it is dropped.
     pub(super) struct StdoutGuard(OwnedFd);
 
     impl StdoutGuard {
         pub(super) fn new() -> io::Result<Self> {
-            // What was printed before goes where it was meant to.
+            // Output that was printed before still goes to stdout.
             io::stdout().flush()?;
             let original = io::stdout().as_fd().try_clone_to_owned()?;
             rustix::stdio::dup2_stdout(io::stderr())?;
@@ -166,9 +167,9 @@ mod platform {
 
     impl Drop for StdoutGuard {
         fn drop(&mut self) {
-            // What was printed meanwhile must not come out later, between the client and us.
+            // Buffered output must not reach stdout after the redirection ends.
             let _ = io::stdout().flush();
-            // Whoever prints after this prints where it always did; if that fails, to standard error.
+            // If this fails, stdout stays redirected to stderr.
             let _ = rustix::stdio::dup2_stdout(&self.0);
         }
     }
@@ -190,7 +191,7 @@ mod platform {
         Ok(Box::pin(Direct(File::from(io::stdout().as_handle().try_clone_to_owned()?))))
     }
 
-    /// Nothing keeps prints off the wire here.
+    /// Stdout is not redirected on Windows.
     pub(super) struct StdoutGuard;
 
     impl StdoutGuard {

@@ -1,4 +1,4 @@
-//! A client for tests, in memory, over the same driver as stdio.
+//! An in-memory client for tests, which uses the same driver as stdio.
 
 use std::collections::VecDeque;
 
@@ -23,8 +23,8 @@ use crate::error::Error;
 use crate::pipe::{PipeReader, PipeWriter, pipe};
 use crate::server::McpServer;
 
-/// How much the link holds each way.
-const LINK: usize = 64 << 10;
+/// The capacity of the pipe in each direction, in bytes.
+const PIPE_BYTES: usize = 64 << 10;
 
 /// The error of a [`TestClient`].
 #[derive(Debug, thiserror::Error)]
@@ -50,10 +50,10 @@ impl From<BodyError> for TestError {
     }
 }
 
-/// Answers what the server asks.
+/// A function that answers requests of the server: elicitation, sampling, roots.
 pub type Answer = Box<dyn FnMut(&str, &InputRequest) -> InputResponse + Send>;
 
-/// A client for tests. Dropped, it ends the server.
+/// An in-memory client for tests. Dropping it stops the server.
 pub struct TestClient {
     sending: PipeWriter,
     receiving: PipeReader,
@@ -61,26 +61,26 @@ pub struct TestClient {
     dialect: Dialect,
     envelope: Meta,
     next_id: i64,
-    /// Notifications that came in, oldest first: method and params.
+    /// Received notifications, oldest first: method and params.
     pub notifications: VecDeque<(Method, Json)>,
-    /// Responses that came in for calls that nobody waits for yet.
+    /// Received responses that were not returned yet.
     responses: Vec<(Id, Result<Json, ErrorObject>)>,
     answer: Option<Answer>,
     server: JoinHandle<std::io::Result<()>>,
 }
 
-/// What a call ended with.
+/// The result of a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TestOutcome(pub CallToolResult);
 
 impl TestOutcome {
-    /// All text of the result.
+    /// Returns all text of the result.
     #[must_use]
     pub fn text(&self) -> String {
         self.0.content.iter().filter_map(|block| block.as_text()).collect()
     }
 
-    /// True if the tool failed.
+    /// Returns true if the tool failed (`isError`).
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.0.is_error == Some(true)
@@ -88,14 +88,14 @@ impl TestOutcome {
 }
 
 impl McpServer {
-    /// A client of this server in memory, speaking the newest version.
+    /// Starts the server in memory and returns a client that speaks the newest protocol version.
     ///
     /// # Errors
-    /// When the server was put together wrong.
+    /// When the server is not configured correctly.
     pub async fn test_client(self) -> Result<TestClient, Error> {
         let core = self.into_core(usize::MAX)?;
-        let (sending, mut reader) = pipe(LINK);
-        let (mut writer, receiving) = pipe(LINK);
+        let (sending, mut reader) = pipe(PIPE_BYTES);
+        let (mut writer, receiving) = pipe(PIPE_BYTES);
         let server = tokio::spawn(async move { driver::drive(&core, &mut reader, &mut writer, None).await });
         Ok(TestClient {
             sending,
@@ -112,10 +112,11 @@ impl McpServer {
         })
     }
 
-    /// A client of this server in memory, speaking a legacy version after its handshake.
+    /// Starts the server in memory and returns a client that has completed the `initialize` handshake with a legacy
+    /// protocol version.
     ///
     /// # Errors
-    /// When the server was put together wrong, or the handshake fails.
+    /// When the server is not configured correctly, or the handshake fails.
     pub async fn legacy_test_client(self, version: ProtocolVersion) -> Result<TestClient, TestError> {
         let unready = |error: Error| TestError::Unreadable(error.to_string());
         let mut client = self.test_client().await.map_err(unready)?;
@@ -135,7 +136,11 @@ fn capabilities() -> ClientCapabilities {
 }
 
 impl TestClient {
-    /// Answers what the server asks, in both eras: the key (empty in the legacy era) and the request.
+    /// Sets the function that answers requests of the server (elicitation, sampling, roots) in both eras. It receives the
+    /// key, which is empty in the legacy era, and the request.
+    #[doc(alias = "elicitation")]
+    #[doc(alias = "sampling")]
+    #[doc(alias = "roots")]
     #[must_use]
     pub fn on_ask(
         mut self,
@@ -145,20 +150,20 @@ impl TestClient {
         self
     }
 
-    /// Declares other capabilities from now on; modern era.
+    /// Replaces the client capabilities of further requests; modern era only.
     pub fn declare(&mut self, capabilities: ClientCapabilities) {
         self.envelope = self.envelope.clone().client_capabilities(capabilities);
     }
 
-    /// The envelope of the requests, to be changed; modern era.
+    /// Returns the `_meta` of further requests for modification; modern era only.
     pub fn envelope(&mut self) -> &mut Meta {
         &mut self.envelope
     }
 
-    /// Calls a tool, and goes on through all its rounds.
+    /// Calls a tool, answers its input requests, and returns its result.
     ///
     /// # Errors
-    /// When the server refuses, or the link fails.
+    /// When the server returns an error response, or the connection fails.
     pub async fn call(&mut self, tool: &str, arguments: impl Into<Json>) -> Result<TestOutcome, TestError> {
         let mut params = CallToolParams::new(tool).arguments(arguments);
         for _ in 0..20 {
@@ -181,10 +186,10 @@ impl TestClient {
         Err(TestError::Unreadable("the call did not end after 20 rounds".to_owned()))
     }
 
-    /// Reads the result of one round of a call.
+    /// Parses the result of one round of a call.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the result is not valid.
     pub fn round(&self, result: &Json) -> Result<CallToolResponse, TestError> {
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{}}}"#, result.get());
         match parse_bytes(text.as_bytes(), &Limits::default()) {
@@ -196,10 +201,10 @@ impl TestClient {
         }
     }
 
-    /// Makes a request and reads its result.
+    /// Sends a request and returns its result.
     ///
     /// # Errors
-    /// When the server refuses, or the link fails.
+    /// When the server returns an error response, or the connection fails.
     pub async fn request<T: Raise>(&mut self, method: &Method, params: &impl Lower) -> Result<T, TestError> {
         let id = self.send(method, params).await?;
         let result = self.response(&id).await?;
@@ -209,7 +214,7 @@ impl TestClient {
     /// Sends a request and returns its id.
     ///
     /// # Errors
-    /// When the link fails.
+    /// When the connection fails.
     pub async fn send(&mut self, method: &Method, params: &impl Lower) -> Result<Id, TestError> {
         let id = Id::from(self.next_id);
         self.next_id += 1;
@@ -227,7 +232,7 @@ impl TestClient {
     /// Sends a notification.
     ///
     /// # Errors
-    /// When the link fails.
+    /// When the connection fails.
     pub async fn notify(&mut self, method: &Method, params: &impl Lower) -> Result<(), TestError> {
         let mut out = Vec::new();
         let written = write::notification(&mut out, method, Some(&self.dialect.lower(params)));
@@ -235,10 +240,10 @@ impl TestClient {
         self.send_line(&out).await
     }
 
-    /// Sends a line as it is.
+    /// Sends a line unchanged.
     ///
     /// # Errors
-    /// When the link fails.
+    /// When the connection fails.
     pub async fn send_line(&mut self, line: &[u8]) -> Result<(), TestError> {
         for mut bytes in [line, b"\n"] {
             while !bytes.is_empty() {
@@ -249,10 +254,10 @@ impl TestClient {
         Ok(())
     }
 
-    /// Waits for the response to a request; what comes before it is kept or answered.
+    /// Waits for the response to a request. Other messages that arrive first are stored or answered.
     ///
     /// # Errors
-    /// When the server refuses, or the link fails.
+    /// When the server returns an error response, or the connection fails.
     pub async fn response(&mut self, id: &Id) -> Result<Json, TestError> {
         loop {
             if let Some(at) = self.responses.iter().position(|(known, _)| known == id) {
@@ -265,7 +270,7 @@ impl TestClient {
     /// Waits for the next notification.
     ///
     /// # Errors
-    /// When the link fails.
+    /// When the connection fails.
     pub async fn notification(&mut self) -> Result<(Method, Json), TestError> {
         loop {
             if let Some(notification) = self.notifications.pop_front() {
@@ -275,10 +280,10 @@ impl TestClient {
         }
     }
 
-    /// Waits for a line as it came.
+    /// Waits for the next line and returns it unchanged.
     ///
     /// # Errors
-    /// When the link fails.
+    /// When the connection fails.
     pub async fn line(&mut self) -> Result<Vec<u8>, TestError> {
         loop {
             if let Some(line) = self.lines.poll_line() {
@@ -287,13 +292,13 @@ impl TestClient {
                     _ => Err(TestError::Unreadable("a line exceeds the length limit".to_owned())),
                 };
             }
-            if driver::read(&mut self.receiving, self.lines.space(), LINK).await? == 0 {
+            if driver::read(&mut self.receiving, self.lines.space(), PIPE_BYTES).await? == 0 {
                 return Err(TestError::Ended);
             }
         }
     }
 
-    /// Takes in one message, whatever it is.
+    /// Receives and handles one message.
     async fn receive(&mut self) -> Result<(), TestError> {
         let line = self.line().await?;
         let unreadable = || TestError::Unreadable(String::from_utf8_lossy(&line).into_owned());
@@ -329,10 +334,10 @@ impl TestClient {
         Ok(())
     }
 
-    /// Closes the client's end and waits for the server's.
+    /// Closes the client's end and waits until the server stops.
     ///
     /// # Errors
-    /// When the server's link failed.
+    /// When the server stopped with an error.
     pub async fn close(mut self) -> Result<(), TestError> {
         self.sending.close();
         while self.line().await.is_ok() {}
@@ -355,7 +360,8 @@ impl std::fmt::Debug for TestClient {
     }
 }
 
-/// The form of an elicitation, for answers that depend on it.
+/// Returns the message of an elicitation request, for answers that depend on it.
+#[doc(alias = "elicitation")]
 #[must_use]
 pub fn message_of(request: &InputRequest) -> Option<&str> {
     match &request.ask {

@@ -222,7 +222,7 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// A tool as a trait object.
+/// A tool as a trait object, with the interface of RFC 2190.
 ///
 /// ```
 /// use mcp_server::{Context, Json, McpServer, ToolError, ToolSpec, async_trait};

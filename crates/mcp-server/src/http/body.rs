@@ -1,4 +1,4 @@
-//! The body of an answer: nothing, one piece, or a stream of events.
+//! Response bodies: empty, one buffer, or an SSE stream.
 
 use std::fmt;
 use std::future::Future;
@@ -13,24 +13,24 @@ use tokio::time::{Instant, Sleep};
 
 use crate::outlet::Outlet;
 
-/// What fills a stream while somebody reads it.
+/// A future that produces the events of a stream; polled while the stream is read.
 pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The body of an answer.
+/// The body of a response of [`HttpService`](super::HttpService).
 pub struct HttpBody(Kind);
 
 enum Kind {
     Whole(Option<Bytes>),
     Stream(Box<Stream>),
     #[cfg(feature = "serve")]
-    Lines(Box<super::pair::Lines>),
+    Lines(Box<super::http_sse::SseLines>),
 }
 
 struct Stream {
     outlet: Arc<Outlet>,
-    /// Which reader of the outlet this is.
+    /// The number of this reader of the outlet.
     reader: u64,
-    /// Lives and dies with the stream. When it is done, so is the stream.
+    /// Dropped with the stream. The stream ends when it completes.
     work: Option<Work>,
     silence: Pin<Box<Sleep>>,
     keep_alive: Duration,
@@ -45,13 +45,13 @@ impl HttpBody {
         Self(Kind::Whole(Some(bytes.into())))
     }
 
-    /// What a driver of lines writes.
+    /// Creates a body from the lines of a driver.
     #[cfg(feature = "serve")]
-    pub(super) fn lines(lines: super::pair::Lines) -> Self {
+    pub(super) fn lines(lines: super::http_sse::SseLines) -> Self {
         Self(Kind::Lines(Box::new(lines)))
     }
 
-    /// What the outlet gets, after an event if one is named, until it is closed; and the work that fills it.
+    /// Creates a stream of the events of an outlet, optionally resumed after an event, and the future that produces them.
     pub(crate) fn stream(outlet: Arc<Outlet>, after: Option<u64>, work: Work, keep_alive: Duration) -> Self {
         let silence = Box::pin(tokio::time::sleep(keep_alive));
         let reader = outlet.attach(after);

@@ -1,4 +1,4 @@
-//! Who may connect: a page on another site must not reach a server on this machine.
+//! Checks of `Host`, `Origin` and `Sec-Fetch-Site`, against DNS rebinding and cross-site requests.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,8 @@ use mcp_protocol::visible::Visible;
 
 use super::headers::Headers;
 
-/// Names in `Host` and web origins in `Origin` that may connect. Default: loopback names, any port.
+/// The allowed names in `Host` and web origins in `Origin` (protection against DNS rebinding). Default: loopback names,
+/// any port.
 ///
 /// ```
 /// let access = mcp_server::http::Access::loopback()
@@ -37,34 +38,35 @@ impl Default for Access {
 }
 
 impl Access {
-    /// `localhost`, `127.0.0.1` and `[::1]`, with any port, and pages from there.
+    /// Allows `localhost`, `127.0.0.1` and `[::1]` with any port, as host and as web origin.
     #[must_use]
     pub fn loopback() -> Self {
         Self { loopback: Some(Port::Any), hosts: Vec::new(), origins: Vec::new(), any_host: false }
     }
 
-    /// Adds a name that clients may use in `Host`: with a port, or without for any.
+    /// Adds an allowed `Host` name, with a port, or without one for any port.
     #[must_use]
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.hosts.push(host.into().to_ascii_lowercase());
         self
     }
 
-    /// Adds a web origin whose pages may connect: scheme, name and port, as a browser sends it.
+    /// Adds an allowed web origin: scheme, name and port, as a browser sends it.
+    #[doc(alias = "CORS")]
     #[must_use]
     pub fn origin(mut self, origin: impl Into<String>) -> Self {
         self.origins.push(origin.into().to_ascii_lowercase());
         self
     }
 
-    /// Takes any `Host`: for a server behind something that checks it. `Origin` is still checked.
+    /// Accepts any `Host`, for a server behind a proxy that checks it. `Origin` is still checked.
     #[must_use]
     pub fn any_host_is_checked_elsewhere(mut self) -> Self {
         self.any_host = true;
         self
     }
 
-    /// Loopback names only with this port.
+    /// Restricts loopback names to this port.
     #[cfg(feature = "serve")]
     pub(crate) fn at_port(mut self, port: u16) -> Self {
         if self.loopback.is_some() {
@@ -73,14 +75,14 @@ impl Access {
         self
     }
 
-    /// Refuses a request from elsewhere.
+    /// Returns the error status for a request whose `Host` or `Origin` is not allowed.
     pub(super) fn check(&self, uri: &Uri, all: &HeaderMap, headers: &Headers<'_>) -> Result<(), StatusCode> {
         let host = match headers.host.first() {
             Some(_) if headers.host.is_repeated() => return Err(StatusCode::BAD_REQUEST),
             Some(host) => Some(host.to_str().map_err(|_| StatusCode::BAD_REQUEST)?),
             None => None,
         };
-        // HTTP/2 and absolute targets name the host in the target; both may be there and must agree.
+        // HTTP/2 and absolute-form targets carry the host in the target; if both are present they must agree.
         let authority = uri.authority().map(http::uri::Authority::as_str);
         let host = match (host, authority) {
             (Some(host), Some(authority)) if !host.eq_ignore_ascii_case(authority) => {
@@ -121,7 +123,7 @@ impl Access {
         }
         let Some((scheme, host)) = origin.split_once("://") else { return false };
         let (name, port) = split_port(host);
-        // Any port: the page may come from a development server beside us.
+        // Any port: the page may come from a local development server.
         matches!(scheme, "http" | "https")
             && self.loopback.is_some()
             && is_loopback_name(name)
@@ -138,8 +140,8 @@ impl Access {
     }
 }
 
-/// Refuses a request that a page on another site made without an `Origin`, such as one for a picture. Only browsers send
-/// `Sec-Fetch-Site`; `none` is a person who typed the address.
+/// Refuses a cross-site request without `Origin`, such as one for an image. Only browsers send `Sec-Fetch-Site`; `none`
+/// means that the user typed the address.
 fn check_fetch_site(headers: &Headers<'_>) -> Result<(), StatusCode> {
     let Some(site) = headers.fetch_site.first() else { return Ok(()) };
     if !headers.fetch_site.is_repeated() && matches!(site.as_bytes(), b"same-origin" | b"none") {
@@ -162,7 +164,7 @@ fn lower(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The name and the port of an authority. An IPv6 address keeps its brackets.
+/// Splits an authority into name and port. An IPv6 address keeps its brackets.
 fn split_port(authority: &str) -> (&str, Option<&str>) {
     match authority.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
@@ -246,7 +248,7 @@ mod tests {
         for bad in [&["cross-site"][..], &["same-site"], &["none", "cross-site"], &["?"]] {
             assert_eq!(check(bad, None), Err(StatusCode::FORBIDDEN), "{bad:?}");
         }
-        // A page that may connect says where it comes from.
+        // An allowed `Origin` takes precedence over `Sec-Fetch-Site`.
         assert_eq!(check(&["cross-site"], Some("http://localhost:3000")), Ok(()));
     }
 

@@ -1,9 +1,9 @@
-//! The headers that matter, found in one pass over those that came.
+//! The relevant request headers, collected in one pass.
 
 use http::header::{HeaderMap, HeaderValue};
 use mcp_protocol::codec::header;
 
-/// What came under the names that matter.
+/// The relevant request headers.
 #[derive(Default)]
 pub(super) struct Headers<'a> {
     pub(super) host: Values<'a>,
@@ -12,12 +12,12 @@ pub(super) struct Headers<'a> {
     pub(super) content_type: Values<'a>,
     pub(super) accept: Values<'a>,
     pub(super) last_event: Values<'a>,
-    pub(super) ours: Ours<'a>,
+    pub(super) mcp: McpHeaders<'a>,
 }
 
-/// Those of the protocol, which are needed once the body is there.
+/// The `Mcp-*` headers, which are needed after the body was read.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Ours<'a> {
+pub(super) struct McpHeaders<'a> {
     pub(super) session: Values<'a>,
     pub(super) version: Values<'a>,
     pub(super) method: Values<'a>,
@@ -34,11 +34,11 @@ impl<'a> Headers<'a> {
                 "sec-fetch-site" => &mut found.fetch_site,
                 "content-type" => &mut found.content_type,
                 "accept" => &mut found.accept,
-                header::SESSION_ID => &mut found.ours.session,
+                header::SESSION_ID => &mut found.mcp.session,
                 header::LAST_EVENT_ID => &mut found.last_event,
-                header::PROTOCOL_VERSION => &mut found.ours.version,
-                header::METHOD => &mut found.ours.method,
-                header::NAME => &mut found.ours.name,
+                header::PROTOCOL_VERSION => &mut found.mcp.version,
+                header::METHOD => &mut found.mcp.method,
+                header::NAME => &mut found.mcp.name,
                 _ => continue,
             };
             values.push(value);
@@ -47,7 +47,7 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// The values of one header: the first, and how many there are.
+/// The first value of a header, and the number of values.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Values<'a> {
     first: Option<&'a HeaderValue>,
@@ -64,18 +64,18 @@ impl<'a> Values<'a> {
         self.first
     }
 
-    /// The first one as text; `None` if there is none, or if it is no text.
+    /// Returns the first value as text; `None` if it is absent or not visible ASCII.
     pub(super) fn text(&self) -> Option<&'a str> {
         self.first?.to_str().ok()
     }
 
-    /// True if the header stands there more than once.
+    /// Returns true if the header occurs more than once.
     pub(super) fn is_repeated(&self) -> bool {
         self.count > 1
     }
 
-    /// As many values as tell whether there is one, none or several.
-    pub(super) fn told<'b>(&self, room: &'b mut [&'a [u8]; 2]) -> &'b [&'a [u8]] {
+    /// Returns at most two values, which is enough to tell whether there is none, one or several.
+    pub(super) fn up_to_two<'b>(&self, room: &'b mut [&'a [u8]; 2]) -> &'b [&'a [u8]] {
         *room = [self.first.map_or(&[], HeaderValue::as_bytes); 2];
         &room[..(self.count as usize).min(2)]
     }

@@ -1,4 +1,4 @@
-//! The bodies of requests: read within a time, a length, and a budget that all clients share.
+//! Request bodies: read with a timeout, a size limit, and a memory budget shared by all clients.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -13,13 +13,13 @@ use mcp_protocol::messages::Request;
 use super::{Answer, Shared, bare, overloaded};
 use crate::budget::{Share, TYPE_OVERHEAD};
 
-/// Why a body is refused that does not fit beside the others.
-pub(super) const NO_BODIES: &str = "too many request bodies at once; retry later";
-/// The most bytes of a body that may use the part of the budget which larger ones leave.
+/// The error message for a body that exceeds the shared budget.
+pub(super) const TOO_MANY_BODIES: &str = "too many request bodies at once; retry later";
+/// The maximum size of a body that may use the reserved part of the budget.
 pub(super) const SMALL_BODY: usize = 16 << 10;
 
 impl Shared {
-    /// Reads a body, and takes its bytes from the budget as they come.
+    /// Reads a body and charges its bytes to the budget as they arrive.
     pub(super) async fn read_body<B>(&self, body: B) -> Result<(Bytes, Share), Box<Answer>>
     where
         B: Body,
@@ -30,7 +30,7 @@ impl Shared {
             return Err(Box::new(bare(StatusCode::PAYLOAD_TOO_LARGE)));
         }
         let mut reading = pin!(self.collect(body));
-        // Most bodies are there already, and need no timer.
+        // Most bodies are already received; only others need a timer.
         match poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await {
             Poll::Ready(read) => read,
             Poll::Pending => Box::pin(tokio::time::timeout(self.options.body_time, reading))
@@ -59,13 +59,13 @@ impl Shared {
             let rest = body.size_hint().upper().and_then(|rest| usize::try_from(rest).ok());
             whole.push(data, rest);
             if !self.charge(&mut memory, before, whole.held()) {
-                return Err(Box::new(overloaded(NO_BODIES, None)));
+                return Err(Box::new(overloaded(TOO_MANY_BODIES, None)));
             }
         }
         Ok((whole.into_bytes(), memory))
     }
 
-    /// Takes memory for a body that has grown. Once it is large, it leaves a part of the budget to small ones.
+    /// Charges the growth of a body. A large body cannot use the part of the budget that is reserved for small ones.
     fn charge(&self, memory: &mut Share, before: usize, held: usize) -> bool {
         if before <= SMALL_BODY && held > SMALL_BODY {
             let Some(large) = self.large_bodies.take(held) else { return false };
@@ -76,14 +76,14 @@ impl Shared {
     }
 }
 
-/// What a call keeps of its request while it waits, besides the body: `_meta` and answers as types, and the arguments
-/// that sealed state is bound to.
-pub(super) fn kept_of(request: &Request<'_>) -> usize {
+/// Returns the memory that a call in flight keeps of its request besides the body: the parsed `_meta` and
+/// `inputResponses`, and the arguments that the sealed state is bound to.
+pub(super) fn retained_bytes(request: &Request<'_>) -> usize {
     let length = |name| request.params.member(name).ok().flatten().map_or(0, str::len);
     TYPE_OVERHEAD * (length("_meta") + length("inputResponses")) + length("arguments")
 }
 
-/// A body as far as it has come. Most come in one piece, which is not copied.
+/// A partially received body. Most arrive in one frame, which is not copied.
 enum Whole {
     Nothing,
     Piece(Bytes),
@@ -99,7 +99,7 @@ impl Whole {
         }
     }
 
-    /// Bytes of memory that it holds.
+    /// Returns the allocated bytes.
     fn held(&self) -> usize {
         match self {
             Self::Pieces(bytes) => bytes.capacity(),
@@ -107,7 +107,7 @@ impl Whole {
         }
     }
 
-    /// Adds what came. It doubles its room as it grows, but has no more than `rest` says will be needed.
+    /// Appends a frame. The capacity doubles as needed, up to the size that `rest` announces.
     fn push(&mut self, data: Bytes, rest: Option<usize>) {
         let (mut bytes, first) = match std::mem::replace(self, Self::Nothing) {
             Self::Nothing => {
@@ -119,9 +119,9 @@ impl Whole {
         };
         let length = bytes.len() + first.len() + data.len();
         if length > bytes.capacity() {
-            let most = rest.map_or(usize::MAX, |rest| length.saturating_add(rest));
-            let room = bytes.capacity().saturating_mul(2).clamp(length, most);
-            bytes.reserve_exact(room - bytes.len());
+            let max = rest.map_or(usize::MAX, |rest| length.saturating_add(rest));
+            let capacity = bytes.capacity().saturating_mul(2).clamp(length, max);
+            bytes.reserve_exact(capacity - bytes.len());
         }
         bytes.extend_from_slice(&first);
         bytes.extend_from_slice(&data);

@@ -1,4 +1,4 @@
-//! The legacy era over HTTP: sessions, the streams of their calls, and the stand-alone stream.
+//! The legacy era over Streamable HTTP: sessions, response streams, and the stand-alone stream.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -16,12 +16,12 @@ use mcp_protocol::peer::{Arrival, Transmit};
 use tokio::sync::oneshot;
 
 use super::body::Work;
-use super::headers::{Headers, Ours};
-use super::intake::{SMALL_BODY, kept_of};
-use super::session::{Flight, Found, Session, Using};
+use super::headers::{Headers, McpHeaders};
+use super::intake::{SMALL_BODY, retained_bytes};
+use super::session::{CancelSignal, ResumedStream, Session, SessionUse};
 use super::{
-    Answer, First, HttpBody, RESPONSE, SESSION, Shared, Step, accepts_events, bare, begin, json, overloaded,
-    refuse, refused, stream_headers,
+    Answer, First, HttpBody, RESPONSE_CAPACITY, SESSION_ID, Shared, Step, accepts_events, bare, begin, json,
+    overloaded, refuse, refused, stream_headers,
 };
 use crate::budget::Share;
 use crate::connection::{Client, FOLLOWED_OVERHEAD};
@@ -33,12 +33,12 @@ use crate::router::Route;
 use crate::run::Run;
 
 impl Shared {
-    /// The session that a request names, if there is one; in use for as long as this is held.
-    pub(super) fn session(&self, headers: &Ours<'_>) -> Option<Using> {
+    /// Returns the session of a request and marks it as in use.
+    pub(super) fn session(&self, headers: &McpHeaders<'_>) -> Option<SessionUse> {
         self.sessions.get(headers.session.text()?)
     }
 
-    /// `initialize`: the answer, and a session for what follows.
+    /// Handles `initialize`: opens a session.
     pub(super) fn initialize(
         &self,
         request: &Request<'_>,
@@ -56,30 +56,32 @@ impl Shared {
         };
         let mut answer = self.reply(id, dialect, &reply);
         if let Ok(value) = HeaderValue::from_str(&session.id) {
-            answer.headers_mut().insert(SESSION, value);
+            answer.headers_mut().insert(SESSION_ID, value);
         }
         answer
     }
 
-    /// Legacy messages that are no request.
+    /// Handles legacy messages that are not requests: notifications, responses and batches.
     pub(super) fn legacy(
         self: &Arc<Self>,
-        using: Using,
+        session_use: SessionUse,
         dialect: Dialect,
         incoming: &Incoming<'_>,
         body: &Bytes,
         memory: Share,
     ) -> Step {
-        let session = &using.0;
+        let session = &session_use.0;
         let message = match incoming {
             Incoming::Message(message) => message,
-            // Seldom, and read again rather than kept: what it borrows would make every exchange larger.
+            // Parsed again, because keeping the borrowed batch would make the common future larger.
             Incoming::Batch(_) => {
                 let (shared, body) = (Arc::clone(self), body.clone());
                 return Step::Later(Box::pin(async move {
                     let _memory = memory;
                     match parse_bytes(&body, &shared.limits) {
-                        Ok(Incoming::Batch(batch)) => shared.legacy_batch(&using.0, dialect, &batch).await,
+                        Ok(Incoming::Batch(batch)) => {
+                            shared.legacy_batch(&session_use.0, dialect, &batch).await
+                        }
                         _ => bare(StatusCode::BAD_REQUEST),
                     }
                 }));
@@ -105,13 +107,13 @@ impl Shared {
 
     pub(super) fn legacy_request(
         self: &Arc<Self>,
-        using: Using,
+        session_use: SessionUse,
         request: &Request<'_>,
         memory: Share,
     ) -> Step {
-        let session = &using.0;
-        let departed = match Departed::begin(session, request) {
-            Ok(departed) => departed,
+        let session = &session_use.0;
+        let call = match InFlightCall::begin(session, request) {
+            Ok(call) => call,
             Err(error) => return Step::Done(refuse(StatusCode::BAD_REQUEST, &error, Some(&request.id))),
         };
         if request.method == Method::ResourcesSubscribe && session.has_memory(MAX_URI) {
@@ -120,115 +122,115 @@ impl Shared {
         let (stream, outlet) = session.outlet();
         let mut run = match self.core.route(request, exchange(session, request, &outlet)) {
             Route::Run(run) => run,
-            Route::Reply(reply) => return Step::Done(self.reply_legacy(departed, &reply)),
-            // No legacy version has such streams.
+            Route::Reply(reply) => return Step::Done(self.reply_legacy(call, &reply)),
+            // No legacy version has `subscriptions/listen`.
             Route::Listen(_) => return Step::Done(bare(StatusCode::BAD_REQUEST)),
         };
-        // What a large request keeps was counted before.
-        let kept = if request.params.text().len() <= SMALL_BODY { kept_of(request) } else { 0 };
+        // For a large request this memory was charged in `post`.
+        let kept = if request.params.text().len() <= SMALL_BODY { retained_bytes(request) } else { 0 };
         run.hold(memory);
         match begin(&mut run, &outlet) {
             Poll::Ready(First::Done(reply)) if outlet.is_untouched() => {
-                Step::Done(self.reply_legacy(departed, &reply))
+                Step::Done(self.reply_legacy(call, &reply))
             }
             Poll::Ready(First::Done(reply)) => {
-                let (id, dialect) = (departed.id.clone(), session.dialect);
-                if departed.land() {
+                let (id, dialect) = (call.id.clone(), session.dialect);
+                if call.finish() {
                     let _ = outlet.send(|out| reply.write(out, &id, dialect, &self.core.meta));
                 }
                 outlet.close();
-                Step::Done(self.stream(using, stream, outlet))
+                Step::Done(self.stream(session_use, stream, outlet))
             }
             Poll::Ready(First::Emits) => {
                 run.hold_more(kept);
-                let answering = Answering { sender: None, outlet: Arc::clone(&outlet) };
-                self.run_in_session(departed, run, answering);
-                Step::Done(self.stream(using, stream, outlet))
+                let sink = ResponseSink { sender: None, outlet: Arc::clone(&outlet) };
+                self.run_in_session(call, run, sink);
+                Step::Done(self.stream(session_use, stream, outlet))
             }
             Poll::Pending => {
                 run.hold_more(kept);
                 let (sender, reply) = oneshot::channel();
-                let answering = Answering { sender: Some(sender), outlet: Arc::clone(&outlet) };
-                self.run_in_session(departed, run, answering);
+                let sink = ResponseSink { sender: Some(sender), outlet: Arc::clone(&outlet) };
+                self.run_in_session(call, run, sink);
                 let (shared, id) = (Arc::clone(self), request.id.clone());
-                Step::Later(Box::pin(
-                    async move { shared.legacy_answer(using, id, reply, stream, outlet).await },
-                ))
+                Step::Later(Box::pin(async move {
+                    shared.legacy_answer(session_use, id, reply, stream, outlet).await
+                }))
             }
         }
     }
 
-    /// Runs a call to its end, whoever reads: in the legacy era a client that disconnects has not cancelled.
-    fn run_in_session(&self, departed: Departed, run: Box<Run>, mut answering: Answering) {
-        let departed = departed.watched();
-        let (session, core) = (Arc::clone(&departed.session), Arc::clone(&self.core));
+    /// Runs a call in its session: in the legacy era a disconnect is not a cancellation.
+    fn run_in_session(&self, call: InFlightCall, run: Box<Run>, mut sink: ResponseSink) {
+        let call = call.cancellable();
+        let (session, core) = (Arc::clone(&call.session), Arc::clone(&self.core));
         session.spawn(async move {
             let reply = tokio::select! {
                 reply = run => reply,
-                () = departed.unwanted() => return,
+                () = call.cancelled() => return,
             };
-            let (id, dialect) = (departed.id.clone(), departed.session.dialect);
-            if departed.land()
-                && let Some(reply) = answering.by_json(reply)
+            let (id, dialect) = (call.id.clone(), call.session.dialect);
+            if call.finish()
+                && let Some(reply) = sink.send_json(reply)
             {
-                let _ = answering.outlet.send(|out| reply.write(out, &id, dialect, &core.meta));
+                let _ = sink.outlet.send(|out| reply.write(out, &id, dialect, &core.meta));
             }
         });
     }
 
-    /// The answer to a call that waits: JSON if it says nothing before its end, else a stream.
+    /// Waits for a pending call. Returns JSON if it ends without other messages, otherwise an SSE stream.
     async fn legacy_answer(
         &self,
-        using: Using,
+        session_use: SessionUse,
         id: Id,
         mut reply: oneshot::Receiver<Reply>,
         stream: u64,
         outlet: Arc<Outlet>,
     ) -> Answer {
-        let dialect = using.0.dialect;
+        let dialect = session_use.0.dialect;
         tokio::select! {
             biased;
             reply = &mut reply => {
                 match reply {
                     Ok(reply) => return self.json_reply(&id, dialect, &reply),
-                    // Cancelled: nothing may be said any more.
+                    // Cancelled: there is no response.
                     Err(_) if outlet.is_untouched() => return bare(StatusCode::ACCEPTED),
-                    // It said something and ended before this was polled: all of it is in the stream.
-                    Err(_) => return self.stream(using, stream, outlet),
+                    // The call sent messages and ended before this was polled; all of them are in the stream.
+                    Err(_) => return self.stream(session_use, stream, outlet),
                 }
             }
             () = outlet.filled() => {}
         }
         reply.close();
-        // It may have ended at this very moment.
+        // The reply may have been sent just before the channel was closed.
         if let Ok(reply) = reply.try_recv() {
             let _ = outlet.send(|out| reply.write(out, &id, dialect, &self.core.meta));
             outlet.close();
         }
-        self.stream(using, stream, outlet)
+        self.stream(session_use, stream, outlet)
     }
 
-    /// The stream of a call, which can be taken up again.
-    fn stream(&self, using: Using, stream: u64, outlet: Arc<Outlet>) -> Answer {
-        using.0.keep(stream, &outlet);
-        stream_headers(self.held(using, outlet, None))
+    /// Returns the SSE stream of a call and keeps it for resumption.
+    fn stream(&self, session_use: SessionUse, stream: u64, outlet: Arc<Outlet>) -> Answer {
+        session_use.0.keep(stream, &outlet);
+        stream_headers(self.session_stream(session_use, outlet, None))
     }
 
-    /// A stream that holds its session: while it is read, the session is in use.
-    fn held(&self, using: Using, outlet: Arc<Outlet>, after: Option<u64>) -> HttpBody {
+    /// Returns a stream body that marks its session as in use.
+    fn session_stream(&self, session_use: SessionUse, outlet: Arc<Outlet>, after: Option<u64>) -> HttpBody {
         let work: Work = Box::pin(async move {
-            // Never done: the stream ends when its outlet is closed.
+            // Never completes: the stream ends when its outlet is closed.
             std::future::pending::<()>().await;
-            drop(using);
+            drop(session_use);
         });
         HttpBody::stream(outlet, after, work, self.options.keep_alive)
     }
 
-    /// A legacy error is an ordinary response.
-    fn reply_legacy(&self, departed: Departed, reply: &Reply) -> Answer {
-        let (id, dialect) = (departed.id.clone(), departed.session.dialect);
-        if !departed.land() {
-            // Cancelled: nothing may be said any more.
+    /// Returns the response as JSON; a legacy error also has status 200.
+    fn reply_legacy(&self, call: InFlightCall, reply: &Reply) -> Answer {
+        let (id, dialect) = (call.id.clone(), call.session.dialect);
+        if !call.finish() {
+            // Cancelled: there is no response.
             return bare(StatusCode::ACCEPTED);
         }
         self.json_reply(&id, dialect, reply)
@@ -238,12 +240,12 @@ impl Shared {
         if let Reply::Overloaded(why) = reply {
             return overloaded(why, Some(id));
         }
-        let mut out = Vec::with_capacity(RESPONSE);
+        let mut out = Vec::with_capacity(RESPONSE_CAPACITY);
         let _ = reply.write(&mut out, id, dialect, &self.core.meta);
         json(StatusCode::OK, out)
     }
 
-    /// An array of messages, answered by one array. Its calls end with the exchange: there is no stream to take up again.
+    /// Handles a batch, answered by one array. Its calls end with the exchange, because there is no stream to resume.
     async fn legacy_batch(
         self: &Arc<Self>,
         session: &Arc<Session>,
@@ -254,23 +256,23 @@ impl Shared {
         for message in batch.messages() {
             match message {
                 Ok(Message::Request(request)) => {
-                    let reply = match Departed::begin(session, &request) {
+                    let reply = match InFlightCall::begin(session, &request) {
                         Err(error) => Some(Reply::Error(error)),
-                        Ok(departed) => {
-                            let departed = departed.watched();
+                        Ok(call) => {
+                            let call = call.cancellable();
                             let (_, outlet) = session.outlet();
-                            // Asks and progress need a stream, which an array does not have.
+                            // Requests to the client and progress need a stream, which a batch does not have.
                             outlet.close();
                             let reply = match self.core.route(&request, exchange(session, &request, &outlet))
                             {
                                 Route::Reply(reply) => Some(reply),
                                 Route::Run(run) => tokio::select! {
                                     reply = run => Some(reply),
-                                    () = departed.unwanted() => None,
+                                    () = call.cancelled() => None,
                                 },
                                 Route::Listen(_) => None,
                             };
-                            reply.filter(|_| departed.land())
+                            reply.filter(|_| call.finish())
                         }
                     };
                     if let Some(reply) = reply {
@@ -303,16 +305,16 @@ impl Shared {
         json(StatusCode::OK, out)
     }
 
-    /// The stand-alone stream of a session, or one of its others taken up again.
+    /// Handles GET: opens the stand-alone stream of a session, or resumes a stream after `Last-Event-ID`.
     pub(super) fn get(self: &Arc<Self>, all: &HeaderMap, headers: &Headers<'_>) -> Answer {
-        let session = self.session(&headers.ours);
-        match self.classify(HttpMethod::Get, &headers.ours, session.as_ref(), None) {
+        let session = self.session(&headers.mcp);
+        match self.classify(HttpMethod::Get, &headers.mcp, session.as_ref(), None) {
             HttpVerdict::Legacy(_) => {}
             HttpVerdict::Refuse(refusal) => return not_allowed(refusal),
             _ => return bare(StatusCode::BAD_REQUEST),
         }
-        let Some(using) = session else { return no_session(&headers.ours, None) };
-        let session = &using.0;
+        let Some(session_use) = session else { return no_session(&headers.mcp, None) };
+        let session = &session_use.0;
         if !all.contains_key(ACCEPT) || !accepts_events(all) {
             return bare(StatusCode::NOT_ACCEPTABLE);
         }
@@ -324,30 +326,35 @@ impl Shared {
         }
         let last = headers.last_event.text();
         match last.and_then(|last| session.find_stream(last)) {
-            Some(Found { outlet, number, is_standing: false }) => {
-                stream_headers(self.held(using, outlet, Some(number)))
+            Some(ResumedStream { outlet, number, is_standalone: false }) => {
+                stream_headers(self.session_stream(session_use, outlet, Some(number)))
             }
-            Some(Found { outlet, number, is_standing: true }) => {
-                // Nobody listened meanwhile.
+            Some(ResumedStream { outlet, number, is_standalone: true }) => {
+                // Changes since the disconnect were not recorded, so everything may have changed.
                 for change in changes::everything(session.connection.uris().into_iter()) {
                     outlet.offer(|out| changes::write_change(out, session.dialect, &change, None));
                 }
-                stream_headers(self.standing(using, outlet, Some(number)))
+                stream_headers(self.standalone_stream(session_use, outlet, Some(number)))
             }
             None => {
                 let (stream, outlet) = session.outlet();
-                session.stand(stream, &outlet);
-                stream_headers(self.standing(using, outlet, None))
+                session.set_standalone(stream, &outlet);
+                stream_headers(self.standalone_stream(session_use, outlet, None))
             }
         }
     }
 
-    /// The stand-alone stream: what changes.
-    fn standing(self: &Arc<Self>, using: Using, outlet: Arc<Outlet>, after: Option<u64>) -> HttpBody {
+    /// Returns the body of the stand-alone stream, with change notifications.
+    fn standalone_stream(
+        self: &Arc<Self>,
+        session_use: SessionUse,
+        outlet: Arc<Outlet>,
+        after: Option<u64>,
+    ) -> HttpBody {
         let sink = Arc::clone(&outlet);
         let (mut receiver, shared) = (self.core.registry.changes(), Arc::clone(self));
         let work: Work = Box::pin(async move {
-            let Using(session) = &using;
+            let SessionUse(session) = &session_use;
             loop {
                 let changed = tokio::select! {
                     changed = changes::next(&mut receiver, &*session.connection) => changed,
@@ -362,16 +369,16 @@ impl Shared {
         HttpBody::stream(outlet, after, work, self.options.keep_alive)
     }
 
-    /// The client is done with its session.
-    pub(super) fn delete(&self, headers: &Ours<'_>) -> Answer {
+    /// Handles DELETE: ends the session.
+    pub(super) fn delete(&self, headers: &McpHeaders<'_>) -> Answer {
         let session = self.session(headers);
         match self.classify(HttpMethod::Delete, headers, session.as_ref(), None) {
             HttpVerdict::Legacy(_) => {}
             HttpVerdict::Refuse(refusal) => return not_allowed(refusal),
             _ => return bare(StatusCode::BAD_REQUEST),
         }
-        let Some(using) = session else { return no_session(headers, None) };
-        self.sessions.end(&using.0.id);
+        let Some(session_use) = session else { return no_session(headers, None) };
+        self.sessions.end(&session_use.0.id);
         bare(StatusCode::NO_CONTENT)
     }
 }
@@ -390,16 +397,16 @@ fn exchange(session: &Session, request: &Request<'_>, outlet: &Arc<Outlet>) -> E
     }
 }
 
-/// Where the answer of a call goes: to the exchange that waits for it, or into the stream that has begun. However the
-/// call ends, the exchange is told first, and then the stream is closed.
-struct Answering {
+/// The destination of the response of a call: the pending exchange, or its open stream. When dropped, it first notifies the
+/// exchange and then closes the stream.
+struct ResponseSink {
     sender: Option<oneshot::Sender<Reply>>,
     outlet: Arc<Outlet>,
 }
 
-impl Answering {
-    /// Sends the reply to the exchange. Returns it if it has to go into the stream.
-    fn by_json(&mut self, reply: Reply) -> Option<Reply> {
+impl ResponseSink {
+    /// Sends the reply to the pending exchange. Returns it if it belongs to the stream.
+    fn send_json(&mut self, reply: Reply) -> Option<Reply> {
         match self.sender.take() {
             Some(sender) if self.outlet.is_untouched() => sender.send(reply).err(),
             _ => Some(reply),
@@ -407,28 +414,28 @@ impl Answering {
     }
 }
 
-impl Drop for Answering {
+impl Drop for ResponseSink {
     fn drop(&mut self) {
         self.sender = None;
         self.outlet.close();
     }
 }
 
-/// A request in flight. However it ends, its id is free again.
-struct Departed {
+/// A guard of a request in flight, which frees its id when dropped.
+struct InFlightCall {
     session: Arc<Session>,
     id: Id,
-    /// Noted once the call has to wait: what is done at once cannot be stopped.
-    flight: Option<Arc<Flight>>,
-    landed: bool,
+    /// Set only for a call that is pending; others are done before they could be cancelled.
+    signal: Option<Arc<CancelSignal>>,
+    is_finished: bool,
 }
 
-impl Departed {
+impl InFlightCall {
     fn begin(session: &Arc<Session>, request: &Request<'_>) -> Result<Self, ErrorObject> {
         let mut state = session.connection.lock();
         if state.peer.handle_request(request) == Arrival::Request {
             let session = Arc::clone(session);
-            return Ok(Self { session, id: request.id.clone(), flight: None, landed: false });
+            return Ok(Self { session, id: request.id.clone(), signal: None, is_finished: false });
         }
         match state.peer.poll_transmit() {
             Some(Transmit::Error { error, .. }) => Err(error),
@@ -436,49 +443,49 @@ impl Departed {
         }
     }
 
-    /// From now on the client can stop it.
-    fn watched(mut self) -> Self {
-        if self.flight.is_some() {
+    /// Adds a cancel signal, so that the client can cancel the call.
+    fn cancellable(mut self) -> Self {
+        if self.signal.is_some() {
             return self;
         }
         let session = &self.session;
-        let flight = session.depart(&self.id);
-        // It may have done so before anyone could be told.
+        let signal = session.add_cancel_signal(&self.id);
+        // The cancellation may have arrived before the signal was added.
         if session.connection.lock().peer.is_cancelled(&self.id) {
-            flight.cancel();
+            signal.cancel();
         }
-        self.flight = Some(flight);
+        self.signal = Some(signal);
         self
     }
 
-    /// Waits for the word that it is no longer wanted.
-    async fn unwanted(&self) {
-        match &self.flight {
-            Some(flight) => flight.unwanted().await,
+    /// Waits until the call is cancelled.
+    async fn cancelled(&self) {
+        match &self.signal {
+            Some(signal) => signal.cancelled().await,
             None => std::future::pending().await,
         }
     }
 
-    /// True if the response is still wanted.
-    fn land(mut self) -> bool {
-        self.landed = true;
+    /// Ends the request. Returns false if it was cancelled and must not be answered.
+    fn finish(mut self) -> bool {
+        self.is_finished = true;
         self.session.connection.lock().peer.respond(&self.id)
     }
 }
 
-impl Drop for Departed {
+impl Drop for InFlightCall {
     fn drop(&mut self) {
-        if let Some(flight) = &self.flight {
-            self.session.arrive(flight);
+        if let Some(signal) = &self.signal {
+            self.session.remove_cancel_signal(signal);
         }
-        // Once landed, the id may be another request's.
-        if !self.landed {
+        // After `finish` another request may already use the id.
+        if !self.is_finished {
             self.session.connection.lock().peer.respond(&self.id);
         }
     }
 }
 
-pub(super) fn no_session(headers: &Ours<'_>, id: Option<&Id>) -> Answer {
+pub(super) fn no_session(headers: &McpHeaders<'_>, id: Option<&Id>) -> Answer {
     let (status, message) = if headers.session.first().is_some() {
         (StatusCode::NOT_FOUND, "unknown or expired session; initialize again")
     } else {

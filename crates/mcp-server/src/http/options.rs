@@ -1,45 +1,47 @@
-//! How HTTP is served: who may connect, and every bound.
+//! Options of the HTTP transport: access, limits and timeouts.
 
 use std::time::Duration;
 
 use super::Access;
 
-/// How HTTP is served. Every bound has a default.
+/// Options of the HTTP transport: access, limits and timeouts. Every limit has a default.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HttpOptions {
-    /// Who may connect: names in `Host` and web origins in `Origin`. Default: loopback.
+    /// The allowed `Host` names and web origins (`Origin`). Default: loopback.
     pub access: Access,
-    /// Bytes in the body of a request. Default: 4 MiB.
+    /// The maximum size of a request body in bytes. Default: 4 MiB.
     pub body: usize,
-    /// How long a body may take to arrive. Default: 30 s.
+    /// The timeout for reading a request body. Default: 30 s.
     pub body_time: Duration,
-    /// Silence on a stream before a comment keeps it alive. Default: 15 s.
+    /// The interval of keep-alive comments on an idle SSE stream. Default: 15 s.
     pub keep_alive: Duration,
-    /// How long a legacy session may be idle. Default: 5 minutes.
+    /// The idle timeout of a legacy session. Default: 5 minutes.
     pub session_idle: Duration,
-    /// Legacy sessions at once. Default: 10,000. The idlest hundredth that nobody uses makes room for new ones; a
-    /// session is in use while a request of it is being answered or a stream of it is read, whatever calls run in it.
+    /// The maximum number of legacy sessions. Default: 10,000. At the limit, the 1 % of sessions that are unused for the
+    /// longest time are ended. A session is in use while one of its requests is being answered or one of its streams is
+    /// being read; calls in flight alone do not count.
     pub sessions: usize,
-    /// Calls that wait for something at once, of all clients together. Default: 10,000; further calls get 503.
+    /// The maximum number of calls in flight, of all clients together. Default: 10,000; further calls get 503.
     pub calls: usize,
-    /// Bytes of request bodies at once, of all clients together: those that are being read, and those of calls that
-    /// run. Default: 128 MiB; further bodies get 503. A quarter is kept for bodies below 16 KiB.
+    /// The maximum total size of request bodies in bytes, of all clients together: bodies that are being read and bodies
+    /// of calls in flight. Default: 128 MiB; further bodies get 503. A quarter is reserved for bodies below 16 KiB.
     pub bodies: usize,
-    /// Bytes that one legacy session or one stream of changes may hold: what the client said of itself, the URIs that
-    /// it follows, and events that it has not read or may ask for again. Default: 4 MiB.
+    /// The maximum memory of one legacy session or one subscription stream in bytes: client info and capabilities,
+    /// subscribed URIs, and events that are unread or kept for resumption. Default: 4 MiB.
     pub session_memory: usize,
-    /// Bytes that all of them may hold together. Default: 256 MiB. The idlest sessions make room for new ones.
+    /// The maximum memory of all legacy sessions and subscription streams together, in bytes. Default: 256 MiB. At the
+    /// limit, sessions that are unused for the longest time are ended.
     pub memory: usize,
-    /// Streams of changes at once. Default: 1,000.
+    /// The maximum number of open subscription streams. Default: 1,000.
     pub streams: usize,
-    /// Connections at once, if the server listens itself; one more is told to come back later. Default: 10,000.
+    /// The maximum number of connections of the built-in listener; further connections get 503. Default: 10,000.
     pub connections: usize,
-    /// How long the headers of a request may take, if the server listens itself. Default: 10 s.
+    /// The timeout for reading the headers of a request, for the built-in listener. Default: 10 s.
     pub header_time: Duration,
-    /// How long a client may leave what it is sent unread, if the server listens itself. Default: 30 s.
+    /// The write timeout for a client that does not read, for the built-in listener. Default: 30 s.
     pub write_time: Duration,
-    pub(super) sse_pair: bool,
+    pub(super) http_sse: bool,
     pub(super) beyond_loopback: bool,
 }
 
@@ -60,7 +62,7 @@ impl Default for HttpOptions {
             connections: 10_000,
             header_time: Duration::from_secs(10),
             write_time: Duration::from_secs(30),
-            sse_pair: false,
+            http_sse: false,
             beyond_loopback: false,
         }
     }
@@ -79,47 +81,48 @@ macro_rules! setters {
 
 impl HttpOptions {
     setters! {
-        /// Sets who may connect.
+        /// Sets the allowed `Host` names and web origins.
         access: Access,
-        /// Sets the bytes in the body of a request.
+        /// Sets the maximum size of a request body in bytes.
         body: usize,
-        /// Sets how long a body may take to arrive.
+        /// Sets the timeout for reading a request body.
         body_time: Duration,
-        /// Sets the silence on a stream before a comment keeps it alive.
+        /// Sets the interval of keep-alive comments on an idle SSE stream.
         keep_alive: Duration,
-        /// Sets how long a legacy session may be idle.
+        /// Sets the idle timeout of a legacy session.
         session_idle: Duration,
-        /// Sets how many legacy sessions there may be.
+        /// Sets the maximum number of legacy sessions.
         sessions: usize,
-        /// Sets how many calls may wait at once, of all clients together.
+        /// Sets the maximum number of calls in flight, of all clients together.
         calls: usize,
-        /// Sets the bytes of request bodies at once, of all clients together.
+        /// Sets the maximum total size of request bodies in bytes, of all clients together.
         bodies: usize,
-        /// Sets the bytes that one legacy session or stream of changes may hold.
+        /// Sets the maximum memory of one legacy session or subscription stream in bytes.
         session_memory: usize,
-        /// Sets the bytes that all legacy sessions and streams of changes may hold together.
+        /// Sets the maximum memory of all legacy sessions and subscription streams together, in bytes.
         memory: usize,
-        /// Sets how many streams of changes there may be.
+        /// Sets the maximum number of open subscription streams.
         streams: usize,
-        /// Sets how many connections there may be.
+        /// Sets the maximum number of connections.
         connections: usize,
-        /// Sets how long the headers of a request may take.
+        /// Sets the timeout for reading the headers of a request.
         header_time: Duration,
-        /// Sets how long a client may leave what it is sent unread.
+        /// Sets the write timeout for a client that does not read.
         write_time: Duration,
     }
 
-    /// Serves the transport of 2024-11-05 beside `/mcp`, if the server listens itself: a stream of events at `/sse`
-    /// and messages at `/messages`.
+    /// Enables the HTTP+SSE transport (2024-11-05) in addition to `/mcp`, for the built-in listener: the SSE stream at
+    /// `/sse` and messages at `/messages`.
+    #[doc(alias = "SSE")]
+    #[doc(alias = "HTTP+SSE")]
     #[must_use]
     pub fn with_sse_pair(mut self) -> Self {
-        self.sse_pair = true;
+        self.http_sse = true;
         self
     }
 
-    /// Lets the server listen on an address that others than this machine can reach, though nothing checks who they
-    /// are: **each of them can call every tool**. The names that they use in `Host` have to be allowed by
-    /// [`access`](Self::access) besides.
+    /// Allows the server to listen on an address that other machines can reach, without authorization: **anyone who can
+    /// connect can call every tool**. The `Host` names of the clients must also be allowed by [`access`](Self::access).
     #[must_use]
     pub fn beyond_loopback_without_authorization(mut self) -> Self {
         self.beyond_loopback = true;

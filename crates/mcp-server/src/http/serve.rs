@@ -1,4 +1,4 @@
-//! Listening for HTTP without another program around it.
+//! The built-in HTTP listener.
 
 use std::convert::Infallible;
 use std::future::{Future, pending};
@@ -18,34 +18,38 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tower_service::Service;
 
-use super::impatient::Impatient;
-use super::pair::{EVENTS, MESSAGES};
+use super::http_sse::{MESSAGES_PATH, SSE_PATH};
+use super::write_timeout::WriteTimeout;
 use super::{Answer, HttpOptions, HttpService, bare};
 use crate::error::Error;
 use crate::server::McpServer;
 
-/// How often idle sessions are looked for when nobody comes.
-const REAP: Duration = Duration::from_secs(10);
-/// How long exchanges that run are given at the end, and how long it may take to drop them.
-const DRAIN: Duration = Duration::from_secs(10);
-const LAST: Duration = Duration::from_secs(1);
+/// The interval of the search for idle sessions when there are no requests.
+const REAP_INTERVAL: Duration = Duration::from_secs(10);
+/// The grace period of exchanges in flight at shutdown, and the time limit for dropping them afterwards.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
+const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
+/// The delay after a failed `accept`.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 impl McpServer {
-    /// Serves Streamable HTTP at `/mcp` on this address, in both eras, for ever.
+    /// Serves Streamable HTTP at `/mcp` on this address, in both eras, until the process exits.
     ///
-    /// Only loopback addresses: whoever can reach the port can call every tool.
+    /// Accepts only loopback addresses, because there is no authorization: anyone who can connect can call every tool.
     ///
     /// # Errors
-    /// When the server was put together wrong, the address is not loopback, or it cannot be listened on.
+    /// When the server is not configured correctly, the address is not loopback, or it cannot be bound.
+    #[doc(alias = "Streamable HTTP")]
     pub async fn serve_http(self, address: SocketAddr) -> Result<(), Error> {
         self.serve_at(address, HttpOptions::default()).await
     }
 
-    /// Serves Streamable HTTP at `/mcp` and, for clients of 2024-11-05, a stream of events at `/sse` with its
-    /// messages at `/messages`, on this address, for ever: RFC 2190.
+    /// Serves Streamable HTTP at `/mcp` and the HTTP+SSE transport (2024-11-05) at `/sse` and `/messages` on this address,
+    /// until the process exits; named as in RFC 2190.
     ///
     /// # Errors
     /// As [`serve_http`](Self::serve_http).
+    #[doc(alias = "HTTP+SSE")]
     pub async fn serve_sse(self, address: SocketAddr) -> Result<(), Error> {
         self.serve_at(address, HttpOptions::default().with_sse_pair()).await
     }
@@ -56,8 +60,9 @@ impl McpServer {
         self.serve_listener(listener, options, pending()).await
     }
 
-    /// Serves Streamable HTTP at `/mcp` on a listener until `shutdown` is done. Then streams of changes are ended and
-    /// running exchanges are given 10 s.
+    /// Serves Streamable HTTP at `/mcp` on a listener until `shutdown` completes. Then subscription streams are ended, and
+    /// exchanges in flight get 10 s to finish.
+    #[doc(alias = "graceful shutdown")]
     ///
     /// # Errors
     /// As [`serve_http`](Self::serve_http).
@@ -76,7 +81,7 @@ impl McpServer {
     }
 }
 
-/// Refuses an address that others can reach.
+/// Returns an error for an address that other machines can reach, unless the options allow it.
 fn check(address: SocketAddr, options: &HttpOptions) -> Result<(), Error> {
     if address.ip().is_loopback() || options.beyond_loopback {
         return Ok(());
@@ -96,7 +101,7 @@ async fn listen(listener: &TcpListener, service: &AtPath, shutdown: impl Future<
     let slots = Arc::new(Semaphore::new(options.connections));
     let mut connections = JoinSet::new();
     let mut shutdown = std::pin::pin!(shutdown);
-    let mut reaping = tokio::time::interval(REAP);
+    let mut reaping = tokio::time::interval(REAP_INTERVAL);
     loop {
         tokio::select! {
             () = &mut shutdown => break,
@@ -106,22 +111,22 @@ async fn listen(listener: &TcpListener, service: &AtPath, shutdown: impl Future<
                 let stream = match accepted {
                     Ok((stream, _)) => stream,
                     Err(error) => {
-                        // Out of descriptors, most likely: those who are served may free some.
+                        // Usually out of file descriptors; retry after open connections had time to close.
                         tracing::warn!(%error, "accepting a connection failed");
-                        tokio::time::sleep(Duration::from_millis(50)).await;
+                        tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                         continue;
                     }
                 };
                 let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
-                    turn_away(&stream);
+                    send_unavailable(&stream);
                     continue;
                 };
-                // An answer must not wait for a full packet.
+                // Disable Nagle's algorithm, so that small responses are sent at once.
                 let _ = stream.set_nodelay(true);
-                let connection = builder.serve_connection(Impatient::new(stream, options.write_time), service.clone());
+                let connection = builder.serve_connection(WriteTimeout::new(stream, options.write_time), service.clone());
                 let connection = graceful.watch(connection);
                 connections.spawn(async move {
-                    // What ends a connection is its client's business.
+                    // Errors of one connection concern only its client.
                     let _ = connection.await;
                     drop(slot);
                 });
@@ -129,17 +134,17 @@ async fn listen(listener: &TcpListener, service: &AtPath, shutdown: impl Future<
         }
     }
     service.0.close();
-    let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
-    // A function that blocks its thread cannot be stopped, and is not waited for.
-    let _ = tokio::time::timeout(LAST, connections.shutdown()).await;
+    let _ = tokio::time::timeout(SHUTDOWN_GRACE, graceful.shutdown()).await;
+    // A handler that blocks its thread cannot be stopped, so the wait is limited.
+    let _ = tokio::time::timeout(ABORT_TIMEOUT, connections.shutdown()).await;
 }
 
-/// Tells a client to come back later, without waiting for it.
-fn turn_away(stream: &TcpStream) {
+/// Sends a 503 response without waiting for the client.
+fn send_unavailable(stream: &TcpStream) {
     let _ = stream.try_write(b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
 }
 
-/// The service at `/mcp`, the old pair if it is wanted, and nothing elsewhere.
+/// The service at `/mcp`, and the HTTP+SSE transport (2024-11-05) if it is enabled. Other paths get 404.
 #[derive(Clone)]
 struct AtPath(HttpService);
 
@@ -151,11 +156,11 @@ impl HyperService<Request<Incoming>> for AtPath {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         match request.uri().path() {
             "/mcp" => self.0.clone().call(request),
-            EVENTS | MESSAGES if self.0.0.options.sse_pair => {
+            SSE_PATH | MESSAGES_PATH if self.0.0.options.http_sse => {
                 let shared = Arc::clone(&self.0.0);
                 Box::pin(async move {
                     let (parts, body) = request.into_parts();
-                    Ok(shared.pair(parts, body).await)
+                    Ok(shared.http_sse(parts, body).await)
                 })
             }
             _ => Box::pin(async { Ok(bare(StatusCode::NOT_FOUND)) }),

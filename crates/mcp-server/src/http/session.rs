@@ -1,4 +1,4 @@
-//! Legacy sessions: who is there, what runs, and the streams that can be taken up again.
+//! Legacy sessions: the client, calls in flight, and streams that can be resumed.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -12,17 +12,17 @@ use mcp_protocol::{Dialect, Limits, Map};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::{HttpOptions, WAITING};
+use super::{HttpOptions, MAX_UNREAD_BYTES};
 use crate::budget::{Budget, Share};
 use crate::connection::{Client, Connection};
 use crate::outlet::{Framing, Outlet};
 use crate::random;
 
-/// How many streams that have ended can be taken up again, and how much they may hold together.
-const STREAMS: usize = 16;
-const KEPT: usize = 1 << 20;
-/// How often idle sessions are looked for.
-const SWEEP: Duration = Duration::from_secs(1);
+/// The maximum number and total size of ended streams that are kept for resumption.
+const MAX_KEPT_STREAMS: usize = 16;
+const MAX_KEPT_BYTES: usize = 1 << 20;
+/// The minimum time between two sweeps for idle sessions.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// One legacy session.
 pub(super) struct Session {
@@ -30,78 +30,78 @@ pub(super) struct Session {
     pub(super) dialect: Dialect,
     pub(super) client: Arc<Client>,
     pub(super) connection: Arc<Connection>,
-    /// What it may hold.
+    /// The memory budget of the session.
     memory: Arc<Budget>,
     state: Mutex<State>,
 }
 
 struct State {
-    used: Instant,
-    /// Requests that are being answered and streams that are read. Calls that run do not count: nobody may be left to
-    /// hear how they end.
+    last_used: Instant,
+    /// The number of requests that are being answered and streams that are being read. Calls in flight do not count,
+    /// because their client may be gone.
     users: usize,
-    /// The memory of the session itself and of what the client said of itself.
+    /// The memory of the session itself, client info and capabilities.
     client_memory: Option<Share>,
     /// Streams by their number, oldest first.
     streams: Map<u64, Arc<Outlet>>,
     next_stream: u64,
-    /// The stand-alone stream.
-    standing: Option<u64>,
-    /// Requests that are not answered yet.
-    flights: Vec<Arc<Flight>>,
-    /// Calls that wait.
+    /// The number of the stand-alone stream (opened by GET).
+    standalone: Option<u64>,
+    /// Cancel signals of the requests in flight.
+    cancel_signals: Vec<Arc<CancelSignal>>,
+    /// Tasks of the calls in flight.
     runs: JoinSet<()>,
 }
 
-/// A request that is not answered yet, and the word that it is no longer wanted.
-pub(super) struct Flight {
+/// The cancel signal of a request in flight.
+pub(super) struct CancelSignal {
     pub(super) id: Id,
-    unwanted: AtomicBool,
-    told: Notify,
+    is_cancelled: AtomicBool,
+    notify: Notify,
 }
 
-impl Flight {
-    /// Waits for the word that the request is no longer wanted.
-    pub(super) async fn unwanted(&self) {
+impl CancelSignal {
+    /// Waits until the request is cancelled.
+    pub(super) async fn cancelled(&self) {
         loop {
-            let told = self.told.notified();
-            if self.unwanted.load(Ordering::Acquire) {
+            let notified = self.notify.notified();
+            if self.is_cancelled.load(Ordering::Acquire) {
                 return;
             }
-            told.await;
+            notified.await;
         }
     }
 
     pub(super) fn cancel(&self) {
-        self.unwanted.store(true, Ordering::Release);
-        self.told.notify_waiters();
+        self.is_cancelled.store(true, Ordering::Release);
+        self.notify.notify_waiters();
     }
 }
 
-/// A use of a session that ends when this is dropped. While there is one, the session is not idle.
-pub(super) struct Using(pub(super) Arc<Session>);
+/// A guard that marks a session as in use until it is dropped.
+pub(super) struct SessionUse(pub(super) Arc<Session>);
 
-impl Using {
+impl SessionUse {
     fn new(session: &Arc<Session>, now: Instant) -> Self {
         let mut state = session.lock();
         state.users += 1;
-        state.used = now;
+        state.last_used = now;
         drop(state);
         Self(Arc::clone(session))
     }
 }
 
-impl Clone for Using {
+impl Clone for SessionUse {
     fn clone(&self) -> Self {
         Self::new(&self.0, Instant::now())
     }
 }
 
-impl Drop for Using {
+impl Drop for SessionUse {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.users -= 1;
-        state.used = Instant::now();
+        state.last_used = Instant::now();
     }
 }
 
@@ -115,29 +115,29 @@ impl Session {
             connection: Arc::new(connection),
             memory,
             state: Mutex::new(State {
-                used: Instant::now(),
+                last_used: Instant::now(),
                 users: 0,
                 client_memory: Some(share),
                 streams: Map::new(),
                 next_stream: 1,
-                standing: None,
-                flights: Vec::new(),
+                standalone: None,
+                cancel_signals: Vec::new(),
                 runs: JoinSet::new(),
             }),
         }
     }
 
-    /// A new stream, not yet to be taken up again.
+    /// Creates a stream that is not yet kept for resumption.
     pub(super) fn outlet(&self) -> (u64, Arc<Outlet>) {
         let mut state = self.lock();
         let stream = state.next_stream;
         state.next_stream += 1;
         let primed = self.dialect.primes_streams();
         let framing = Framing::NumberedEvents { stream, primed };
-        (stream, Arc::new(Outlet::new(framing, WAITING, Some(Arc::clone(&self.memory)))))
+        (stream, Arc::new(Outlet::new(framing, MAX_UNREAD_BYTES, Some(Arc::clone(&self.memory)))))
     }
 
-    /// Keeps a stream for a client that comes back. Of those that have ended, the oldest make room.
+    /// Keeps a stream for resumption. Drops the oldest ended streams above the limits.
     pub(super) fn keep(&self, stream: u64, outlet: &Arc<Outlet>) {
         let mut state = self.lock();
         state.streams.insert(stream, Arc::clone(outlet));
@@ -147,17 +147,17 @@ impl Session {
             ended.rev().map(|(stream, outlet)| (*stream, outlet.kept())).collect();
         for (stream, bytes) in newest_first {
             kept = (kept.0 + 1, kept.1 + bytes);
-            if kept.0 > STREAMS || kept.1 > KEPT {
+            if kept.0 > MAX_KEPT_STREAMS || kept.1 > MAX_KEPT_BYTES {
                 state.streams.remove(&stream);
             }
         }
     }
 
-    /// Keeps the stand-alone stream; the one before it ends.
-    pub(super) fn stand(&self, stream: u64, outlet: &Arc<Outlet>) {
+    /// Sets the stand-alone stream, and closes the previous one.
+    pub(super) fn set_standalone(&self, stream: u64, outlet: &Arc<Outlet>) {
         let before = {
             let mut state = self.lock();
-            let before = state.standing.replace(stream);
+            let before = state.standalone.replace(stream);
             before.and_then(|before| state.streams.remove(&before))
         };
         if let Some(before) = before {
@@ -166,54 +166,57 @@ impl Session {
         self.keep(stream, outlet);
     }
 
-    /// The stream of an event id.
-    pub(super) fn find_stream(&self, event: &str) -> Option<Found> {
+    /// Returns the kept stream of an event id.
+    pub(super) fn find_stream(&self, event: &str) -> Option<ResumedStream> {
         let (stream, number) = event.split_once('-')?;
         let (stream, number) = (stream.parse().ok()?, number.parse().ok()?);
         let state = self.lock();
         let outlet = state.streams.get(&stream).cloned()?;
-        Some(Found { outlet, number, is_standing: state.standing == Some(stream) })
+        Some(ResumedStream { outlet, number, is_standalone: state.standalone == Some(stream) })
     }
 
-    /// Notes a request, so that it can be cancelled.
-    pub(super) fn depart(&self, id: &Id) -> Arc<Flight> {
-        let flight =
-            Arc::new(Flight { id: id.clone(), unwanted: AtomicBool::new(false), told: Notify::new() });
-        self.lock().flights.push(Arc::clone(&flight));
-        flight
+    /// Adds the cancel signal of a request in flight.
+    pub(super) fn add_cancel_signal(&self, id: &Id) -> Arc<CancelSignal> {
+        let signal = Arc::new(CancelSignal {
+            id: id.clone(),
+            is_cancelled: AtomicBool::new(false),
+            notify: Notify::new(),
+        });
+        self.lock().cancel_signals.push(Arc::clone(&signal));
+        signal
     }
 
-    /// The request needs no more cancelling.
-    pub(super) fn arrive(&self, flight: &Arc<Flight>) {
-        self.lock().flights.retain(|known| !Arc::ptr_eq(known, flight));
+    /// Removes the cancel signal of a request that has ended.
+    pub(super) fn remove_cancel_signal(&self, signal: &Arc<CancelSignal>) {
+        self.lock().cancel_signals.retain(|known| !Arc::ptr_eq(known, signal));
     }
 
-    /// Runs a call to its end, whoever reads.
+    /// Spawns the task of a call, which is independent of the HTTP exchange.
     pub(super) fn spawn(&self, run: impl Future<Output = ()> + Send + 'static) {
         let mut state = self.lock();
-        // Those that have ended are let go.
+        // Reaps tasks that have ended.
         while state.runs.try_join_next().is_some() {}
         state.runs.spawn(run);
     }
 
-    /// Ends a call that the client no longer wants.
+    /// Cancels a request in flight.
     pub(super) fn cancel(&self, id: &Id) {
-        for flight in self.lock().flights.iter().filter(|flight| flight.id == *id) {
-            flight.cancel();
+        for signal in self.lock().cancel_signals.iter().filter(|signal| signal.id == *id) {
+            signal.cancel();
         }
     }
 
-    /// True if so much of its own memory is left.
+    /// Returns true if the budget of the session has so many bytes left.
     pub(super) fn has_memory(&self, bytes: usize) -> bool {
         self.memory.left() >= bytes
     }
 
-    /// Ends its calls and streams, and releases its memory.
+    /// Cancels the calls, ends the streams, and releases the memory.
     fn end(&self) {
         self.connection.close();
         let mut state = self.lock();
-        for flight in &state.flights {
-            flight.cancel();
+        for signal in &state.cancel_signals {
+            signal.cancel();
         }
         for outlet in state.streams.values() {
             outlet.end();
@@ -228,26 +231,26 @@ impl Session {
     }
 }
 
-/// A stream that is taken up again.
-pub(super) struct Found {
+/// A kept stream that a client resumes.
+pub(super) struct ResumedStream {
     pub(super) outlet: Arc<Outlet>,
-    /// The last event that the client has.
+    /// The number of the last event that the client received.
     pub(super) number: u64,
-    pub(super) is_standing: bool,
+    pub(super) is_standalone: bool,
 }
 
-/// Bytes that a session holds by itself.
+/// The memory of a session without its client, in bytes.
 const SESSION_OVERHEAD: usize = 2 << 10;
-/// A session that holds so many bytes makes room for subscriptions of others.
+/// The minimum memory of an unused session that is ended to make room for subscriptions of others, in bytes.
 const LARGE_SESSION: usize = 64 << 10;
-/// The least time between two searches for sessions to end.
+/// The minimum time between two searches for sessions to end.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(20);
 
 /// All sessions of a service.
 pub(super) struct Sessions {
-    most: usize,
-    idle: Duration,
-    /// What one session may hold, and all of them.
+    max_sessions: usize,
+    idle_timeout: Duration,
+    /// The memory limits of one session and of all together.
     session_memory: usize,
     memory: Arc<Budget>,
     state: Mutex<Table>,
@@ -255,11 +258,11 @@ pub(super) struct Sessions {
 
 struct Table {
     sessions: HashMap<String, Arc<Session>, BuildHasherDefault<Fnv>>,
-    swept: Instant,
-    /// When it was last seen that ending sessions that hold so much frees too little memory.
-    looked_for_memory: Option<(Instant, usize)>,
-    /// When calls that nobody waits for were last ended.
-    looked_for_calls: Option<Instant>,
+    last_sweep: Instant,
+    /// The last search that could not free enough memory: its time, and the minimum memory of the sessions it considered.
+    failed_memory_search: Option<(Instant, usize)>,
+    /// The time of the last search for sessions with abandoned calls.
+    last_call_search: Option<Instant>,
 }
 
 impl Table {
@@ -270,7 +273,7 @@ impl Table {
     }
 }
 
-/// A quick hash. The keys are random names that this server chose, so that nobody can make them collide.
+/// The FNV-1a hash. Collision attacks are not possible because the keys are random ids that this server generates.
 struct Fnv(u64);
 
 impl Default for Fnv {
@@ -291,7 +294,7 @@ impl Hasher for Fnv {
     }
 }
 
-/// Calls of a session hold it, and would go on.
+/// Ends all sessions: the tasks of their calls hold them and would continue.
 impl Drop for Sessions {
     fn drop(&mut self) {
         self.end_all();
@@ -301,21 +304,21 @@ impl Drop for Sessions {
 impl Sessions {
     pub(super) fn new(options: &HttpOptions, memory: &Arc<Budget>) -> Self {
         Self {
-            most: options.sessions,
-            idle: options.session_idle,
+            max_sessions: options.sessions,
+            idle_timeout: options.session_idle,
             session_memory: options.session_memory,
             memory: Arc::clone(memory),
             state: Mutex::new(Table {
                 sessions: HashMap::default(),
-                swept: Instant::now(),
-                looked_for_memory: None,
-                looked_for_calls: None,
+                last_sweep: Instant::now(),
+                failed_memory_search: None,
+                last_call_search: None,
             }),
         }
     }
 
-    /// A new session for a client that takes so much memory. The idlest of those that nobody uses make room for
-    /// it; `None` if all are in use.
+    /// Opens a session for a client that needs this much memory. At the limits, ends the unused sessions that are idle for
+    /// the longest time; returns `None` if that is not enough.
     pub(super) fn open(
         &self,
         dialect: Dialect,
@@ -330,10 +333,10 @@ impl Sessions {
         }
         let mut table = self.lock();
         self.sweep(&mut table, Instant::now());
-        if table.sessions.len() >= self.most {
+        if table.sessions.len() >= self.max_sessions {
             self.make_room(&mut table, 0, 0);
         }
-        if table.sessions.len() >= self.most {
+        if table.sessions.len() >= self.max_sessions {
             return None;
         }
         self.make_memory(&mut table, bytes, 0);
@@ -343,8 +346,8 @@ impl Sessions {
         Some(session)
     }
 
-    /// Sees to it that so much memory is left for a client that is there already: the idlest sessions that nobody uses
-    /// make room, if they hold much. The others are not to blame.
+    /// Frees memory for an existing client: ends large unused sessions, those idle for the longest time first. Small
+    /// sessions are not ended.
     pub(super) fn reclaim(&self, bytes: usize) {
         if self.memory.left() < bytes {
             self.make_memory(&mut self.lock(), bytes, LARGE_SESSION);
@@ -355,15 +358,15 @@ impl Sessions {
         let now = Instant::now();
         let is_futile =
             |(at, held): (Instant, usize)| held <= least_held && now.duration_since(at) <= SEARCH_INTERVAL;
-        if self.memory.left() < bytes && !table.looked_for_memory.is_some_and(is_futile) {
+        if self.memory.left() < bytes && !table.failed_memory_search.is_some_and(is_futile) {
             let is_enough = self.make_room(table, bytes, least_held);
-            table.looked_for_memory = (!is_enough).then_some((now, least_held));
+            table.failed_memory_search = (!is_enough).then_some((now, least_held));
         }
     }
 
-    /// Ends sessions that nobody uses and that hold at least `least_held`, the idlest first, until `bytes` are left; at
-    /// least a hundredth of all, so that a flood of new sessions does not look through all of them each time. If all of
-    /// them were not enough, none is ended. Returns whether it was enough.
+    /// Ends unused sessions that hold at least `least_held` bytes, those idle for the longest time first, until `bytes` are
+    /// free. Ends at least 1 % of all sessions, so that a flood of new sessions does not search the table each time. Ends
+    /// none if all of them together would not be enough. Returns true if `bytes` are free.
     fn make_room(&self, table: &mut Table, bytes: usize, least_held: usize) -> bool {
         let mut held = 0;
         let mut unused: Vec<_> = table
@@ -374,7 +377,7 @@ impl Sessions {
                 let holds = session.memory.used();
                 (state.users == 0 && holds >= least_held).then(|| {
                     held += holds;
-                    (state.used, session.id.clone())
+                    (state.last_used, session.id.clone())
                 })
             })
             .collect();
@@ -392,22 +395,23 @@ impl Sessions {
         self.memory.left() >= bytes
     }
 
-    /// Ends half of the sessions in which calls run though nobody uses them, the idlest first: calls of clients that
-    /// have left must not hold up others. Returns whether there were any. What they hold is free soon, not at once.
+    /// Ends half of the unused sessions with calls in flight, those idle for the longest time first, so that calls of
+    /// disconnected clients do not block others. Returns true if there were any. Their resources are freed soon, not at
+    /// once.
     pub(super) fn end_abandoned(&self) -> bool {
         let now = Instant::now();
         let mut table = self.lock();
-        if table.looked_for_calls.is_some_and(|at| now.duration_since(at) <= SEARCH_INTERVAL) {
+        if table.last_call_search.is_some_and(|at| now.duration_since(at) <= SEARCH_INTERVAL) {
             return false;
         }
-        table.looked_for_calls = Some(now);
+        table.last_call_search = Some(now);
         let mut abandoned: Vec<_> = table
             .sessions
             .values()
             .filter_map(|session| {
                 let mut state = session.lock();
                 while state.runs.try_join_next().is_some() {}
-                (state.users == 0 && !state.runs.is_empty()).then(|| (state.used, session.id.clone()))
+                (state.users == 0 && !state.runs.is_empty()).then(|| (state.last_used, session.id.clone()))
             })
             .collect();
         abandoned.sort_unstable();
@@ -418,18 +422,18 @@ impl Sessions {
         !abandoned.is_empty()
     }
 
-    /// Ends what nobody uses, also if nobody comes.
+    /// Ends idle sessions; called periodically, for times without requests.
     #[cfg(feature = "serve")]
     pub(super) fn reap(&self) {
         self.sweep(&mut self.lock(), Instant::now());
     }
 
-    pub(super) fn get(&self, id: &str) -> Option<Using> {
+    pub(super) fn get(&self, id: &str) -> Option<SessionUse> {
         let now = Instant::now();
         let mut table = self.lock();
         self.sweep(&mut table, now);
         let session = table.sessions.get(id)?;
-        Some(Using::new(session, now))
+        Some(SessionUse::new(session, now))
     }
 
     /// Ends every session.
@@ -443,15 +447,15 @@ impl Sessions {
         self.lock().end(id);
     }
 
-    /// Ends what nobody has used for the idle time, whatever runs in it.
+    /// Ends sessions that are unused for the idle timeout, even if calls are in flight.
     fn sweep(&self, table: &mut Table, now: Instant) {
-        if now.duration_since(table.swept) < SWEEP.min(self.idle) {
+        if now.duration_since(table.last_sweep) < SWEEP_INTERVAL.min(self.idle_timeout) {
             return;
         }
-        table.swept = now;
+        table.last_sweep = now;
         table.sessions.retain(|_, session| {
             let state = session.lock();
-            let is_used = state.users > 0 || now.duration_since(state.used) < self.idle;
+            let is_used = state.users > 0 || now.duration_since(state.last_used) < self.idle_timeout;
             drop(state);
             if !is_used {
                 session.end();

@@ -60,7 +60,7 @@ async fn dropped_exchanges_return_everything_to_the_budgets() {
                 let exchange = async {
                     let answer = service.call(request).await.unwrap();
                     let opened =
-                        answer.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
+                        answer.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
                     let mut body = answer.into_body();
                     let reading =
                         async { while http_body_util::BodyExt::frame(&mut body).await.is_some() {} };

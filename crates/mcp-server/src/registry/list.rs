@@ -1,4 +1,4 @@
-//! A list in order of arrival, with its pages as they were last written.
+//! A list in insertion order, with a cache of its serialized pages.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,12 +9,12 @@ use mcp_protocol::meta::Meta;
 
 use super::{CacheHint, Identity};
 
-/// Something that can be listed. Implemented by [`listed!`].
+/// An entry of a list. Implemented by [`listed!`].
 pub(crate) trait Listed {
-    /// A page of it on the wire.
+    /// The list result on the wire.
     type Page: Lower;
 
-    /// What it is found by.
+    /// Returns the lookup key.
     fn key(&self) -> &str;
 
     fn page<'a>(items: impl Iterator<Item = &'a Self>, next: Option<String>, cache: &CacheHint) -> Self::Page
@@ -22,15 +22,15 @@ pub(crate) trait Listed {
         Self: 'a;
 }
 
-/// Items in the order in which they were added.
+/// Items in insertion order.
 pub(crate) struct List<T> {
     items: Vec<Arc<T>>,
     places: HashMap<Arc<str>, usize>,
-    /// Whole pages by version and first item, as they were last written.
-    written: Mutex<Vec<(Dialect, usize, Arc<Json>)>>,
+    /// Serialized pages by protocol version and index of the first item.
+    cache: Mutex<Vec<(Dialect, usize, Arc<Json>)>>,
 }
 
-/// Where a page begins.
+/// The start of a page.
 pub(crate) enum Cursor<'a> {
     Start,
     /// After the item with this key.
@@ -39,13 +39,13 @@ pub(crate) enum Cursor<'a> {
 
 impl<T> Default for List<T> {
     fn default() -> Self {
-        Self { items: Vec::new(), places: HashMap::new(), written: Mutex::default() }
+        Self { items: Vec::new(), places: HashMap::new(), cache: Mutex::default() }
     }
 }
 
 impl<T> Clone for List<T> {
     fn clone(&self) -> Self {
-        Self { items: self.items.clone(), places: self.places.clone(), written: Mutex::default() }
+        Self { items: self.items.clone(), places: self.places.clone(), cache: Mutex::default() }
     }
 }
 
@@ -63,7 +63,7 @@ impl<T: Listed> List<T> {
     }
 
     pub(crate) fn put(&mut self, item: T) {
-        self.forget_pages();
+        self.clear_cache();
         match self.places.get(item.key()) {
             Some(&place) => self.items[place] = Arc::new(item),
             None => {
@@ -75,7 +75,7 @@ impl<T: Listed> List<T> {
 
     pub(crate) fn remove(&mut self, key: &str) -> bool {
         let Some(place) = self.places.remove(key) else { return false };
-        self.forget_pages();
+        self.clear_cache();
         self.items.remove(place);
         for later in self.places.values_mut().filter(|later| **later > place) {
             *later -= 1;
@@ -83,7 +83,7 @@ impl<T: Listed> List<T> {
         true
     }
 
-    /// The page at a cursor as JSON, or `None` if the cursor leads nowhere.
+    /// Returns the page at a cursor as JSON; `None` if the cursor is unknown.
     pub(crate) fn page(
         &self,
         dialect: Dialect,
@@ -95,9 +95,9 @@ impl<T: Listed> List<T> {
             Cursor::Start => 0,
             Cursor::After(key) => self.places.get(*key)? + 1,
         };
-        // Only pages as we cut them are kept: the cursors of others are theirs to choose.
-        let is_ours = start.is_multiple_of(identity.page_size);
-        if is_ours && let Some(page) = self.kept(dialect, start) {
+        // Only regular pages are cached: a client can make up any cursor.
+        let is_regular = start.is_multiple_of(identity.page_size);
+        if is_regular && let Some(page) = self.cached(dialect, start) {
             return Some(page);
         }
         let end = start.saturating_add(identity.page_size).min(self.items.len());
@@ -105,30 +105,30 @@ impl<T: Listed> List<T> {
         let next = items.last().filter(|_| end < self.items.len()).map(|last| last.key().to_owned());
         let page = T::page(items.iter().map(|item| &**item), next, &identity.lists);
         let page = Arc::new(Lowering::to(dialect).with_meta(meta).root(&page).to_json().unwrap_or_default());
-        if is_ours {
-            self.keep(dialect, start, &page);
+        if is_regular {
+            self.add_to_cache(dialect, start, &page);
         }
         Some(page)
     }
 
-    fn kept(&self, dialect: Dialect, start: usize) -> Option<Arc<Json>> {
-        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = written.iter().find(|(of, at, _)| *of == dialect && *at == start);
-        kept.map(|(_, _, page)| Arc::clone(page))
+    fn cached(&self, dialect: Dialect, start: usize) -> Option<Arc<Json>> {
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let cached = cache.iter().find(|(of, at, _)| *of == dialect && *at == start);
+        cached.map(|(_, _, page)| Arc::clone(page))
     }
 
-    fn keep(&self, dialect: Dialect, start: usize, page: &Arc<Json>) {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        written.push((dialect, start, Arc::clone(page)));
+    fn add_to_cache(&self, dialect: Dialect, start: usize, page: &Arc<Json>) {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.push((dialect, start, Arc::clone(page)));
     }
 
-    fn forget_pages(&mut self) {
-        self.written.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+    fn clear_cache(&mut self) {
+        self.cache.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
-/// `listed! { Entry by member in Page }`: entries are found by a member of their definition, and a page of them
-/// holds their definitions.
+/// `listed! { Entry by field in Page }` implements [`Listed`]: the key is a field of the definition, and a page holds the
+/// definitions.
 macro_rules! listed {
     ($entry:ident by $key:ident in $page:ident) => {
         impl crate::registry::Listed for $entry {

@@ -33,50 +33,50 @@ fn sixteen_ended_streams_are_kept_for_resumption() {
     let (open, outlet) = stream(&session, 10);
     session.keep(open, &outlet);
     let mut ended = Vec::new();
-    for _ in 0..STREAMS + 2 {
+    for _ in 0..MAX_KEPT_STREAMS + 2 {
         let (number, outlet) = stream(&session, 10);
         outlet.close();
         session.keep(number, &outlet);
         ended.push(number);
     }
     let kept = |session: &Session| ended.iter().filter(|stream| is_kept(session, **stream)).count();
-    // The stream that was kept last does not count: its client may still read it.
-    assert_eq!(kept(&session), STREAMS + 1);
-    assert!(!is_kept(&session, ended[0]), "the oldest makes room");
+    // The newest stream does not count, because its client may still read it.
+    assert_eq!(kept(&session), MAX_KEPT_STREAMS + 1);
+    assert!(!is_kept(&session, ended[0]), "the oldest is dropped");
     let (number, outlet) = stream(&session, 10);
     session.keep(number, &outlet);
-    assert_eq!(kept(&session), STREAMS);
-    assert!(is_kept(&session, open), "a stream that goes on is kept in any case");
+    assert_eq!(kept(&session), MAX_KEPT_STREAMS);
+    assert!(is_kept(&session, open), "an open stream is always kept");
 }
 
 #[test]
 fn ended_streams_hold_at_most_a_mebibyte() {
     let session = session();
     let mut sizes = Vec::new();
-    for bytes in [KEPT / 2, KEPT / 4, KEPT / 8, 16] {
+    for bytes in [MAX_KEPT_BYTES / 2, MAX_KEPT_BYTES / 4, MAX_KEPT_BYTES / 8, 16] {
         let (number, outlet) = stream(&session, bytes);
         outlet.close();
         sizes.push((number, outlet.kept()));
         session.keep(number, &outlet);
     }
     assert!(sizes.iter().all(|(number, _)| is_kept(&session, *number)), "{sizes:?}");
-    let (number, outlet) = stream(&session, KEPT / 2);
+    let (number, outlet) = stream(&session, MAX_KEPT_BYTES / 2);
     outlet.close();
-    assert!(sizes.iter().map(|(_, bytes)| bytes).sum::<usize>() + outlet.kept() > KEPT);
+    assert!(sizes.iter().map(|(_, bytes)| bytes).sum::<usize>() + outlet.kept() > MAX_KEPT_BYTES);
     session.keep(number, &outlet);
     let (last, open) = stream(&session, 16);
     session.keep(last, &open);
-    assert!(!is_kept(&session, sizes[0].0), "the oldest makes room");
+    assert!(!is_kept(&session, sizes[0].0), "the oldest is dropped");
     assert!(is_kept(&session, sizes[1].0) && is_kept(&session, number));
 }
 
 #[test]
-fn only_requests_in_flight_are_noted() {
+fn cancel_signal_exists_only_for_requests_in_flight() {
     let session = session();
-    let (first, second) = (session.depart(&Id::from(1)), session.depart(&Id::from(1)));
-    session.arrive(&first);
+    let (first, second) = (session.add_cancel_signal(&Id::from(1)), session.add_cancel_signal(&Id::from(1)));
+    session.remove_cancel_signal(&first);
     session.cancel(&Id::from(1));
-    assert!(!first.unwanted.load(Ordering::Relaxed) && second.unwanted.load(Ordering::Relaxed));
-    session.arrive(&second);
-    assert!(session.lock().flights.is_empty());
+    assert!(!first.is_cancelled.load(Ordering::Relaxed) && second.is_cancelled.load(Ordering::Relaxed));
+    session.remove_cancel_signal(&second);
+    assert!(session.lock().cancel_signals.is_empty());
 }

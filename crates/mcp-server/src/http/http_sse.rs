@@ -1,7 +1,7 @@
-//! The transport of 2024-11-05: one stream of events, and an address to post messages to.
+//! The HTTP+SSE transport (MCP 2024-11-05, basic/transports): one SSE stream, and an endpoint for POST messages.
 //!
-//! Such a pair is a pair of byte streams that carry lines, so that the driver of lines serves it. It lives and dies
-//! with its stream.
+//! A session is mapped to a pair of byte streams with one message per line, so that the stdio driver serves it. It ends
+//! with its SSE stream.
 
 use std::collections::HashMap;
 use std::io;
@@ -28,51 +28,51 @@ use crate::pieces::{Piece, Pieces};
 use crate::pipe::{PipeReader, pipe};
 use crate::random;
 
-/// Where the stream is.
-pub(super) const EVENTS: &str = "/sse";
-/// Where messages are posted to.
-pub(super) const MESSAGES: &str = "/messages";
+/// The path of the SSE stream.
+pub(super) const SSE_PATH: &str = "/sse";
+/// The path for POST messages.
+pub(super) const MESSAGES_PATH: &str = "/messages";
 
-/// What may be on its way from the driver of a pair.
-const BUFFER: usize = 64 << 10;
-/// How many messages may be on their way to it.
-const POSTED: usize = 4;
+/// The capacity of the pipe from the driver, in bytes.
+const PIPE_BYTES: usize = 64 << 10;
+/// The maximum number of messages queued for the driver.
+const MAX_QUEUED_MESSAGES: usize = 4;
 
-/// The pairs that are open, by the name of each.
+/// The open sessions by id.
 #[derive(Default)]
-pub(super) struct Pairs(Mutex<HashMap<String, Input>>);
+pub(super) struct HttpSseSessions(Mutex<HashMap<String, Input>>);
 
-/// Where the messages of one pair go.
+/// The message queue of one session.
 #[derive(Clone)]
 struct Input {
-    /// Each message whole or not at all.
+    /// Complete messages only.
     messages: mpsc::Sender<io::Result<Piece>>,
-    /// What the pair may hold.
+    /// The memory budget of the session.
     memory: Arc<Budget>,
 }
 
-impl Pairs {
+impl HttpSseSessions {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Input>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A pair that is open for as long as its stream is.
-struct Open {
+/// Removes the session when its stream is dropped.
+struct SessionGuard {
     shared: Arc<Shared>,
     id: String,
     _slot: Share,
 }
 
-impl Drop for Open {
+impl Drop for SessionGuard {
     fn drop(&mut self) {
-        self.shared.pairs.lock().remove(&self.id);
+        self.shared.http_sse.lock().remove(&self.id);
     }
 }
 
 impl Shared {
-    /// One of the two addresses of the pair.
-    pub(super) async fn pair<B>(self: &Arc<Self>, parts: Parts, body: B) -> Answer
+    /// Handles a request to one of the two paths.
+    pub(super) async fn http_sse<B>(self: &Arc<Self>, parts: Parts, body: B) -> Answer
     where
         B: Body + Send + 'static,
         B::Data: Send,
@@ -83,13 +83,13 @@ impl Shared {
             return bare(status);
         }
         match (parts.uri.path(), parts.method) {
-            (EVENTS, Method::GET) => self.open_pair(),
-            (MESSAGES, Method::POST) => {
+            (SSE_PATH, Method::GET) => self.open_sse(),
+            (MESSAGES_PATH, Method::POST) => {
                 let mut query = parts.uri.query().unwrap_or("").split('&');
                 let Some(id) = query.find_map(|pair| pair.strip_prefix("sessionId=")) else {
                     return bare(StatusCode::BAD_REQUEST);
                 };
-                let input = self.pairs.lock().get(id).cloned();
+                let input = self.http_sse.lock().get(id).cloned();
                 let Some(input) = input else { return bare(StatusCode::NOT_FOUND) };
                 if !is_json(&headers) {
                     return bare(StatusCode::UNSUPPORTED_MEDIA_TYPE);
@@ -98,7 +98,7 @@ impl Shared {
                     return bare(StatusCode::NOT_ACCEPTABLE);
                 }
                 match self.read_body(body).await {
-                    Ok((bytes, memory)) => self.hand_over(&input, &bytes, memory).await,
+                    Ok((bytes, memory)) => self.queue_message(&input, &bytes, memory).await,
                     Err(answer) => *answer,
                 }
             }
@@ -106,38 +106,38 @@ impl Shared {
         }
     }
 
-    fn open_pair(self: &Arc<Self>) -> Answer {
+    fn open_sse(self: &Arc<Self>) -> Answer {
         let Some(slot) = self.streams.take(1) else {
             return overloaded("too many open streams; retry later", None);
         };
         let memory = Budget::within(&self.memory, self.options.session_memory);
-        let (messages, reader) = mpsc::channel(POSTED);
+        let (messages, reader) = mpsc::channel(MAX_QUEUED_MESSAGES);
         let mut reader = Pieces::new(reader);
-        let (mut writer, output) = pipe(BUFFER);
-        let open = Open { shared: Arc::clone(self), id: random::name(), _slot: slot };
-        let hello = format!("event: endpoint\ndata: {MESSAGES}?sessionId={}\n\n", open.id);
-        self.pairs.lock().insert(open.id.clone(), Input { messages, memory: Arc::clone(&memory) });
+        let (mut writer, output) = pipe(PIPE_BYTES);
+        let guard = SessionGuard { shared: Arc::clone(self), id: random::name(), _slot: slot };
+        let endpoint = format!("event: endpoint\ndata: {MESSAGES_PATH}?sessionId={}\n\n", guard.id);
+        self.http_sse.lock().insert(guard.id.clone(), Input { messages, memory: Arc::clone(&memory) });
         let work: Work = Box::pin(async move {
-            let mut driving = driver::drive(&open.shared.core, &mut reader, &mut writer, Some(memory));
+            let mut driving = driver::drive(&guard.shared.core, &mut reader, &mut writer, Some(memory));
             tokio::select! {
-                // Its faults are told to the client, as far as it listens.
+                // The driver reports errors to the client itself.
                 _ = &mut driving => {}
-                () = open.shared.closed() => {
-                    // Nothing more is taken in, and what runs gets its grace.
-                    open.shared.pairs.lock().remove(&open.id);
+                () = guard.shared.closed() => {
+                    // Refuses further messages; calls in flight get their grace period.
+                    guard.shared.http_sse.lock().remove(&guard.id);
                     let _ = driving.await;
                 }
             }
         });
-        stream_headers(HttpBody::lines(Lines::new(hello.into(), output, work, self.options.keep_alive)))
+        stream_headers(HttpBody::lines(SseLines::new(endpoint.into(), output, work, self.options.keep_alive)))
     }
 
-    /// Gives a message to the driver: as one line, for line breaks mean nothing between the parts of a message. In what
-    /// is none they might, so that it is refused here.
-    async fn hand_over(&self, input: &Input, message: &[u8], memory: Share) -> Answer {
+    /// Queues a message for the driver as one line: outside of strings JSON allows replacing line breaks by spaces. An
+    /// invalid message is refused here.
+    async fn queue_message(&self, input: &Input, message: &[u8], memory: Share) -> Answer {
         match parse_bytes(message, &self.limits) {
             Err(error) => return refused(self.negotiation.classify_unreadable(&error), error.id.as_ref()),
-            // Answers and cancellations free memory.
+            // Responses and cancellations free memory, so they are always accepted.
             Ok(Incoming::Message(Message::Response(_) | Message::Notification(_))) => {}
             Ok(_) if input.memory.is_spent() => {
                 let why = "memory limit of this session reached; read the pending events or retry later";
@@ -151,32 +151,34 @@ impl Shared {
         match tokio::time::timeout(self.options.body_time, input.messages.send(Ok(line))).await {
             Ok(Ok(())) => bare(StatusCode::ACCEPTED),
             Ok(Err(_)) => bare(StatusCode::NOT_FOUND),
-            // The client does not read what it is told.
+            // The queue stays full because the client does not read.
             Err(_) => bare(StatusCode::SERVICE_UNAVAILABLE),
         }
     }
 }
 
-/// What a driver writes, each line as an event. No line is held as a whole.
-pub(super) struct Lines {
-    hello: Option<Bytes>,
+/// The lines that the driver writes, each as an SSE event. Lines are not buffered as a whole.
+pub(super) struct SseLines {
+    /// The `endpoint` event, sent first.
+    endpoint: Option<Bytes>,
     output: PipeReader,
-    /// Lives and dies with the stream.
+    /// The driver, dropped with the stream.
     work: Option<Work>,
+    /// True between the start and the end of an event.
     is_inside: bool,
     silence: Pin<Box<Sleep>>,
     keep_alive: Duration,
 }
 
-impl Lines {
-    fn new(hello: Bytes, output: PipeReader, work: Work, keep_alive: Duration) -> Self {
+impl SseLines {
+    fn new(endpoint: Bytes, output: PipeReader, work: Work, keep_alive: Duration) -> Self {
         let silence = Box::pin(tokio::time::sleep(keep_alive));
-        Self { hello: Some(hello), output, work: Some(work), is_inside: false, silence, keep_alive }
+        Self { endpoint: Some(endpoint), output, work: Some(work), is_inside: false, silence, keep_alive }
     }
 
     pub(super) fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if let Some(hello) = self.hello.take() {
-            return Poll::Ready(Some(hello));
+        if let Some(endpoint) = self.endpoint.take() {
+            return Poll::Ready(Some(endpoint));
         }
         if let Some(work) = &mut self.work
             && work.as_mut().poll(cx).is_ready()
@@ -190,7 +192,7 @@ impl Lines {
             let is_end = done.is_err() || read.filled().is_empty();
             return Poll::Ready((!is_end).then(|| self.events(read.filled())));
         }
-        // Between events only.
+        // A keep-alive comment must not split an event.
         if self.is_inside {
             return Poll::Pending;
         }

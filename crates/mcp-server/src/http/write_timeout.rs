@@ -1,4 +1,4 @@
-//! A connection whose client has to read.
+//! A connection with a write timeout.
 
 use std::future::Future;
 use std::io;
@@ -11,36 +11,37 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
-/// A stream that fails when nothing could be written for too long: a client that does not read holds memory.
-pub(super) struct Impatient {
+/// A stream that fails with `TimedOut` if a write is pending for too long, because a client that does not read holds
+/// memory.
+pub(super) struct WriteTimeout {
     stream: TokioIo<TcpStream>,
-    patience: Duration,
-    /// There while a write waits.
-    clock: Option<Pin<Box<Sleep>>>,
+    timeout: Duration,
+    /// The timer of the pending write.
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Impatient {
-    pub(super) fn new(stream: TcpStream, patience: Duration) -> Self {
-        Self { stream: TokioIo::new(stream), patience, clock: None }
+impl WriteTimeout {
+    pub(super) fn new(stream: TcpStream, timeout: Duration) -> Self {
+        Self { stream: TokioIo::new(stream), timeout, timer: None }
     }
 
-    /// What a write gave, or the end of patience.
+    /// Returns the result of a write, or an error if the timeout has passed.
     fn watch<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.clock = None;
+            self.timer = None;
             return written;
         }
-        let patience = self.patience;
-        let clock =
-            self.clock.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + patience)));
-        match clock.as_mut().poll(cx) {
+        let timeout = self.timeout;
+        let timer =
+            self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + timeout)));
+        match timer.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
         }
     }
 }
 
-impl Read for Impatient {
+impl Read for WriteTimeout {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -50,7 +51,7 @@ impl Read for Impatient {
     }
 }
 
-impl Write for Impatient {
+impl Write for WriteTimeout {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.watch(cx, written)
