@@ -1,12 +1,12 @@
-//! Amounts that are shared out until they are used up: running calls, open streams, bytes that are held for clients.
+//! Budgets for limited resources: calls in flight, open streams, memory of clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How much memory the types of what a client sends take at most, times the length of their text.
+/// The maximum memory of a parsed JSON value, as a multiple of the length of its text.
 pub(crate) const TYPE_OVERHEAD: usize = 16;
 
-/// An amount to share out. What is taken from a budget within another one counts in both.
+/// A limited amount of a resource. A share of a nested budget also counts in its parent.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: usize,
@@ -19,28 +19,28 @@ impl Budget {
         Arc::new(Self { limit, used: AtomicUsize::new(0), parent: None })
     }
 
-    /// Takes a share, or returns `None` if so much is not left.
+    /// Takes a share; `None` if not enough is left.
     pub(crate) fn take(self: &Arc<Self>, amount: usize) -> Option<Share> {
         self.add(amount).then(|| Share { budget: Arc::clone(self), amount })
     }
 
-    /// Takes a share even if that exceeds the limit, for something that was admitted before.
+    /// Takes a share even if that exceeds the limit, for work that was already admitted.
     pub(crate) fn overdraw(self: &Arc<Self>, amount: usize) -> Share {
         self.add_beyond(amount);
         Share { budget: Arc::clone(self), amount }
     }
 
-    /// True if nothing is left here, whatever is left in the parent.
+    /// Returns true if nothing is left here, regardless of the parent.
     pub(crate) fn is_spent(&self) -> bool {
         self.left() == 0
     }
 
-    /// The amount that is left here, whatever is left in the parent.
+    /// Returns the amount that is left here, regardless of the parent.
     pub(crate) fn left(&self) -> usize {
         self.limit.saturating_sub(self.used())
     }
 
-    /// The amount that is taken.
+    /// Returns the amount that is taken.
     pub(crate) fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
@@ -72,15 +72,15 @@ impl Budget {
     }
 }
 
-/// For those who serve many clients.
+/// Nested budgets, which only HTTP uses.
 #[cfg(feature = "http")]
 impl Budget {
-    /// A budget whose shares are also shares of `parent`.
+    /// Creates a nested budget, whose shares are also shares of `parent`.
     pub(crate) fn within(parent: &Arc<Self>, limit: usize) -> Arc<Self> {
         Arc::new(Self { limit, used: AtomicUsize::new(0), parent: Some(Arc::clone(parent)) })
     }
 
-    /// True if three quarters are taken: time to look for what can be given up.
+    /// Returns true if at least three quarters are taken, so that resources should be reclaimed.
     pub(crate) fn is_short(&self) -> bool {
         self.used() >= self.limit - self.limit / 4
     }
@@ -94,7 +94,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Changes the amount. Returns false, and changes nothing, if so much is not left.
+    /// Changes the amount. Returns false, and changes nothing, if not enough is left.
     pub(crate) fn resize(&mut self, amount: usize) -> bool {
         if amount > self.amount && !self.budget.add(amount - self.amount) {
             return false;
@@ -114,7 +114,7 @@ impl Share {
 
 #[cfg(feature = "http")]
 impl Share {
-    /// Adds to the amount. Returns false, and changes nothing, if so much is not left.
+    /// Adds to the amount. Returns false, and changes nothing, if not enough is left.
     pub(crate) fn grow(&mut self, more: usize) -> bool {
         self.resize(self.amount.saturating_add(more))
     }
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_come_back_when_they_are_dropped() {
+    fn dropped_share_returns_its_amount() {
         let budget = Budget::new(10);
         let share = budget.take(10).unwrap();
         assert!(budget.is_spent() && budget.take(1).is_none());
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_within_another_is_bounded_by_both() {
+    fn nested_budget_is_limited_by_both() {
         let all = Budget::new(10);
         let (one, other) = (Budget::within(&all, 8), Budget::within(&all, 8));
         assert!(one.take(9).is_none());

@@ -1,4 +1,4 @@
-//! What a server keeps of one legacy connection: who is there, what is in flight, what is followed.
+//! The state of one legacy connection: requests in flight, log level and resource subscriptions.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::budget::{Budget, Share, TYPE_OVERHEAD};
 use crate::error::AskError;
 use crate::outlet::Outlet;
 
-/// One connection, shared by its driver and the calls that run on it.
+/// One connection, shared by its driver and its calls.
 #[derive(Debug)]
 pub(crate) struct Connection {
     state: Mutex<State>,
@@ -25,37 +25,37 @@ pub(crate) struct Connection {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) peer: Peer,
-    /// Asks that wait for their answer.
+    /// Requests to the client that are in flight.
     waiting: Map<Call, oneshot::Sender<Result<Json, AskError>>>,
     pub(crate) log_level: Option<LogLevel>,
-    /// Resources whose changes are followed.
-    pub(crate) followed: Followed,
+    /// Subscribed resources (`resources/subscribe`).
+    pub(crate) subscribed: SubscribedUris,
 }
 
-/// The resources whose changes a client follows: so many, and so many bytes of their URIs.
+/// The URIs of the subscribed resources, limited in number and memory.
 #[derive(Debug, Default)]
-pub(crate) struct Followed {
+pub(crate) struct SubscribedUris {
     uris: Map<String, ()>,
     bytes: usize,
-    /// Where their memory is taken from.
+    /// The memory charged for the URIs.
     memory: Option<Share>,
 }
 
-/// How many resources one connection may follow.
-pub(crate) const MAX_FOLLOWED: usize = 1000;
-/// What an entry costs besides its URI.
-pub(crate) const FOLLOWED_OVERHEAD: usize = 64;
+/// The maximum number of resource subscriptions of one connection.
+pub(crate) const MAX_SUBSCRIBED_URIS: usize = 1000;
+/// The memory of an entry besides its URI, in bytes.
+pub(crate) const URI_OVERHEAD: usize = 64;
 
-impl Followed {
-    /// Adds a URI, or says why it cannot be added.
+impl SubscribedUris {
+    /// Adds a URI, or returns the error message.
     pub(crate) fn insert(&mut self, uri: String) -> Result<(), &'static str> {
         if self.uris.contains_key(&uri) {
             return Ok(());
         }
-        if self.uris.len() >= MAX_FOLLOWED {
+        if self.uris.len() >= MAX_SUBSCRIBED_URIS {
             return Err("too many subscriptions; unsubscribe from others first");
         }
-        let bytes = self.bytes + uri.len() + FOLLOWED_OVERHEAD;
+        let bytes = self.bytes + uri.len() + URI_OVERHEAD;
         if !self.memory.as_mut().is_none_or(|memory| memory.resize(bytes)) {
             return Err("no memory left for subscriptions; unsubscribe from others first");
         }
@@ -66,7 +66,7 @@ impl Followed {
 
     pub(crate) fn remove(&mut self, uri: &str) {
         if self.uris.remove(uri).is_some() {
-            self.bytes -= uri.len() + FOLLOWED_OVERHEAD;
+            self.bytes -= uri.len() + URI_OVERHEAD;
             if let Some(memory) = &mut self.memory {
                 memory.resize(self.bytes);
             }
@@ -92,17 +92,17 @@ pub(crate) struct Client {
     pub(crate) info: Implementation,
 }
 
-/// The most bytes of what a client may say of itself.
-const MAX_CLIENT: usize = 64 << 10;
+/// The maximum size of client info and capabilities, in bytes.
+const MAX_CLIENT_BYTES: usize = 64 << 10;
 
 impl Client {
-    /// How much memory the client of an `initialize` will take, or why it is refused.
+    /// Returns the memory of the client info and capabilities of an `initialize`, or an error if they are too large.
     pub(crate) fn memory_of(request: &Request<'_>) -> Result<usize, ErrorObject> {
         let length = |name| request.params.member(name).ok().flatten().map_or(0, str::len);
         let bytes = length("clientInfo") + length("capabilities");
-        if bytes > MAX_CLIENT {
+        if bytes > MAX_CLIENT_BYTES {
             let message =
-                format!("`clientInfo` and `capabilities` too large: {bytes} bytes, limit {MAX_CLIENT}");
+                format!("`clientInfo` and `capabilities` too large: {bytes} bytes, limit {MAX_CLIENT_BYTES}");
             return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
         }
         Ok(TYPE_OVERHEAD * bytes)
@@ -116,7 +116,10 @@ impl Connection {
                 peer: Peer::server(limits, duplicates),
                 waiting: Map::new(),
                 log_level: None,
-                followed: Followed { memory: memory.map(|memory| memory.overdraw(0)), ..Followed::default() },
+                subscribed: SubscribedUris {
+                    memory: memory.map(|memory| memory.overdraw(0)),
+                    ..SubscribedUris::default()
+                },
             }),
         }
     }
@@ -125,7 +128,7 @@ impl Connection {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands a response to the ask that waits for it.
+    /// Passes a response to its request.
     pub(crate) fn settle(&self, call: Call, response: &Response<'_>) {
         let answer = match &response.outcome {
             Ok(result) => result.text().parse().map_err(|_| unreadable()),
@@ -134,29 +137,29 @@ impl Connection {
         self.answer(call, answer);
     }
 
-    /// Tells the ask that its answer cannot be read.
+    /// Fails a request whose response is not valid.
     pub(crate) fn settle_broken(&self, call: Call) {
         self.answer(call, Err(unreadable()));
     }
 
     fn answer(&self, call: Call, answer: Result<Json, AskError>) {
         if let Some(waiting) = self.lock().waiting.remove(&call) {
-            // The ask may have been dropped meanwhile.
+            // Fails if the request was dropped.
             let _ = waiting.send(answer);
         }
     }
 
-    /// Sends a request to the client and waits for its answer.
+    /// Sends a request to the client and waits for the response.
     ///
     /// # Cancellation
-    /// When dropped, the client is told.
+    /// Sends `notifications/cancelled` when dropped.
     pub(crate) async fn request(
         &self,
         outlet: &Outlet,
         dialect: Dialect,
         method: &Method,
         params: &(dyn Lower + Sync),
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Json, AskError> {
         let (sender, receiver) = oneshot::channel();
         let call = {
@@ -169,7 +172,7 @@ impl Connection {
             state.waiting.insert(call, sender);
             call
         };
-        let _guard = Asked { connection: self, outlet, dialect, call };
+        let _guard = RequestGuard { connection: self, outlet, dialect, call };
         let mut fault = None;
         outlet
             .send(|out| {
@@ -181,25 +184,25 @@ impl Connection {
         if let Some(fault) = fault {
             return Err(AskError::Malformed(fault));
         }
-        match tokio::time::timeout(patience, receiver).await {
+        match tokio::time::timeout(timeout, receiver).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(AskError::Lost),
             Err(_) => Err(AskError::TimedOut),
         }
     }
 
-    /// Everything that waits is lost.
+    /// Closes the connection: requests in flight fail, subscriptions end.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.peer.handle_closed();
         state.waiting.clear();
-        state.followed.clear();
+        state.subscribed.clear();
     }
 
-    /// Writes what the machine wants sent.
+    /// Sends the messages that the protocol machine has queued.
     pub(crate) fn transmit(state: &mut State, outlet: &Outlet, dialect: Dialect) {
         while let Some(transmit) = state.peer.poll_transmit() {
-            // A closed link needs no goodbye.
+            // Fails if the connection is closed.
             let _ = match transmit {
                 Transmit::Cancelled { id, reason } => {
                     let params = CancelledParams::new(id).reason(reason);
@@ -216,7 +219,7 @@ impl Connection {
     }
 }
 
-/// An error response. Without an id it is written as the dialect has it on stdio.
+/// Writes an error response. A missing id is written as the dialect requires.
 pub(crate) fn error_response(
     out: &mut Vec<u8>,
     id: Option<&mcp_protocol::messages::Id>,
@@ -231,15 +234,15 @@ fn unreadable() -> AskError {
     AskError::Malformed("the client's answer is not valid JSON".to_owned())
 }
 
-/// An ask in flight. Dropped before its answer came, it tells the client.
-struct Asked<'a> {
+/// A guard of a request in flight, which cancels the request if it is dropped before the response.
+struct RequestGuard<'a> {
     connection: &'a Connection,
     outlet: &'a Outlet,
     dialect: Dialect,
     call: Call,
 }
 
-impl Drop for Asked<'_> {
+impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.connection.lock();
         state.waiting.remove(&self.call);

@@ -1,7 +1,7 @@
-//! The loop between one client and the machines, over any pair of byte streams: one message a line.
+//! The I/O loop of one client over any pair of byte streams, one message per line.
 //!
-//! A call is polled once where it arrives. Most are done then, and their responses leave in one write with
-//! those of the other lines that were read; only a call that waits becomes a spawned future.
+//! A call is polled once in place. Most calls are done then, and their responses are written together with those of the
+//! other lines that were read; only a pending call is spawned.
 
 pub(crate) mod changes;
 
@@ -31,22 +31,22 @@ use crate::registry::Change;
 use crate::reply::Reply;
 use crate::router::{Core, Route};
 use crate::run::{Run, panicked};
-use changes::{Follower, Subscriptions};
+use changes::{Subscriber, Subscriptions};
 
-/// How much is read at once: little while little comes, for the room is cleared before each read.
-const READ: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
-/// What may wait to be written before nothing more is read.
-const WAITING: usize = 1 << 20;
-/// How long the last words may take after running calls were cancelled.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// The size of one read in bytes. Adapts to the input, because the space is zeroed before each read.
+const READ_BYTES: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
+/// The number of unwritten bytes above which reading stops.
+const MAX_UNWRITTEN_BYTES: usize = 1 << 20;
+/// The time limit for writing the remaining messages after calls were cancelled, and for dropping the calls.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// The error message for an `initialize` that exceeds the memory limit.
 const NO_CLIENT_MEMORY: &str = "memory limit for clients reached; retry later";
-/// What a buffer keeps once it is empty.
-const KEPT: usize = 64 << 10;
+/// The capacity that an empty buffer keeps, in bytes.
+const KEPT_CAPACITY: usize = 64 << 10;
 
-/// Serves one client until it closes its end. What is held for the client is taken from `memory`, if it is one of many.
+/// Serves one client until it closes its end. Memory held for the client is charged to `memory`, if there is a budget.
 ///
-/// Compiled once, here, whatever the streams are.
+/// Takes trait objects, so that it is compiled once for all stream types.
 pub(crate) fn drive<'a>(
     core: &'a Arc<Core>,
     reader: &'a mut (dyn AsyncRead + Send + Unpin),
@@ -65,26 +65,26 @@ async fn serve(
     let mut driver = Driver::new(core, memory);
     let mut changes = core.registry.changes();
     let mut lines = Lines::new(&core.limits);
-    let mut writing = Writing::default();
-    // Once nothing more is read: when calls that still run are cancelled, and then when it is over.
+    let mut writing = WriteBuffer::default();
+    // The deadline after the end of input: first of the calls in flight, then of the remaining output.
     let mut ending: Option<tokio::time::Instant> = None;
     let mut cancelled = false;
-    // Nothing more comes: what was read is still to be taken in.
+    // End of input; lines that were read may still be unprocessed.
     let mut is_end = false;
-    let mut room = *READ.start();
-    // A writer of the user's own may hold back what it was given.
+    let mut room = *READ_BYTES.start();
+    // The writer may buffer.
     let mut is_flushed = true;
     loop {
         if ending.is_none() {
             match driver.lines(&mut lines) {
-                Taken::All if is_end => {
+                Progress::AllLines if is_end => {
                     if !lines.rest().is_empty() {
                         driver.whole_line(lines.rest());
                     }
                     ending = Some(driver.end());
                 }
-                Taken::NoMore => ending = Some(driver.end()),
-                Taken::All | Taken::AsMuchAsFits => {}
+                Progress::Closed => ending = Some(driver.end()),
+                Progress::AllLines | Progress::OutputFull => {}
             }
         }
         if driver.memory.is_some() {
@@ -97,13 +97,13 @@ async fn serve(
         let reads = ending.is_none() && !is_end && driver.has_room();
         tokio::select! {
             biased;
-            // Everything here is cancel-safe: what was not taken is still there in the next round.
+            // Every branch is cancel-safe.
             written = write(writer, writing.rest()), if !writing.is_empty() || !is_flushed => match written {
                 Ok(written) => {
                     is_flushed = written.is_flushed;
                     writing.advance(written.count, &driver.outlet);
                 }
-                // Nobody listens any more. There is nobody to tell.
+                // The client has closed its end.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
                 Err(error) => return Err(error),
             },
@@ -114,23 +114,23 @@ async fn serve(
                 driver.now = Instant::now();
                 let count = read?;
                 is_end = count == 0;
-                room = (count * 2).clamp(*READ.start(), *READ.end());
+                room = (count * 2).clamp(*READ_BYTES.start(), *READ_BYTES.end());
             }
-            // A client that does not read its last words is not waited for.
+            // Limits the wait for a client that does not read.
             () = until(ending), if ending.is_some() => {
                 if cancelled {
                     break;
                 }
                 driver.cancel_all();
                 cancelled = true;
-                ending = Some(tokio::time::Instant::now() + LAST_WORDS);
+                ending = Some(tokio::time::Instant::now() + FLUSH_TIMEOUT);
             }
         }
     }
     driver.connection.close();
     driver.outlet.close();
-    // A function that blocks its thread cannot be stopped, and is not waited for.
-    let _ = tokio::time::timeout(LAST_WORDS, driver.runs.shutdown()).await;
+    // A handler that blocks its thread cannot be stopped, so the wait is limited.
+    let _ = tokio::time::timeout(FLUSH_TIMEOUT, driver.runs.shutdown()).await;
     Ok(())
 }
 
@@ -161,18 +161,21 @@ pub(crate) async fn read(
     .await
 }
 
-/// What came of writing.
-pub(crate) struct Written {
+/// The result of a write.
+pub(crate) struct WriteResult {
     pub(crate) count: usize,
-    /// The writer holds nothing back.
+    /// The writer was flushed.
     is_flushed: bool,
 }
 
-/// Writes some of the bytes, and when it was all of them, has the writer pass on what it holds back.
+/// Writes some of the bytes, and flushes the writer when all are written.
 ///
 /// # Cancellation
 /// Safe: nothing was written.
-pub(crate) async fn write(writer: &mut (dyn AsyncWrite + Send + Unpin), bytes: &[u8]) -> io::Result<Written> {
+pub(crate) async fn write(
+    writer: &mut (dyn AsyncWrite + Send + Unpin),
+    bytes: &[u8],
+) -> io::Result<WriteResult> {
     poll_fn(|cx| {
         let mut count = 0;
         if !bytes.is_empty() {
@@ -182,25 +185,25 @@ pub(crate) async fn write(writer: &mut (dyn AsyncWrite + Send + Unpin), bytes: &
             }
         }
         if count < bytes.len() {
-            return Poll::Ready(Ok(Written { count, is_flushed: false }));
+            return Poll::Ready(Ok(WriteResult { count, is_flushed: false }));
         }
         match Pin::new(&mut *writer).poll_flush(cx) {
-            Poll::Ready(flushed) => Poll::Ready(flushed.map(|()| Written { count, is_flushed: true })),
-            Poll::Pending if count > 0 => Poll::Ready(Ok(Written { count, is_flushed: false })),
+            Poll::Ready(flushed) => Poll::Ready(flushed.map(|()| WriteResult { count, is_flushed: true })),
+            Poll::Pending if count > 0 => Poll::Ready(Ok(WriteResult { count, is_flushed: false })),
             Poll::Pending => Poll::Pending,
         }
     })
     .await
 }
 
-/// What is being written.
+/// The buffer that is being written.
 #[derive(Default)]
-struct Writing {
+struct WriteBuffer {
     bytes: Vec<u8>,
     written: usize,
 }
 
-impl Writing {
+impl WriteBuffer {
     fn refill(&mut self, outlet: &Outlet) {
         if self.bytes.is_empty() {
             outlet.take(&mut self.bytes);
@@ -219,9 +222,9 @@ impl Writing {
         self.written += count;
         if self.written == self.bytes.len() {
             self.written = 0;
-            // Kept while large messages keep coming, let go at the first small one.
+            // Keeps a large capacity while messages are large, and shrinks at the first small one.
             if self.bytes.len() < self.bytes.capacity() / 4 {
-                self.bytes.shrink_to(KEPT);
+                self.bytes.shrink_to(KEPT_CAPACITY);
             }
             self.bytes.clear();
             outlet.give_back(&mut self.bytes);
@@ -229,26 +232,26 @@ impl Writing {
     }
 }
 
-type Ended = Result<(tokio::task::Id, Done), tokio::task::JoinError>;
+type TaskResult = Result<(tokio::task::Id, TaskOutput), tokio::task::JoinError>;
 
-/// What a spawned future ends with.
-enum Done {
+/// The output of a spawned call or batch.
+enum TaskOutput {
     Reply(Reply),
-    /// The responses to an array, as an array.
+    /// The responses to a batch.
     Batch(Vec<(Id, Reply)>, Vec<ErrorObject>),
 }
 
-/// A request whose future was spawned.
-struct Running {
-    /// An array has none.
+/// A spawned call or batch.
+struct RunningTask {
+    /// `None` for a batch.
     id: Option<Id>,
     dialect: Dialect,
     context: Option<Context>,
     abort: AbortHandle,
 }
 
-impl Running {
-    /// Tells what the function has started elsewhere, and drops its future.
+impl RunningTask {
+    /// Sets the context to cancelled, and aborts the task.
     fn cancel(&self) {
         if let Some(context) = &self.context {
             context.cancel();
@@ -257,21 +260,21 @@ impl Running {
     }
 }
 
-/// How much of what was read was taken in.
-enum Taken {
-    All,
-    /// Not all: the client has to read first.
-    AsMuchAsFits,
-    /// And nothing more may be.
-    NoMore,
+/// The result of processing the lines that were read.
+enum Progress {
+    AllLines,
+    /// Lines are left, because the client has to read first.
+    OutputFull,
+    /// The connection must be closed.
+    Closed,
 }
 
-/// What negotiation makes of a request.
-enum Asked {
-    /// It is to be served.
+/// The result of negotiation for a request.
+enum Admission {
+    /// The request has to be routed.
     Exchange(Exchange),
-    /// It needs no more than this.
-    Answered(Dialect, Reply),
+    /// The reply is already known.
+    Reply(Dialect, Reply),
 }
 
 struct Driver<'a> {
@@ -280,11 +283,11 @@ struct Driver<'a> {
     connection: Arc<Connection>,
     client: Option<Arc<Client>>,
     outlet: Arc<Outlet>,
-    runs: JoinSet<Done>,
-    running: HashMap<tokio::task::Id, Running>,
+    runs: JoinSet<TaskOutput>,
+    running: HashMap<tokio::task::Id, RunningTask>,
     subscriptions: Subscriptions,
     memory: Option<Arc<Budget>>,
-    /// The memory of what the client said of itself.
+    /// The memory of client info and capabilities.
     client_memory: Option<Share>,
     now: Instant,
 }
@@ -298,7 +301,7 @@ impl<'a> Driver<'a> {
             negotiation: StdioServer::new(versions),
             connection: Arc::new(connection),
             client: None,
-            outlet: Arc::new(Outlet::new(Framing::Lines, WAITING, memory.clone())),
+            outlet: Arc::new(Outlet::new(Framing::Lines, MAX_UNWRITTEN_BYTES, memory.clone())),
             runs: JoinSet::new(),
             running: HashMap::new(),
             subscriptions: Subscriptions::default(),
@@ -308,28 +311,28 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// True if more may be said to the client, who has not read everything yet.
+    /// Returns true if the output buffer has room.
     fn has_room(&self) -> bool {
-        self.outlet.len() < WAITING
+        self.outlet.len() < MAX_UNWRITTEN_BYTES
     }
 
-    /// Takes in the lines that are complete, for as long as their answers have room.
-    fn lines(&mut self, lines: &mut Lines) -> Taken {
+    /// Processes complete lines while the output buffer has room.
+    fn lines(&mut self, lines: &mut Lines) -> Progress {
         while self.has_room() {
             let goes_on = match lines.poll_line() {
-                None => return Taken::All,
+                None => return Progress::AllLines,
                 Some(Line::Whole(line)) => self.whole_line(line),
                 Some(Line::TooLong(error)) => self.unreadable(&error),
                 Some(Line::Endless) => false,
             };
             if !goes_on {
-                return Taken::NoMore;
+                return Progress::Closed;
             }
         }
-        Taken::AsMuchAsFits
+        Progress::OutputFull
     }
 
-    /// Nothing more is read: streams of changes end, and calls that run get their grace.
+    /// Handles the end of input: ends subscription streams, and returns the deadline of the calls in flight.
     fn end(&mut self) -> tokio::time::Instant {
         self.end_subscriptions();
         tokio::time::Instant::now() + self.core.grace
@@ -360,7 +363,7 @@ impl<'a> Driver<'a> {
         let arrival = self.connection.lock().peer.handle_message(message, self.now);
         match (arrival, message) {
             (Arrival::Request, Message::Request(request)) => match self.exchange(message, request) {
-                Asked::Exchange(exchange) => {
+                Admission::Exchange(exchange) => {
                     let dialect = exchange.dialect;
                     match self.core.route(request, exchange) {
                         Route::Reply(reply) => self.answer(&request.id, dialect, &reply),
@@ -368,7 +371,7 @@ impl<'a> Driver<'a> {
                         Route::Listen(filter) => self.listen(&request.id, dialect, filter),
                     }
                 }
-                Asked::Answered(dialect, reply) => self.answer(&request.id, dialect, &reply),
+                Admission::Reply(dialect, reply) => self.answer(&request.id, dialect, &reply),
             },
             (Arrival::Response(call), Message::Response(response)) => self.connection.settle(call, response),
             (Arrival::Cancelled(id), _) => self.cancel(&id),
@@ -377,18 +380,18 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Who asks, or the reply to a request that needs no more.
-    fn exchange(&mut self, message: &Message<'_>, request: &Request<'_>) -> Asked {
-        // Before it counts as initialized, so that it can try again.
+    /// Negotiates a request: returns its exchange, or the reply if it needs no routing.
+    fn exchange(&mut self, message: &Message<'_>, request: &Request<'_>) -> Admission {
+        // Before `classify` marks the connection as initialized, so that the client can retry.
         if request.method == Method::Initialize
             && let Err(reply) = self.take_client_memory(request)
         {
-            return Asked::Answered(self.dialect(), reply);
+            return Admission::Reply(self.dialect(), reply);
         }
         let (dialect, meta) = match self.negotiation.classify(message) {
             ServerVerdict::Modern(dialect, meta) => {
                 let outlet = Arc::clone(&self.outlet);
-                return Asked::Exchange(Exchange {
+                return Admission::Exchange(Exchange {
                     dialect,
                     meta: Some(meta),
                     legacy: None,
@@ -397,22 +400,22 @@ impl<'a> Driver<'a> {
                 });
             }
             ServerVerdict::Legacy(dialect) => {
-                // An odd `_meta` is no reason to refuse a legacy request.
+                // A legacy request with an invalid `_meta` is still accepted.
                 (dialect, request.params.meta().ok().flatten().map(Arc::new))
             }
             ServerVerdict::Initialize(dialect, params) => {
                 let (reply, client) = self.core.initialize(dialect, *params);
                 self.client = Some(Arc::new(client));
-                return Asked::Answered(dialect, reply);
+                return Admission::Reply(dialect, reply);
             }
-            ServerVerdict::Ping => return Asked::Answered(self.dialect(), Reply::Empty),
+            ServerVerdict::Ping => return Admission::Reply(self.dialect(), Reply::Empty),
             ServerVerdict::Refuse(error) | ServerVerdict::RefuseUnnamed(error) => {
-                return Asked::Answered(self.dialect(), Reply::Error(error));
+                return Admission::Reply(self.dialect(), Reply::Error(error));
             }
             _ => {
                 let error =
                     ErrorObject::new(mcp_protocol::errors::ErrorCode::InvalidRequest, "not a request");
-                return Asked::Answered(self.dialect(), Reply::Error(error));
+                return Admission::Reply(self.dialect(), Reply::Error(error));
             }
         };
         let legacy = Some(Legacy {
@@ -421,10 +424,10 @@ impl<'a> Driver<'a> {
             log_level: self.connection.lock().log_level.clone(),
         });
         let outlet = Arc::clone(&self.outlet);
-        Asked::Exchange(Exchange { dialect, meta, legacy, outlet, principal: Principal::default() })
+        Admission::Exchange(Exchange { dialect, meta, legacy, outlet, principal: Principal::default() })
     }
 
-    /// Takes the memory of what a client says of itself, or says why it is refused.
+    /// Charges the memory of client info and capabilities, or returns the error.
     fn take_client_memory(&mut self, request: &Request<'_>) -> Result<(), Reply> {
         let bytes = Client::memory_of(request).map_err(Reply::Error)?;
         if let Some(memory) = &self.memory {
@@ -433,14 +436,14 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// The dialect for what belongs to no request.
+    /// Returns the dialect for messages that do not belong to a request.
     fn dialect(&self) -> Dialect {
         self.negotiation.negotiated().unwrap_or(Dialect::V2026_07_28)
     }
 
     fn run(&mut self, request: &Request<'_>, dialect: Dialect, mut run: Box<Run>) {
         let id = &request.id;
-        // Whoever is woken by this is polled again when it is spawned.
+        // The no-op waker is safe because a pending call is polled again when it is spawned.
         match Pin::new(&mut run).poll(&mut TaskContext::from_waker(Waker::noop())) {
             Poll::Ready(reply) => self.answer(id, dialect, &reply),
             Poll::Pending => {
@@ -448,8 +451,8 @@ impl<'a> Driver<'a> {
                     run.hold(memory.overdraw(request.params.text().len()));
                 }
                 let context = run.context.clone();
-                let abort = self.runs.spawn(async move { Done::Reply(run.await) });
-                let running = Running { id: Some(id.clone()), dialect, context, abort };
+                let abort = self.runs.spawn(async move { TaskOutput::Reply(run.await) });
+                let running = RunningTask { id: Some(id.clone()), dialect, context, abort };
                 self.running.insert(running.abort.id(), running);
             }
         }
@@ -458,7 +461,7 @@ impl<'a> Driver<'a> {
     fn answer(&self, id: &Id, dialect: Dialect, reply: &Reply) {
         if self.connection.lock().peer.respond(id) {
             let meta = &self.core.meta;
-            // The link may have ended; then nobody waits.
+            // Fails if the connection is closed.
             let _ = self.outlet.send(|out| reply.write(out, id, dialect, meta));
         }
     }
@@ -469,17 +472,17 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn ended(&mut self, ended: Ended) {
+    fn ended(&mut self, ended: TaskResult) {
         let task = match &ended {
             Ok((task, _)) => *task,
             Err(error) => error.id(),
         };
-        let Some(Running { id, dialect, .. }) = self.running.remove(&task) else { return };
+        let Some(RunningTask { id, dialect, .. }) = self.running.remove(&task) else { return };
         match ended {
-            Ok((_, Done::Reply(reply))) => self.answer_running(id.as_ref(), dialect, &reply),
-            Ok((_, Done::Batch(replies, faults))) => self.answer_batch(dialect, &replies, &faults),
+            Ok((_, TaskOutput::Reply(reply))) => self.answer_running(id.as_ref(), dialect, &reply),
+            Ok((_, TaskOutput::Batch(replies, faults))) => self.answer_batch(dialect, &replies, &faults),
             Err(error) if error.is_panic() => self.answer_running(id.as_ref(), dialect, &panicked()),
-            // Cancelled: its id is free again.
+            // Cancelled: frees the id.
             Err(_) => {
                 if let Some(id) = &id {
                     self.connection.lock().peer.respond(id);
@@ -504,7 +507,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// An array of messages: requests run one after the other, and one array answers them.
+    /// Handles a batch: its requests run one after the other and are answered by one array.
     fn batch(&mut self, batch: &Batch<'_>) {
         let dialect = match self.negotiation.classify_batch(batch) {
             ServerVerdict::Legacy(dialect) => dialect,
@@ -532,8 +535,8 @@ impl<'a> Driver<'a> {
                         )))
                     } else {
                         match self.exchange(&message, &request) {
-                            Asked::Exchange(exchange) => self.core.route(&request, exchange),
-                            Asked::Answered(_, reply) => Route::Reply(reply),
+                            Admission::Exchange(exchange) => self.core.route(&request, exchange),
+                            Admission::Reply(_, reply) => Route::Reply(reply),
                         }
                     };
                     routes.push((request.id, route));
@@ -556,9 +559,9 @@ impl<'a> Driver<'a> {
                 };
                 replies.push((id, reply));
             }
-            Done::Batch(replies, faults)
+            TaskOutput::Batch(replies, faults)
         });
-        let running = Running { id: None, dialect, context: None, abort };
+        let running = RunningTask { id: None, dialect, context: None, abort };
         self.running.insert(running.abort.id(), running);
     }
 
@@ -595,10 +598,10 @@ impl<'a> Driver<'a> {
     fn changed(&mut self, change: Result<Change, RecvError>) {
         match change {
             Ok(change) => self.tell(&change),
-            // Too many to tell each: tell that everything may have changed.
+            // Changes were lost, so everything may have changed.
             Err(RecvError::Lagged(_)) => {
-                let followed = self.connection.uris().into_iter().chain(self.subscriptions.followed());
-                for change in changes::everything(followed) {
+                let uris = self.connection.uris().into_iter().chain(self.subscriptions.uris());
+                for change in changes::everything(uris) {
                     self.tell(&change);
                 }
             }

@@ -5,7 +5,7 @@
 //!
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
 //! struct Hello {
-//!     /// Whom to greet.
+//!     /// The person to greet.
 //!     name: String,
 //! }
 //!

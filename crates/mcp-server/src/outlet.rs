@@ -1,4 +1,4 @@
-//! What goes out on one link: messages gathered until a driver takes them, all in one write.
+//! The output buffer of one connection: messages are collected until the driver writes them together.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -9,30 +9,29 @@ use std::time::Duration;
 
 use crate::budget::{Budget, Share};
 
-/// How a message is set off from the next one.
+/// The framing of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has events"))]
 pub(crate) enum Framing {
-    /// One line each.
+    /// One message per line.
     Lines,
-    /// One server-sent event each.
+    /// One message per server-sent event.
     Events,
-    /// One server-sent event each, with the number of the stream and its own, so that a client that lost the
-    /// stream can go on where it stood. Primed, it begins with an event that holds only its number.
+    /// One message per server-sent event, with an id of stream and event number for resumption. A primed stream starts with
+    /// an event that has an id and no message.
     NumberedEvents { stream: u64, primed: bool },
 }
 
-/// What an idle buffer keeps on a server with many clients.
-const KEPT_BUFFER: usize = 64 << 10;
+/// The capacity that an idle buffer keeps on a server with many clients, in bytes.
+const KEPT_CAPACITY: usize = 64 << 10;
 
-/// Messages on their way to the client. Filled by handlers and the driver, drained by the driver.
+/// The output buffer of one connection or stream. Filled by handlers and the driver, drained by the driver.
 #[derive(Debug)]
 pub(crate) struct Outlet {
     framing: Framing,
-    /// Beyond this many bytes, what can be done without is dropped.
+    /// The number of bytes above which optional messages are dropped.
     limit: usize,
-    /// Where the bytes that it holds are taken from. When that is spent, events are no longer kept for a client that
-    /// comes back, and what can be done without is dropped.
+    /// The memory budget. When it is exhausted, events are no longer kept for resumption and optional messages are dropped.
     memory: Option<Arc<Budget>>,
     state: Mutex<State>,
 }
@@ -41,30 +40,30 @@ pub(crate) struct Outlet {
 struct State {
     bytes: Vec<u8>,
     closed: bool,
-    /// Who waits for something to be there.
+    /// The waker of the reader.
     waker: Option<Waker>,
     /// The number of the next event.
     next: u64,
-    /// Events that were numbered, for a client that comes back; the oldest go first.
+    /// Numbered events kept for resumption, oldest first.
     history: VecDeque<(u64, Vec<u8>)>,
     history_bytes: usize,
-    /// Counts who reads: a new one takes over from the one before.
+    /// The number of the current reader; a new reader replaces the previous one.
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has several readers"))]
     reader: u64,
-    /// A reader was there and has gone: events are only kept, for one that comes back.
+    /// The reader has disconnected: events are only kept for resumption.
     is_abandoned: bool,
-    /// The reader is to leave once it has everything.
+    /// The stream ends for the reader once it has read everything.
     sent_away: bool,
     share: Option<Share>,
 }
 
 impl State {
-    /// Bytes of memory that it holds.
+    /// Returns the allocated bytes.
     fn held(&self) -> usize {
         self.bytes.capacity() + self.history_bytes
     }
 
-    /// Releases the memory of what has been taken.
+    /// Updates the charged memory after bytes were taken.
     fn release(&mut self) {
         let held = self.held();
         if let Some(share) = &mut self.share {
@@ -72,7 +71,7 @@ impl State {
         }
     }
 
-    /// Forgets events from the oldest on, until they fit the bytes. The newest is kept if `least` is 1.
+    /// Drops the oldest kept events until at most `bytes` are left. Keeps at least `least` events.
     fn forget_history(&mut self, bytes: usize, least: usize) {
         while self.history_bytes > bytes && self.history.len() > least {
             if let Some((_, oldest)) = self.history.pop_front() {
@@ -88,67 +87,72 @@ impl State {
     }
 }
 
-/// Bytes that were taken to be sent, and their memory.
+/// Bytes that are being sent, with their share of the memory budget.
 #[cfg(feature = "http")]
-pub(crate) struct Taken {
+pub(crate) struct OutputChunk {
     bytes: Vec<u8>,
     _memory: Option<Share>,
 }
 
 #[cfg(feature = "http")]
-impl AsRef<[u8]> for Taken {
+impl AsRef<[u8]> for OutputChunk {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// Whether a message may be left out when memory is short.
+/// The priority of a message; an optional one is dropped when memory is short.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Need {
+enum Priority {
     Required,
     Optional,
 }
 
-/// The link has ended.
+/// The error of a closed outlet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Closed;
 
-type Written = Result<(), serde_json::Error>;
+type SerializeResult = Result<(), serde_json::Error>;
 
 impl Outlet {
     pub(crate) fn new(framing: Framing, limit: usize, memory: Option<Arc<Budget>>) -> Self {
         Self { framing, limit, memory, state: Mutex::default() }
     }
 
-    /// Adds a message that must go out: a response, or a request of ours.
-    pub(crate) fn send(&self, mut write: impl FnMut(&mut Vec<u8>) -> Written) -> Result<(), Closed> {
+    /// Adds a required message: a response or a request.
+    pub(crate) fn send(&self, mut write: impl FnMut(&mut Vec<u8>) -> SerializeResult) -> Result<(), Closed> {
         self.send_by(&mut write)
     }
 
-    fn send_by(&self, write: &mut dyn FnMut(&mut Vec<u8>) -> Written) -> Result<(), Closed> {
+    fn send_by(&self, write: &mut dyn FnMut(&mut Vec<u8>) -> SerializeResult) -> Result<(), Closed> {
         let mut state = self.lock();
         if state.closed {
             return Err(Closed);
         }
-        self.add(&mut state, Need::Required, write);
+        self.add(&mut state, Priority::Required, write);
         Ok(())
     }
 
-    /// Adds a message that can be done without. False if there was no room for it.
-    pub(crate) fn offer(&self, mut write: impl FnMut(&mut Vec<u8>) -> Written) -> bool {
+    /// Adds an optional message: a notification. Returns false if there is no room for it.
+    pub(crate) fn offer(&self, mut write: impl FnMut(&mut Vec<u8>) -> SerializeResult) -> bool {
         self.offer_by(&mut write)
     }
 
-    fn offer_by(&self, write: &mut dyn FnMut(&mut Vec<u8>) -> Written) -> bool {
+    fn offer_by(&self, write: &mut dyn FnMut(&mut Vec<u8>) -> SerializeResult) -> bool {
         let mut state = self.lock();
         if state.closed || state.bytes.len() > self.limit {
             return false;
         }
-        self.add(&mut state, Need::Optional, write)
+        self.add(&mut state, Priority::Optional, write)
     }
 
     /// Adds a message. Returns false if it is optional and there is no memory for it.
-    fn add(&self, state: &mut State, need: Need, write: &mut dyn FnMut(&mut Vec<u8>) -> Written) -> bool {
+    fn add(
+        &self,
+        state: &mut State,
+        priority: Priority,
+        write: &mut dyn FnMut(&mut Vec<u8>) -> SerializeResult,
+    ) -> bool {
         let mut start = state.bytes.len();
         match self.framing {
             Framing::Lines => {}
@@ -163,7 +167,7 @@ impl Outlet {
             }
         }
         if write(&mut state.bytes).is_err() {
-            // A value that its version cannot say; the caller wrote an error instead, or nothing.
+            // The protocol version cannot express the value; the caller handles the error.
             state.bytes.truncate(start);
             return true;
         }
@@ -174,7 +178,7 @@ impl Outlet {
         if state.is_abandoned {
             state.bytes = Vec::new();
         }
-        let is_kept = self.charge(state) || need == Need::Required;
+        let is_kept = self.charge(state) || priority == Priority::Required;
         if !is_kept {
             state.bytes.truncate(start);
             state.bytes.shrink_to_fit();
@@ -184,8 +188,7 @@ impl Outlet {
         is_kept
     }
 
-    /// Takes memory for what is held. If there is not enough, the kept events go first; returns false if that is not
-    /// enough either.
+    /// Charges the held memory. If the budget is exhausted, drops the kept events; returns false if that is not enough.
     fn charge(&self, state: &mut State) -> bool {
         let Some(memory) = &self.memory else { return true };
         let mut held = state.held();
@@ -198,7 +201,7 @@ impl Outlet {
         state.share.as_mut().is_none_or(|share| share.resize(held))
     }
 
-    /// Adds an event that holds no message: only its number, and how long to wait before coming back.
+    /// Adds an event without a message: its id, and optionally the SSE `retry` time.
     fn number(&self, state: &mut State, stream: u64, retry: Option<Duration>) {
         let start = state.bytes.len();
         let _ = writeln!(state.bytes, "id: {stream}-{}", state.next);
@@ -209,7 +212,7 @@ impl Outlet {
         self.remember(state, start);
     }
 
-    /// Ends the stream for its reader, who is told when to come back for the rest. False if it cannot come back.
+    /// Ends the stream for its reader with an SSE `retry` time. Returns false if the client cannot resume it.
     pub(crate) fn send_away(&self, retry: Duration) -> bool {
         let Framing::NumberedEvents { stream, primed: true } = self.framing else { return false };
         let mut state = self.lock();
@@ -228,9 +231,9 @@ impl Outlet {
         state.forget_history(self.limit, 1);
     }
 
-    /// Exchanges what is there with an empty buffer. False if there was nothing.
+    /// Swaps the content with an empty buffer. Returns false if there is none.
     pub(crate) fn take(&self, buffer: &mut Vec<u8>) -> bool {
-        debug_assert!(buffer.is_empty(), "what is in the buffer would go out twice");
+        debug_assert!(buffer.is_empty(), "the buffer must be empty");
         let mut state = self.lock();
         if state.bytes.is_empty() {
             return false;
@@ -240,12 +243,12 @@ impl Outlet {
         true
     }
 
-    /// Takes an empty buffer back if it is larger than the one in use: one that has grown is enough.
+    /// Takes an empty buffer back for reuse if its capacity is larger than that of the current one.
     pub(crate) fn give_back(&self, buffer: &mut Vec<u8>) {
         let mut state = self.lock();
         if self.memory.is_some() {
-            // One of many clients: a buffer that has grown is not kept for the next large message.
-            buffer.shrink_to(KEPT_BUFFER);
+            // On a server with many clients a large capacity is not kept for the next message.
+            buffer.shrink_to(KEPT_CAPACITY);
         }
         if state.bytes.is_empty() && state.bytes.capacity() < buffer.capacity() {
             std::mem::swap(&mut state.bytes, buffer);
@@ -253,12 +256,12 @@ impl Outlet {
         }
     }
 
-    /// How much waits.
+    /// Returns the number of bytes in the buffer.
     pub(crate) fn len(&self) -> usize {
         self.lock().bytes.len()
     }
 
-    /// Ready when something is there, or will never be.
+    /// Ready when the buffer has content, or the stream has ended.
     pub(crate) fn poll_filled(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.lock();
         if !state.bytes.is_empty() || state.closed || state.sent_away {
@@ -270,15 +273,15 @@ impl Outlet {
         Poll::Pending
     }
 
-    /// Waits until something is there, or will never be. One waits at a time.
+    /// Waits until the buffer has content, or the stream has ended. Supports one waiter at a time.
     ///
     /// # Cancellation
-    /// Safe: nothing is taken.
+    /// Safe: no data is lost.
     pub(crate) async fn filled(&self) {
         poll_fn(|cx| self.poll_filled(cx)).await;
     }
 
-    /// Takes nothing more. What is there can still be taken.
+    /// Refuses further messages. The content can still be read.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -292,7 +295,7 @@ impl Outlet {
 
 #[cfg(feature = "http")]
 impl Outlet {
-    /// A new reader, which begins after an event if it names one; the reader before it ends.
+    /// Attaches a new reader, optionally resumed after an event, and ends the previous one. Returns its number.
     pub(crate) fn attach(&self, after: Option<u64>) -> u64 {
         let mut state = self.lock();
         let State { bytes, history, .. } = &mut *state;
@@ -303,7 +306,7 @@ impl Outlet {
             }
         }
         state.reader += 1;
-        // One that comes for the first time is still to be sent away.
+        // Only a resuming reader clears the flag; the first reader must still end.
         state.sent_away &= after.is_none();
         state.is_abandoned = false;
         state.release();
@@ -311,7 +314,7 @@ impl Outlet {
         state.reader
     }
 
-    /// The reader has gone. Numbered events are kept for one that comes back; others are for nobody.
+    /// Detaches a reader that has disconnected. Only numbered events are kept, for resumption.
     pub(crate) fn detach(&self, reader: u64) {
         let mut state = self.lock();
         if state.reader == reader {
@@ -321,7 +324,7 @@ impl Outlet {
         }
     }
 
-    /// Closes it and forgets the events that were kept. What its reader has not read can still be read.
+    /// Closes the outlet and drops the events kept for resumption. Unread content can still be read.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -330,9 +333,9 @@ impl Outlet {
         state.wake();
     }
 
-    /// What is there for this reader; `None` if it has nothing more to wait for.
-    /// The memory of the bytes is held until they are dropped: who sends them may have to wait.
-    pub(crate) fn poll_events(&self, reader: u64, cx: &mut Context<'_>) -> Poll<Option<Taken>> {
+    /// Polls for content; `None` if the stream has ended for this reader.
+    /// The memory stays charged until the chunk is dropped, because sending it may take time.
+    pub(crate) fn poll_events(&self, reader: u64, cx: &mut Context<'_>) -> Poll<Option<OutputChunk>> {
         let mut state = self.lock();
         if state.reader != reader {
             return Poll::Ready(None);
@@ -341,7 +344,7 @@ impl Outlet {
             let bytes = std::mem::take(&mut state.bytes);
             let memory = self.memory.as_ref().map(|memory| memory.overdraw(bytes.capacity()));
             state.release();
-            return Poll::Ready(Some(Taken { bytes, _memory: memory }));
+            return Poll::Ready(Some(OutputChunk { bytes, _memory: memory }));
         }
         if state.closed || state.sent_away {
             return Poll::Ready(None);
@@ -350,18 +353,18 @@ impl Outlet {
         Poll::Pending
     }
 
-    /// True if this reader has nothing more to wait for.
+    /// Returns true if the stream has ended for this reader.
     pub(crate) fn is_over(&self, reader: u64) -> bool {
         let state = self.lock();
         state.reader != reader || state.bytes.is_empty() && (state.closed || state.sent_away)
     }
 
-    /// How much memory the events take that are kept for a client that comes back.
+    /// Returns the memory of the events kept for resumption, in bytes.
     pub(crate) fn kept(&self) -> usize {
         self.lock().history_bytes
     }
 
-    /// True if nothing was ever added.
+    /// Returns true if no message was ever added.
     pub(crate) fn is_untouched(&self) -> bool {
         let state = self.lock();
         state.next == 0 && state.bytes.is_empty()

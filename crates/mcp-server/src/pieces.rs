@@ -1,4 +1,4 @@
-//! Pieces that come through a channel, as one stream of bytes.
+//! A reader over byte chunks received from a channel.
 
 use std::io;
 use std::pin::Pin;
@@ -9,15 +9,15 @@ use tokio::sync::mpsc;
 
 use crate::budget::Share;
 
-/// What somebody else reads or is given, piece by piece. It ends when nobody sends any more.
+/// A byte stream of the chunks of a channel. Ends when all senders are dropped.
 pub(crate) struct Pieces {
     receiver: mpsc::Receiver<io::Result<Piece>>,
     piece: Piece,
     taken: usize,
 }
 
-/// Some bytes, and the memory that they take. It is held until the next piece is asked for, because the reader may not
-/// have worked through them before.
+/// A chunk of bytes with its share of the memory budget, held until the next chunk is requested, because the reader may
+/// still process it until then.
 #[derive(Default)]
 pub(crate) struct Piece {
     pub(crate) bytes: Vec<u8>,

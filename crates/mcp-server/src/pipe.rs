@@ -1,4 +1,4 @@
-//! A pipe in memory: what one end writes, the other reads. It holds so much and no more.
+//! An in-memory pipe with a fixed capacity.
 
 use std::io;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The writing and the reading end. When one is gone the other is told.
+/// Creates a pipe. Dropping one end closes the other.
 pub(crate) fn pipe(capacity: usize) -> (PipeWriter, PipeReader) {
     let shared = Arc::new(Shared { capacity, state: Mutex::default() });
     (PipeWriter(Arc::clone(&shared)), PipeReader(shared))
@@ -22,10 +22,10 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     bytes: Vec<u8>,
-    /// How much of them was read.
+    /// The number of bytes that were read.
     read: usize,
     is_closed: bool,
-    /// Whoever waits: a reader of an empty pipe, or a writer to a full one.
+    /// The waker of the reader of an empty pipe, or of the writer of a full one.
     waiting: Option<Waker>,
 }
 
@@ -56,7 +56,7 @@ impl State {
 }
 
 impl PipeWriter {
-    /// Writes nothing more. What was written can still be read.
+    /// Closes the pipe. Written bytes can still be read.
     pub(crate) fn close(&self) {
         self.0.close();
     }
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn bytes_come_out_as_they_went_in_and_the_end_is_told() {
+    async fn reader_gets_all_bytes_and_end_of_file() {
         let (mut writer, mut reader) = pipe(7);
         let sent: Vec<u8> = (0..=255).cycle().take(10_000).collect();
         let expected = sent.clone();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_writer_without_a_reader_is_told() {
+    async fn write_without_a_reader_fails_with_broken_pipe() {
         let (mut writer, reader) = pipe(4);
         let writing = tokio::spawn(async move { writer.write_all(b"more than fits").await });
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! Random bytes, and names that nobody can guess.
+//! Random bytes and ids.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,7 +12,7 @@ pub(crate) fn fill(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the operating system returns random bytes");
 }
 
-/// A name of 22 letters, digits, `-` and `_` that nobody can guess.
+/// Returns a random id of 22 letters, digits, `-` and `_` (128 bits).
 pub(crate) fn name() -> String {
     let mut bytes = [0; 16];
     fill(&mut bytes);

@@ -1,4 +1,4 @@
-//! What answers a request.
+//! Replies to requests.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use mcp_protocol::messages::{EmptyResult, Id, write};
 use mcp_protocol::meta::Meta;
 use mcp_protocol::{Dialect, Json};
 
-/// What answers a request, before it is written.
+/// A reply that is not serialized yet.
 pub(crate) enum Reply {
     Result(Box<dyn Lower + Send + Sync>),
-    /// A page of a list, as it was written before.
+    /// A serialized page of a list.
     Page(Arc<Json>),
     Empty,
     Error(ErrorObject),
-    /// Nothing was done, because a limit of the whole server is reached; says which.
+    /// A limit of the whole server is reached and nothing was done; has the error message.
     Overloaded(&'static str),
 }
 
@@ -24,7 +24,7 @@ impl Reply {
         Self::Result(Box::new(result))
     }
 
-    /// Writes the response. `meta` is added to a modern result: what the server calls itself.
+    /// Writes the response. `meta`, the server info, is added to a modern result.
     pub(crate) fn write(
         &self,
         out: &mut Vec<u8>,
@@ -42,7 +42,7 @@ impl Reply {
                 return error_of(out, id, dialect, &ErrorObject::new(ErrorCode::InternalError, *why));
             }
         };
-        // The version may have no way to say this; the client is told rather than left waiting.
+        // The protocol version may not support this result; the client gets an error instead of no response.
         written.or_else(|fault| {
             error_of(out, id, dialect, &ErrorObject::new(ErrorCode::InternalError, fault.to_string()))
         })

@@ -1,4 +1,4 @@
-//! From a request to the function that serves it.
+//! Routing: from a request to its handler.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::approval::{self, Approver};
 use crate::ask::{Binding, Rounds};
 use crate::budget::Budget;
 use crate::completion::CompletionRequest;
-use crate::connection::{Client, MAX_FOLLOWED};
+use crate::connection::{Client, MAX_SUBSCRIBED_URIS};
 use crate::context::{Context, Exchange, Parts};
 use crate::hook::{Hook, Next, Outcome, before};
 use crate::prompt::PromptArguments;
@@ -39,42 +39,42 @@ use crate::spent::ConfirmationStore;
 use crate::tool::{BoxFuture, ToolEntry};
 use crate::watchdog::Watchdog;
 
-/// A server as its drivers see it: what it offers, and how it behaves.
+/// The server state that all connections share.
 pub(crate) struct Core {
     pub(crate) registry: Registry,
     pub(crate) sealer: Sealer,
     pub(crate) limits: Limits,
-    /// How long a legacy client may take to answer an ask.
+    /// The timeout for requests to a legacy client.
     pub(crate) patience: Duration,
-    /// How long running calls are given when the link ends.
+    /// The grace period of calls in flight after the end of input.
     pub(crate) grace: Duration,
-    /// What every modern result carries: the server's name.
+    /// The `_meta` of every modern result: the server info.
     pub(crate) meta: Meta,
-    /// Around every call, the outermost first.
+    /// Hooks around every call, the outermost first.
     pub(crate) hooks: Vec<Arc<Hook>>,
-    /// Who is asked for approval if the client cannot ask.
+    /// The function that asks for approval if the client does not support elicitation.
     pub(crate) approver: Option<Arc<Approver>>,
-    /// Confirmations that were used.
+    /// The store of used confirmations.
     pub(crate) spent: Arc<dyn ConfirmationStore>,
     pub(crate) watchdog: Watchdog,
-    /// Calls that wait, on all connections together.
+    /// Calls in flight, on all connections together.
     pub(crate) calls: Arc<Budget>,
 }
 
-/// What a request leads to.
+/// The result of routing a request.
 pub(crate) enum Route {
-    /// The answer is there.
+    /// The reply is already known.
     Reply(Reply),
-    /// A function has to run.
+    /// A handler has to run.
     Run(Box<Run>),
-    /// A stream of changes begins.
+    /// A subscription stream has to be opened.
     Listen(SubscriptionFilter),
 }
 
-type Routed = Result<Route, ErrorObject>;
+type RouteResult = Result<Route, ErrorObject>;
 
 impl Core {
-    /// Finds what serves a request. Nothing has run when this returns.
+    /// Routes a request. The handler is not polled yet when this returns.
     pub(crate) fn route(self: &Arc<Self>, request: &Request<'_>, exchange: Exchange) -> Route {
         let is_call = matches!(
             request.method,
@@ -97,8 +97,8 @@ impl Core {
             Method::Ping => Ok(Route::Reply(Reply::Empty)),
             Method::Listen => listen(request, &exchange),
             Method::SetLevel => set_level(request, &exchange),
-            Method::ResourcesSubscribe => follow(request, &exchange, true),
-            Method::ResourcesUnsubscribe => follow(request, &exchange, false),
+            Method::ResourcesSubscribe => subscribe(request, &exchange, true),
+            Method::ResourcesUnsubscribe => subscribe(request, &exchange, false),
             other => Err(ErrorObject::new(
                 ErrorCode::MethodNotFound,
                 format!("method not found: `{}`", other.as_str()),
@@ -107,7 +107,7 @@ impl Core {
         routed.unwrap_or_else(|error| Route::Reply(Reply::Error(error)))
     }
 
-    /// The answer to `initialize`.
+    /// Returns the reply to `initialize`, and the client.
     pub(crate) fn initialize(&self, dialect: Dialect, params: InitializeParams) -> (Reply, Client) {
         let state = self.registry.snapshot();
         let identity = &state.identity;
@@ -130,7 +130,12 @@ impl Core {
         result
     }
 
-    fn call_tool(self: &Arc<Self>, state: &Snapshot, request: &Request<'_>, exchange: Exchange) -> Routed {
+    fn call_tool(
+        self: &Arc<Self>,
+        state: &Snapshot,
+        request: &Request<'_>,
+        exchange: Exchange,
+    ) -> RouteResult {
         let name = member::<Cow<'_, str>>(request, "name")?.ok_or_else(|| missing("name"))?;
         let arguments = match request.params.member("arguments").map_err(invalid)? {
             None | Some("null") => "{}",
@@ -142,7 +147,7 @@ impl Core {
         let Some(tool) = state.tools.get(&name) else {
             return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("unknown tool `{name}`")));
         };
-        let mut call = Beginning::new(self, request, Arc::clone(&tool.name), arguments, exchange)?;
+        let mut call = CallBuilder::new(self, request, Arc::clone(&tool.name), arguments, exchange)?;
         if !self.hooks.is_empty() || tool.needs_approval {
             return self.hooked(call, self.tool_after_hooks(tool, arguments));
         }
@@ -152,7 +157,7 @@ impl Core {
         })
     }
 
-    /// The function of a tool as what comes after the hooks; with the approval it needs before it.
+    /// Returns the innermost `Next` of a tool: approval if needed, then the handler.
     fn tool_after_hooks(self: &Arc<Self>, tool: &Arc<ToolEntry>, arguments: &str) -> Next {
         let (core, tool, arguments) = (Arc::clone(self), Arc::clone(tool), Box::<str>::from(arguments));
         Box::new(move |context| {
@@ -161,7 +166,7 @@ impl Core {
                     return Ok(Outcome::Tool(tool.begin(&arguments, &mut || context.clone()).await?));
                 }
                 tool.check(&arguments)?;
-                // One form is shown and run: no escapes, no blanks, no member twice.
+                // The canonical form is both shown and run: no escapes, no whitespace, no duplicate members.
                 let arguments = arguments.parse::<Json>()?.canonical()?;
                 approval::wait_for(&context, &arguments, &core).await?;
                 Ok(Outcome::Tool(tool.begin(arguments.get(), &mut || context.clone()).await?))
@@ -169,13 +174,13 @@ impl Core {
         })
     }
 
-    /// Begins a call, watched; a panic before its future is there hurts this call only.
+    /// Starts a call under the watchdog. A panic before the handler returns its future fails this call only.
     fn begin<T>(&self, name: &Arc<str>, start: impl FnOnce() -> BoxFuture<T>) -> Result<BoxFuture<T>, Reply> {
         begin(|| self.watchdog.watch(name, start))
     }
 
-    /// Runs what comes after the hooks, through the hooks.
-    fn hooked(self: &Arc<Self>, mut call: Beginning<'_>, next: Next) -> Routed {
+    /// Runs the hooks and then `next`.
+    fn hooked(self: &Arc<Self>, mut call: CallBuilder<'_>, next: Next) -> RouteResult {
         let arguments: Json = call.arguments.parse().map_err(invalid)?;
         let next = self.hooks.iter().rev().fold(next, |next, hook| before(hook, &arguments, next));
         let (context, method) = (call.context(), call.request.method.clone());
@@ -186,7 +191,12 @@ impl Core {
         })
     }
 
-    fn get_prompt(self: &Arc<Self>, state: &Snapshot, request: &Request<'_>, exchange: Exchange) -> Routed {
+    fn get_prompt(
+        self: &Arc<Self>,
+        state: &Snapshot,
+        request: &Request<'_>,
+        exchange: Exchange,
+    ) -> RouteResult {
         let params: GetPromptParams = raise(request, &exchange)?;
         let Some(prompt) = state.prompts.get(&params.name) else {
             let message = format!("unknown prompt `{}`", params.name);
@@ -202,7 +212,7 @@ impl Core {
             return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
         }
         let text = request.params.member("arguments").map_err(invalid)?.unwrap_or("{}");
-        let call = Beginning::new(self, request, params.name.into(), text, exchange)?;
+        let call = CallBuilder::new(self, request, params.name.into(), text, exchange)?;
         let prompt = Arc::clone(prompt);
         let next: Next = Box::new(move |context| {
             let future = (prompt.get)(PromptArguments(arguments), context);
@@ -220,11 +230,11 @@ impl Core {
         state: &Snapshot,
         request: &Request<'_>,
         exchange: Exchange,
-    ) -> Routed {
+    ) -> RouteResult {
         let uri: String = member(request, "uri")?.ok_or_else(|| missing("uri"))?;
         check_uri(&uri)?;
         let found = state.find_resource(&uri).ok_or_else(|| ErrorObject::resource_not_found(&uri))?;
-        let call = Beginning::new(self, request, uri.as_str().into(), "{}", exchange)?;
+        let call = CallBuilder::new(self, request, uri.as_str().into(), "{}", exchange)?;
         let (read, cache, variables) = match found {
             ResourceMatch::Resource(entry) => (Arc::clone(&entry.read), entry.cache.clone(), Vec::new()),
             ResourceMatch::Template(entry, variables) => {
@@ -241,7 +251,12 @@ impl Core {
         self.hooked(call, next)
     }
 
-    fn complete(self: &Arc<Self>, state: &Snapshot, request: &Request<'_>, exchange: Exchange) -> Routed {
+    fn complete(
+        self: &Arc<Self>,
+        state: &Snapshot,
+        request: &Request<'_>,
+        exchange: Exchange,
+    ) -> RouteResult {
         let params: CompleteParams = raise(request, &exchange)?;
         let unknown = |what: String| Err(ErrorObject::new(ErrorCode::InvalidParams, what));
         let completers = match &params.reference {
@@ -255,7 +270,7 @@ impl Core {
             },
             _ => return unknown("unknown `ref` type; use `ref/prompt` or `ref/resource`".to_owned()),
         };
-        let mut call = Beginning::new(self, request, params.argument.name.into(), "{}", exchange)?;
+        let mut call = CallBuilder::new(self, request, params.argument.name.into(), "{}", exchange)?;
         let arguments = params.context.and_then(|context| context.arguments).unwrap_or_default();
         let completion = CompletionRequest { value: params.argument.value, arguments };
         let Some(complete) = completers else {
@@ -276,7 +291,7 @@ impl Core {
         list: &List<T>,
         request: &Request<'_>,
         exchange: &Exchange,
-    ) -> Routed {
+    ) -> RouteResult {
         let params: PageParams = raise(request, exchange)?;
         let cursor = params.cursor.as_deref().map_or(Cursor::Start, Cursor::After);
         match list.page(exchange.dialect, &cursor, &state.identity, &self.meta) {
@@ -288,26 +303,26 @@ impl Core {
         }
     }
 
-    fn run(self: &Arc<Self>, work: Work, call: Beginning<'_>) -> Route {
+    fn run(self: &Arc<Self>, work: Work, call: CallBuilder<'_>) -> Route {
         let span = call.span();
-        Route::Run(Box::new(Run::new(work, call.made, call.dialect, Arc::clone(self), call.name, span)))
+        Route::Run(Box::new(Run::new(work, call.context, call.dialect, Arc::clone(self), call.name, span)))
     }
 }
 
-/// A call before its function runs. Its context is made when the function takes one.
-struct Beginning<'a> {
+/// A call before its handler runs. The context is created only if the handler takes one.
+struct CallBuilder<'a> {
     core: &'a Core,
     request: &'a Request<'a>,
     name: Arc<str>,
     arguments: &'a str,
     dialect: Dialect,
     exchange: Exchange,
-    /// What an earlier round brought.
+    /// The state of earlier rounds.
     rounds: Option<Rounds>,
-    made: Option<Context>,
+    context: Option<Context>,
 }
 
-impl<'a> Beginning<'a> {
+impl<'a> CallBuilder<'a> {
     fn new(
         core: &'a Core,
         request: &'a Request<'a>,
@@ -316,7 +331,8 @@ impl<'a> Beginning<'a> {
         exchange: Exchange,
     ) -> Result<Self, ErrorObject> {
         let dialect = exchange.dialect;
-        let mut call = Self { core, request, name, arguments, dialect, exchange, rounds: None, made: None };
+        let mut call =
+            Self { core, request, name, arguments, dialect, exchange, rounds: None, context: None };
         if call.has_rounds() {
             let given: Option<InputResponses> = member(request, "inputResponses")?;
             let sealed: Option<Cow<'_, str>> = member(request, "requestState")?;
@@ -331,7 +347,7 @@ impl<'a> Beginning<'a> {
         Ok(call)
     }
 
-    /// The span of a call, for those who log: never its arguments.
+    /// Returns the tracing span of the call. It does not contain the arguments.
     fn span(&self) -> tracing::Span {
         let trace = self.exchange.meta.as_ref().and_then(|meta| meta.traceparent.as_deref());
         tracing::debug_span!(
@@ -357,7 +373,7 @@ impl<'a> Beginning<'a> {
     }
 
     fn context(&mut self) -> Context {
-        if let Some(context) = &self.made {
+        if let Some(context) = &self.context {
             return context.clone();
         }
         let mut rounds = self.rounds.take();
@@ -374,16 +390,16 @@ impl<'a> Beginning<'a> {
             rounds,
             patience: self.core.patience,
         });
-        self.made.insert(context).clone()
+        self.context.insert(context).clone()
     }
 }
 
-/// The server's name as modern results carry it.
+/// Returns the `_meta` of modern results: the server info.
 pub(crate) fn result_meta(implementation: &Implementation) -> Meta {
     Meta::new().server_info(implementation.clone())
 }
 
-/// Every version this crate serves, newest first.
+/// Returns the protocol versions that this crate supports, newest first.
 pub(crate) fn served_versions() -> Vec<mcp_protocol::ProtocolVersion> {
     SUPPORTED.to_vec()
 }
@@ -407,18 +423,18 @@ fn missing(name: &str) -> ErrorObject {
     ErrorObject::new(ErrorCode::InvalidParams, format!("missing `{name}`"))
 }
 
-fn listen(request: &Request<'_>, exchange: &Exchange) -> Routed {
+fn listen(request: &Request<'_>, exchange: &Exchange) -> RouteResult {
     let params: ListenParams = raise(request, exchange)?;
     let mut uris = params.notifications.resource_subscriptions.iter().flatten();
-    if uris.clone().count() > MAX_FOLLOWED {
-        let message = format!("too many resource subscriptions: at most {MAX_FOLLOWED} per stream");
+    if uris.clone().count() > MAX_SUBSCRIBED_URIS {
+        let message = format!("too many resource subscriptions: at most {MAX_SUBSCRIBED_URIS} per stream");
         return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
     }
     uris.try_for_each(|uri| check_uri(uri))?;
     Ok(Route::Listen(params.notifications))
 }
 
-fn set_level(request: &Request<'_>, exchange: &Exchange) -> Routed {
+fn set_level(request: &Request<'_>, exchange: &Exchange) -> RouteResult {
     let params: SetLevelParams = raise(request, exchange)?;
     if let LogLevel::Other(level) = &params.level {
         return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("unknown log level `{level}`")));
@@ -429,21 +445,21 @@ fn set_level(request: &Request<'_>, exchange: &Exchange) -> Routed {
     Ok(Route::Reply(Reply::Empty))
 }
 
-fn follow(request: &Request<'_>, exchange: &Exchange, follow: bool) -> Routed {
+fn subscribe(request: &Request<'_>, exchange: &Exchange, is_subscribe: bool) -> RouteResult {
     let params: SubscribeParams = raise(request, exchange)?;
     check_uri(&params.uri)?;
     if let Some(legacy) = &exchange.legacy {
-        let followed = &mut legacy.connection.lock().followed;
-        if follow {
-            followed.insert(params.uri).map_err(|why| ErrorObject::new(ErrorCode::InternalError, why))?;
+        let subscribed = &mut legacy.connection.lock().subscribed;
+        if is_subscribe {
+            subscribed.insert(params.uri).map_err(|why| ErrorObject::new(ErrorCode::InternalError, why))?;
         } else {
-            followed.remove(&params.uri);
+            subscribed.remove(&params.uri);
         }
     }
     Ok(Route::Reply(Reply::Empty))
 }
 
-/// Refuses a URI that is too long to be kept.
+/// Returns an error for a URI that is too long.
 fn check_uri(uri: &str) -> Result<(), ErrorObject> {
     if uri.len() <= MAX_URI {
         return Ok(());

@@ -1,4 +1,4 @@
-//! A call that runs: the function's future, its context, and what becomes of its outcome.
+//! A call in flight: the future of the handler, its context, and the conversion of its outcome into a reply.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,28 +28,28 @@ const MAX_COMPLETIONS: usize = 100;
 const UNDECLARED_INPUT: &str =
     "this call needs input, but the client did not declare the capability (elicitation, sampling or roots)";
 
-/// A call that was begun. As a future it gives the reply, whatever the function does.
+/// A call that was started. The future always returns a reply, even if the handler panics.
 pub(crate) struct Run {
     work: Work,
-    /// Only a function that takes one has one.
+    /// `None` if the handler does not take a context.
     pub(crate) context: Option<Context>,
     dialect: Dialect,
     core: Arc<Core>,
-    /// The tool, prompt or resource.
+    /// The name of the tool or prompt, or the URI of the resource.
     name: Arc<str>,
-    /// Wakes for progress that is held back.
+    /// The timer of delayed progress.
     timer: Option<Pin<Box<Sleep>>>,
     span: tracing::Span,
-    /// Its place among the calls that wait, once it does.
+    /// The share of the call budget, taken when the call is first pending.
     waiting: Option<Share>,
-    /// The memory of the request, whose arguments the function may hold.
+    /// The memory of the request, which the handler may hold.
     request: Option<Share>,
 }
 
 pub(crate) enum Work {
     Tool(BoxFuture<ToolOutcome>),
     Complete(BoxFuture<Vec<String>>),
-    /// A call that has a context and may have hooks around it.
+    /// A call with a context, and possibly with hooks.
     Hooked(BoxFuture<HookResult>, Method),
 }
 
@@ -65,7 +65,7 @@ impl Run {
         Self { work, context, dialect, core, name, timer: None, span, waiting: None, request: None }
     }
 
-    /// Counts what the call keeps of its request besides the body, now that it waits.
+    /// Charges the memory that a pending call keeps of its request besides the body.
     #[cfg(feature = "http")]
     pub(crate) fn hold_more(&mut self, bytes: usize) {
         if let Some(request) = &mut self.request {
@@ -78,7 +78,7 @@ impl Run {
         self.request = Some(request);
     }
 
-    /// One step of the function; a panic hurts this call only.
+    /// Polls the handler once. A panic fails this call only.
     fn step(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<Reply, ToolError>> {
         let Self { work, core, name, .. } = self;
         let step = || match work {
@@ -156,7 +156,7 @@ impl Future for Run {
     }
 }
 
-/// What was dropped before its end was not wanted any more.
+/// Cancels the context of a call that is dropped before its end.
 impl Drop for Run {
     fn drop(&mut self) {
         if let Some(context) = &self.context {
@@ -165,19 +165,19 @@ impl Drop for Run {
     }
 }
 
-/// The reply to a call whose function panicked. What it said goes to the log of the process, not to the client.
+/// Returns the reply to a call whose handler panicked. The panic message is not sent to the client.
 pub(crate) fn panicked() -> Reply {
     tracing::error!("handler panicked");
     Reply::Error(ErrorObject::new(ErrorCode::InternalError, "the handler failed"))
 }
 
-/// The reply to a call whose hook gave the outcome of something else.
+/// Returns the reply to a call whose hook returned an outcome that does not match the method.
 fn misplaced(method: &Method) -> Reply {
     tracing::error!(%method, "a hook returned an outcome that does not match the method");
     Reply::Error(ErrorObject::new(ErrorCode::InternalError, "the handler failed"))
 }
 
-/// Begins a call; a panic before its future is there hurts this call only, too.
+/// Starts a call. A panic before the handler returns its future fails this call only.
 pub(crate) fn begin<T>(start: impl FnOnce() -> BoxFuture<T>) -> Result<BoxFuture<T>, Reply> {
     catch_unwind(AssertUnwindSafe(start)).map_err(|_| panicked())
 }

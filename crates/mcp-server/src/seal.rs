@@ -1,4 +1,4 @@
-//! What travels through the client and must come back as it went: sealed, bound to its request, and short-lived.
+//! The request state that a client sends back: encrypted and authenticated, bound to its request, and short-lived.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use mcp_protocol::{Json, Map};
 
 use crate::error::AskError;
 
-/// What is remembered of the earlier rounds of a call.
+/// The state of the earlier rounds of a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Memory {
-    /// Names the call, the same in all its rounds.
+    /// The id of the call, the same in all its rounds.
     pub(crate) call: String,
-    /// How many rounds there were.
+    /// The number of rounds.
     pub(crate) rounds: u32,
-    /// Answers by the key of their ask.
+    /// Answers by the key of their question.
     pub(crate) answers: Map<String, Json>,
     /// Results of steps by their key.
     pub(crate) steps: Map<String, Json>,
-    /// Confirmations that were asked for and not answered: by their fingerprint, the name of the question on the wire.
+    /// Unanswered confirmations: the key on the wire, by fingerprint.
     pub(crate) asked: Map<String, String>,
-    /// Answers to confirmations by their fingerprint.
+    /// Answers to confirmations, by fingerprint.
     pub(crate) confirmed: Map<String, bool>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) use sealing::{Sealer, fresh_name};
 #[cfg(not(feature = "sealing"))]
 pub(crate) use without::{Sealer, fresh_name};
 
-/// Without its key.
+/// Does not show the key.
 impl fmt::Debug for Sealer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Sealer")
@@ -49,20 +49,20 @@ mod sealing {
 
     pub(crate) use crate::random::name as fresh_name;
 
-    /// How much may travel.
-    const STATE_LIMIT: usize = 64 << 10;
-    const NONCE: usize = 24;
-    const STAMP: usize = 8;
-    /// How long sealed state is good for.
-    const LIFE: Duration = Duration::from_secs(600);
+    /// The maximum size of the sealed state, in bytes.
+    const MAX_STATE_BYTES: usize = 64 << 10;
+    const NONCE_BYTES: usize = 24;
+    const TIMESTAMP_BYTES: usize = 8;
+    /// The lifetime of sealed state.
+    const STATE_LIFETIME: Duration = Duration::from_secs(600);
 
-    /// Seals with a key of this process, or with one that several share.
+    /// Encrypts the state with XChaCha20-Poly1305.
     pub(crate) struct Sealer {
         cipher: XChaCha20Poly1305,
     }
 
     impl Sealer {
-        /// With a key that dies with the process.
+        /// Creates a sealer with a random key that is lost when the process exits.
         pub(crate) fn new() -> Self {
             let mut key = [0; 32];
             fill(&mut key);
@@ -73,14 +73,14 @@ mod sealing {
             Self { cipher: XChaCha20Poly1305::new(&key.into()) }
         }
 
-        /// Seals a memory for the request that `binding` tells.
+        /// Seals the state for the request in `binding`, which is authenticated but not contained.
         pub(crate) fn seal(&self, memory: &Memory, binding: &[u8]) -> Result<String, AskError> {
             let unsealed = |_| AskError::Malformed("the request state cannot be encrypted".to_owned());
-            let mut plain = (now() + LIFE.as_secs()).to_le_bytes().to_vec();
+            let mut plain = (now() + STATE_LIFETIME.as_secs()).to_le_bytes().to_vec();
             let Memory { call, rounds, answers, steps, asked, confirmed } = memory;
             let parts = (call, rounds, answers, steps, asked, confirmed);
             serde_json::to_writer(&mut plain, &parts).map_err(unsealed)?;
-            let mut sealed = vec![0; NONCE];
+            let mut sealed = vec![0; NONCE_BYTES];
             fill(&mut sealed);
             let nonce = XNonce::try_from(&sealed[..]).map_err(|_| AskError::FeatureDisabled("sealing"))?;
             let payload = Payload { msg: &plain, aad: binding };
@@ -90,23 +90,23 @@ mod sealing {
                     .map_err(|_| AskError::Malformed("the request state cannot be encrypted".to_owned()))?,
             );
             let text = URL_SAFE_NO_PAD.encode(sealed);
-            if text.len() > STATE_LIMIT {
-                return Err(AskError::StateTooLarge(text.len(), STATE_LIMIT));
+            if text.len() > MAX_STATE_BYTES {
+                return Err(AskError::StateTooLarge(text.len(), MAX_STATE_BYTES));
             }
             Ok(text)
         }
 
-        /// The memory, if it was sealed by us, for this request, not long ago.
-        /// What is plainly not ours is refused before the binding is made, which costs time.
+        /// Returns the state if it was sealed with this key for this request and has not expired.
+        /// The binding is expensive, so that malformed text is refused before it is computed.
         pub(crate) fn open(&self, text: &str, binding: impl FnOnce() -> Option<Vec<u8>>) -> Option<Memory> {
-            if text.len() > STATE_LIMIT {
+            if text.len() > MAX_STATE_BYTES {
                 return None;
             }
             let sealed = URL_SAFE_NO_PAD.decode(text).ok()?;
-            let (nonce, cipher) = sealed.split_at_checked(NONCE)?;
+            let (nonce, cipher) = sealed.split_at_checked(NONCE_BYTES)?;
             let nonce = XNonce::try_from(nonce).ok()?;
             let plain = self.cipher.decrypt(&nonce, Payload { msg: cipher, aad: &binding()? }).ok()?;
-            let (stamp, memory) = plain.split_at_checked(STAMP)?;
+            let (stamp, memory) = plain.split_at_checked(TIMESTAMP_BYTES)?;
             let good_until = u64::from_le_bytes(stamp.try_into().ok()?);
             if now() >= good_until {
                 return None;
@@ -156,9 +156,9 @@ mod sealing {
         #[test]
         fn state_over_the_size_limit_is_an_error() {
             let mut memory = memory();
-            memory.steps.insert("big".into(), serde_json::json!("x".repeat(STATE_LIMIT)).into());
+            memory.steps.insert("big".into(), serde_json::json!("x".repeat(MAX_STATE_BYTES)).into());
             let error = Sealer::new().seal(&memory, b"").unwrap_err();
-            assert!(matches!(error, AskError::StateTooLarge(_, STATE_LIMIT)), "{error}");
+            assert!(matches!(error, AskError::StateTooLarge(_, MAX_STATE_BYTES)), "{error}");
         }
     }
 }
@@ -170,7 +170,7 @@ mod without {
 
     use super::{AskError, Memory};
 
-    /// Seals nothing: the feature is not there.
+    /// A stub for builds without the feature `sealing`.
     pub(crate) struct Sealer;
 
     impl Sealer {
@@ -187,7 +187,7 @@ mod without {
         }
     }
 
-    /// A name that no other call has. It can be guessed, which matters only where it would travel sealed.
+    /// Returns a unique id. It is predictable, which matters only with sealing.
     pub(crate) fn fresh_name() -> String {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());

@@ -1,6 +1,6 @@
-//! URI templates, the part of RFC 6570 that can be matched without guessing.
+//! URI templates: the part of RFC 6570 that can be matched unambiguously.
 //!
-//! Matching is one pass from left to right without going back, so that no URI costs more than its length.
+//! Matching is one pass from left to right without backtracking, so that the cost is linear in the length of the URI.
 
 /// A template that can be matched against URIs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,15 +15,15 @@ enum Part {
     Simple(String),
     /// `{+name}`: up to the literal that follows, or to the end.
     Reserved(String),
-    /// `{?a,b}` or `{&a,b}`: pairs in any order, all optional. Always last.
+    /// `{?a,b}` or `{&a,b}`: `name=value` parameters in any order, all optional. Always last.
     Query(char, Vec<String>),
 }
 
 impl UriTemplate {
-    /// Reads a template.
+    /// Parses a template.
     ///
     /// # Errors
-    /// A sentence for people.
+    /// When the template is not supported.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = |problem: &str| format!("unsupported URI template `{text}`: {problem}");
         let mut parts: Vec<Part> = Vec::new();
@@ -66,7 +66,7 @@ impl UriTemplate {
         Ok(Self { parts })
     }
 
-    /// The variables of a URI that fits, decoded.
+    /// Returns the percent-decoded variables of a URI; `None` if it does not match.
     pub(crate) fn matches(&self, uri: &str) -> Option<Vec<(String, String)>> {
         let mut values = Vec::new();
         let mut rest = uri;
@@ -112,10 +112,10 @@ fn is_reserved(c: char) -> bool {
     "/?#[]@!$&'()*+,;=:".contains(c)
 }
 
-/// The value of a variable, and what follows it: up to the next part, or to the end.
+/// Splits the value of a variable from the rest: up to the next part, or to the end.
 fn cut<'t>(rest: &'t str, next: Option<&Part>, next_is_last: bool) -> Option<(&'t str, &'t str)> {
     let end = match next {
-        // The last literal stands at the end, wherever else it may stand.
+        // The last literal must match at the end, even if it also occurs earlier.
         Some(Part::Literal(text)) if next_is_last => rest.strip_suffix(text.as_str())?.len(),
         Some(Part::Literal(text)) => rest.find(text.as_str())?,
         Some(Part::Query(first, _)) => rest.find(*first).unwrap_or(rest.len()),
@@ -134,7 +134,7 @@ fn names(text: &str) -> Option<Vec<String>> {
     text.split(',').map(name).collect()
 }
 
-/// Undoes percent encoding. `None` if what comes out is no text.
+/// Percent-decodes text; `None` if the result is not UTF-8.
 fn decode(text: &str) -> Option<String> {
     if !text.contains('%') {
         return Some(text.to_owned());
@@ -145,7 +145,7 @@ fn decode(text: &str) -> Option<String> {
         rest = after;
         if byte == b'%' {
             let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-            // A sign is no digit.
+            // `from_str_radix` accepts a sign, which is not a hexadecimal digit.
             let value = u8::from_str_radix(digits, 16).ok().filter(|_| rest[0].is_ascii_hexdigit())?;
             bytes.push(value);
             rest = &rest[2..];
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_not_matched() {
+    fn other_uris_do_not_match() {
         assert_eq!(matched("db://{table}/{id}", "db://users"), None);
         assert_eq!(matched("db://{table}/{id}", "db://users/7/8"), None);
         assert_eq!(matched("db://{table}", "db://"), None);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_that_cannot_be_matched_are_refused() {
+    fn unsupported_templates_are_refused() {
         for text in ["{a}{b}", "{", "x{#a}", "{?q}tail", "{a b}", "{}", "{;x}"] {
             assert!(UriTemplate::parse(text).is_err(), "{text}");
         }

@@ -1,4 +1,4 @@
-//! Arguments and answers against their JSON Schema, with the feature `validate`.
+//! Validation of arguments and elicitation answers against their JSON Schema (feature `validate`).
 
 #[cfg(feature = "validate")]
 pub(crate) use with::{Form, Validator};
@@ -13,41 +13,42 @@ mod with {
     use mcp_protocol::input::{Ask, InputRequest, InputResponse};
     use serde_json::Value;
 
-    /// How many faults are told at once.
-    const FAULTS: usize = 5;
-    /// How long the description of one fault may be: it quotes what the client sent.
-    const FAULT: usize = 200;
-    /// Bytes that a pattern may take.
-    const PATTERN: usize = 1 << 20;
+    /// The maximum number of errors in one message.
+    const MAX_ERRORS: usize = 5;
+    /// The maximum length of one error in characters; it quotes text of the client.
+    const MAX_ERROR_CHARS: usize = 200;
+    /// The maximum size of a compiled pattern in bytes.
+    const MAX_PATTERN_BYTES: usize = 1 << 20;
 
-    /// A schema that was read once, to check many values. Nothing is fetched: a reference that leads out of the
-    /// schema is a fault of the schema. Patterns match in linear time.
+    /// A compiled schema. Nothing is fetched: an external `$ref` is an error. Patterns match in linear time.
     ///
-    /// A schema that refers to itself is not checked: where it offers a choice as well, what a check costs grows
-    /// with a power of the depth of the value, which the client chooses.
+    /// A recursive schema is not checked: combined with `anyOf` and the like, the cost of a check grows as a power of the
+    /// depth of the value, which the client chooses.
     pub(crate) struct Validator(Option<jsonschema::Validator>);
 
     impl Validator {
-        /// The validator, or what is wrong with the schema.
+        /// Compiles a schema, or returns its problem.
         pub(crate) fn new(schema: &Json) -> Result<Self, String> {
             let schema: Value = schema.to().map_err(|error| error.to_string())?;
             jsonschema::options()
                 .with_draft(Draft::Draft202012)
                 .offline()
-                .with_pattern_options(PatternOptions::regex().size_limit(PATTERN).dfa_size_limit(PATTERN))
+                .with_pattern_options(
+                    PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES),
+                )
                 .build(&schema)
                 .map(|validator| Self((!is_recursive(&schema)).then_some(validator)))
                 .map_err(|error| format!("at `{}`: {}", error.instance_path(), shortened(&error.to_string())))
         }
 
-        /// What is wrong with a value: each fault with its path.
+        /// Checks a value. The error has each problem with its path.
         pub(crate) fn check(&self, text: &str) -> Result<(), String> {
             let Some(validator) = &self.0 else { return Ok(()) };
             let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
             if validator.is_valid(&value) {
                 return Ok(());
             }
-            let faults = validator.iter_errors(&value).take(FAULTS).map(|error| {
+            let faults = validator.iter_errors(&value).take(MAX_ERRORS).map(|error| {
                 let text = shortened(&error.to_string());
                 match path(error.instance_path().as_str()) {
                     path if path.is_empty() => text,
@@ -58,9 +59,9 @@ mod with {
         }
     }
 
-    /// True if a part of the schema leads back to itself, or may.
+    /// Returns true if the schema is recursive, or may be.
     fn is_recursive(schema: &Value) -> bool {
-        /// The references below a part, or `None` for such that are not plain pointers.
+        /// Collects the `$ref`s below a part; `None` if one of them is not a plain JSON pointer.
         fn references<'a>(part: &'a Value, found: &mut Vec<&'a str>) -> Option<()> {
             match part {
                 Value::Object(members) => {
@@ -77,11 +78,11 @@ mod with {
             }
             Some(())
         }
-        /// True if a pointer leads to a part or into it.
+        /// Returns true if a pointer refers to a part or to something inside it.
         fn is_within(pointer: &str, part: &str) -> bool {
             pointer.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         }
-        /// True if a part leads back to one of those on the way to it.
+        /// Returns true if a part refers back to one of the parts on the path to it.
         fn leads_back<'a>(
             schema: &'a Value,
             pointer: &'a str,
@@ -91,7 +92,7 @@ mod with {
             if done.contains(&pointer) {
                 return false;
             }
-            // A pointer into, or above, a part that is on the way is a way back too.
+            // A pointer into, or above, a part on the path is a cycle too.
             if way.iter().any(|on_way| is_within(pointer, on_way) || is_within(on_way, pointer)) {
                 return true;
             }
@@ -113,11 +114,11 @@ mod with {
                 .any(|pointer| pointer.is_empty() || leads_back(schema, pointer, &mut way, &mut done))
     }
 
-    /// What a form asked for, to check its answer.
+    /// The schema of an elicitation form.
     pub(crate) struct Form(Option<Json>);
 
     impl Form {
-        /// Of a request that may be something else.
+        /// Returns the form of a request; empty if the request is not a form.
         pub(crate) fn of(request: &InputRequest) -> Self {
             match &request.ask {
                 Ask::Elicit(ElicitParams::Form(form)) => Self(Json::of(&form.requested_schema).ok()),
@@ -125,7 +126,7 @@ mod with {
             }
         }
 
-        /// What is wrong with an answer. One that was not given is none.
+        /// Checks an answer. A declined or cancelled form has no content to check.
         pub(crate) fn check(&self, answer: &InputResponse) -> Result<(), String> {
             let (Some(schema), InputResponse::Elicit(result)) = (&self.0, answer) else { return Ok(()) };
             if result.action != ElicitAction::Accept {
@@ -137,7 +138,7 @@ mod with {
         }
     }
 
-    /// A JSON pointer as typed arguments have their paths: `inner[0].b`.
+    /// Formats a JSON pointer like the paths of typed arguments: `inner[0].b`.
     fn path(pointer: &str) -> String {
         let mut path = String::new();
         for segment in pointer.split('/').skip(1) {
@@ -152,7 +153,7 @@ mod with {
     }
 
     fn shortened(text: &str) -> String {
-        match text.char_indices().nth(FAULT) {
+        match text.char_indices().nth(MAX_ERROR_CHARS) {
             Some((end, _)) => format!("{}…", &text[..end]),
             None => text.to_owned(),
         }
@@ -165,7 +166,7 @@ mod with {
         use super::is_recursive;
 
         #[test]
-        fn what_leads_back_to_itself_is_found_and_nothing_else() {
+        fn only_recursive_schemas_are_recursive() {
             let reference = |to: &str| json!({"$ref": to});
             for (defs, expected) in [
                 (json!({"Tag": {"type": "string"}, "TagList": {"items": reference("#/$defs/Tag")}}), false),
@@ -184,7 +185,7 @@ mod with {
             }
         }
 
-        /// Without references to what is not there.
+        /// Removes references to missing definitions.
         fn prune(mut schema: serde_json::Value) -> serde_json::Value {
             for (name, definition) in [("x", "A"), ("y", "TagList")] {
                 if schema["$defs"].get(definition).is_none()
@@ -203,7 +204,7 @@ mod without {
     use mcp_protocol::Json;
     use mcp_protocol::input::{InputRequest, InputResponse};
 
-    /// Checks nothing: the feature is not there, and typed arguments are checked when they are read.
+    /// A stub for builds without the feature `validate`; typed arguments are checked when they are deserialized.
     pub(crate) struct Validator;
 
     impl Validator {
@@ -216,7 +217,7 @@ mod without {
         }
     }
 
-    /// Checks nothing either.
+    /// A stub for builds without the feature `validate`.
     pub(crate) struct Form;
 
     impl Form {

@@ -1,7 +1,7 @@
-//! Notices functions that block their thread without saying so.
+//! Reports async handlers that block their thread.
 //!
-//! Each thread that polls functions has a slot with the number of its step, odd while a function has the thread. A
-//! thread of its own looks at the slots now and then, and sleeps while nobody calls.
+//! Each thread that polls handlers has a slot with the number of its step, which is odd while a handler runs. The watchdog
+//! thread checks the slots periodically and is parked while there are no calls.
 
 use std::cell::Cell;
 use std::ptr;
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use mcp_protocol::visible::Visible;
 
-/// How often the slots are looked at. A step that is there twice is too long.
-const LOOK: Duration = Duration::from_millis(500);
+/// The interval of the checks. A step that is seen in two checks has blocked its thread.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 static SLOTS: Mutex<Vec<Weak<Slot>>> = Mutex::new(Vec::new());
 
@@ -21,15 +21,15 @@ thread_local! {
     static LOCAL: Local = Local { slot: Slot::enlist(), named: Cell::new(ptr::null()) };
 }
 
-/// The slot of a thread, and what only the thread itself looks at.
+/// The slot of a thread, and data that only the thread itself uses.
 struct Local {
     slot: Arc<Slot>,
-    /// Where the name in the slot stands, so that the same one is not put there again.
+    /// The address of the name in the slot, to skip storing the same name again.
     named: Cell<*const u8>,
 }
 
 impl Local {
-    /// Begins a step. False inside of another one, which is watched already.
+    /// Begins a step. Returns false inside another step, which is already watched.
     fn begin(&self, name: &Arc<str>) -> bool {
         let step = self.slot.step.load(Ordering::Relaxed);
         if step % 2 == 1 {
@@ -47,13 +47,13 @@ impl Local {
     }
 }
 
-/// What a thread does now.
+/// The current step of a thread.
 #[derive(Default)]
 struct Slot {
-    /// Odd while a function has the thread.
+    /// Odd while a handler runs.
     step: AtomicU64,
-    /// The step that was told of last, so that it is told of once.
-    told: AtomicU64,
+    /// The last step that was reported, so that each is reported once.
+    reported: AtomicU64,
     name: Mutex<Option<Arc<str>>>,
 }
 
@@ -71,7 +71,7 @@ impl Slot {
     }
 }
 
-/// The thread that looks, from the first step on. It ends when this is dropped.
+/// The watchdog thread, started at the first step and stopped when this is dropped.
 #[derive(Default)]
 pub(crate) struct Watchdog {
     watcher: OnceLock<Option<Watcher>>,
@@ -89,21 +89,21 @@ struct State {
 }
 
 impl Watchdog {
-    /// Runs one step of a function. This is on the way of every call, and costs some nanoseconds.
+    /// Runs one step of a handler. Costs some nanoseconds in every call.
     pub(crate) fn watch<T>(&self, name: &Arc<str>, step: impl FnOnce() -> T) -> T {
-        // A thread that ends has no slot any more.
+        // A thread that is exiting has no slot.
         let is_begun = LOCAL.try_with(|local| local.begin(name)).unwrap_or(false);
-        let _ending = is_begun.then(|| {
+        let _guard = is_begun.then(|| {
             self.wake();
-            Ending
+            StepGuard
         });
         step()
     }
 
     fn wake(&self) {
         let Some(watcher) = self.watcher.get_or_init(Watcher::start) else { return };
-        // Without a fence, which would cost more than all the rest: a step that begins in the very moment in which the
-        // watcher falls asleep may go unseen. The next one wakes it.
+        // Without a fence, which would cost more than everything else: a step that begins just as the watcher parks may be
+        // missed. The next step wakes the watcher.
         if watcher.state.asleep.load(Ordering::Relaxed) {
             watcher.state.asleep.store(false, Ordering::SeqCst);
             watcher.unpark();
@@ -111,10 +111,10 @@ impl Watchdog {
     }
 }
 
-/// Ends a step, also when it panics.
-struct Ending;
+/// A guard that ends a step, also if it panics.
+struct StepGuard;
 
-impl Drop for Ending {
+impl Drop for StepGuard {
     fn drop(&mut self) {
         let _ = LOCAL.try_with(Local::end);
     }
@@ -124,7 +124,8 @@ impl Watcher {
     fn start() -> Option<Self> {
         let state = Arc::new(State::default());
         let shared = Arc::clone(&state);
-        let thread = thread::Builder::new().name("mcp-watchdog".to_owned()).spawn(move || shared.look());
+        let thread =
+            thread::Builder::new().name("mcp-watchdog".to_owned()).spawn(move || shared.run_checks());
         match thread {
             Ok(thread) => Some(Self { state, thread: Some(thread) }),
             Err(error) => {
@@ -152,8 +153,8 @@ impl Drop for Watcher {
 }
 
 impl State {
-    fn look(&self) {
-        // What each thread did when it was looked at first.
+    fn run_checks(&self) {
+        // The step of each thread, and the time it was first seen.
         let mut seen: Vec<(Arc<Slot>, u64, Instant)> = Vec::new();
         while !self.over.load(Ordering::SeqCst) {
             let looked = Instant::now();
@@ -164,9 +165,9 @@ impl State {
                 {
                     *since = *first;
                 }
-                // A look may come early, or late after the process was stopped.
-                let is_long = *step % 2 == 1 && *since + LOOK <= looked;
-                if is_long && slot.told.swap(*step, Ordering::Relaxed) != *step {
+                // A check may be early, or late after the process was suspended.
+                let is_long = *step % 2 == 1 && *since + CHECK_INTERVAL <= looked;
+                if is_long && slot.reported.swap(*step, Ordering::Relaxed) != *step {
                     let name = slot.name();
                     // The name of a resource is a URI that the client chose.
                     tracing::warn!(
@@ -181,7 +182,7 @@ impl State {
             };
             if now.iter().all(|(slot, step, _)| same(slot, *step)) {
                 self.asleep.store(true, Ordering::SeqCst);
-                // Whoever began before that did not see it.
+                // Checks again, because a step that began before the store did not see it.
                 if steps().iter().all(|(slot, step)| same(slot, *step)) {
                     seen.clear();
                     while self.asleep.load(Ordering::SeqCst) && !self.over.load(Ordering::SeqCst) {
@@ -192,12 +193,12 @@ impl State {
                 self.asleep.store(false, Ordering::SeqCst);
             }
             seen = now;
-            thread::park_timeout(LOOK);
+            thread::park_timeout(CHECK_INTERVAL);
         }
     }
 }
 
-/// What every thread does now.
+/// Returns the current step of every thread.
 fn steps() -> Vec<(Arc<Slot>, u64)> {
     let slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
     let alive = slots.iter().filter_map(Weak::upgrade);

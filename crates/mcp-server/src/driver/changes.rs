@@ -1,4 +1,4 @@
-//! Telling the client what changed, as its era has it: unasked to a legacy client, on a stream to a modern one.
+//! Change notifications: unsolicited to a legacy client, on a subscription stream to a modern one.
 
 use mcp_protocol::Dialect;
 use mcp_protocol::messages::{EmptyParams, Id, Method, write};
@@ -11,11 +11,11 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use super::Driver;
 use crate::budget::Share;
-use crate::connection::{Connection, FOLLOWED_OVERHEAD};
+use crate::connection::{Connection, URI_OVERHEAD};
 use crate::registry::Change;
 use crate::reply::Reply;
 
-/// The streams of changes that a modern client has open.
+/// The open subscription streams of a modern client.
 #[derive(Default)]
 pub(crate) struct Subscriptions(Vec<Subscription>);
 
@@ -26,8 +26,8 @@ struct Subscription {
     _memory: Option<Share>,
 }
 
-/// How many streams one client may have open.
-const STREAMS: usize = 16;
+/// The maximum number of open subscription streams of one client.
+const MAX_STREAMS: usize = 16;
 /// The error message for a subscription that exceeds the memory limit.
 pub(crate) const NO_MEMORY: &str =
     "no memory left for subscriptions; subscribe to fewer resources or retry later";
@@ -39,16 +39,15 @@ impl Subscriptions {
         self.0.len() < before
     }
 
-    /// Every resource that is followed.
-    pub(super) fn followed(&self) -> Vec<String> {
+    /// Returns the URIs of all subscribed resources.
+    pub(super) fn uris(&self) -> Vec<String> {
         let uris =
             self.0.iter().filter_map(|subscription| subscription.filter.resource_subscriptions.as_ref());
         uris.flatten().cloned().collect()
     }
 }
 
-/// What of a filter is honoured: everything but tasks, which are not served. URIs are in order and once each, so that a
-/// change is looked up and not searched for.
+/// Returns the supported part of a filter: everything except tasks. URIs are sorted and deduplicated for binary search.
 pub(crate) fn honoured(filter: &SubscriptionFilter) -> SubscriptionFilter {
     let mut honoured = SubscriptionFilter::new();
     honoured.tools_list_changed = filter.tools_list_changed.filter(|wanted| *wanted);
@@ -63,21 +62,21 @@ pub(crate) fn honoured(filter: &SubscriptionFilter) -> SubscriptionFilter {
     honoured
 }
 
-/// How much memory a filter holds.
+/// Returns the memory of a filter in bytes.
 pub(crate) fn held_by(filter: &SubscriptionFilter) -> usize {
     let uris = filter.resource_subscriptions.iter().flatten();
-    FOLLOWED_OVERHEAD + uris.map(|uri| uri.len() + FOLLOWED_OVERHEAD).sum::<usize>()
+    URI_OVERHEAD + uris.map(|uri| uri.len() + URI_OVERHEAD).sum::<usize>()
 }
 
-/// Whoever wants to hear of some changes.
-pub(crate) trait Follower {
+/// A subscriber to some changes.
+pub(crate) trait Subscriber {
     fn wants(&self, change: &Change) -> bool;
-    /// The resources that it follows.
+    /// Returns the URIs of the subscribed resources.
     fn uris(&self) -> Vec<String>;
 }
 
-/// A filter whose URIs are in order: see [`honoured`].
-impl Follower for SubscriptionFilter {
+/// Requires sorted URIs: see [`honoured`].
+impl Subscriber for SubscriptionFilter {
     fn wants(&self, change: &Change) -> bool {
         match change {
             Change::Tools => self.tools_list_changed == Some(true),
@@ -85,7 +84,7 @@ impl Follower for SubscriptionFilter {
             Change::Resources => self.resources_list_changed == Some(true),
             Change::Resource(uri) => {
                 let uris = self.resource_subscriptions.as_deref().unwrap_or_default();
-                uris.binary_search_by(|followed| followed.as_str().cmp(uri)).is_ok()
+                uris.binary_search_by(|known| known.as_str().cmp(uri)).is_ok()
             }
         }
     }
@@ -95,43 +94,46 @@ impl Follower for SubscriptionFilter {
     }
 }
 
-/// A legacy client hears of all lists, and of the resources that it follows.
-impl Follower for Connection {
+/// A legacy client is notified of all lists and of its subscribed resources.
+impl Subscriber for Connection {
     fn wants(&self, change: &Change) -> bool {
         match change {
-            Change::Resource(uri) => self.lock().followed.contains(uri),
+            Change::Resource(uri) => self.lock().subscribed.contains(uri),
             _ => true,
         }
     }
 
     fn uris(&self) -> Vec<String> {
-        self.lock().followed.uris()
+        self.lock().subscribed.uris()
     }
 }
 
-/// The next changes that somebody wants to hear of; `None` when the server has ended.
+/// Waits for the next changes that the subscriber wants; `None` when the server has stopped.
 #[cfg(feature = "http")]
-pub(crate) async fn next(receiver: &mut Receiver<Change>, follower: &impl Follower) -> Option<Vec<Change>> {
+pub(crate) async fn next(
+    receiver: &mut Receiver<Change>,
+    subscriber: &impl Subscriber,
+) -> Option<Vec<Change>> {
     loop {
         let changed = match receiver.recv().await {
             Ok(change) => vec![change],
-            Err(RecvError::Lagged(_)) => everything(follower.uris().into_iter()),
+            Err(RecvError::Lagged(_)) => everything(subscriber.uris().into_iter()),
             Err(RecvError::Closed) => return None,
         };
-        let wanted: Vec<Change> = changed.into_iter().filter(|change| follower.wants(change)).collect();
+        let wanted: Vec<Change> = changed.into_iter().filter(|change| subscriber.wants(change)).collect();
         if !wanted.is_empty() {
             return Some(wanted);
         }
     }
 }
 
-/// Too many changes to tell each: everything may have changed.
-pub(crate) fn everything(followed: impl Iterator<Item = String>) -> Vec<Change> {
+/// Returns a change for every list and URI, for a subscriber that missed changes.
+pub(crate) fn everything(uris: impl Iterator<Item = String>) -> Vec<Change> {
     let lists = [Change::Tools, Change::Resources, Change::Prompts];
-    lists.into_iter().chain(followed.map(|uri| Change::Resource(uri.into()))).collect()
+    lists.into_iter().chain(uris.map(|uri| Change::Resource(uri.into()))).collect()
 }
 
-/// Writes the first message of a stream: what of its filter is honoured.
+/// Writes the first message of a subscription stream: the supported part of its filter.
 pub(crate) fn write_acknowledged(
     out: &mut Vec<u8>,
     dialect: Dialect,
@@ -142,7 +144,7 @@ pub(crate) fn write_acknowledged(
     write::notification(out, &Method::SubscriptionAcknowledged, Some(&dialect.lower(&params)))
 }
 
-/// Writes the notification of a change, which may belong to a stream.
+/// Writes a change notification, with the id of its subscription stream if there is one.
 pub(crate) fn write_change(
     out: &mut Vec<u8>,
     dialect: Dialect,
@@ -168,7 +170,7 @@ pub(crate) fn write_change(
 
 impl Driver<'_> {
     pub(super) fn listen(&mut self, id: &Id, dialect: Dialect, filter: SubscriptionFilter) {
-        if self.subscriptions.0.len() >= STREAMS {
+        if self.subscriptions.0.len() >= MAX_STREAMS {
             let code = mcp_protocol::errors::ErrorCode::InternalError;
             let error = mcp_protocol::errors::ErrorObject::new(
                 code,
@@ -198,8 +200,9 @@ impl Driver<'_> {
         }
     }
 
-    /// Ends every stream with its result. The cancellation that the 2026-07-28 page on cancellation asks for besides is
-    /// not sent: its page on subscriptions is newer, and clients take a cancellation for one of their own requests.
+    /// Ends every subscription stream with its result. The `notifications/cancelled` that MCP 2026-07-28,
+    /// basic/patterns/cancellation, requires in addition is not sent: the page on subscriptions is newer, and clients
+    /// take a cancellation for one of their own requests.
     pub(super) fn end_subscriptions(&mut self) {
         for Subscription { id, dialect, .. } in std::mem::take(&mut self.subscriptions.0) {
             let result = ListenResult::new().meta(Meta::new().subscription_id(id.clone()));

@@ -24,9 +24,9 @@ use super::{
     overloaded, refuse, refused, stream_headers,
 };
 use crate::budget::Share;
-use crate::connection::{Client, FOLLOWED_OVERHEAD};
+use crate::connection::{Client, URI_OVERHEAD};
 use crate::context::{Exchange, Legacy, Principal};
-use crate::driver::changes::{self, Follower};
+use crate::driver::changes::{self, Subscriber};
 use crate::outlet::Outlet;
 use crate::reply::Reply;
 use crate::router::Route;
@@ -117,7 +117,7 @@ impl Shared {
             Err(error) => return Step::Done(refuse(StatusCode::BAD_REQUEST, &error, Some(&request.id))),
         };
         if request.method == Method::ResourcesSubscribe && session.has_memory(MAX_URI) {
-            self.sessions.reclaim(MAX_URI + FOLLOWED_OVERHEAD);
+            self.sessions.reclaim(MAX_URI + URI_OVERHEAD);
         }
         let (stream, outlet) = session.outlet();
         let mut run = match self.core.route(request, exchange(session, request, &outlet)) {

@@ -1,12 +1,12 @@
-//! The service from inside: the size of its futures, and what is taken of its budgets.
+//! Unit tests of the service: the size of its futures, and the return of its budgets.
 
 use http_body_util::Full;
 
 use super::*;
 
-/// What is larger than a kilobyte leaves the quick path of common allocators.
+/// Allocations above 1 KiB miss the fast path of common allocators.
 #[tokio::test]
-async fn the_futures_of_an_exchange_are_small() {
+async fn future_of_an_exchange_is_at_most_1000_bytes() {
     let service = McpServer::named("small", "1").into_http_service(HttpOptions::default()).unwrap();
     let parts = || HttpRequestParts::new(()).into_parts().0;
     let body = || Full::new(Bytes::new());
@@ -14,7 +14,7 @@ async fn the_futures_of_an_exchange_are_small() {
     assert!(handle <= 1000, "{handle}");
 }
 
-/// Exchanges that are dropped at any moment, tools that panic, sessions that end: nothing stays taken.
+/// Drops exchanges at random times, with tools that panic and sessions that end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn dropped_exchanges_return_everything_to_the_budgets() {
     use std::time::Duration;
@@ -67,10 +67,9 @@ async fn dropped_exchanges_return_everything_to_the_budgets() {
                     let _ = tokio::time::timeout(Duration::from_micros(reading_time), reading).await;
                     opened
                 };
-                // A third is dropped before it is answered.
-                let patience = if next(3) == 0 { next(500) } else { 5000 };
-                if let Ok(Some(opened)) =
-                    tokio::time::timeout(Duration::from_micros(patience), exchange).await
+                // A third is dropped before the response.
+                let timeout = if next(3) == 0 { next(500) } else { 5000 };
+                if let Ok(Some(opened)) = tokio::time::timeout(Duration::from_micros(timeout), exchange).await
                 {
                     session = opened;
                 }

@@ -9,7 +9,7 @@ fn session() -> Session {
     Session::new(Dialect::V2025_11_25, client, &Limits::default(), memory, share)
 }
 
-/// A stream with an event of about this many bytes.
+/// Creates a stream with one event of about this many bytes.
 fn stream(session: &Session, bytes: usize) -> (u64, Arc<Outlet>) {
     let (stream, outlet) = session.outlet();
     outlet
