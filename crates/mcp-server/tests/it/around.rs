@@ -466,7 +466,7 @@ mod validated {
     }
 
     #[tokio::test]
-    async fn answers_are_checked_against_what_was_asked() {
+    async fn elicitation_answers_are_validated_against_their_form() {
         let ask = tool("ask", |_: NoArgs, cx: Context| async move {
             let form = FormSchema::new()
                 .field("name", StringSchema::new().min_length(2u64))

@@ -196,7 +196,7 @@ async fn call_fails_after_ten_input_rounds_in_both_eras() {
 }
 
 #[tokio::test]
-async fn a_client_that_cannot_be_asked_is_told_what_it_lacks() {
+async fn missing_client_capability_is_named_in_the_error() {
     let mut client = server(&Charges::default()).test_client().await.unwrap();
     client.declare(ClientCapabilities::new());
     let Err(TestError::Refused(error)) = client.call("wizard", json!({})).await else { panic!() };

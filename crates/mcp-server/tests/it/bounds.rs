@@ -64,7 +64,7 @@ async fn unread_session_idle_timeout_applies_despite_running_calls() {
 }
 
 #[tokio::test]
-async fn sessions_whose_clients_left_make_room_for_new_ones() {
+async fn sessions_of_disconnected_clients_are_evicted_for_new_ones() {
     let fixture = fixture(HttpOptions::default().sessions(20));
     let reader = fixture.session("2025-11-25").await;
     let _stream = reader.get(None).await;
@@ -80,7 +80,7 @@ async fn sessions_whose_clients_left_make_room_for_new_ones() {
 }
 
 #[tokio::test]
-async fn legacy_call_runs_on_when_its_client_disconnects() {
+async fn legacy_call_continues_when_its_client_disconnects() {
     let fixture = fixture(HttpOptions::default());
     let session = fixture.session("2025-11-25").await;
     // Before any byte of the answer: it does not tell its progress, because nobody asked for that.
@@ -94,7 +94,7 @@ async fn legacy_call_runs_on_when_its_client_disconnects() {
 }
 
 #[tokio::test]
-async fn waiting_calls_of_all_sessions_together_are_bounded() {
+async fn calls_in_flight_of_all_sessions_are_limited() {
     let fixture = fixture(HttpOptions::default().calls(10));
     let mut streams = Vec::new();
     for id in 0..10 {
@@ -116,7 +116,7 @@ async fn waiting_calls_of_all_sessions_together_are_bounded() {
 }
 
 #[tokio::test]
-async fn client_that_says_too_much_of_itself_is_refused() {
+async fn oversized_client_info_is_refused() {
     let fixture = fixture(HttpOptions::default());
     let long = "x".repeat(65 << 10);
     for info in [json!({"name": long, "version": "1"}), json!({"name": "c", "version": "1", "title": long})] {
@@ -186,7 +186,7 @@ async fn subscriptions_are_bounded_in_length_and_bytes() {
 }
 
 #[tokio::test]
-async fn idle_sessions_make_room_for_subscriptions() {
+async fn idle_sessions_are_evicted_for_subscriptions() {
     let fixture = fixture(HttpOptions::default().memory(1 << 20));
     let info = json!({"name": "x".repeat(10 << 10), "version": "1"});
     for _ in 0..20 {
@@ -253,7 +253,7 @@ async fn repeated_uris_of_a_filter_are_kept_once() {
 }
 
 #[tokio::test]
-async fn bodies_of_all_clients_are_bounded_and_small_ones_go_on() {
+async fn total_body_memory_is_limited_with_a_reserve_for_small_bodies() {
     let fixture = fixture(HttpOptions::default().bodies(4 << 20));
     let mut dripping = tokio::task::JoinSet::new();
     for _ in 0..5 {
@@ -283,7 +283,7 @@ async fn body_without_a_length_is_refused_beyond_the_limit() {
 }
 
 #[tokio::test]
-async fn arguments_of_a_waiting_call_count_as_its_body() {
+async fn arguments_of_a_pending_call_count_as_its_body() {
     let fixture = fixture(HttpOptions::default().bodies(4 << 20));
     // Counted sixteenfold: a body of 100 KiB takes 1.7 MiB.
     let call = |id: i64| {
@@ -332,7 +332,7 @@ async fn lost_responses(calls: i64) -> usize {
 }
 
 #[tokio::test]
-async fn legacy_call_that_speaks_and_ends_at_once_is_answered() {
+async fn legacy_call_ending_right_after_progress_is_answered() {
     assert_eq!(lost_responses(20).await, 0);
 }
 
@@ -342,7 +342,7 @@ async fn legacy_call_ending_right_after_progress_is_answered_threaded() {
 }
 
 #[tokio::test]
-async fn client_can_be_sent_away_before_anything_is_said() {
+async fn stream_can_end_with_retry_before_its_first_message() {
     let server = McpServer::named("away", "1").tool(tool("away", |_: NoArgs, cx: Context| async move {
         cx.send_away(Duration::from_millis(5));
         std::future::pending::<()>().await;
@@ -354,7 +354,7 @@ async fn client_can_be_sent_away_before_anything_is_said() {
 }
 
 #[tokio::test]
-async fn calls_of_clients_that_left_do_not_hold_up_others() {
+async fn calls_of_disconnected_clients_do_not_block_others() {
     let fixture = fixture(HttpOptions::default().calls(10));
     for id in 0..10 {
         drop(fixture.session("2025-11-25").await.call(id, "ask").await);
@@ -364,7 +364,7 @@ async fn calls_of_clients_that_left_do_not_hold_up_others() {
 }
 
 #[tokio::test]
-async fn bodies_of_clients_that_left_do_not_hold_up_others() {
+async fn bodies_of_disconnected_clients_do_not_block_others() {
     let fixture = fixture(HttpOptions::default().bodies(1 << 20));
     let session = fixture.session("2025-11-25").await;
     // Smaller and smaller ones, until nothing is left.
@@ -405,7 +405,7 @@ async fn small_idle_sessions_survive_subscriptions_of_other_sessions() {
 }
 
 #[tokio::test]
-async fn refused_subscriptions_do_not_keep_new_clients_out() {
+async fn refused_subscriptions_do_not_block_new_clients() {
     let fixture = fixture(HttpOptions::default().memory(1 << 20));
     let reader = fixture.session("2025-11-25").await;
     let _stream = reader.get(None).await;
@@ -471,7 +471,7 @@ fn talkative(options: HttpOptions) -> Fixture {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_that_nobody_reads_are_bounded_for_the_session() {
+async fn unread_events_of_a_session_are_limited() {
     let fixture = talkative(HttpOptions::default().session_memory(256 << 10));
     let session = fixture.session("2025-11-25").await;
     let mut abandoned = Vec::new();

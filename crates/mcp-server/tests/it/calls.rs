@@ -142,7 +142,7 @@ async fn functions_closures_and_objects_are_tools_in_both_eras() {
 }
 
 #[tokio::test]
-async fn a_wrong_argument_is_a_tool_error_that_names_its_path() {
+async fn invalid_argument_is_a_tool_error_with_its_path() {
     for mut client in both().await {
         let outcome = client.call("nested", json!({"inner": [{"a": 1, "b": "two"}]})).await.unwrap();
         assert!(outcome.is_error());
@@ -204,7 +204,7 @@ async fn argument_error_names_its_path_for_custom_and_untagged_types() {
 }
 
 #[tokio::test]
-async fn answers_are_not_held_back_by_a_writer_that_buffers() {
+async fn buffering_writer_is_flushed_after_each_response() {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, BufWriter};
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let (reader, writer) = tokio::io::split(theirs);
@@ -218,7 +218,7 @@ async fn answers_are_not_held_back_by_a_writer_that_buffers() {
 }
 
 #[tokio::test]
-async fn failures_reach_the_model_or_the_client_as_the_tool_says() {
+async fn tool_errors_reach_the_model_or_the_client_as_chosen() {
     for mut client in both().await {
         let failed = client.call("fail", json!({})).await.unwrap();
         assert_eq!((failed.is_error(), &*failed.text()), (true, "no more paper"));
@@ -310,7 +310,7 @@ async fn running_calls_are_cancelled_after_the_grace_period_at_eof() {
 }
 
 #[tokio::test]
-async fn a_modern_result_names_the_server_and_a_legacy_one_does_not() {
+async fn server_info_is_in_modern_results_only() {
     let [mut modern, mut legacy] = both().await;
     for (client, expected) in [(&mut modern, "calls"), (&mut legacy, "")] {
         let id = client.send(&Method::ToolsCall, &CallToolParams::new("nothing")).await.unwrap();
@@ -332,7 +332,7 @@ async fn duplicate_and_invalid_tool_names_prevent_serving() {
 }
 
 #[tokio::test]
-async fn nothing_is_said_about_a_call_after_its_response() {
+async fn no_notification_is_sent_after_the_response() {
     let mut client = server(&Counters::default()).test_client().await.unwrap();
     client.envelope().progress_token = Some("p".into());
     client.call("talkative", json!({})).await.unwrap();
@@ -441,7 +441,7 @@ async fn error_for_a_message_without_method_has_its_id() {
 }
 
 #[tokio::test]
-async fn client_that_said_too_much_of_itself_can_initialize_again() {
+async fn client_can_retry_initialize_after_oversized_client_info() {
     let mut client = McpServer::named("calls", "1").test_client().await.unwrap();
     for (name, is_taken) in [("x".repeat(70_000), false), ("c".to_owned(), true)] {
         let initialize = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -454,7 +454,7 @@ async fn client_that_said_too_much_of_itself_can_initialize_again() {
 }
 
 #[tokio::test]
-async fn stream_of_changes_ends_with_its_result_and_no_cancellation() {
+async fn subscription_stream_ends_with_its_result_only() {
     let (client, server) = tokio::io::duplex(64 << 10);
     let (reader, writer) = tokio::io::split(server);
     let serving = tokio::spawn(McpServer::named("calls", "1").serve(reader, writer));

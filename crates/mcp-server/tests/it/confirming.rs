@@ -113,7 +113,7 @@ async fn used_approval_is_not_asked_for_again() {
 }
 
 #[tokio::test]
-async fn recorded_yes_does_not_answer_the_next_round() {
+async fn used_confirmation_does_not_answer_the_next_round() {
     for tool in ["delete", "pay"] {
         let runs = Runs::default();
         let mut client = server(&runs).test_client().await.unwrap();
@@ -135,7 +135,7 @@ async fn recorded_yes_does_not_answer_the_next_round() {
 }
 
 #[tokio::test]
-async fn confirmed_call_that_asks_on_runs_to_its_end_once() {
+async fn confirmed_call_with_more_questions_completes_once() {
     for (tool, rounds) in [("once", 2), ("both", 3)] {
         let runs = Runs::default();
         let mut client = server(&runs).test_client().await.unwrap();
@@ -162,7 +162,7 @@ async fn confirmed_call_that_asks_on_runs_to_its_end_once() {
 }
 
 #[tokio::test]
-async fn confirmation_sent_in_advance_is_not_believed() {
+async fn confirmation_sent_in_advance_is_not_accepted() {
     let runs = Runs::default();
     let mut client = server(&runs).test_client().await.unwrap();
     let guesses = ["pay", "pay.", "pay..0", "confirm"].map(|key| (key.to_owned(), yes()));
@@ -177,7 +177,7 @@ async fn confirmation_sent_in_advance_is_not_believed() {
 }
 
 #[tokio::test]
-async fn yes_to_one_text_does_not_confirm_another() {
+async fn confirmation_is_valid_only_for_its_message() {
     let (price, paid) = (Arc::new(AtomicUsize::new(10)), Runs::default());
     let (now, sum) = (Arc::clone(&price), Arc::clone(&paid));
     let server = McpServer::named("shop", "1").tool(tool("pay", move |_: NoArgs, cx: Context| {
@@ -273,7 +273,7 @@ impl ConfirmationStore for Broken {
 }
 
 #[tokio::test]
-async fn replicas_with_one_store_honour_a_confirmation_once() {
+async fn replicas_with_a_shared_store_accept_a_confirmation_once() {
     let runs = Runs::default();
     let store = Shared::default();
     let replica = || server(&runs).sealing_key([7; 32]).confirmation_store(store.clone()).test_client();
@@ -289,7 +289,7 @@ async fn replicas_with_one_store_honour_a_confirmation_once() {
 }
 
 #[tokio::test]
-async fn replicas_without_a_common_store_each_honour_a_confirmation() {
+async fn replicas_without_a_shared_store_each_accept_a_confirmation() {
     let runs = Runs::default();
     let replica = || server(&runs).sealing_key([7; 32]).test_client();
     let (mut one, mut other) = (replica().await.unwrap(), replica().await.unwrap());
@@ -315,7 +315,7 @@ async fn confirmation_is_refused_while_its_store_fails() {
 }
 
 #[tokio::test]
-async fn client_that_cannot_be_asked_is_told_so_by_confirm() {
+async fn confirm_fails_if_the_client_lacks_elicitation() {
     let runs = Runs::default();
     let mut client = server(&runs).test_client().await.unwrap();
     client.declare(ClientCapabilities::new());

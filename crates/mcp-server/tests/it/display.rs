@@ -109,7 +109,7 @@ async fn log_holds_no_raw_text_of_a_client() {
 }
 
 #[test]
-fn refusal_of_a_client_is_displayed_escaped_and_cut() {
+fn error_of_a_client_is_displayed_escaped_and_truncated() {
     let error = ErrorObject::new(ErrorCode::InternalError, HOSTILE.repeat(10_000));
     assert_harmless(&AskError::Refused(Box::new(error)).to_string());
     assert_harmless(&AskError::Malformed(HOSTILE.repeat(10_000)).to_string());

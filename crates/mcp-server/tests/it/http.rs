@@ -206,7 +206,7 @@ pub(crate) async fn eventually(mut condition: impl FnMut() -> bool) {
 }
 
 #[tokio::test]
-async fn a_call_that_says_nothing_before_its_end_is_answered_by_json() {
+async fn call_without_notifications_is_answered_with_json() {
     let fixture = fixture(HttpOptions::default());
     let answer = fixture.modern("tools/call", json!({"name": "echo"})).await;
     assert_eq!((answer.status, &*answer.kind), (StatusCode::OK, "application/json"));
@@ -217,7 +217,7 @@ async fn a_call_that_says_nothing_before_its_end_is_answered_by_json() {
 }
 
 #[tokio::test]
-async fn a_call_that_tells_its_progress_is_answered_by_a_stream() {
+async fn call_with_progress_is_answered_with_an_sse_stream() {
     let fixture = fixture(HttpOptions::default());
     let mut answer =
         fixture.modern("tools/call", json!({"name": "steps", "_meta": {"progressToken": "p"}})).await;
@@ -313,7 +313,7 @@ async fn missing_or_mismatched_mcp_headers_are_refused() {
 }
 
 #[tokio::test]
-async fn a_legacy_session_is_opened_used_and_ended() {
+async fn legacy_session_is_opened_used_and_deleted() {
     let fixture = fixture(HttpOptions::default());
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let session = fixture.session(version).await;
@@ -372,7 +372,7 @@ async fn equal_request_ids_of_two_sessions_stay_separate() {
 }
 
 #[tokio::test]
-async fn a_lost_legacy_stream_is_taken_up_again_where_it_stood() {
+async fn lost_legacy_stream_resumes_after_the_last_event() {
     let fixture = fixture(HttpOptions::default());
     let session = fixture.session("2025-11-25").await;
     let mut lost = session.call(5, "steps").await;
@@ -442,7 +442,7 @@ async fn changes_reach_a_modern_stream_after_its_acknowledgement() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_stream_is_kept_alive_by_comments() {
+async fn idle_stream_is_kept_alive_by_comments() {
     let fixture = fixture(HttpOptions::default());
     let mut stream = fixture.modern("subscriptions/listen", json!({"notifications": {}})).await;
     stream.event().await.unwrap();
@@ -468,7 +468,7 @@ async fn idle_sessions_expire_and_are_evicted_for_new_ones() {
 }
 
 #[tokio::test]
-async fn arrays_are_served_in_2025_03_26_and_refused_elsewhere() {
+async fn batches_are_served_in_2025_03_26_and_refused_elsewhere() {
     let fixture = fixture(HttpOptions::default());
     let batch = json!([
         {"jsonrpc": "2.0", "id": 1, "method": "ping"},
@@ -482,7 +482,7 @@ async fn arrays_are_served_in_2025_03_26_and_refused_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_legacy_call_that_said_nothing_yet_is_cancelled_too() {
+async fn legacy_call_without_messages_can_be_cancelled() {
     let fixture = fixture(HttpOptions::default());
     let session = fixture.session("2025-11-25").await;
     let quiet = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "sleep"}});
@@ -497,7 +497,7 @@ async fn a_legacy_call_that_said_nothing_yet_is_cancelled_too() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_session_ends_its_calls_and_streams() {
+async fn deleted_session_ends_its_calls_and_streams() {
     let fixture = fixture(HttpOptions::default());
     let session = fixture.session("2025-11-25").await;
     let mut call = session.call(5, "sleep").await;
@@ -511,7 +511,7 @@ async fn the_end_of_a_session_ends_its_calls_and_streams() {
 }
 
 #[tokio::test]
-async fn a_cancelled_legacy_stream_ends() {
+async fn stream_of_a_cancelled_legacy_call_ends() {
     let fixture = fixture(HttpOptions::default());
     let session = fixture.session("2025-11-25").await;
     let mut call = session.call(5, "sleep").await;
@@ -523,7 +523,7 @@ async fn a_cancelled_legacy_stream_ends() {
 }
 
 #[tokio::test]
-async fn the_stand_alone_stream_goes_on_after_it_was_lost() {
+async fn lost_stand_alone_stream_is_resumed() {
     let fixture = fixture(HttpOptions::default());
     let session = fixture.session("2025-11-25").await;
     let mut first = session.get(None).await;
@@ -543,7 +543,7 @@ async fn the_stand_alone_stream_goes_on_after_it_was_lost() {
 }
 
 #[tokio::test]
-async fn an_unknown_legacy_method_does_not_look_like_a_lost_session() {
+async fn unknown_legacy_method_is_not_reported_as_404() {
     let fixture = fixture(HttpOptions::default());
     let session = fixture.session("2025-11-25").await;
     let answer = session.post(json!({"jsonrpc": "2.0", "id": 1, "method": "foo/bar"})).await;
@@ -575,7 +575,7 @@ async fn changes_for_an_unread_stream_are_coalesced() {
 }
 
 #[tokio::test]
-async fn a_session_keeps_a_bounded_part_of_its_streams() {
+async fn kept_streams_of_a_session_are_limited() {
     let fixture = fixture(HttpOptions::default());
     let session = fixture.session("2025-11-25").await;
     let mut first_events = Vec::new();
@@ -593,7 +593,7 @@ async fn a_session_keeps_a_bounded_part_of_its_streams() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_call_whose_session_ends_during_its_first_step_is_ended_too() {
+async fn call_ends_if_its_session_ends_during_its_first_poll() {
     for streams in [false, true] {
         let running = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&running);
@@ -676,7 +676,7 @@ async fn second_initialize_in_a_session_is_refused() {
 }
 
 #[tokio::test]
-async fn listen_of_a_client_that_reads_no_events_is_refused() {
+async fn listen_without_event_stream_in_accept_is_refused() {
     let fixture = fixture(HttpOptions::default());
     let body = modern("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
     let headers = [JSON, ("mcp-protocol-version", "2026-07-28"), ("mcp-method", "subscriptions/listen")];
@@ -693,7 +693,7 @@ async fn listen_of_a_client_that_reads_no_events_is_refused() {
 }
 
 #[tokio::test]
-async fn argument_header_is_checked_whatever_else_the_arguments_hold() {
+async fn argument_header_is_checked_against_the_received_argument() {
     let schema = json!({"type": "object", "properties": {
         "tenant": {"type": "string", "x-mcp-header": "Tenant"}, "x": {},
     }});

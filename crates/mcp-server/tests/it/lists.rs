@@ -80,7 +80,7 @@ async fn resources_are_read_and_an_unknown_uri_is_not_found() {
 }
 
 #[tokio::test]
-async fn prompts_are_filled_in_and_completed() {
+async fn prompts_are_rendered_and_completed() {
     for (_, mut client) in clients().await {
         let params = GetPromptParams::new("greet").arguments([("name".to_owned(), "Ada".to_owned())]);
         let got: GetPromptResult = client.request(&Method::PromptsGet, &params).await.unwrap();
@@ -131,7 +131,7 @@ async fn registry_change_updates_lists_and_notifies_legacy_clients() {
 }
 
 #[tokio::test]
-async fn a_legacy_client_hears_of_the_resources_it_follows() {
+async fn legacy_client_is_notified_of_subscribed_resources() {
     let server = server();
     let registry = server.registry();
     let mut client = server.legacy_test_client(ProtocolVersion::V2025_11_25).await.unwrap();
@@ -188,7 +188,7 @@ async fn listen_stream_delivers_only_the_requested_notifications() {
 }
 
 #[tokio::test]
-async fn the_server_tells_its_versions_newest_first_to_who_asks() {
+async fn discover_lists_the_versions_newest_first() {
     let mut client = server().instructions("Be brief.").test_client().await.unwrap();
     let discovered: DiscoverResult = client.request(&Method::Discover, &EmptyParams::new()).await.unwrap();
     assert_eq!(discovered.supported_versions[0], ProtocolVersion::V2026_07_28);

@@ -447,7 +447,7 @@ async fn full_http_sse_session_still_accepts_cancellations() {
 /// Events that hyper holds for clients that do not read count, too.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn unread_resumptions_are_bounded() {
+async fn memory_of_unread_resumed_streams_is_limited() {
     let options = HttpOptions::default().memory(64 << 20).session_memory(40 << 20);
     let served = Served::new(options).await;
     let body = initialize().to_string().replace("2024-11-05", "2025-11-25");
