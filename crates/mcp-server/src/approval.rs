@@ -44,8 +44,8 @@ where
     Arc::new(move |proposal| Box::pin(function(proposal)))
 }
 
-/// Waits for approval: through elicitation if the client supports it, otherwise through the approver. An answer that was
-/// sent before it was asked for is not accepted, and an approval is valid for one run.
+/// Waits for approval: through elicitation if the client supports it, otherwise through the approver. An answer that
+/// was sent before it was asked for is not accepted, and an approval is valid for one run.
 pub(crate) async fn wait_for(context: &Context, arguments: &Json, core: &Core) -> Result<(), ToolError> {
     let name = context.name().to_owned();
     let refused = |why: &str| Err(ToolError::new(format!("`{name}` {why}")));

@@ -1,8 +1,8 @@
 //! Requests to the client during a call: elicitation, sampling and roots.
 //!
-//! In the modern era a call that needs input ends with an `InputRequiredResult`; the client sends the call again with the
-//! answers, and the function runs again from the top. In the legacy era the call waits for the response. The function is
-//! written once for both.
+//! In the modern era a call that needs input ends with an `InputRequiredResult`; the client sends the call again with
+//! the answers, and the function runs again from the top. In the legacy era the call waits for the response. The
+//! function is written once for both.
 
 use std::error::Error as StdError;
 use std::future::Future;
@@ -299,9 +299,9 @@ impl Rounds {
 impl Context {
     /// Sends a request to the client and returns its answer: elicitation, sampling or roots, by the type of `question`.
     ///
-    /// In the modern era **the function runs again from the top** when the client sends the answer: return the error with
-    /// `?`, and put work that must not be repeated into a [`step`](Self::step). The key identifies the question within
-    /// the call and must be the same in every run.
+    /// In the modern era **the function runs again from the top** when the client sends the answer: return the error
+    /// with `?`, and put work that must not be repeated into a [`step`](Self::step). The key identifies the question
+    /// within the call and must be the same in every run.
     ///
     /// ```
     /// use mcp_protocol::elicitation::{ElicitFormParams, FormSchema, StringSchema};
@@ -365,12 +365,12 @@ impl Context {
         if unanswered { Err(AskError::Unanswered) } else { Ok(answers) }
     }
 
-    /// Runs a function once per call and keeps its result: later rounds of a modern call return the kept result instead of
-    /// running it again.
+    /// Runs a function once per call and keeps its result: later rounds of a modern call return the kept result instead
+    /// of running it again.
     ///
-    /// The guarantee is **at least once**: a client that loses a response sends the call again. The function receives an
-    /// idempotency key that is the same in every run of the call, for the system that it calls. Before the first question
-    /// of a call a retry cannot be told from a new call, and the key is new.
+    /// The guarantee is **at least once**: a client that loses a response sends the call again. The function receives
+    /// an idempotency key that is the same in every run of the call, for the system that it calls. Before the first
+    /// question of a call a retry cannot be told from a new call, and the key is new.
     #[doc(alias = "idempotency")]
     ///
     /// ```
@@ -413,8 +413,8 @@ impl Context {
     /// Asks the person to confirm an action. Returns true if the person accepted.
     ///
     /// Use it instead of [`ask`](Self::ask) for every action that needs consent. The client can send the answer to an
-    /// ordinary question before it was asked, and again with every retry of the request. A confirmation is valid only if
-    /// this call asked for it with the same message, which the sealed state proves, and for one run: see
+    /// ordinary question before it was asked, and again with every retry of the request. A confirmation is valid only
+    /// if this call asked for it with the same message, which the sealed state proves, and for one run: see
     /// [`ConfirmationStore`]. If the message differs between runs, the person is asked again.
     ///
     /// ```
@@ -430,8 +430,8 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// As [`ask`](Self::ask); [`AskError::Spent`] if the confirmation was already used; [`AskError::SpentUnknown`] if the
-    /// store failed; [`AskError::FeatureDisabled`] in the modern era without the feature `sealing`.
+    /// As [`ask`](Self::ask); [`AskError::Spent`] if the confirmation was already used; [`AskError::SpentUnknown`] if
+    /// the store failed; [`AskError::FeatureDisabled`] in the modern era without the feature `sealing`.
     ///
     /// # Cancellation
     /// Safe; a legacy client receives `notifications/cancelled`.

@@ -38,8 +38,8 @@ static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::
 /// # Ok(()) }
 /// ```
 ///
-/// At most 64 blocking handlers run at once in a process; further calls wait in a queue. Shutdown does not wait for them:
-/// the process may exit while one runs.
+/// At most 64 blocking handlers run at once in a process; further calls wait in a queue. Shutdown does not wait for
+/// them: the process may exit while one runs.
 ///
 /// # Cancellation
 /// A call that is cancelled in the queue does not run. A call that already runs continues to its end, and its result is
@@ -104,8 +104,8 @@ where
     }
 }
 
-/// Runs a function on a new thread when a permit is free. Not on a blocking thread of the runtime, because shutting down
-/// the runtime waits for those.
+/// Runs a function on a new thread when a permit is free. Not on a blocking thread of the runtime, because shutting
+/// down the runtime waits for those.
 fn on_thread<R: Send + 'static>(function: impl FnOnce() -> R + Send + 'static) -> BoxFuture<R> {
     Box::pin(async move {
         let permit = Arc::clone(&PERMITS).acquire_owned().await;

@@ -174,8 +174,8 @@ impl Context {
         &self.0.registry
     }
 
-    /// Sends a progress notification. Values that do not increase are dropped; the rate is limited, and the last value is
-    /// always sent. Does nothing if the request has no progress token.
+    /// Sends a progress notification. Values that do not increase are dropped; the rate is limited, and the last value
+    /// is always sent. Does nothing if the request has no progress token.
     #[doc(alias = "notifications/progress")]
     #[doc(alias = "progressToken")]
     pub fn progress(&self, progress: f64, total: impl Into<Option<f64>>) {
@@ -237,9 +237,9 @@ impl Context {
         self.0.over.load(Ordering::Acquire)
     }
 
-    /// Closes the SSE stream of this call and tells the client to reconnect after about this long (the SSE `retry` field).
-    /// For calls of several minutes over legacy HTTP. Returns false, and keeps the stream open, if the client cannot
-    /// resume a stream.
+    /// Closes the SSE stream of this call and tells the client to reconnect after about this long (the SSE `retry`
+    /// field). For calls of several minutes over legacy HTTP. Returns false, and keeps the stream open, if the client
+    /// cannot resume a stream.
     #[doc(alias = "retry")]
     #[doc(alias = "resumability")]
     pub fn send_away(&self, come_back: Duration) -> bool {
@@ -269,8 +269,8 @@ impl Context {
         self.0.cancelled.load(Ordering::Acquire)
     }
 
-    /// Waits until the call is cancelled. The future of the function is dropped then anyway; use this in tasks and threads
-    /// that the function spawned.
+    /// Waits until the call is cancelled. The future of the function is dropped then anyway; use this in tasks and
+    /// threads that the function spawned.
     #[doc(alias = "notifications/cancelled")]
     #[doc(alias = "cancellation")]
     ///

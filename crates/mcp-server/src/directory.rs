@@ -16,8 +16,8 @@ use crate::completion::CompletionRequest;
 use crate::error::ToolError;
 use crate::resource::{ReadRequest, ServedTemplate, resource_template};
 
-/// The maximum size of a file that is served as a resource. In base64, or as text with every character escaped, it still
-/// fits into one message.
+/// The maximum size of a file that is served as a resource. In base64, or as text with every character escaped, it
+/// still fits into one message.
 const MAX_FILE_BYTES: u64 = 6 << 20;
 /// The maximum number of directory entries read for one listing.
 const MAX_NAMES: usize = 10_000;
@@ -25,7 +25,8 @@ const MAX_NAMES: usize = 10_000;
 /// An open directory, and the files below it.
 ///
 /// Paths are relative to the directory, with `/` as separator, and are resolved one name at a time from the open
-/// directory. Symbolic links are never followed, which rules out a swap between check and use (TOCTOU); `..` is refused.
+/// directory. Symbolic links are never followed, which rules out a swap between check and use (TOCTOU); `..` is
+/// refused.
 #[doc(alias = "sandbox")]
 ///
 /// ```
@@ -59,8 +60,8 @@ impl RootDir {
         let names = names_of(path)?;
         let (last, folders) = names.split_last().ok_or_else(not_a_file)?;
         let folder = self.walk(folders)?;
-        // Checked before opening, because opening a device or a pipe has side effects, and again afterwards, because the
-        // file may have been replaced.
+        // Checked before opening, because opening a device or a pipe has side effects, and again afterwards, because
+        // the file may have been replaced.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let is_file = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
         if !is_file(statat(&folder, *last, AtFlags::SYMLINK_NOFOLLOW)?.st_mode) {
@@ -89,8 +90,8 @@ impl RootDir {
         Ok(bytes)
     }
 
-    /// Returns the sorted names in a folder; names of folders end in `/`. Omits names that are not UTF-8, entries that are
-    /// neither file nor folder, and everything after the first 10,000 entries.
+    /// Returns the sorted names in a folder; names of folders end in `/`. Omits names that are not UTF-8, entries that
+    /// are neither file nor folder, and everything after the first 10,000 entries.
     ///
     /// # Errors
     /// When the folder does not exist, or the path leaves the directory or contains a symbolic link.
@@ -140,8 +141,8 @@ fn not_a_file() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
 }
 
-/// Creates a resource template that serves the files of a directory. The URI is `prefix` followed by the path. Text files
-/// are served as text, others as bytes, up to 6 MiB. The variable `path` has completion.
+/// Creates a resource template that serves the files of a directory. The URI is `prefix` followed by the path. Text
+/// files are served as text, others as bytes, up to 6 MiB. The variable `path` has completion.
 ///
 /// ```no_run
 /// use mcp_server::{McpServer, RootDir, directory};

@@ -94,8 +94,8 @@ impl ToolError {
         Self::refused(ErrorObject::new(ErrorCode::InvalidParams, message.into()))
     }
 
-    /// Returns true if the call did not fail but needs input: this run ends, and the client sends the call again with the
-    /// answer. A hook sees every run and must return such an error unchanged.
+    /// Returns true if the call did not fail but needs input: this run ends, and the client sends the call again with
+    /// the answer. A hook sees every run and must return such an error unchanged.
     #[must_use]
     pub fn is_unanswered(&self) -> bool {
         matches!(self.0, Kind::Input(AskError::Unanswered))
@@ -194,8 +194,8 @@ pub enum AskError {
     /// The confirmation is valid for one run and was already used.
     #[error("the confirmation was already used; it is valid for one run; start a new call to ask again")]
     Spent,
-    /// The [`ConfirmationStore`](crate::ConfirmationStore) failed, so that a second use cannot be ruled out; the log has
-    /// the cause.
+    /// The [`ConfirmationStore`](crate::ConfirmationStore) failed, so that a second use cannot be ruled out; the log
+    /// has the cause.
     #[error("the confirmation cannot be checked because its store failed; retry later")]
     SpentUnknown,
     /// The crate was built without the cargo feature that this needs.

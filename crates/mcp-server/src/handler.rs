@@ -9,8 +9,8 @@ use crate::context::Context;
 
 /// An async function or closure that handles calls.
 ///
-/// Implemented for `async fn()`, `async fn(Args)` and `async fn(Args, Context)`, and for [`blocking`](crate::blocking())
-/// functions. A closure can capture state. There is no need to implement this trait.
+/// Implemented for `async fn()`, `async fn(Args)` and `async fn(Args, Context)`, and for
+/// [`blocking`](crate::blocking()) functions. A closure can capture state. There is no need to implement this trait.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot serve calls",
     label = "expected `async fn() -> R`, `async fn(Args) -> R` or `async fn(Args, Context) -> R`",

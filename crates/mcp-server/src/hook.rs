@@ -51,8 +51,8 @@ pub(crate) type Next = Box<dyn FnOnce(Context) -> BoxFuture<HookResult> + Send>;
 /// # Ok(()) }
 /// ```
 ///
-/// In the modern era a call that asks the client ends with [`AskError::Unanswered`](crate::AskError::Unanswered) and runs
-/// again when the client sends the answer; a hook sees each of these runs.
+/// In the modern era a call that asks the client ends with [`AskError::Unanswered`](crate::AskError::Unanswered) and
+/// runs again when the client sends the answer; a hook sees each of these runs.
 pub struct Call {
     context: Context,
     arguments: Json,

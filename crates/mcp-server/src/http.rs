@@ -1,7 +1,7 @@
 //! Streamable HTTP as a `tower` service: modern requests and legacy sessions on one endpoint.
 //!
-//! A modern call runs in the future of its own exchange: when the client disconnects, hyper drops the future and with it
-//! the call. A legacy call in flight belongs to its session, because a disconnect is not a cancellation there.
+//! A modern call runs in the future of its own exchange: when the client disconnects, hyper drops the future and with
+//! it the call. A legacy call in flight belongs to its session, because a disconnect is not a cancellation there.
 
 mod body;
 mod guard;
@@ -98,9 +98,9 @@ struct Shared {
 }
 
 impl HttpService {
-    /// Ends all subscription streams with their result; other exchanges continue. Call it at the graceful shutdown of the
-    /// program that mounts the service, which would otherwise wait for these streams. Legacy sessions end when the last
-    /// clone of the service is dropped.
+    /// Ends all subscription streams with their result; other exchanges continue. Call it at the graceful shutdown of
+    /// the program that mounts the service, which would otherwise wait for these streams. Legacy sessions end when the
+    /// last clone of the service is dropped.
     #[doc(alias = "graceful shutdown")]
     pub fn close(&self) {
         self.0.closing.send_replace(true);

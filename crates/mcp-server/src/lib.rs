@@ -19,10 +19,10 @@
 //! }
 //! ```
 //!
-//! The server speaks all five protocol revisions at once; a function is written once for all of them. A tool returns any
-//! type that implements [`IntoOutcome`]. A [`Context`] gives a function access to progress notifications, log messages,
-//! cancellation, and requests to the client (elicitation, sampling, roots). The [`Registry`] adds and removes tools,
-//! resources and prompts while the server runs. [`testing`] has an in-memory client.
+//! The server speaks all five protocol revisions at once; a function is written once for all of them. A tool returns
+//! any type that implements [`IntoOutcome`]. A [`Context`] gives a function access to progress notifications, log
+//! messages, cancellation, and requests to the client (elicitation, sampling, roots). The [`Registry`] adds and removes
+//! tools, resources and prompts while the server runs. [`testing`] has an in-memory client.
 //!
 //! # Features
 //!

@@ -17,8 +17,8 @@ pub(crate) enum Framing {
     Lines,
     /// One message per server-sent event.
     Events,
-    /// One message per server-sent event, with an id of stream and event number for resumption. A primed stream starts with
-    /// an event that has an id and no message.
+    /// One message per server-sent event, with an id of stream and event number for resumption. A primed stream starts
+    /// with an event that has an id and no message.
     NumberedEvents { stream: u64, primed: bool },
 }
 
@@ -31,7 +31,8 @@ pub(crate) struct Outlet {
     framing: Framing,
     /// The number of bytes above which optional messages are dropped.
     limit: usize,
-    /// The memory budget. When it is exhausted, events are no longer kept for resumption and optional messages are dropped.
+    /// The memory budget. When it is exhausted, events are no longer kept for resumption and optional messages are
+    /// dropped.
     memory: Option<Arc<Budget>>,
     state: Mutex<State>,
 }

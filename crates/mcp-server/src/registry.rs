@@ -1,7 +1,7 @@
 //! The registry of tools, resources and prompts, which can change while the server runs.
 //!
-//! Readers take a snapshot, an immutable state behind one pointer; writers replace it and notify the connections. A list
-//! is serialized once per change and protocol version, not once per request.
+//! Readers take a snapshot, an immutable state behind one pointer; writers replace it and notify the connections. A
+//! list is serialized once per change and protocol version, not once per request.
 
 mod list;
 
@@ -221,7 +221,8 @@ impl fmt::Debug for Registry {
 }
 
 impl Snapshot {
-    /// Returns the server capabilities. Tools, resources and prompts can be added later, so all three are always declared.
+    /// Returns the server capabilities. Tools, resources and prompts can be added later, so all three are always
+    /// declared.
     pub(crate) fn capabilities(&self) -> ServerCapabilities {
         let list = || ListCapability::new().list_changed(true);
         ServerCapabilities::new()

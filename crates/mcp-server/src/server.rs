@@ -204,8 +204,8 @@ impl McpServer {
         self
     }
 
-    /// Sets the function that asks a person to approve a call of a tool that [needs approval](Tool::needs_approval), for
-    /// clients without elicitation. Default: such calls fail.
+    /// Sets the function that asks a person to approve a call of a tool that [needs approval](Tool::needs_approval),
+    /// for clients without elicitation. Default: such calls fail.
     ///
     /// ```
     /// use mcp_server::{McpServer, Proposal, tool};
@@ -233,8 +233,8 @@ impl McpServer {
         self
     }
 
-    /// Sets the store of used confirmations. Default: in the memory of this process. Required if several processes share
-    /// one [`sealing_key`](Self::sealing_key): see [`ConfirmationStore`].
+    /// Sets the store of used confirmations. Default: in the memory of this process. Required if several processes
+    /// share one [`sealing_key`](Self::sealing_key): see [`ConfirmationStore`].
     #[must_use]
     pub fn confirmation_store(mut self, store: impl ConfirmationStore) -> Self {
         self.spent = Arc::new(store);

@@ -36,9 +36,9 @@ impl ConfirmationUse {
 /// A store of used confirmations, so that each is used for one run only: see [`Context::confirm`] and
 /// [`Tool::needs_approval`].
 ///
-/// By default the store is the memory of the process, and each process with the sealing key accepts a confirmation once:
-/// once per replica, and once more after a restart with the same key within ten minutes. With one shared store, such as a
-/// database table set by [`McpServer::confirmation_store`], it is accepted once in total.
+/// By default the store is the memory of the process, and each process with the sealing key accepts a confirmation
+/// once: once per replica, and once more after a restart with the same key within ten minutes. With one shared store,
+/// such as a database table set by [`McpServer::confirmation_store`], it is accepted once in total.
 ///
 /// ```
 /// use std::collections::HashSet;

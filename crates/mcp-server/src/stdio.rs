@@ -1,7 +1,7 @@
 //! The stdio transport.
 //!
-//! The runtime reads and writes pipes and sockets directly. Files and terminals cannot be polled and are read by a thread.
-//! While a server runs, stdout is redirected to stderr, so that only protocol messages reach the client.
+//! The runtime reads and writes pipes and sockets directly. Files and terminals cannot be polled and are read by a
+//! thread. While a server runs, stdout is redirected to stderr, so that only protocol messages reach the client.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -100,7 +100,8 @@ mod platform {
         File::from(fd.try_clone_to_owned()?).metadata()
     }
 
-    /// Returns true if both descriptors are the same file. `O_NONBLOCK` belongs to the open file and would then affect both.
+    /// Returns true if both descriptors are the same file. `O_NONBLOCK` belongs to the open file and would then affect
+    /// both.
     fn is_same(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
         match (metadata(one), metadata(other)) {
             (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),

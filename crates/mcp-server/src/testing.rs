@@ -136,8 +136,8 @@ fn capabilities() -> ClientCapabilities {
 }
 
 impl TestClient {
-    /// Sets the function that answers requests of the server (elicitation, sampling, roots) in both eras. It receives the
-    /// key, which is empty in the legacy era, and the request.
+    /// Sets the function that answers requests of the server (elicitation, sampling, roots) in both eras. It receives
+    /// the key, which is empty in the legacy era, and the request.
     #[doc(alias = "elicitation")]
     #[doc(alias = "sampling")]
     #[doc(alias = "roots")]

@@ -145,16 +145,16 @@ impl Tool {
         self
     }
 
-    /// Sets the JSON Schema of the arguments, instead of the one derived from their type: to add `x-mcp-header`, examples
-    /// or bounds.
+    /// Sets the JSON Schema of the arguments, instead of the one derived from their type: to add `x-mcp-header`,
+    /// examples or bounds.
     #[must_use]
     pub fn input_schema(mut self, schema: impl Into<Json>) -> Self {
         self.definition.input_schema = schema.into();
         self
     }
 
-    /// Requires that a person approves each call with its exact arguments: through elicitation if the client supports it,
-    /// otherwise through [`McpServer::approve_with`](crate::McpServer::approve_with), otherwise the call fails.
+    /// Requires that a person approves each call with its exact arguments: through elicitation if the client supports
+    /// it, otherwise through [`McpServer::approve_with`](crate::McpServer::approve_with), otherwise the call fails.
     #[doc(alias = "consent")]
     #[doc(alias = "elicitation")]
     #[must_use]

@@ -22,8 +22,8 @@ mod with {
 
     /// A compiled schema. Nothing is fetched: an external `$ref` is an error. Patterns match in linear time.
     ///
-    /// A recursive schema is not checked: combined with `anyOf` and the like, the cost of a check grows as a power of the
-    /// depth of the value, which the client chooses.
+    /// A recursive schema is not checked: combined with `anyOf` and the like, the cost of a check grows as a power of
+    /// the depth of the value, which the client chooses.
     pub(crate) struct Validator(Option<jsonschema::Validator>);
 
     impl Validator {

@@ -1,7 +1,7 @@
 //! Reports async handlers that block their thread.
 //!
-//! Each thread that polls handlers has a slot with the number of its step, which is odd while a handler runs. The watchdog
-//! thread checks the slots periodically and is parked while there are no calls.
+//! Each thread that polls handlers has a slot with the number of its step, which is odd while a handler runs. The
+//! watchdog thread checks the slots periodically and is parked while there are no calls.
 
 use std::cell::Cell;
 use std::ptr;
@@ -102,8 +102,8 @@ impl Watchdog {
 
     fn wake(&self) {
         let Some(watcher) = self.watcher.get_or_init(Watcher::start) else { return };
-        // Without a fence, which would cost more than everything else: a step that begins just as the watcher parks may be
-        // missed. The next step wakes the watcher.
+        // Without a fence, which would cost more than everything else: a step that begins just as the watcher parks may
+        // be missed. The next step wakes the watcher.
         if watcher.state.asleep.load(Ordering::Relaxed) {
             watcher.state.asleep.store(false, Ordering::SeqCst);
             watcher.unpark();

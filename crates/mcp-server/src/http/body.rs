@@ -51,7 +51,8 @@ impl HttpBody {
         Self(Kind::Lines(Box::new(lines)))
     }
 
-    /// Creates a stream of the events of an outlet, optionally resumed after an event, and the future that produces them.
+    /// Creates a stream of the events of an outlet, optionally resumed after an event, and the future that produces
+    /// them.
     pub(crate) fn stream(outlet: Arc<Outlet>, after: Option<u64>, work: Work, keep_alive: Duration) -> Self {
         let silence = Box::pin(tokio::time::sleep(keep_alive));
         let reader = outlet.attach(after);

@@ -397,8 +397,8 @@ fn exchange(session: &Session, request: &Request<'_>, outlet: &Arc<Outlet>) -> E
     }
 }
 
-/// The destination of the response of a call: the pending exchange, or its open stream. When dropped, it first notifies the
-/// exchange and then closes the stream.
+/// The destination of the response of a call: the pending exchange, or its open stream. When dropped, it first notifies
+/// the exchange and then closes the stream.
 struct ResponseSink {
     sender: Option<oneshot::Sender<Reply>>,
     outlet: Arc<Outlet>,

@@ -18,14 +18,15 @@ pub struct HttpOptions {
     pub keep_alive: Duration,
     /// The idle timeout of a legacy session. Default: 5 minutes.
     pub session_idle: Duration,
-    /// The maximum number of legacy sessions. Default: 10,000. At the limit, the 1 % of sessions that are unused for the
-    /// longest time are ended. A session is in use while one of its requests is being answered or one of its streams is
-    /// being read; calls in flight alone do not count.
+    /// The maximum number of legacy sessions. Default: 10,000. At the limit, the 1 % of sessions that are unused for
+    /// the longest time are ended. A session is in use while one of its requests is being answered or one of its
+    /// streams is being read; calls in flight alone do not count.
     pub sessions: usize,
     /// The maximum number of calls in flight, of all clients together. Default: 10,000; further calls get 503.
     pub calls: usize,
-    /// The maximum total size of request bodies in bytes, of all clients together: bodies that are being read and bodies
-    /// of calls in flight. Default: 128 MiB; further bodies get 503. A quarter is reserved for bodies below 16 KiB.
+    /// The maximum total size of request bodies in bytes, of all clients together: bodies that are being read and
+    /// bodies of calls in flight. Default: 128 MiB; further bodies get 503. A quarter is reserved for bodies below 16
+    /// KiB.
     pub bodies: usize,
     /// The maximum memory of one legacy session or one subscription stream in bytes: client info and capabilities,
     /// subscribed URIs, and events that are unread or kept for resumption. Default: 4 MiB.

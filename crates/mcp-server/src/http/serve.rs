@@ -44,8 +44,8 @@ impl McpServer {
         self.serve_at(address, HttpOptions::default()).await
     }
 
-    /// Serves Streamable HTTP at `/mcp` and the HTTP+SSE transport (2024-11-05) at `/sse` and `/messages` on this address,
-    /// until the process exits; named as in RFC 2190.
+    /// Serves Streamable HTTP at `/mcp` and the HTTP+SSE transport (2024-11-05) at `/sse` and `/messages` on this
+    /// address, until the process exits; named as in RFC 2190.
     ///
     /// # Errors
     /// As [`serve_http`](Self::serve_http).
@@ -60,8 +60,8 @@ impl McpServer {
         self.serve_listener(listener, options, pending()).await
     }
 
-    /// Serves Streamable HTTP at `/mcp` on a listener until `shutdown` completes. Then subscription streams are ended, and
-    /// exchanges in flight get 10 s to finish.
+    /// Serves Streamable HTTP at `/mcp` on a listener until `shutdown` completes. Then subscription streams are ended,
+    /// and exchanges in flight get 10 s to finish.
     #[doc(alias = "graceful shutdown")]
     ///
     /// # Errors

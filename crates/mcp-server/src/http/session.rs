@@ -259,7 +259,8 @@ pub(super) struct Sessions {
 struct Table {
     sessions: HashMap<String, Arc<Session>, BuildHasherDefault<Fnv>>,
     last_sweep: Instant,
-    /// The last search that could not free enough memory: its time, and the minimum memory of the sessions it considered.
+    /// The last search that could not free enough memory: its time, and the minimum memory of the sessions it
+    /// considered.
     failed_memory_search: Option<(Instant, usize)>,
     /// The time of the last search for sessions with abandoned calls.
     last_call_search: Option<Instant>,
@@ -317,8 +318,8 @@ impl Sessions {
         }
     }
 
-    /// Opens a session for a client that needs this much memory. At the limits, ends the unused sessions that are idle for
-    /// the longest time; returns `None` if that is not enough.
+    /// Opens a session for a client that needs this much memory. At the limits, ends the unused sessions that are idle
+    /// for the longest time; returns `None` if that is not enough.
     pub(super) fn open(
         &self,
         dialect: Dialect,
@@ -364,9 +365,9 @@ impl Sessions {
         }
     }
 
-    /// Ends unused sessions that hold at least `least_held` bytes, those idle for the longest time first, until `bytes` are
-    /// free. Ends at least 1 % of all sessions, so that a flood of new sessions does not search the table each time. Ends
-    /// none if all of them together would not be enough. Returns true if `bytes` are free.
+    /// Ends unused sessions that hold at least `least_held` bytes, those idle for the longest time first, until `bytes`
+    /// are free. Ends at least 1 % of all sessions, so that a flood of new sessions does not search the table each
+    /// time. Ends none if all of them together would not be enough. Returns true if `bytes` are free.
     fn make_room(&self, table: &mut Table, bytes: usize, least_held: usize) -> bool {
         let mut held = 0;
         let mut unused: Vec<_> = table

@@ -127,8 +127,8 @@ impl<T: Listed> List<T> {
     }
 }
 
-/// `listed! { Entry by field in Page }` implements [`Listed`]: the key is a field of the definition, and a page holds the
-/// definitions.
+/// `listed! { Entry by field in Page }` implements [`Listed`]: the key is a field of the definition, and a page holds
+/// the definitions.
 macro_rules! listed {
     ($entry:ident by $key:ident in $page:ident) => {
         impl crate::registry::Listed for $entry {
