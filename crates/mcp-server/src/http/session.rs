@@ -1,7 +1,6 @@
 //! Legacy sessions: the client, calls in flight, and streams that can be resumed.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -257,7 +256,7 @@ pub(super) struct Sessions {
 }
 
 struct Table {
-    sessions: HashMap<String, Arc<Session>, BuildHasherDefault<Fnv>>,
+    sessions: HashMap<String, Arc<Session>>,
     last_sweep: Instant,
     /// The last search that could not free enough memory: its time, and the minimum memory of the sessions it
     /// considered.
@@ -271,27 +270,6 @@ impl Table {
         if let Some(session) = self.sessions.remove(id) {
             session.end();
         }
-    }
-}
-
-/// The FNV-1a hash. Collision attacks are not possible because the keys are random ids that this server generates.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Hasher for Fnv {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }
 
