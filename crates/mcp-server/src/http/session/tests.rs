@@ -126,6 +126,15 @@ fn reclaim_ends_large_unused_sessions_only_when_memory_is_short() {
 }
 
 #[test]
+fn session_that_just_fits_evicts_no_other() {
+    let memory = Budget::new(2 * LARGE_SESSION);
+    let sessions = Sessions::new(&HttpOptions::default(), &memory);
+    let first = open(&sessions, LARGE_SESSION).unwrap();
+    assert!(open(&sessions, memory.left()).is_some() && is_open(&sessions, &first));
+    assert!(open(&sessions, LARGE_SESSION).is_some() && !is_open(&sessions, &first));
+}
+
+#[test]
 fn failed_search_for_large_sessions_does_not_stop_one_for_all() {
     let memory = Budget::new(2 * LARGE_SESSION);
     let sessions = Sessions::new(&HttpOptions::default(), &memory);
