@@ -99,7 +99,11 @@ impl Shared {
             let method = request.body["method"].as_str().unwrap_or(&request.verb).to_owned();
             self.lock().requests.push(method.clone());
             match (request.verb.as_str(), method.as_str()) {
-                ("GET", _) => return self.stream(&mut out),
+                ("GET", _) => {
+                    if !self.stream(&mut out)? {
+                        return Ok(());
+                    }
+                }
                 ("DELETE", _) => status(&mut out, 204, &[], "")?,
                 (_, "tools/call") if self.knows(&request) => {
                     if !self.call(&mut out, &request.body)? {
@@ -116,16 +120,17 @@ impl Shared {
         self.is_modern || request.session.as_deref() == Some(self.session().as_str())
     }
 
-    /// The stream that belongs to no request.
-    fn stream(&self, out: &mut TcpStream) -> io::Result<()> {
+    /// Responds to a request for the notification stream. Returns false if the connection is over; after a refusal it is
+    /// kept open, because the client may already be using it for its next request.
+    fn stream(&self, out: &mut TcpStream) -> io::Result<bool> {
         match self.streams.as_str() {
-            "hang-up" => events(out, &[]),
+            "hang-up" => events(out, &[]).map(|()| false),
             "silent" => {
                 std::thread::sleep(FOREVER);
-                Ok(())
+                Ok(false)
             }
-            "busy" => status(out, 409, &[], ""),
-            _ => status(out, 405, &[("Allow", "POST")], ""),
+            "busy" => status(out, 409, &[], "").map(|()| true),
+            _ => status(out, 405, &[("Allow", "POST")], "").map(|()| true),
         }
     }
 
