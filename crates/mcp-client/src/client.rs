@@ -444,7 +444,8 @@ impl McpClient {
         }
     }
 
-    /// How the connection ended, once it has. A server that [restarts](crate::ServerConfig::restarts) can be used all the same.
+    /// Returns how the connection ended, or `None` while it is open. A server that
+    /// [restarts](crate::ServerConfig::restarts) can still be used.
     #[must_use]
     pub fn ended(&self) -> Option<Arc<ConnectionEnd>> {
         self.inner.connection.ended()

@@ -116,7 +116,7 @@ pub enum Error {
         method: Method,
         /// Whether the request had been sent.
         sent: Sent,
-        /// How the connection ended.
+        /// The end of the connection: its cause, the exit status and the last stderr output.
         ended: Arc<ConnectionEnd>,
     },
     /// The request timed out; a cancellation was sent.
@@ -172,7 +172,7 @@ pub enum Error {
         server: String,
         /// The time until the next attempt is allowed.
         wait: Duration,
-        /// How the server last ended.
+        /// The last end of the server.
         ended: Arc<ConnectionEnd>,
     },
     /// A list exceeds its limits, or repeats a cursor.
@@ -271,7 +271,7 @@ impl Sent {
     }
 }
 
-/// How a connection ended.
+/// The end of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConnectionEnd {

@@ -1,4 +1,4 @@
-//! What was found out about servers, kept from one connection to the next.
+//! Negotiation results, kept from one connection to the next.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,18 +11,18 @@ use mcp_protocol::negotiation::{NegotiationResult, ServerAnswer};
 use crate::connect::server_config::{CommandTarget, ServerConfig, Target, UrlTarget};
 use crate::error::{Error, Result};
 
-/// How long a server is taken for a legacy one. A stale negotiation result would succeed silently for ever.
-const LEGACY: Duration = Duration::from_secs(24 * 60 * 60);
-/// The most that a modern server may ask for.
-const MODERN: Duration = Duration::from_secs(24 * 60 * 60);
-/// Servers remembered; beyond them the one whose negotiation result ends first is forgotten.
-const MOST: usize = 1000;
+/// The life of a legacy result. Without a limit, a server that became a modern one would stay legacy for ever.
+const LEGACY_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+/// The longest life that a modern server can request.
+const MAX_MODERN_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+/// The maximum number of servers. Beyond it, the result that expires first is removed.
+const MAX_SERVERS: usize = 1000;
 
-/// Which era each server speaks, so that a legacy one need not be asked again.
+/// The era of each known server, so that a legacy server is not probed at every connection.
 ///
-/// Give the same to every connection; a host that wants to remember across its own lives writes down
-/// [`to_text`](Self::to_text). A negotiation result that proves wrong is found out anew and replaced. Servers are known by a digest of
-/// their config, in which nothing can be read.
+/// Share one cache between all connections. To keep it across restarts of the host, store [`to_text`](Self::to_text). A
+/// result that proves wrong is replaced by a new negotiation. Servers are identified by a digest of their config, from which
+/// nothing can be read.
 ///
 /// ```
 /// use mcp_client::{McpClient, ServerConfig, NegotiationCache};
@@ -33,26 +33,26 @@ const MOST: usize = 1000;
 /// # Ok::<(), mcp_client::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct NegotiationCache(Arc<Mutex<BTreeMap<String, Kept>>>);
+pub struct NegotiationCache(Arc<Mutex<BTreeMap<String, CachedEra>>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kept {
+struct CachedEra {
     era: Era,
     /// In seconds since 1970.
     until: u64,
 }
 
 impl NegotiationCache {
-    /// None yet.
+    /// Creates an empty cache.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What was written down before.
+    /// Parses the text of [`to_text`](Self::to_text).
     ///
     /// # Errors
-    /// [`Error::InvalidCache`] when a line of the text is none of ours.
+    /// [`Error::InvalidCache`] if a line is invalid.
     pub fn from_text(text: &str) -> Result<Self> {
         let negotiation_cache = Self::default();
         for (number, line) in text.lines().enumerate() {
@@ -67,15 +67,15 @@ impl NegotiationCache {
             let (Some(era), Some(until), Some(digest), None) = (era, until, digest, words.next()) else {
                 return Err(Error::InvalidCache { line: number + 1 });
             };
-            negotiation_cache.insert(digest.to_owned(), Kept { era, until });
+            negotiation_cache.insert(digest.to_owned(), CachedEra { era, until });
         }
         Ok(negotiation_cache)
     }
 
-    /// All of them, a line each, to be written down.
+    /// Returns all results as text, one line each.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let line = |(digest, kept): (&String, &Kept)| {
+        let line = |(digest, kept): (&String, &CachedEra)| {
             let era = if kept.era == Era::Legacy { "legacy" } else { "modern" };
             format!("{era} {} {digest}\n", kept.until)
         };
@@ -97,22 +97,25 @@ impl NegotiationCache {
         (seconds(now) < kept.until).then_some(kept.era)
     }
 
-    /// Keeps what was found out, if it may be kept.
+    /// Stores a negotiation result, if it may be stored.
     pub(crate) fn keep(&self, digest: &str, negotiation: &NegotiationResult, now: SystemTime) {
         let life = match &negotiation.server {
             _ if !negotiation.may_be_kept => return self.remove(digest),
             ServerAnswer::Discovered(result) => {
-                Duration::from_millis(result.ttl_ms.map_or(0, |ttl| ttl.0)).min(MODERN)
+                Duration::from_millis(result.ttl_ms.map_or(0, |ttl| ttl.0)).min(MAX_MODERN_LIFE)
             }
-            _ => LEGACY,
+            _ => LEGACY_LIFE,
         };
-        self.insert(digest.to_owned(), Kept { era: negotiation.era(), until: seconds(now) + life.as_secs() });
+        self.insert(
+            digest.to_owned(),
+            CachedEra { era: negotiation.era(), until: seconds(now) + life.as_secs() },
+        );
     }
 
-    fn insert(&self, digest: String, kept: Kept) {
+    fn insert(&self, digest: String, kept: CachedEra) {
         let mut all = self.lock();
         all.insert(digest, kept);
-        while all.len() > MOST {
+        while all.len() > MAX_SERVERS {
             let Some(first) = all.iter().min_by_key(|(_, kept)| kept.until).map(|(digest, _)| digest.clone())
             else {
                 break;
@@ -121,7 +124,7 @@ impl NegotiationCache {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, CachedEra>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -193,8 +196,11 @@ mod tests {
             (NegotiationCache::new(), ServerConfig::command("x").env("KEY", "hush-hush").target.digest());
         let now = SystemTime::now();
         negotiation_cache.keep(&digest, &legacy(true), now);
-        assert_eq!(negotiation_cache.era(&digest, now + LEGACY - Duration::from_secs(1)), Some(Era::Legacy));
-        assert_eq!(negotiation_cache.era(&digest, now + LEGACY), None);
+        assert_eq!(
+            negotiation_cache.era(&digest, now + LEGACY_LIFE - Duration::from_secs(1)),
+            Some(Era::Legacy)
+        );
+        assert_eq!(negotiation_cache.era(&digest, now + LEGACY_LIFE), None);
         assert_eq!(
             negotiation_cache.era(&ServerConfig::command("x").target.digest(), now),
             None,
@@ -237,7 +243,7 @@ mod tests {
     #[test]
     fn number_of_cached_servers_is_bounded() {
         let negotiation_cache = NegotiationCache::new();
-        for number in 0..MOST + 10 {
+        for number in 0..MAX_SERVERS + 10 {
             let now = UNIX_EPOCH + Duration::from_secs(number as u64);
             negotiation_cache.keep(
                 &ServerConfig::command(number.to_string()).target.digest(),
@@ -245,7 +251,7 @@ mod tests {
                 now,
             );
         }
-        assert_eq!(negotiation_cache.to_text().lines().count(), MOST);
+        assert_eq!(negotiation_cache.to_text().lines().count(), MAX_SERVERS);
         assert_eq!(negotiation_cache.era(&ServerConfig::command("0").target.digest(), UNIX_EPOCH), None);
     }
 }

@@ -13,5 +13,6 @@ mod http_sse;
 mod lists;
 mod reach;
 mod restarts;
+mod retries;
 mod support;
 mod web;
