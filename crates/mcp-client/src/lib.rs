@@ -12,35 +12,36 @@
 //! # Ok(()) }
 //! ```
 //!
-//! # What it takes care of
+//! # What it does for you
 //!
-//! - **Processes.** A server runs in a group of its own, with an environment of few variables, and is always ended: in
-//!   good order by [`McpClient::close`], at once when the last clone is dropped.
-//! - **Eras.** Which revision the server speaks is found out while connecting. Calls, handlers and changes are the same in
-//!   all of them.
-//! - **Time.** Connecting and every call have deadlines. A call that is dropped is cancelled on the server.
-//! - **Errors** tell whose fault it is, whether trying again is safe and whether the server may have acted: [`Error`].
+//! - **Processes.** A server runs in its own process group with a small environment, and always ends: gracefully by
+//!   [`McpClient::close`], at once when the last clone is dropped.
+//! - **Eras.** The revision of the server is detected while connecting. Calls, handlers and changes are the same in all
+//!   revisions.
+//! - **Time.** Connecting and every call have timeouts. A call that is dropped is cancelled on the server.
+//! - **Errors** answer whose fault it is, whether a retry is safe, whether the server may have acted and whether a login is
+//!   needed: [`Error`].
 //!
 //! # Map
 //!
 //! | to | look at |
 //! |---|---|
-//! | say what to start, or where it is | [`ServerConfig`] |
-//! | connect, with more to say | [`McpClient::connect`], [`McpClient::builder`], [`McpClient::over`] |
+//! | describe a server: a program or a URL | [`ServerConfig`] |
+//! | connect, with options | [`McpClient::connect`], [`McpClient::builder`], [`McpClient::over`] |
 //! | call tools | [`McpClient::call`], [`ToolCall`], [`ToolResult`] |
-//! | answer what a server asks | [`Handlers`] |
-//! | follow changes | [`McpClient::changes`] |
-//! | not ask a legacy server twice | [`NegotiationCache`] |
-//! | keep what a modern server allows | [`Cache`] |
-//! | use proxies and certificates, and say where connections may go | `http::Network`, `http::NetworkPolicy` |
-//! | find what a crashed host has left | [`Ledger`] |
-//! | know what went wrong | [`Error`], [`ConnectionEnd`] |
+//! | answer elicitation, sampling and roots requests | [`Handlers`] |
+//! | subscribe to changes | [`McpClient::changes`] |
+//! | avoid probing a legacy server at every connection | [`NegotiationCache`] |
+//! | cache lists and resources of modern servers | [`Cache`] |
+//! | configure proxies, certificates and allowed addresses | `http::Network`, `http::NetworkPolicy` |
+//! | find the processes that a crashed host left | [`Ledger`] |
+//! | handle errors | [`Error`], [`ConnectionEnd`] |
 //!
 //! # Features
 //!
-//! `stdio` (default): starting servers as child processes. Without it there is [`McpClient::over`], for streams that
-//! somebody else has opened. `http`: servers behind a URL, with TLS and proxies. `blocking`: the client for programs without a
-//! runtime. `test-peer`: the program `mcp-test-peer`, which misbehaves on purpose.
+//! `stdio` (default): starting servers as child processes. Without it, [`McpClient::over`] uses byte streams that are
+//! already open. `http`: servers behind a URL, with TLS and proxies. `blocking`: the client for programs without a
+//! runtime. `test-peer`: the program `mcp-test-peer`, which violates the protocol on purpose.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
 
