@@ -8,7 +8,7 @@ pub(crate) mod running;
 pub(crate) mod shutdown;
 
 use std::process::ExitStatus;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mcp_protocol::capabilities::{Implementation, ServerCapabilities};
@@ -22,7 +22,7 @@ use mcp_protocol::negotiation::{NegotiationResult, ServerAnswer};
 use mcp_protocol::peer::{Clocks, Stats};
 use mcp_protocol::prompts::{GetPromptParams, GetPromptResult};
 use mcp_protocol::resources::{ReadResourceParams, ReadResourceResult};
-use mcp_protocol::retry::{Decision, Failure, Retry, Route};
+use mcp_protocol::retry::{Decision, Failure, Retry};
 use mcp_protocol::{Dialect, Era, Json, Map, ProtocolVersion};
 
 use crate::client::call::ToolCall;
@@ -30,11 +30,9 @@ use crate::client::shutdown::Shutdown;
 use crate::connection::feed::Feed;
 use crate::connection::handlers::Handlers;
 use crate::connection::input_rounds;
-use crate::connection::{Connection, Request, RequestOptions, Transport, now};
+use crate::connection::transport::{Exchanges, Lifetime};
+use crate::connection::{Connection, Request, RequestOptions, now};
 use crate::error::{ConnectionEnd, Error, Result, Sent};
-use crate::stream::lifetime::Live;
-use crate::stream::link::Owner;
-use crate::stream::restart::{Restarts, lock};
 
 /// A connection to one server.
 ///
@@ -66,24 +64,25 @@ pub(crate) struct Inner {
     pub(crate) connection: Arc<Connection>,
     pub(crate) negotiation: NegotiationResult,
     pub(crate) handlers: Arc<Handlers>,
-    /// Shared with a start that is under way.
-    pub(crate) live: Arc<Mutex<Live>>,
-    pub(crate) restarts: Option<Restarts>,
+    pub(crate) lifetime: Box<dyn Lifetime>,
+    /// Held by the caller that lists the tools for all callers.
+    pub(crate) listing: tokio::sync::Mutex<()>,
 }
 
 impl Inner {
-    fn owner(&self) -> Owner {
-        lock(&self.live).owner.clone()
+    pub(crate) fn new(
+        connection: Arc<Connection>,
+        negotiation: NegotiationResult,
+        handlers: Arc<Handlers>,
+        lifetime: Box<dyn Lifetime>,
+    ) -> Self {
+        Self { connection, negotiation, handlers, lifetime, listing: tokio::sync::Mutex::default() }
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Some(restarts) = &self.restarts {
-            restarts.stop();
-        }
-        // A start that is under way still holds the life it is to replace.
-        lock(&self.live).end();
+        self.lifetime.kill();
         self.connection
             .end(ConnectionEnd { cause: crate::error::EndCause::Closed, ..ConnectionEnd::default() });
     }
@@ -326,12 +325,7 @@ impl McpClient {
 
     /// The decisions about sending a request again.
     pub(crate) fn retry(&self, method: &Method) -> Retry {
-        let route = match &self.inner.connection.terms.transport {
-            Transport::Link => Route::Stream { restarts: self.inner.restarts.is_some() },
-            #[cfg(feature = "http")]
-            Transport::Http(_) => Route::Http,
-        };
-        Retry::new(method, route)
+        Retry::new(method, self.inner.connection.terms.transport.route())
     }
 
     /// Waits until a request that failed can be sent again. Returns the rest of its total time, or the failure.
@@ -376,36 +370,30 @@ impl McpClient {
             Decision::RestartServer => return self.revive().await,
             Decision::Again { .. } if self.inner.connection.ended().is_some() => return None,
             Decision::Again { after } => tokio::time::sleep(after).await,
-            #[cfg(feature = "http")]
-            Decision::RefreshTools => self.learn_again().await,
+            Decision::RefreshTools => self.refresh_tools().await,
             // There is no login yet. Sessions are renewed by the transport, before the error gets here.
             _ => return None,
         }
         Some(Ok(()))
     }
 
-    #[cfg(feature = "http")]
-    pub(crate) fn endpoint(&self) -> Option<&crate::streamable::Endpoint> {
-        match &self.inner.connection.terms.transport {
-            crate::connection::Transport::Http(endpoint) => Some(endpoint),
-            crate::connection::Transport::Link => None,
+    /// The transport, if each request is an exchange of its own.
+    pub(crate) fn exchanges(&self) -> Option<&dyn Exchanges> {
+        self.inner.connection.terms.transport.exchanges().map(|exchanges| &**exchanges)
+    }
+
+    /// Lists the tools for a transport that must know them before the first call.
+    pub(crate) async fn learn_tools(&self) {
+        let Some(exchanges) = self.exchanges() else { return };
+        // One listing serves all callers.
+        let _listing = self.inner.listing.lock().await;
+        if exchanges.needs_tools() && self.tools().await.is_err() {
+            exchanges.tools_unavailable();
         }
     }
 
-    /// Finds out which arguments of tools travel as headers, before the first call.
-    #[cfg(feature = "http")]
-    pub(crate) async fn learn(&self) {
-        let Some(endpoint) = self.endpoint() else { return };
-        // One for all.
-        let _one = endpoint.learning().await;
-        if endpoint.is_ignorant() && self.tools().await.is_err() {
-            endpoint.give_up_learning();
-        }
-    }
-
-    /// Finds it out again.
-    #[cfg(feature = "http")]
-    fn learn_again(&self) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    /// Lists the tools again, past the cache.
+    fn refresh_tools(&self) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async {
             self.inner.connection.terms.cache.drop_pages(&Method::ToolsList);
             drop(self.tools().await);
@@ -414,12 +402,13 @@ impl McpClient {
 
     /// Has the server started again; `None` if that is not to be.
     pub(crate) async fn revive(&self) -> Option<Result<()>> {
-        match &self.inner.restarts {
-            Some(restarts) if self.inner.connection.is_revivable() => Some(restarts.start().await),
-            // Somebody else was faster.
-            Some(_) if self.inner.connection.ended().is_none() => Some(Ok(())),
-            _ => None,
+        let Inner { connection, lifetime, .. } = &*self.inner;
+        if connection.is_revivable() {
+            return Some(lifetime.restart().await);
         }
+        // Another caller may have restarted it.
+        let is_running = connection.terms.transport.restarts() && connection.ended().is_none();
+        is_running.then_some(Ok(()))
     }
 
     pub(crate) fn dialect(&self) -> Dialect {
@@ -437,11 +426,7 @@ impl McpClient {
     /// missed meanwhile; calls may work all the same.
     #[must_use]
     pub fn is_failing(&self) -> bool {
-        match &self.inner.connection.terms.transport {
-            crate::connection::Transport::Link => false,
-            #[cfg(feature = "http")]
-            crate::connection::Transport::Http(endpoint) => endpoint.is_failing(),
-        }
+        self.exchanges().is_some_and(Exchanges::is_failing)
     }
 
     /// Returns how the connection ended, or `None` while it is open. A server that
@@ -456,15 +441,7 @@ impl McpClient {
     /// Takes at most five seconds, and can be called on every clone.
     pub async fn close(self) -> Shutdown {
         self.inner.connection.close();
-        if let Some(restarts) = &self.inner.restarts {
-            restarts.stopped().await;
-        }
-        let mut shutdown = lock(&self.inner.live).shutdown.clone();
-        match shutdown.wait_for(Option::is_some).await {
-            Ok(shutdown) => (*shutdown).unwrap_or_default(),
-            // The driver is gone with its runtime; dropping does the rest.
-            Err(_) => Shutdown::default(),
-        }
+        self.inner.lifetime.shut_down().await
     }
 
     /// [`close`](Self::close), without telling how it went.
@@ -475,15 +452,14 @@ impl McpClient {
     /// The group of the server's process; `None` if there is none.
     #[must_use]
     pub fn process_group(&self) -> Option<u32> {
-        self.inner.owner().group()
+        self.inner.lifetime.process_group()
     }
 
     /// What the server writes to standard error, line by line, from now on; `None` if there is no process. Values of
     /// variables that were given to the server are masked.
-    #[cfg(feature = "stdio")]
     #[must_use]
-    pub fn stderr(&self) -> Option<crate::Feed<Arc<str>>> {
-        self.inner.owner().stderr_lines()
+    pub fn stderr(&self) -> Option<Feed<Arc<str>>> {
+        self.inner.lifetime.stderr()
     }
 
     /// What the server's process ended with, once it has.

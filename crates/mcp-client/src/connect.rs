@@ -23,7 +23,7 @@ use crate::connection::cache::{Cache, View};
 use crate::connection::handlers::Handlers;
 use crate::connection::{Connection, ConnectionTerms, Transport};
 use crate::error::{Error, Result, Sent};
-use crate::stream::lifetime::Live;
+use crate::stream::lifetime::{Live, StreamLifetime};
 use crate::stream::link::{Link, Owner};
 use crate::stream::negotiate::{Launch, Negotiated, Offer};
 use crate::stream::restart::Restarts;
@@ -323,23 +323,23 @@ impl ConnectSettings {
         config: ServerConfig<server_config::UrlTarget>,
         network: crate::http::Network,
     ) -> Result<McpClient> {
-        use crate::streamable::{Endpoint, find};
+        use crate::connection::inbound::Inbound;
+        use crate::connection::transport::Exchanges;
+        use crate::streamable::{HttpLifetime, HttpTransport, find};
 
         let (limits, name) = (config.limits.clone(), config.to_string());
         let identity = Identity::of_url(&config.target, &network);
         let (target, negotiation, start) =
             find(&self.offer, &config, &network, self.negotiation_cache.as_ref()).await?;
-        let arrivals =
-            crate::connection::inbound::Arrivals::new(Arc::clone(&self.handlers), Owner::Nobody).quiet();
-        let endpoint =
-            Endpoint::new(target, self.offer.clone(), name.clone(), &negotiation.version, start, arrivals);
-        let endpoint = Arc::new(endpoint);
-        let transport = Transport::Http(Arc::clone(&endpoint));
+        let inbound = Inbound::new(Arc::clone(&self.handlers), None);
+        let (offer, version) = (self.offer.clone(), &negotiation.version);
+        let http = Arc::new(HttpTransport::new(target, offer, name.clone(), version, start, inbound));
+        let exchanges: Arc<dyn Exchanges> = Arc::clone(&http) as _;
+        let transport = Transport::Exchanges(exchanges);
         let terms = self.terms(&negotiation, limits, name, identity, transport);
         let connection = Arc::new(Connection::new(terms, self.standing_level(&negotiation)));
-        let live = Live::begin_http(&connection, &endpoint).await;
-        let live = Arc::new(Mutex::new(live));
-        Ok(McpClient::new(Inner { connection, negotiation, handlers: self.handlers, live, restarts: None }))
+        let lifetime = Box::new(HttpLifetime::begin(&connection, &http).await);
+        Ok(McpClient::new(Inner::new(connection, negotiation, self.handlers, lifetime)))
     }
 
     fn over(
@@ -351,8 +351,8 @@ impl ConnectSettings {
         again: Option<Launch>,
     ) -> Result<McpClient> {
         let negotiation = negotiated.negotiation.clone();
-        let mut terms = self.terms(&negotiation, limits, name, identity, Transport::Link);
-        terms.restarts = again.is_some();
+        let transport = Transport::Stream { restarts: again.is_some() };
+        let terms = self.terms(&negotiation, limits, name, identity, transport);
         let dialect = terms.dialect;
         let connection = Arc::new(Connection::new(terms, self.standing_level(&negotiation)));
         let Self { mut offer, handlers, negotiation_cache, .. } = self;
@@ -365,7 +365,8 @@ impl ConnectSettings {
             offer.versions = vec![negotiation.version.clone()];
             Restarts::new(offer, launch, negotiation_cache, &connection, &handlers, &live)
         });
-        Ok(McpClient::new(Inner { connection, negotiation, handlers, live, restarts }))
+        let lifetime = Box::new(StreamLifetime { live, restarts });
+        Ok(McpClient::new(Inner::new(connection, negotiation, handlers, lifetime)))
     }
 
     fn terms(
@@ -387,7 +388,6 @@ impl ConnectSettings {
             dialect,
             envelope: dialect.is_modern().then_some(envelope),
             limits,
-            restarts: false,
             transport,
             cache: View::new(self.cache.clone(), format!("{server} {}", negotiation.version), principal),
         }

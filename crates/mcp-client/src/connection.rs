@@ -8,6 +8,7 @@ pub(crate) mod input_rounds;
 pub(crate) mod progress;
 mod request;
 mod state;
+pub(crate) mod transport;
 
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,10 +26,12 @@ use mcp_protocol::{Dialect, Limits};
 
 use crate::client::changes::{Change, LISTEN, Resubscriptions};
 use crate::connection::cache::View;
+use crate::connection::transport::{Exchanges, OutgoingRequest, SubscriptionStream};
 use crate::error::{ConnectionEnd, EndCause, Error, Result, Sent};
 
 pub(crate) use request::{Request, Step};
 pub(crate) use state::{Locked, State, Writer};
+pub(crate) use transport::Transport;
 
 /// How long a request is in flight whose response nobody waits for.
 const FORGOTTEN: Duration = Duration::from_secs(60);
@@ -56,20 +59,8 @@ pub(crate) struct ConnectionTerms {
     /// What every request carries in the modern era.
     pub(crate) envelope: Option<Meta>,
     pub(crate) limits: Limits,
-    /// A server that ends is started again.
-    pub(crate) restarts: bool,
     pub(crate) transport: Transport,
     pub(crate) cache: View,
-}
-
-/// How messages travel.
-#[derive(Debug)]
-pub(crate) enum Transport {
-    /// As lines over one link, which the driver reads and writes.
-    Link,
-    /// Each request as an exchange of its own, made by whoever waits for it.
-    #[cfg(feature = "http")]
-    Http(Arc<crate::streamable::Endpoint>),
 }
 
 /// How a request is made.
@@ -85,7 +76,7 @@ pub(crate) struct RequestOptions {
 impl Connection {
     /// With the level to ask a server for that keeps one for the whole connection.
     pub(crate) fn new(terms: ConnectionTerms, log_level: Option<LogLevel>) -> Self {
-        let has_exchanges = !matches!(terms.transport, Transport::Link) && terms.dialect.is_modern();
+        let has_exchanges = terms.transport.exchanges().is_some() && terms.dialect.is_modern();
         let state = State::new(terms.limits.clone(), log_level, has_exchanges);
         Self { state: Mutex::new(state), terms }
     }
@@ -133,7 +124,6 @@ impl Connection {
     }
 
     /// Has a new session: the server has forgotten everything. What was to be said in the old one is not said.
-    #[cfg(feature = "http")]
     pub(crate) fn renewed(&self, begin: impl FnOnce()) {
         let mut state = self.lock();
         begin();
@@ -146,7 +136,6 @@ impl Connection {
     }
 
     /// The stream on which everything was to be answered has ended. The connection goes on.
-    #[cfg(feature = "http")]
     pub(crate) fn cut(&self, stream: u64, problem: String) {
         let ended = Arc::new(ConnectionEnd { cause: EndCause::Network(problem), ..ConnectionEnd::default() });
         self.lock().lose(stream, &ended);
@@ -154,7 +143,6 @@ impl Connection {
     }
 
     /// Changes may have been missed: by one who follows them, or by all.
-    #[cfg(feature = "http")]
     pub(crate) fn missed(&self, by: Option<u64>) {
         self.terms.cache.changed(&Change::Gap);
         self.lock().subscribers.missed(by);
@@ -182,11 +170,10 @@ impl Connection {
         self.request_with(method, params, options, |_, _| {})
     }
 
-    /// The same over HTTP. Nothing is sent before it is awaited.
-    #[cfg(feature = "http")]
+    /// Makes a request that is an exchange of its own. Nothing is sent before it is awaited.
     fn exchange(
         self: &Arc<Self>,
-        endpoint: &Arc<crate::streamable::Endpoint>,
+        exchanges: &Arc<dyn Exchanges>,
         method: &Method,
         params: &dyn Lower,
         options: RequestOptions,
@@ -220,15 +207,9 @@ impl Connection {
         }
         let clocks = options.clocks.idle.into_iter().chain(options.clocks.total);
         let deadline = clocks.min().and_then(|time| opened.checked_add(time));
-        let exchange = crate::streamable::Exchange {
-            endpoint: Arc::clone(endpoint),
-            connection: Arc::clone(self),
-            call,
-            method: method.clone(),
-            body: body.into(),
-            deadline,
-        };
-        request.exchange = Some(Box::pin(exchange.run()));
+        let connection = Arc::clone(self);
+        let outgoing = OutgoingRequest { connection, call, method: method.clone(), body, deadline };
+        request.exchange = Some(Arc::clone(exchanges).begin(outgoing));
         Ok(request)
     }
 
@@ -240,9 +221,8 @@ impl Connection {
         options: RequestOptions,
         opened: impl FnOnce(&mut State, Call),
     ) -> Result<Request> {
-        #[cfg(feature = "http")]
-        if let Transport::Http(endpoint) = &self.terms.transport {
-            return self.exchange(endpoint, method, params, options, opened);
+        if let Transport::Exchanges(exchanges) = &self.terms.transport {
+            return self.exchange(exchanges, method, params, options, opened);
         }
         let opened_at = now();
         let mut state = self.lock();
@@ -258,7 +238,6 @@ impl Connection {
             method: method.clone(),
             opened: opened_at,
             is_settled: false,
-            #[cfg(feature = "http")]
             exchange: None,
         })
     }
@@ -266,14 +245,11 @@ impl Connection {
     /// Lets a stream go on that was acknowledged, for as long as somebody follows it.
     pub(crate) fn keep(self: &Arc<Self>, request: Request, key: u64, params: ListenParams) {
         match &self.terms.transport {
-            Transport::Link => {
-                let _ = (key, params);
-                request.release();
-            }
-            #[cfg(feature = "http")]
-            Transport::Http(_) => {
-                let carrier = tokio::spawn(crate::streamable::listen(Arc::clone(self), request, key, params));
-                self.lock().subscribers.carried(key, carrier.abort_handle());
+            Transport::Stream { .. } => request.release(),
+            Transport::Exchanges(exchanges) => {
+                let stream = SubscriptionStream { connection: Arc::clone(self), request, key, params };
+                let reader = tokio::spawn(Arc::clone(exchanges).keep_listening(stream));
+                self.lock().subscribers.carried(key, reader.abort_handle());
             }
         }
     }
@@ -390,7 +366,7 @@ impl Connection {
         if state.ended.is_some() {
             return;
         }
-        let is_over = state.closing || ended.cause == EndCause::Closed || !self.terms.restarts;
+        let is_over = state.closing || ended.cause == EndCause::Closed || !self.terms.transport.restarts();
         state.ended = Some(Arc::new(ended));
         state.peer.handle_closed();
         state.writer = None;
@@ -424,6 +400,6 @@ impl Connection {
     pub(crate) fn is_revivable(&self) -> bool {
         let state = self.lock();
         let is_ended = state.ended.as_ref().is_some_and(|ended| ended.cause != EndCause::Closed);
-        self.terms.restarts && is_ended && !state.closing
+        self.terms.transport.restarts() && is_ended && !state.closing
     }
 }

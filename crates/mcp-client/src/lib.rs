@@ -50,6 +50,10 @@
 pub mod blocking;
 mod client;
 mod connect;
+#[cfg_attr(
+    not(feature = "http"),
+    allow(dead_code, reason = "parts of the transport seam are used by HTTP only")
+)]
 mod connection;
 mod error;
 #[cfg(feature = "http")]

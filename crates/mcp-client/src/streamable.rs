@@ -6,14 +6,22 @@ mod endpoint;
 mod events;
 mod exchange;
 mod http_sse;
+mod lifetime;
 mod listen;
 mod negotiate;
 mod reconnect;
 mod server_stream;
+mod session;
 mod target;
+mod tool_headers;
+mod transport;
 
-pub(crate) use driver::Driver;
-pub(crate) use endpoint::Endpoint;
-pub(crate) use exchange::Exchange;
-pub(crate) use listen::listen;
+pub(crate) use lifetime::HttpLifetime;
 pub(crate) use negotiate::find;
+pub(crate) use transport::HttpTransport;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

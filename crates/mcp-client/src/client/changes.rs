@@ -20,7 +20,6 @@ use crate::error::{Error, Result, Sent};
 pub(crate) const LISTEN: Clocks = Clocks::none().idle(Duration::from_secs(10));
 
 /// How long what was queued may hold up a subscription.
-#[cfg(feature = "http")]
 const QUEUED: Duration = Duration::from_secs(2);
 
 /// Changes that may wait for their reader; the same change waits only once.
@@ -128,7 +127,6 @@ impl McpClient {
         let key = self.inner().connection.lock().follow(told.clone(), &Method::ResourcesSubscribe)?;
         let mut changes =
             Changes { client: self.clone(), key, told: told.clone(), followed: Vec::new(), request: None };
-        #[cfg(feature = "http")]
         self.after_what_was_queued().await;
         for uri in told.resource_subscriptions.into_iter().flatten() {
             let _: EmptyResult =
@@ -139,12 +137,11 @@ impl McpClient {
     }
 }
 
-#[cfg(feature = "http")]
 impl McpClient {
     /// Over HTTP nothing says which of two messages comes first: what was given up a moment ago is given up before it is
     /// asked for again.
     async fn after_what_was_queued(&self) {
-        if self.endpoint().is_some() {
+        if self.exchanges().is_some() {
             let flushed = poll_fn(|cx| self.inner().connection.lock().poll_flushed(cx));
             let _ = tokio::time::timeout(QUEUED, flushed).await;
         }
@@ -225,16 +222,13 @@ struct Follower {
     state: Following,
     waker: Option<Waker>,
     /// What reads the stream of a modern server over HTTP.
-    #[cfg(feature = "http")]
     carrier: Option<Carrier>,
 }
 
 /// A future that ends with the one who wants it.
-#[cfg(feature = "http")]
 #[derive(Debug)]
 pub(crate) struct Carrier(tokio::task::AbortHandle);
 
-#[cfg(feature = "http")]
 impl Drop for Carrier {
     fn drop(&mut self) {
         self.0.abort();
@@ -286,7 +280,6 @@ impl Follower {
         self.wake();
     }
 
-    #[cfg(feature = "http")]
     fn miss(&mut self) {
         self.push(Change::Gap);
     }
@@ -333,7 +326,6 @@ impl Subscribers {
             waiting: VecDeque::new(),
             state: Following::Live,
             waker: None,
-            #[cfg(feature = "http")]
             carrier: None,
         });
         self.next
@@ -398,7 +390,6 @@ impl Subscribers {
     pub(crate) fn end(&mut self) {
         for follower in &mut self.followers {
             follower.state = Following::Over;
-            #[cfg(feature = "http")]
             {
                 follower.carrier = None;
             }
@@ -432,7 +423,6 @@ impl Subscribers {
     }
 
     /// Somebody reads the stream of a follower; not, if nobody follows any more.
-    #[cfg(feature = "http")]
     pub(crate) fn carried(&mut self, key: u64, carrier: tokio::task::AbortHandle) {
         let carrier = Carrier(carrier);
         if let Some(follower) = self.followers.iter_mut().find(|follower| follower.key == key)
@@ -443,7 +433,6 @@ impl Subscribers {
     }
 
     /// Something may have been missed: by one follower, or by all.
-    #[cfg(feature = "http")]
     pub(crate) fn missed(&mut self, by: Option<u64>) {
         for follower in self.followers.iter_mut().filter(|follower| by.is_none_or(|key| follower.key == key))
         {

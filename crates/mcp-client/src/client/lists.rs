@@ -7,7 +7,6 @@ use mcp_protocol::peer::Clocks;
 use mcp_protocol::prompts::{ListPromptsResult, Prompt};
 use mcp_protocol::resources::{ListResourceTemplatesResult, ListResourcesResult, Resource, ResourceTemplate};
 use mcp_protocol::tools::{ListToolsResult, SkippedTool, Tool};
-#[cfg(feature = "http")]
 use mcp_protocol::visible::Visible;
 
 use crate::client::McpClient;
@@ -84,9 +83,8 @@ impl McpClient {
         // The first of several with one name is the one that a server would call.
         let mut names = std::collections::HashSet::new();
         list.items.retain(|tool| names.insert(tool.name.clone()));
-        #[cfg(feature = "http")]
-        if let Some(endpoint) = self.endpoint().filter(|_| self.dialect().is_modern()) {
-            let unusable = endpoint.learn(&mut list.items);
+        if let Some(exchanges) = self.exchanges() {
+            let unusable = exchanges.tools_listed(&mut list.items);
             if let Some(first) = unusable.first() {
                 tracing::warn!(
                     server = %Visible::name(&self.inner().connection.terms.server),

@@ -16,15 +16,13 @@ use mcp_protocol::peer::{Arrival, Call, Ignored};
 use mcp_protocol::resources::ResourceUpdatedParams;
 use mcp_protocol::subscriptions::AcknowledgedParams;
 use mcp_protocol::visible::Visible;
-use tokio::io::AsyncRead;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::client::changes::Change;
 use crate::connection::handlers::Handlers;
+use crate::connection::transport::Mask;
 use crate::connection::{Connection, State, now};
 use crate::error::EndCause;
-use crate::stream::driver::read;
-use crate::stream::link::Owner;
 
 /// Requests of the server that may wait for an answer of the host.
 const ASKED: usize = 16;
@@ -48,13 +46,13 @@ struct RunningHandler {
 
 /// Takes in what comes, and keeps the host's handlers that run.
 #[derive(Debug)]
-pub(crate) struct Arrivals {
+pub(crate) struct Inbound {
     handlers: Arc<Handlers>,
     running: JoinSet<Result<InputResponse, ErrorObject>>,
     asked: HashMap<tokio::task::Id, RunningHandler>,
     refusals: Refusals,
-    /// For the values that were given to the server and must not be shown.
-    owner: Owner,
+    /// Hides secrets in what is logged of a server.
+    mask: Option<Box<dyn Mask>>,
     has_warned: bool,
 }
 
@@ -84,10 +82,12 @@ impl Refusals {
     }
 }
 
-impl Arrivals {
-    pub(crate) fn new(handlers: Arc<Handlers>, owner: Owner) -> Self {
+impl Inbound {
+    /// Without a mask, text that is not a message is never logged, because nobody could hide the secrets in it.
+    pub(crate) fn new(handlers: Arc<Handlers>, mask: Option<Box<dyn Mask>>) -> Self {
         let refusals = Refusals { since: now(), count: 0, dropped: 0 };
-        Self { handlers, running: JoinSet::new(), asked: HashMap::new(), refusals, owner, has_warned: false }
+        let running = JoinSet::new();
+        Self { handlers, running, asked: HashMap::new(), refusals, mask, has_warned: false }
     }
 
     /// Takes in the lines that are complete. Says when the connection cannot go on.
@@ -114,7 +114,6 @@ impl Arrivals {
     }
 
     /// Takes in what is too long to be a message: nobody waits for it in vain.
-    #[cfg(feature = "http")]
     pub(crate) fn too_long(&self, connection: &Connection, error: &mcp_protocol::errors::DecodeError) {
         unreadable(&mut connection.lock(), error);
     }
@@ -126,42 +125,17 @@ impl Arrivals {
         }
     }
 
-    /// Reads what is left, for as long as that may take.
-    pub(crate) async fn drain(
-        &mut self,
-        connection: &Connection,
-        reader: &mut (dyn AsyncRead + Send + Unpin),
-        lines: &mut Lines,
-        time: Duration,
-    ) {
-        let until = tokio::time::Instant::now() + time;
-        while let Ok(Ok(1..)) = tokio::time::timeout_at(until, read(reader, lines.space(), 64 << 10)).await {
-            self.lines(connection, lines, now());
-        }
-        self.rest(connection, lines, now());
-    }
-
-    /// Says nothing of what is no message: it may hold what nobody here could mask.
-    #[cfg(feature = "http")]
-    pub(crate) fn quiet(mut self) -> Self {
-        self.has_warned = true;
-        self
-    }
-
     /// True if the server asks without end for what it may not ask.
-    #[cfg(feature = "http")]
     pub(crate) fn is_flood(&self) -> bool {
         self.refusals.is_flood()
     }
 
     /// Drops the handlers that run.
-    #[cfg(feature = "http")]
     pub(crate) fn stop(&mut self) {
         self.running.abort_all();
     }
 
     /// The server has forgotten what it asked: nobody is told what handlers that run would answer.
-    #[cfg(feature = "http")]
     pub(crate) fn forget(&mut self, connection: &Connection) {
         self.running.abort_all();
         for (_, asked) in self.asked.drain() {
@@ -237,9 +211,10 @@ impl Arrivals {
 
     /// Warns of the first line that is no message: a program that writes its log to standard output does it all the time.
     fn warn(&mut self, connection: &Connection, line: &[u8]) {
+        let Some(mask) = &self.mask else { return };
         if !std::mem::replace(&mut self.has_warned, true) {
             let text = String::from_utf8_lossy(&line[..line.len().min(1 << 10)]);
-            let masked = self.owner.mask(&text);
+            let masked = mask.mask(&text);
             let sample = Visible::name(&masked);
             let server = Visible::name(&connection.terms.server);
             tracing::warn!(%server, %sample, "the server wrote a line that is not a JSON-RPC message");
@@ -372,11 +347,10 @@ fn notified(connection: &Connection, state: &mut State, notification: &Notificat
         _ => return,
     };
     connection.terms.cache.changed(&change);
-    #[cfg(feature = "http")]
     if change == Change::Tools
-        && let crate::connection::Transport::Http(endpoint) = &connection.terms.transport
+        && let Some(exchanges) = connection.terms.transport.exchanges()
     {
-        endpoint.forget_tools();
+        exchanges.tools_changed();
     }
     let subscription = if dialect.is_modern() { subscription() } else { None };
     state.subscribers.changed(subscription.as_ref(), &change);

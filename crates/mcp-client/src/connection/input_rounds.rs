@@ -59,8 +59,7 @@ pub(crate) async fn run(
 ) -> Result<KeptBody> {
     let total = clocks.total;
     let mut began = None;
-    #[cfg(feature = "http")]
-    if client.endpoint().is_some_and(|endpoint| *method == Method::ToolsCall && endpoint.is_ignorant()) {
+    if client.exchanges().is_some_and(|exchanges| *method == Method::ToolsCall && exchanges.needs_tools()) {
         began = Some(now());
         clocks.total = Box::pin(learn(client, method, clocks)).await?;
     }
@@ -117,14 +116,13 @@ pub(crate) async fn run(
 }
 
 /// Finds out which arguments travel as headers, within the time of the call. Gives what is left of all of it.
-#[cfg(feature = "http")]
 async fn learn(client: &McpClient, method: &Method, clocks: Clocks) -> Result<Option<Duration>> {
     let began = now();
     let clock = clocks.idle.into_iter().chain(clocks.total).min();
     let learnt = match clock {
-        Some(clock) => tokio::time::timeout(clock, client.learn()).await.is_ok(),
+        Some(clock) => tokio::time::timeout(clock, client.learn_tools()).await.is_ok(),
         None => {
-            client.learn().await;
+            client.learn_tools().await;
             true
         }
     };

@@ -11,6 +11,7 @@ use mcp_protocol::peer::Call;
 use super::state::Settled;
 use super::{Connection, now};
 use crate::connection::progress::Progress;
+use crate::connection::transport::TransportFuture;
 use crate::error::{Error, Result};
 
 /// A request in flight. Dropped before it is settled, it is cancelled on the server.
@@ -20,9 +21,8 @@ pub(crate) struct Request {
     pub(super) method: Method,
     pub(super) opened: Instant,
     pub(super) is_settled: bool,
-    /// What carries it over HTTP, and ends when it is dropped.
-    #[cfg(feature = "http")]
-    pub(super) exchange: Option<Pin<Box<dyn Future<Output = Result<()>> + Send>>>,
+    /// The exchange that carries it, if the transport has exchanges. Dropping it ends the exchange.
+    pub(super) exchange: Option<TransportFuture<'static, Result<()>>>,
 }
 
 impl Request {
@@ -33,7 +33,6 @@ impl Request {
     }
 
     /// It was never sent.
-    #[cfg(feature = "http")]
     pub(super) fn abandon(&mut self) {
         self.is_settled = true;
         let mut state = self.connection.lock();
@@ -42,7 +41,6 @@ impl Request {
     }
 
     /// Goes on with what carries it; gives why that failed.
-    #[cfg(feature = "http")]
     fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Option<Error> {
         let Poll::Ready(outcome) = self.exchange.as_mut()?.as_mut().poll(cx) else { return None };
         self.exchange = None;
@@ -56,7 +54,6 @@ impl Request {
 
     /// The next step of progress, or how it ended: the body of the result.
     pub(crate) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
-        #[cfg(feature = "http")]
         // What has come counts, whatever becomes of what carried it.
         if let Some(error) = self.poll_exchange(cx)
             && self.connection.lock().is_open(self.call)

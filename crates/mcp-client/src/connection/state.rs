@@ -37,7 +37,6 @@ pub(crate) struct State {
     pub(super) queued: u64,
     pub(super) written: u64,
     /// Who waits until everything has left.
-    #[cfg(feature = "http")]
     pub(super) flushed: Vec<Waker>,
     /// Sorted, because calls only grow. Most are settled in the order they were made.
     pub(super) waiting: VecDeque<(Call, Waiting)>,
@@ -134,10 +133,8 @@ pub(super) enum Departure {
     /// When everything was written that had been queued before it.
     After(u64),
     /// By itself, and nobody can say when.
-    #[cfg(feature = "http")]
     Apart,
     /// By itself, to be answered on the stream with this number.
-    #[cfg(feature = "http")]
     On(u64),
 }
 
@@ -159,7 +156,6 @@ impl State {
             queued: 0,
             outbox: Vec::new(),
             written: 0,
-            #[cfg(feature = "http")]
             flushed: Vec::new(),
             waiting: VecDeque::new(),
             subscribers: Subscribers::default(),
@@ -362,8 +358,7 @@ impl State {
 
     pub(crate) fn wrote(&mut self, count: usize) {
         self.written += count as u64;
-        #[cfg(feature = "http")]
-        if self.queued == self.written {
+        if self.queued == self.written && !self.flushed.is_empty() {
             for waker in std::mem::take(&mut self.flushed) {
                 self.wake(Some(waker));
             }
@@ -389,7 +384,6 @@ impl State {
                 Event::Lost(call) => {
                     let is_sent = self.waiting(call).is_some_and(|waiting| match waiting.departure {
                         Departure::After(offset) => offset < written,
-                        #[cfg(feature = "http")]
                         Departure::Apart | Departure::On(_) => true,
                     });
                     let sent = if is_sent { Sent::Maybe } else { Sent::No };
@@ -434,7 +428,6 @@ impl State {
     }
 
     /// A request leaves, to be answered on this stream; or it was refused there, and leaves again.
-    #[cfg(feature = "http")]
     pub(crate) fn departs(&mut self, call: Call, stream: Option<u64>) {
         if let Some(waiting) = self.waiting(call) {
             waiting.departure = stream.map_or(Departure::Apart, Departure::On);
@@ -442,7 +435,6 @@ impl State {
     }
 
     /// What was to be answered on this stream never will be.
-    #[cfg(feature = "http")]
     pub(super) fn lose(&mut self, stream: u64, ended: &Arc<ConnectionEnd>) {
         let is_lost = |waiting: &Waiting| {
             waiting.settled.is_none() && matches!(waiting.departure, Departure::On(on) if on <= stream)
@@ -456,7 +448,6 @@ impl State {
     }
 
     /// Nobody wants to hear what was to be said.
-    #[cfg(feature = "http")]
     pub(super) fn drop_outbox(&mut self) {
         let dropped = self.outbox.len();
         self.outbox.clear();
@@ -464,7 +455,6 @@ impl State {
     }
 
     /// Ready once everything that was queued has left.
-    #[cfg(feature = "http")]
     pub(crate) fn poll_flushed(&mut self, cx: &Context<'_>) -> Poll<()> {
         if self.queued == self.written || self.ended.is_some() {
             return Poll::Ready(());
@@ -476,13 +466,11 @@ impl State {
     }
 
     /// True if the connection has ended.
-    #[cfg(feature = "http")]
     pub(crate) fn is_over(&self) -> bool {
         self.ended.is_some()
     }
 
     /// True if somebody waits for a call that has not ended.
-    #[cfg(feature = "http")]
     pub(crate) fn is_open(&mut self, call: Call) -> bool {
         self.waiting(call).is_some_and(|waiting| waiting.settled.is_none())
     }

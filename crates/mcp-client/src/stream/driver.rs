@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::client::shutdown::Shutdown;
 use crate::connection::handlers::Handlers;
-use crate::connection::inbound::Arrivals;
+use crate::connection::inbound::Inbound;
 use crate::connection::{Connection, Writer, now};
 use crate::error::{ConnectionEnd, EndCause};
 use crate::stream::link::{Link, Owner};
@@ -45,13 +45,13 @@ impl Driver {
     pub(crate) async fn run(self) {
         let Self { connection, link, mut lines, handlers, held, report } = self;
         let Link { mut reader, writer, owner } = link;
-        let mut arrivals = Arrivals::new(handlers, owner.clone());
+        let mut inbound = Inbound::new(handlers, Some(Box::new(owner.clone())));
         for line in held {
-            arrivals.line(&connection, &line, now());
+            inbound.line(&connection, &line, now());
         }
         // Whoever waits is told even if this future is dropped or panics.
         let end = End(Arc::clone(&connection));
-        let cause = serve(&connection, &mut *reader, writer, &mut lines, &owner, &mut arrivals).await;
+        let cause = serve(&connection, &mut *reader, writer, &mut lines, &owner, &mut inbound).await;
         let is_closed = cause == EndCause::Closed;
         if is_closed {
             connection.end(ConnectionEnd { cause, ..ConnectionEnd::default() });
@@ -61,7 +61,7 @@ impl Driver {
         // From here on there may be another link.
         drop(end);
         // Handlers that still run are dropped; one that blocks its thread is not waited for.
-        drop(arrivals);
+        drop(inbound);
         // Its input has ended, by which a server learns that it is over; what it still says is read, so that it can.
         let drain = async {
             let mut rest = Vec::with_capacity(KEPT);
@@ -100,7 +100,7 @@ async fn serve(
     writer: Writer,
     lines: &mut Lines,
     owner: &Owner,
-    arrivals: &mut Arrivals,
+    inbound: &mut Inbound,
 ) -> EndCause {
     let mut writing: Vec<u8> = Vec::new();
     let mut written = 0;
@@ -114,7 +114,7 @@ async fn serve(
     let mut last: Option<tokio::time::Instant> = None;
     let mut closes: Option<tokio::time::Instant> = None;
     // What came while the era was found out.
-    if let Some(cause) = arrivals.lines(connection, lines, now()) {
+    if let Some(cause) = inbound.lines(connection, lines, now()) {
         return cause;
     }
     loop {
@@ -165,21 +165,21 @@ async fn serve(
                 }
                 // A server that ended may have said why, and that is read first.
                 Err(error) if last.is_none() => {
-                    arrivals.drain(connection, reader, lines, LAST_WORDS).await;
+                    drain(connection, reader, lines, inbound).await;
                     return EndCause::Write(error.to_string());
                 }
                 Err(error) => return EndCause::Write(error.to_string()),
             },
-            () = arrivals.answered(connection), if arrivals.is_asked() => {}
+            () = inbound.answered(connection), if inbound.is_asked() => {}
             () = poll_fn(|cx| if connection.lock().poll_changed(cx) { Poll::Ready(()) } else { Poll::Pending }) => {}
             read = read(reader, lines.space(), room) => match read {
                 Ok(0) => {
-                    arrivals.rest(connection, lines, now());
+                    inbound.rest(connection, lines, now());
                     return EndCause::Server;
                 }
                 Ok(count) => {
                     room = (count * 2).clamp(*READ.start(), *READ.end());
-                    if let Some(cause) = arrivals.lines(connection, lines, now()) {
+                    if let Some(cause) = inbound.lines(connection, lines, now()) {
                         return cause;
                     }
                 }
@@ -192,6 +192,20 @@ async fn serve(
             () = until(closes), if closes.is_some() => return EndCause::Closed,
         }
     }
+}
+
+/// Reads what a server wrote before its input was closed, within a short time.
+async fn drain(
+    connection: &Connection,
+    reader: &mut (dyn AsyncRead + Send + Unpin),
+    lines: &mut Lines,
+    inbound: &mut Inbound,
+) {
+    let until = tokio::time::Instant::now() + LAST_WORDS;
+    while let Ok(Ok(1..)) = tokio::time::timeout_at(until, read(reader, lines.space(), *READ.end())).await {
+        inbound.lines(connection, lines, now());
+    }
+    inbound.rest(connection, lines, now());
 }
 
 async fn write_some(writer: &mut Option<Writer>, bytes: &[u8]) -> io::Result<(usize, bool)> {

@@ -1,22 +1,22 @@
-//! One life of a server: what runs from when it is usable until it is gone.
+//! What runs behind a connection over byte streams: the driver and the process of one life of a server after the other.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::client::shutdown::Shutdown;
 use crate::connection::Connection;
+use crate::connection::feed::Feed;
 use crate::connection::handlers::Handlers;
+use crate::connection::transport::{Lifetime, TransportFuture};
+use crate::error::Result;
 use crate::stream::driver::Driver;
 use crate::stream::link::Owner;
 use crate::stream::negotiate::Negotiated;
+use crate::stream::restart::{Restarts, lock};
 
-/// How long the stream that belongs to no request may hold up a connection.
-#[cfg(feature = "http")]
-const STREAM: std::time::Duration = std::time::Duration::from_millis(300);
-
-/// What has to be ended with a client. Dropped, the server and everything it has started are killed at once.
+/// One life of a server. Dropped, the server and everything it has started are killed at once.
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) owner: Owner,
@@ -50,29 +50,6 @@ impl Live {
     }
 }
 
-#[cfg(feature = "http")]
-impl Live {
-    /// Lets a server behind a URL serve a connection. Waits a moment for the stream that belongs to no request: servers
-    /// lose what they say before it is open.
-    pub(crate) async fn begin_http(
-        connection: &Arc<Connection>,
-        endpoint: &Arc<crate::streamable::Endpoint>,
-    ) -> Self {
-        let (report, shutdown) = watch::channel(None);
-        let (asked, is_asked) = tokio::sync::oneshot::channel();
-        let driver = crate::streamable::Driver {
-            connection: Arc::clone(connection),
-            endpoint: Arc::clone(endpoint),
-            report,
-            asked,
-        };
-        connection.begin(Vec::new());
-        let live = Self { owner: Owner::Nobody, driver: tokio::spawn(driver.run()), shutdown };
-        let _ = tokio::time::timeout(STREAM, is_asked).await;
-        live
-    }
-}
-
 impl Live {
     /// Kills the server and everything it has started.
     pub(crate) fn end(&self) {
@@ -84,5 +61,57 @@ impl Live {
 impl Drop for Live {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// The lives of a server: the current one, and the restarts that replace it.
+#[derive(Debug)]
+pub(crate) struct StreamLifetime {
+    /// Shared with a restart in progress.
+    pub(crate) live: Arc<Mutex<Live>>,
+    pub(crate) restarts: Option<Restarts>,
+}
+
+impl StreamLifetime {
+    fn owner(&self) -> Owner {
+        lock(&self.live).owner.clone()
+    }
+}
+
+impl Lifetime for StreamLifetime {
+    fn restart(&self) -> TransportFuture<'_, Result<()>> {
+        Box::pin(async {
+            match &self.restarts {
+                Some(restarts) => restarts.start().await,
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn shut_down(&self) -> TransportFuture<'_, Shutdown> {
+        Box::pin(async {
+            if let Some(restarts) = &self.restarts {
+                restarts.stopped().await;
+            }
+            // If the runtime is gone with the driver, dropping does the rest.
+            let mut shutdown = lock(&self.live).shutdown.clone();
+            shutdown.wait_for(Option::is_some).await.ok().and_then(|shutdown| *shutdown).unwrap_or_default()
+        })
+    }
+
+    fn kill(&self) {
+        if let Some(restarts) = &self.restarts {
+            restarts.stop();
+        }
+        // A restart in progress still holds the life that it is to replace.
+        lock(&self.live).end();
+    }
+
+    fn process_group(&self) -> Option<u32> {
+        self.owner().group()
+    }
+
+    fn stderr(&self) -> Option<Feed<Arc<str>>> {
+        self.owner().stderr_lines()
     }
 }

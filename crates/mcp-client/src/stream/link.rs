@@ -1,12 +1,12 @@
 //! One live pair of byte streams, and what has to be ended with it.
 
 use std::process::ExitStatus;
-#[cfg(feature = "stdio")]
 use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::client::shutdown::Shutdown;
+use crate::connection::transport::Mask;
 #[cfg(feature = "stdio")]
 use crate::stdio::process::{Patience, Process};
 
@@ -102,15 +102,6 @@ impl Owner {
         }
     }
 
-    /// Text without the values that were given to the process.
-    pub(crate) fn mask(&self, text: &str) -> String {
-        match self {
-            Self::Nobody => text.to_owned(),
-            #[cfg(feature = "stdio")]
-            Self::Process(process) => process.stderr().mask(text),
-        }
-    }
-
     /// The group of the process.
     pub(crate) fn group(&self) -> Option<u32> {
         match self {
@@ -120,10 +111,10 @@ impl Owner {
         }
     }
 
-    #[cfg(feature = "stdio")]
     pub(crate) fn stderr_lines(&self) -> Option<crate::Feed<Arc<str>>> {
         match self {
             Self::Nobody => None,
+            #[cfg(feature = "stdio")]
             Self::Process(process) => Some(process.stderr().lines()),
         }
     }
@@ -134,6 +125,16 @@ impl Owner {
             Self::Nobody => {}
             #[cfg(feature = "stdio")]
             Self::Process(process) => process.kill(),
+        }
+    }
+}
+
+impl Mask for Owner {
+    fn mask(&self, text: &str) -> String {
+        match self {
+            Self::Nobody => text.to_owned(),
+            #[cfg(feature = "stdio")]
+            Self::Process(process) => process.stderr().mask(text),
         }
     }
 }

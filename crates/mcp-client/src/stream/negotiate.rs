@@ -14,6 +14,7 @@ use mcp_protocol::{Era, Limits, ProtocolVersion};
 use crate::connect::negotiation_cache::NegotiationCache;
 use crate::connect::server_config::{CommandTarget, ServerConfig};
 use crate::connection::now;
+use crate::connection::transport::Mask;
 use crate::error::{ConnectionEnd, EndCause, Error, Result};
 use crate::stream::driver::{LAST_WORDS, read, until, write as write_some};
 use crate::stream::link::Link;

@@ -11,10 +11,11 @@ use mcp_protocol::messages::{Incoming, Message, parse_bytes};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use super::endpoint::{Endpoint, Session};
 use super::events::{EventStream, SseMessage};
 use super::exchange::is_events;
+use super::session::Session;
 use super::target::{Whole, whole};
+use super::transport::HttpTransport;
 use super::{http_sse, server_stream};
 use crate::client::shutdown::Shutdown;
 use crate::connection::{Connection, now};
@@ -33,53 +34,55 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// Everything the loop needs.
 pub(crate) struct Driver {
     pub(crate) connection: Arc<Connection>,
-    pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) transport: Arc<HttpTransport>,
     pub(crate) report: watch::Sender<Option<Shutdown>>,
     /// Told when the server has answered whether it has a stream of its own.
     pub(crate) asked: oneshot::Sender<()>,
 }
 
 /// Ends a connection when it is dropped, if nothing else has.
-struct End(Arc<Connection>, Arc<Endpoint>);
+struct End(Arc<Connection>, Arc<HttpTransport>);
 
 impl Drop for End {
     fn drop(&mut self) {
         self.0.end_unfinished();
-        self.1.abort_renewals();
-        self.1.arrivals().stop();
+        self.1.sessions.abort_renewals();
+        self.1.inbound().stop();
     }
 }
 
 impl Driver {
     /// Runs until the connection is closed, then ends the session.
     pub(crate) async fn run(self) {
-        let Self { connection, endpoint, report, asked } = self;
-        let end = End(Arc::clone(&connection), Arc::clone(&endpoint));
+        let Self { connection, transport, report, asked } = self;
+        let end = End(Arc::clone(&connection), Arc::clone(&transport));
         let mut side = JoinSet::new();
-        if endpoint.is_modern || endpoint.is_pair() {
+        if transport.endpoint.is_modern || transport.endpoint.is_http_sse {
             drop(asked);
         } else {
-            side.spawn(server_stream::run(Arc::clone(&endpoint), Arc::clone(&connection), asked));
+            side.spawn(server_stream::run(Arc::clone(&transport), Arc::clone(&connection), asked));
         }
-        if endpoint.is_pair() {
-            side.spawn(http_sse::run(Arc::clone(&endpoint), Arc::clone(&connection)));
+        if transport.endpoint.is_http_sse {
+            side.spawn(http_sse::run(Arc::clone(&transport), Arc::clone(&connection)));
         }
-        serve(&connection, &endpoint).await;
+        serve(&connection, &transport).await;
         side.shutdown().await;
-        endpoint.end_renewals(GOODBYE).await;
+        // The event stream of an HTTP+SSE session ends without a request.
+        let patience = if transport.endpoint.is_http_sse { Duration::ZERO } else { GOODBYE };
+        transport.sessions.end_renewals(patience).await;
         drop(end);
-        let session = endpoint.session();
+        let session = transport.sessions.current();
         if session.id.is_some() {
             // A server that does not take it keeps the session until it is tired of it.
-            let goodbye = endpoint.target.wire.send(|| endpoint.goodbye(&session));
+            let goodbye = transport.endpoint.target.wire.send(|| transport.endpoint.goodbye(&session));
             let _ = tokio::time::timeout(GOODBYE, goodbye).await;
         }
-        endpoint.target.wire.close().await;
+        transport.endpoint.target.wire.close().await;
         let _ = report.send(Some(Shutdown::default()));
     }
 }
 
-async fn serve(connection: &Arc<Connection>, endpoint: &Arc<Endpoint>) {
+async fn serve(connection: &Arc<Connection>, transport: &Arc<HttpTransport>) {
     let mut alarm = Alarm::new();
     let mut outbox = Vec::new();
     // What is said belongs to the session in which there was a reason for it.
@@ -92,8 +95,8 @@ async fn serve(connection: &Arc<Connection>, endpoint: &Arc<Endpoint>) {
             let mut state = connection.lock();
             state.look();
             state.take_outbox(connection.dialect(), &mut outbox);
-            session = endpoint.session();
-            if endpoint.is_modern {
+            session = transport.sessions.current();
+            if transport.endpoint.is_modern {
                 // A modern server asks nothing and is told nothing.
                 state.wrote(outbox.len());
                 outbox.clear();
@@ -108,7 +111,7 @@ async fn serve(connection: &Arc<Connection>, endpoint: &Arc<Endpoint>) {
             alarm.set(state.peer.poll_timeout().map(|(instant, _)| instant));
             state.rings(alarm.at);
         }
-        if is_flooded || endpoint.arrivals().is_flood() {
+        if is_flooded || transport.inbound().is_flood() {
             return connection.end(ConnectionEnd { cause: EndCause::Flood, ..ConnectionEnd::default() });
         }
         let lines = outbox.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -117,13 +120,13 @@ async fn serve(connection: &Arc<Connection>, endpoint: &Arc<Endpoint>) {
         while posts.len() < POSTS
             && let Some((session, message)) = queue.pop_front()
         {
-            posts.spawn(post(Arc::clone(connection), Arc::clone(endpoint), session, message));
+            posts.spawn(post(Arc::clone(connection), Arc::clone(transport), session, message));
         }
         let is_flushed = posts.is_empty() && queue.is_empty();
         if closes.is_some_and(|until| is_flushed || tokio::time::Instant::now() >= until) {
             return;
         }
-        let is_asked = endpoint.arrivals().is_asked();
+        let is_asked = transport.inbound().is_asked();
         // Everything here is cancel-safe.
         tokio::select! {
             biased;
@@ -132,7 +135,7 @@ async fn serve(connection: &Arc<Connection>, endpoint: &Arc<Endpoint>) {
                 state.peer.handle_timeout(now());
                 state.settle_events();
             }
-            () = poll_fn(|cx| endpoint.arrivals().poll_answered(connection, cx)), if is_asked => {}
+            () = poll_fn(|cx| transport.inbound().poll_answered(connection, cx)), if is_asked => {}
             Some(sent) = posts.join_next() => connection.lock().wrote(sent.unwrap_or(0)),
             () = poll_fn(|cx| if connection.lock().poll_changed(cx) { Poll::Ready(()) } else { Poll::Pending }) => {}
             () = crate::stream::driver::until(closes), if closes.is_some() => {}
@@ -143,15 +146,16 @@ async fn serve(connection: &Arc<Connection>, endpoint: &Arc<Endpoint>) {
 /// Sends a message that nobody waits for: an answer, a notification, a request whose answer does not matter.
 async fn post(
     connection: Arc<Connection>,
-    endpoint: Arc<Endpoint>,
+    transport: Arc<HttpTransport>,
     session: Session,
     message: Bytes,
 ) -> usize {
-    let sending = send(&connection, &endpoint, &session, &message);
+    let sending = send(&connection, &transport, &session, &message);
     let is_sent = tokio::time::timeout(POST, sending).await.unwrap_or(false);
     // A request that was not answered now never will be, unless there is another place for that.
-    if !(is_sent && endpoint.is_pair())
-        && let Ok(Incoming::Message(Message::Request(request))) = parse_bytes(&message, &endpoint.target.own)
+    if !(is_sent && transport.endpoint.is_http_sse)
+        && let Ok(Incoming::Message(Message::Request(request))) =
+            parse_bytes(&message, &transport.endpoint.target.own)
     {
         let peer = &mut connection.lock().peer;
         if let Some(call) = peer.call_with(&request.id) {
@@ -162,36 +166,45 @@ async fn post(
 }
 
 /// True if the message was taken.
-async fn send(connection: &Connection, endpoint: &Endpoint, session: &Session, message: &Bytes) -> bool {
-    if endpoint.session().generation != session.generation || endpoint.is_pair() && session.to.is_none() {
+async fn send(
+    connection: &Connection,
+    transport: &HttpTransport,
+    session: &Session,
+    message: &Bytes,
+) -> bool {
+    if transport.sessions.current().generation != session.generation
+        || transport.endpoint.is_http_sse && session.to.is_none()
+    {
         tracing::debug!("dropped a message for a session that has ended");
         return false;
     }
-    let mut answer = match endpoint.target.wire.send(|| endpoint.message(&[], message, session)).await {
-        Ok(answer) if answer.status.is_success() => answer,
-        Ok(answer) => {
-            tracing::debug!(status = answer.status.as_u16(), "the server refused a message");
-            return false;
-        }
-        Err(error) => {
-            tracing::debug!(%error, "sending a message failed");
-            return false;
-        }
-    };
-    if endpoint.is_pair() {
-        endpoint.target.wire.drain(answer.body);
+    let mut answer =
+        match transport.endpoint.target.wire.send(|| transport.endpoint.message(&[], message, session)).await
+        {
+            Ok(answer) if answer.status.is_success() => answer,
+            Ok(answer) => {
+                tracing::debug!(status = answer.status.as_u16(), "the server refused a message");
+                return false;
+            }
+            Err(error) => {
+                tracing::debug!(%error, "sending a message failed");
+                return false;
+            }
+        };
+    if transport.endpoint.is_http_sse {
+        transport.endpoint.target.wire.drain(answer.body);
     } else if is_events(&answer) {
-        let mut stream = EventStream::new(answer.body, endpoint.limits());
+        let mut stream = EventStream::new(answer.body, transport.endpoint.limits());
         let take_in = |taken: SseMessage<'_>| {
-            endpoint.take_in(connection, taken);
+            transport.receive(connection, taken);
             false
         };
         stream.messages(take_in).await;
     } else if answer.media_type().as_deref() == Some("application/json")
-        && let Ok(Whole::All(body)) = whole(&mut answer.body, endpoint.limits().message).await
+        && let Ok(Whole::All(body)) = whole(&mut answer.body, transport.endpoint.limits().message).await
         && !body.is_empty()
     {
-        endpoint.take_in(connection, SseMessage::Message(&body));
+        transport.receive(connection, SseMessage::Message(&body));
     }
     true
 }

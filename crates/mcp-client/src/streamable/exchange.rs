@@ -11,22 +11,25 @@ use mcp_protocol::peer::Call;
 use mcp_protocol::retry::{Decision, Failure, Retry, Route};
 
 use super::backoff::{Cost, StreamBackoff, jitter};
-use super::endpoint::{Endpoint, Session};
 use super::events::{End, EventStream, SseMessage};
+use super::session::Session;
 use super::target::{Whole, challenges, wait, whole};
+use super::tool_headers::RepeatedHeaders;
+use super::transport::HttpTransport;
+use crate::connection::transport::OutgoingRequest;
 use crate::connection::{Connection, now};
 use crate::error::{ConnectionEnd, EndCause, Error, HttpStatus, Result};
 use crate::http::request::{Answer, HttpError};
 
-/// A request that is made by whoever waits for it. Dropped, its stream is closed.
-pub(crate) struct Exchange {
-    pub(crate) endpoint: Arc<Endpoint>,
-    pub(crate) connection: Arc<Connection>,
-    pub(crate) call: Call,
-    pub(crate) method: Method,
-    pub(crate) body: Bytes,
-    /// When nobody waits any longer.
-    pub(crate) deadline: Option<Instant>,
+/// A request that its caller sends and whose response it reads. Dropped, its stream is closed.
+pub(super) struct Exchange {
+    transport: Arc<HttpTransport>,
+    connection: Arc<Connection>,
+    call: Call,
+    method: Method,
+    body: Bytes,
+    /// When the caller stops waiting.
+    deadline: Option<Instant>,
 }
 
 /// The next step after a response.
@@ -40,17 +43,28 @@ enum Next {
 }
 
 impl Exchange {
+    pub(super) fn new(transport: Arc<HttpTransport>, request: OutgoingRequest) -> Self {
+        let OutgoingRequest { connection, call, method, body, deadline } = request;
+        Self { transport, connection, call, method, body: body.into(), deadline }
+    }
+
     /// Makes the request; when it returns, the call is settled. It is sent again only where the server has refused it
     /// before doing anything, and once for each reason.
-    pub(crate) async fn run(self) -> Result<()> {
+    pub(super) async fn run(self) -> Result<()> {
         let mut retry = Retry::new(&self.method, Route::Http);
-        let repeated = self
-            .endpoint
-            .repeated(&self.method, &self.body)
-            .map_err(|problem| Error::Unsendable { method: self.method.clone(), problem })?;
+        let repeated = match self.transport.endpoint.is_modern {
+            true => self.transport.tool_headers.repeated(
+                &self.method,
+                &self.body,
+                &self.transport.endpoint.target.own,
+            ),
+            false => Ok(RepeatedHeaders::new()),
+        };
+        let repeated =
+            repeated.map_err(|problem| Error::Unsendable { method: self.method.clone(), problem })?;
         loop {
-            let session = self.endpoint.session();
-            let next = match self.endpoint.is_pair() && session.to.is_none() {
+            let session = self.transport.sessions.current();
+            let next = match self.transport.endpoint.is_http_sse && session.to.is_none() {
                 true => self.stream_ended(&mut retry)?,
                 false => self.once(&repeated, &session, &mut retry).await?,
             };
@@ -58,7 +72,7 @@ impl Exchange {
                 Next::Done => return Ok(()),
                 Next::RenewSession => {
                     // Boxed: rare path; keeps the common future small.
-                    Box::pin(self.endpoint.renew(&session, &self.connection)).await?;
+                    Box::pin(self.transport.renew(&session, &self.connection)).await?;
                 }
                 Next::Again(after) => tokio::time::sleep(after).await,
             }
@@ -89,13 +103,13 @@ impl Exchange {
         if session.to.is_some() {
             self.connection.lock().departs(self.call, Some(session.generation));
             // From here on whoever ends the stream tells this call, too.
-            if !self.endpoint.is_open(session) {
+            if !self.transport.sessions.is_open(session) {
                 self.connection.lock().departs(self.call, None);
                 return self.stream_ended(retry);
             }
         }
-        let ask = || self.endpoint.message(repeated, &self.body, session);
-        let answer = self.endpoint.target.wire.send(ask).await.map_err(|error| self.lost(error))?;
+        let ask = || self.transport.endpoint.message(repeated, &self.body, session);
+        let answer = self.transport.endpoint.target.wire.send(ask).await.map_err(|error| self.lost(error))?;
         let next = self.take_in(answer, session, retry).await?;
         if session.to.is_some() && !matches!(next, Next::Done) {
             self.connection.lock().departs(self.call, None);
@@ -131,7 +145,7 @@ impl Exchange {
                 }
                 return Err(Error::Unauthorized { method: self.method.clone(), status, challenges });
             }
-            StatusCode::NOT_FOUND if session.is_one() => {
+            StatusCode::NOT_FOUND if session.can_be_unknown() => {
                 if let Some(next) = self.decide(retry, Failure::SessionUnknown) {
                     return Ok(next);
                 }
@@ -143,9 +157,9 @@ impl Exchange {
                 }
             }
             status if status.is_success() && session.to.is_some() => {
-                self.endpoint.target.wire.drain(answer.body);
+                self.transport.endpoint.target.wire.drain(answer.body);
                 // It is answered on the stream, if that is still there.
-                let is_open = self.endpoint.is_open(session);
+                let is_open = self.transport.sessions.is_open(session);
                 return if is_open { Ok(Next::Done) } else { Err(self.cut("the stream ended".to_owned())) };
             }
             status if status.is_success() => {
@@ -167,10 +181,10 @@ impl Exchange {
 
     /// An answer of one message.
     async fn json(&self, answer: &mut Answer) -> Result<Next> {
-        let body = match whole(&mut answer.body, self.endpoint.limits().message).await {
+        let body = match whole(&mut answer.body, self.transport.endpoint.limits().message).await {
             Ok(Whole::All(body)) => body,
             Ok(Whole::TooLong) => {
-                let limit = self.endpoint.limits().message;
+                let limit = self.transport.endpoint.limits().message;
                 return Err(self.unreadable(format!("the body is longer than {limit} bytes")));
             }
             Err(error) => return Err(self.lost(error)),
@@ -178,19 +192,19 @@ impl Exchange {
         if body.is_empty() {
             return Err(self.unreadable("the body is empty"));
         }
-        let incoming =
-            parse_bytes(&body, self.endpoint.limits()).map_err(|error| self.unreadable(error.to_string()))?;
+        let incoming = parse_bytes(&body, self.transport.endpoint.limits())
+            .map_err(|error| self.unreadable(error.to_string()))?;
         if self.deliver(&incoming) { Ok(Next::Done) } else { Err(self.answer_to_somebody_else(&incoming)) }
     }
 
     /// Takes in a message; true if the call is settled.
     fn deliver(&self, incoming: &Incoming<'_>) -> bool {
-        let mut arrivals = self.endpoint.arrivals();
+        let mut inbound = self.transport.inbound();
         let mut state = self.connection.lock();
-        arrivals.incoming(&self.connection, &mut state, incoming, now());
+        inbound.incoming(&self.connection, &mut state, incoming, now());
         let is_settled = !state.is_open(self.call);
         drop(state);
-        if arrivals.is_flood() {
+        if inbound.is_flood() {
             self.connection.end(ConnectionEnd { cause: EndCause::Flood, ..ConnectionEnd::default() });
         }
         is_settled
@@ -209,7 +223,7 @@ impl Exchange {
     /// Takes in what came on a stream: true if there is nothing more to wait for, with why if the call is not settled.
     fn read(&self, taken: SseMessage<'_>, stray: &mut Option<Error>) -> bool {
         let error = match taken {
-            SseMessage::Message(message) => match parse_bytes(message, self.endpoint.limits()) {
+            SseMessage::Message(message) => match parse_bytes(message, self.transport.endpoint.limits()) {
                 Ok(incoming) if self.deliver(&incoming) => return true,
                 Ok(incoming) => {
                     let is_error = matches!(
@@ -236,7 +250,7 @@ impl Exchange {
     /// its events.
     async fn stream(&self, answer: Answer, session: &Session) -> Result<Next> {
         let mut backoff = StreamBackoff::default();
-        let mut stream = EventStream::new(answer.body, self.endpoint.limits());
+        let mut stream = EventStream::new(answer.body, self.transport.endpoint.limits());
         let mut opened = now();
         let mut last_id: Option<String> = None;
         loop {
@@ -247,7 +261,7 @@ impl Exchange {
             }
             let problem = match end {
                 End::Enough => {
-                    self.endpoint.target.wire.drain(stream.into_body());
+                    self.transport.endpoint.target.wire.drain(stream.into_body());
                     return Ok(Next::Done);
                 }
                 End::Endless => return Err(self.unreadable("an event exceeds the limit")),
@@ -255,7 +269,7 @@ impl Exchange {
             };
             let problem = problem.unwrap_or_else(|| "the stream ended before the response".to_owned());
             last_id = stream.last_id().map(str::to_owned).or(last_id);
-            let Some(after) = last_id.as_deref().filter(|_| !self.endpoint.is_modern) else {
+            let Some(after) = last_id.as_deref().filter(|_| !self.transport.endpoint.is_modern) else {
                 return Err(self.cut(problem));
             };
             let mut lived = now().saturating_duration_since(opened);
@@ -264,11 +278,16 @@ impl Exchange {
             // The clocks of the call bound this.
             stream = loop {
                 tokio::time::sleep(backoff.ended(lived, wish, jitter(), Cost::default())).await;
-                let answer =
-                    self.endpoint.target.wire.send(|| self.endpoint.stream(session, Some(after))).await;
+                let answer = self
+                    .transport
+                    .endpoint
+                    .target
+                    .wire
+                    .send(|| self.transport.endpoint.stream(session, Some(after)))
+                    .await;
                 match answer {
                     Ok(answer) if is_events(&answer) => {
-                        break EventStream::new(answer.body, self.endpoint.limits());
+                        break EventStream::new(answer.body, self.transport.endpoint.limits());
                     }
                     Ok(answer) if answer.status.is_server_error() => {}
                     Ok(answer) => {
@@ -286,8 +305,8 @@ impl Exchange {
 
     /// Anything else: a JSON-RPC error under any status, or no message at all.
     async fn refused(&self, answer: Answer, session: &Session, retry: &mut Retry) -> Result<Next> {
-        let (status, body) = self.endpoint.target.status(answer).await;
-        let incoming = parse_bytes(&body, self.endpoint.limits());
+        let (status, body) = self.transport.endpoint.target.status(answer).await;
+        let incoming = parse_bytes(&body, self.transport.endpoint.limits());
         // Under a good status the type of the body decides, and this one has another.
         if !(200..300).contains(&status.status)
             && let Ok(incoming @ Incoming::Message(Message::Response(response))) = &incoming
@@ -296,7 +315,7 @@ impl Exchange {
                 match retry.handle_failure(&Failure::SessionRefused, self.deadline, now()) {
                     Decision::RenewSession => return Ok(Next::RenewSession),
                     Decision::GiveUpAndRenewSession => {
-                        self.endpoint.begin_renewal(session, &self.connection);
+                        self.transport.begin_renewal(session, &self.connection);
                     }
                     _ => {}
                 }

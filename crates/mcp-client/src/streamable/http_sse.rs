@@ -17,12 +17,12 @@ use mcp_protocol::negotiation::{
 use url::Url;
 
 use super::backoff::Cost;
-use super::endpoint::Endpoint;
 use super::events::{End, EventStream, SseMessage};
 use super::exchange::is_events;
 use super::negotiate::{endpoint_of, id, initialize, initialized};
 use super::reconnect::StreamEnd;
 use super::target::{HttpTarget, beginning, challenges};
+use super::transport::HttpTransport;
 use crate::connection::{Connection, now};
 use crate::error::{ConnectionEnd, EndCause, Error, HttpStatus, Result};
 use crate::http::policy::Denied;
@@ -264,23 +264,23 @@ async fn post(target: &HttpTarget, to: &PostTarget, method: &Method, message: &B
 }
 
 /// Reads what the server says, on one stream after the other.
-pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>) {
-    let mut generations = endpoint.generations();
-    let gate = &endpoint.gate;
+pub(super) async fn run(transport: Arc<HttpTransport>, connection: Arc<Connection>) {
+    let mut generations = transport.sessions.generations();
+    let gate = &transport.gate;
     let _wanting = gate.want();
     let mut turn = Some(gate.first());
     loop {
-        let (session, opened) = endpoint.take_stream();
+        let (session, opened) = transport.sessions.take_stream();
         let mut ended = StreamEnd { cost: COST, ..StreamEnd::default() };
         if let Some(opened) = opened {
             let Opened { mut stream, held, .. } = *opened;
             for message in held {
-                endpoint.arrivals().line(&connection, &message, now());
+                transport.inbound().line(&connection, &message, now());
             }
             let began = now();
             let turn = turn.take().unwrap_or_else(|| gate.first());
             let reading = stream.messages(|taken| {
-                endpoint.take_in(&connection, taken);
+                transport.receive(&connection, taken);
                 false
             });
             let problem = tokio::select! {
@@ -296,16 +296,16 @@ pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>) {
             ended.lived = now().saturating_duration_since(began);
             ended.retry = stream.retry();
             drop(stream);
-            endpoint.end_stream(&session);
+            transport.sessions.end_stream(&session);
             connection.cut(session.generation, problem);
         }
         // Whoever calls may be faster.
-        while endpoint.session().generation == session.generation {
+        while transport.sessions.current().generation == session.generation {
             let next = tokio::select! {
                 next = gate.again(&connection.terms.server, ended) => next,
                 _ = generations.wait_for(|generation| *generation != session.generation) => break,
             };
-            match endpoint.renew(&session, &connection).await {
+            match transport.renew(&session, &connection).await {
                 Ok(()) => turn = Some(next),
                 Err(
                     Error::Unauthorized { .. }

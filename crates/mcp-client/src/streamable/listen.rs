@@ -3,23 +3,19 @@
 use std::sync::Arc;
 
 use mcp_protocol::messages::Method;
-use mcp_protocol::subscriptions::ListenParams;
 
 use super::reconnect::StreamEnd;
+use super::transport::HttpTransport;
 use crate::client::changes::LISTEN;
-use crate::connection::{Connection, Request, RequestOptions, State, Transport, now};
+use crate::connection::transport::SubscriptionStream;
+use crate::connection::{RequestOptions, State, now};
 use crate::error::Error;
 
-/// Reads a stream until the server ends it in good order, and opens it again when it was cut.
-pub(crate) async fn listen(
-    connection: Arc<Connection>,
-    mut request: Request,
-    key: u64,
-    params: ListenParams,
-) {
-    let Transport::Http(endpoint) = &connection.terms.transport else { return };
-    let _wanting = endpoint.gate.want();
-    let mut turn = endpoint.gate.first();
+/// Reads a stream until the server ends it in good order, and reopens it when it was cut.
+pub(super) async fn listen(transport: Arc<HttpTransport>, stream: SubscriptionStream) {
+    let SubscriptionStream { connection, mut request, key, params } = stream;
+    let _wanting = transport.gate.want();
+    let mut turn = transport.gate.first();
     loop {
         let opened = now();
         let retry_after = match turn.read(request).await {
@@ -38,7 +34,7 @@ pub(crate) async fn listen(
         let lived = now().saturating_duration_since(opened);
         let mut ended = StreamEnd { lived, retry_after, ..StreamEnd::default() };
         (turn, request) = loop {
-            let turn = endpoint.gate.again(&connection.terms.server, ended).await;
+            let turn = transport.gate.again(&connection.terms.server, ended).await;
             let options = RequestOptions { clocks: LISTEN, ..RequestOptions::default() };
             let listens = |state: &mut State, call| state.subscribers.listens(key, call);
             match connection.request_with(&Method::Listen, &params, options, listens) {

@@ -7,11 +7,12 @@ use http::StatusCode;
 use tokio::sync::oneshot;
 
 use super::backoff::Cost;
-use super::endpoint::{Endpoint, Session};
 use super::events::{End, EventStream, SseMessage};
 use super::exchange::is_events;
 use super::reconnect::{StreamEnd, Turn, Wanting};
+use super::session::Session;
 use super::target::wait;
+use super::transport::HttpTransport;
 use crate::connection::{Connection, now};
 use crate::http::request::{Answer, HttpError};
 
@@ -30,7 +31,7 @@ enum Attempt {
 
 /// The stream of one session.
 struct Side<'a> {
-    endpoint: &'a Arc<Endpoint>,
+    transport: &'a Arc<HttpTransport>,
     connection: &'a Arc<Connection>,
     session: Session,
     /// Whether the session has had a stream.
@@ -43,21 +44,25 @@ struct Side<'a> {
 }
 
 /// Keeps the stream open for as long as the server offers one, in one session after the other.
-pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>, asked: oneshot::Sender<()>) {
+pub(super) async fn run(
+    transport: Arc<HttpTransport>,
+    connection: Arc<Connection>,
+    asked: oneshot::Sender<()>,
+) {
     let mut asked = Some(asked);
-    let mut generations = endpoint.generations();
+    let mut generations = transport.sessions.generations();
     let mut is_first = true;
     loop {
-        let session = endpoint.session();
+        let session = transport.sessions.current();
         let generation = session.generation;
         let mut side = Side {
-            endpoint: &endpoint,
+            transport: &transport,
             connection: &connection,
             session,
             had: false,
             last_id: None,
             has_renewed: false,
-            _wanting: Some(endpoint.gate.want()),
+            _wanting: Some(transport.gate.want()),
         };
         tokio::select! {
             () = side.keep(is_first, &mut asked) => {}
@@ -71,7 +76,7 @@ pub(super) async fn run(endpoint: Arc<Endpoint>, connection: Arc<Connection>, as
 impl Side<'_> {
     /// Ends never: whoever asks for it ends it with its session.
     async fn keep(&mut self, is_first: bool, asked: &mut Option<oneshot::Sender<()>>) {
-        let gate = &self.endpoint.gate;
+        let gate = &self.transport.gate;
         let renewed = StreamEnd { cost: RENEWED, ..StreamEnd::default() };
         let mut turn = match is_first {
             true => gate.first(),
@@ -91,17 +96,17 @@ impl Side<'_> {
     async fn attempt(&mut self, turn: Turn<'_>, asked: &mut Option<oneshot::Sender<()>>) -> Attempt {
         let opened = now();
         // The one before is closed by now: servers allow one.
-        let ask = || self.endpoint.stream(&self.session, self.last_id.as_deref());
-        let answer = tokio::time::timeout(HEAD, self.endpoint.target.wire.send(ask)).await;
+        let ask = || self.transport.endpoint.stream(&self.session, self.last_id.as_deref());
+        let answer = tokio::time::timeout(HEAD, self.transport.endpoint.target.wire.send(ask)).await;
         if let Some(asked) = asked.take() {
             let _ = asked.send(());
         }
         match answer {
             Ok(Ok(answer)) if is_events(&answer) => {
                 self.had = true;
-                let mut stream = EventStream::new(answer.body, self.endpoint.limits());
+                let mut stream = EventStream::new(answer.body, self.transport.endpoint.limits());
                 let take_in = |taken: SseMessage<'_>| {
-                    self.endpoint.take_in(self.connection, taken);
+                    self.transport.receive(self.connection, taken);
                     false
                 };
                 let end = turn.read(stream.messages(take_in)).await;
@@ -115,9 +120,9 @@ impl Side<'_> {
             }
             // Without a stream before, 404 says that there is none: the session may be as good as ever.
             Ok(Ok(answer)) if answer.status == StatusCode::NOT_FOUND && self.had => {
-                self.endpoint.target.wire.drain(answer.body);
+                self.transport.endpoint.target.wire.drain(answer.body);
                 self.has_renewed = true;
-                match self.endpoint.renew(&self.session, self.connection).await {
+                match self.transport.renew(&self.session, self.connection).await {
                     Ok(()) => Attempt::Ended(StreamEnd::default()),
                     Err(error) => {
                         tracing::debug!(%error, "opening a new session failed");

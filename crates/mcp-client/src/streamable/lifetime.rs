@@ -1,0 +1,63 @@
+//! What runs behind a connection over HTTP, from when it is usable until it is closed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+
+use super::driver::Driver;
+use super::transport::HttpTransport;
+use crate::client::shutdown::Shutdown;
+use crate::connection::Connection;
+use crate::connection::transport::{Lifetime, TransportFuture};
+use crate::error::Result;
+
+/// How long the first notification stream may delay a connection.
+const STREAM_WAIT: Duration = Duration::from_millis(300);
+
+/// The driver of a connection over HTTP. Dropped, it ends at once.
+#[derive(Debug)]
+pub(crate) struct HttpLifetime {
+    driver: JoinHandle<()>,
+    shutdown: watch::Receiver<Option<Shutdown>>,
+}
+
+impl HttpLifetime {
+    /// Starts the driver. Waits a moment for the notification stream: servers lose what they send before it is open.
+    pub(crate) async fn begin(connection: &Arc<Connection>, transport: &Arc<HttpTransport>) -> Self {
+        let (report, shutdown) = watch::channel(None);
+        let (asked, is_asked) = oneshot::channel();
+        let driver =
+            Driver { connection: Arc::clone(connection), transport: Arc::clone(transport), report, asked };
+        connection.begin(Vec::new());
+        let lifetime = Self { driver: tokio::spawn(driver.run()), shutdown };
+        let _ = tokio::time::timeout(STREAM_WAIT, is_asked).await;
+        lifetime
+    }
+}
+
+impl Lifetime for HttpLifetime {
+    fn restart(&self) -> TransportFuture<'_, Result<()>> {
+        // Sessions are renewed by the transport; there is no process.
+        Box::pin(async { Ok(()) })
+    }
+
+    fn shut_down(&self) -> TransportFuture<'_, Shutdown> {
+        Box::pin(async {
+            // If the runtime is gone with the driver, there is nothing to wait for.
+            let mut shutdown = self.shutdown.clone();
+            shutdown.wait_for(Option::is_some).await.ok().and_then(|shutdown| *shutdown).unwrap_or_default()
+        })
+    }
+
+    fn kill(&self) {
+        self.driver.abort();
+    }
+}
+
+impl Drop for HttpLifetime {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,178 @@
+//! The transport of a connection over HTTP: one server behind a URL, its sessions, and what it has said of its tools.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use mcp_protocol::ProtocolVersion;
+use mcp_protocol::messages::Method;
+use mcp_protocol::negotiation::Mode;
+use mcp_protocol::tools::{SkippedTool, Tool};
+use mcp_protocol::visible::Visible;
+use tokio::sync::watch;
+
+use super::endpoint::Endpoint;
+use super::events::SseMessage;
+use super::exchange::Exchange;
+use super::listen::listen;
+use super::negotiate::{self, Found, Start};
+use super::reconnect::Gate;
+use super::session::{OpenSession, RenewalOutcome, RenewalStep, Session, Sessions};
+use super::target::HttpTarget;
+use super::tool_headers::ToolHeaders;
+use super::{http_sse, lock};
+use crate::connection::inbound::Inbound;
+use crate::connection::transport::{Exchanges, OutgoingRequest, SubscriptionStream, TransportFuture};
+use crate::connection::{Connection, now};
+use crate::error::{Error, Result};
+use crate::http::request::HttpError;
+use crate::stream::negotiate::Offer;
+
+/// How long opening a new session may take.
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The transport of a connection over HTTP.
+#[derive(Debug)]
+pub(crate) struct HttpTransport {
+    pub(super) endpoint: Endpoint,
+    pub(super) sessions: Sessions,
+    pub(super) tool_headers: ToolHeaders,
+    /// For streams that have to be reopened.
+    pub(super) gate: Gate,
+    inbound: Mutex<Inbound>,
+    /// What to say again in a new session.
+    offer: Offer,
+    name: String,
+}
+
+impl HttpTransport {
+    pub(crate) fn new(
+        target: Arc<HttpTarget>,
+        mut offer: Offer,
+        name: String,
+        version: &ProtocolVersion,
+        start: Start,
+        inbound: Inbound,
+    ) -> Self {
+        let (is_http_sse, first) = match start {
+            Start::Streamable(id) => (false, OpenSession::streamable(id, 0)),
+            Start::Pair(opened) => (true, OpenSession::http_sse(opened, 0)),
+        };
+        // The requests of this connection are serialized for this version.
+        offer.versions = vec![version.clone()];
+        Self {
+            endpoint: Endpoint::new(target, version, is_http_sse),
+            sessions: Sessions::new(first),
+            tool_headers: ToolHeaders::default(),
+            gate: Gate::default(),
+            inbound: Mutex::new(inbound),
+            offer,
+            name,
+        }
+    }
+
+    pub(super) fn inbound(&self) -> MutexGuard<'_, Inbound> {
+        lock(&self.inbound)
+    }
+
+    /// Handles a message from a stream that belongs to no request.
+    pub(super) fn receive(&self, connection: &Connection, message: SseMessage<'_>) {
+        match message {
+            SseMessage::Message(message) => self.inbound().line(connection, message, now()),
+            SseMessage::TooLong(error) => self.inbound().too_long(connection, &error),
+        }
+    }
+
+    /// Replaces a session that was lost; all callers wait for the same new one.
+    ///
+    /// # Cancellation
+    /// Safe: the renewal continues for the next caller.
+    pub(super) async fn renew(self: &Arc<Self>, lost: &Session, connection: &Arc<Connection>) -> Result<()> {
+        let mut outcome = match self.begin_renewal(lost, connection) {
+            RenewalStep::Renewed => return Ok(()),
+            RenewalStep::Wait(outcome) => outcome,
+            RenewalStep::TooMany(wait) => {
+                let server = self.name.clone();
+                return Err(Error::TooManyRestarts { server, wait, ended: Arc::default() });
+            }
+        };
+        let closed = || HttpError::unsent("the connection was closed").into_lost(Method::Initialize);
+        let outcome = outcome.wait_for(Option::is_some).await.map_err(|_| closed())?;
+        match &*outcome {
+            Some(Err(error)) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins to replace a session that was lost, without waiting for it.
+    pub(super) fn begin_renewal(
+        self: &Arc<Self>,
+        lost: &Session,
+        connection: &Arc<Connection>,
+    ) -> RenewalStep {
+        self.sessions.renew(lost, |pause, outcome: watch::Sender<RenewalOutcome>| {
+            let server = Visible::name(&self.name);
+            tracing::debug!(%server, "the server does not know the session; opening a new one");
+            let (transport, connection) = (Arc::clone(self), Arc::clone(connection));
+            let generation = lost.generation + 1;
+            let task = tokio::spawn(async move {
+                tokio::time::sleep(pause).await;
+                let renewed = transport.open_session(generation, &connection).await;
+                outcome.send_replace(Some(renewed));
+            });
+            task.abort_handle()
+        })
+    }
+
+    async fn open_session(&self, generation: u64, connection: &Connection) -> Result<()> {
+        let Self { endpoint, offer, name, .. } = self;
+        let new = if endpoint.is_http_sse {
+            let (_, opened) = http_sse::open(&endpoint.target, offer, name, RENEWAL_TIMEOUT).await?;
+            OpenSession::http_sse(opened, generation)
+        } else {
+            match negotiate::ask(&endpoint.target, offer, name, Mode::Legacy, RENEWAL_TIMEOUT).await? {
+                Found::Streamable { session, .. } => OpenSession::streamable(session, generation),
+                _ => {
+                    let problem = "it speaks another transport than before".to_owned();
+                    return Err(Error::InvalidConfig { config: name.clone(), problem });
+                }
+            }
+        };
+        // Under the locks, so that nothing of the old session is sent in the new one.
+        let mut inbound = self.inbound();
+        inbound.forget(connection);
+        connection.renewed(|| self.sessions.replace(new));
+        drop(inbound);
+        self.sessions.announce(generation);
+        Ok(())
+    }
+}
+
+impl Exchanges for HttpTransport {
+    fn begin(self: Arc<Self>, request: OutgoingRequest) -> TransportFuture<'static, Result<()>> {
+        Box::pin(Exchange::new(self, request).run())
+    }
+
+    fn keep_listening(self: Arc<Self>, stream: SubscriptionStream) -> TransportFuture<'static, ()> {
+        Box::pin(listen(self, stream))
+    }
+
+    fn needs_tools(&self) -> bool {
+        self.endpoint.is_modern && !self.tool_headers.is_known()
+    }
+
+    fn tools_listed(&self, tools: &mut Vec<Tool>) -> Vec<SkippedTool> {
+        if self.endpoint.is_modern { self.tool_headers.learn(tools) } else { Vec::new() }
+    }
+
+    fn tools_unavailable(&self) {
+        self.tool_headers.give_up();
+    }
+
+    fn tools_changed(&self) {
+        self.tool_headers.forget();
+    }
+
+    fn is_failing(&self) -> bool {
+        self.gate.is_failing()
+    }
+}
