@@ -2,6 +2,7 @@
 
 pub(crate) mod call;
 pub(crate) mod changes;
+pub(crate) mod input_rounds;
 pub(crate) mod lists;
 pub(crate) mod output_schema;
 pub(crate) mod running;
@@ -29,7 +30,6 @@ use crate::client::call::ToolCall;
 use crate::client::shutdown::Shutdown;
 use crate::connection::feed::Feed;
 use crate::connection::handlers::Handlers;
-use crate::connection::input_rounds;
 use crate::connection::transport::{Exchanges, Lifetime};
 use crate::connection::{Connection, Request, RequestOptions, now};
 use crate::error::{ConnectionEnd, Error, Result, Sent};

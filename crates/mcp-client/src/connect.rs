@@ -1,6 +1,7 @@
 //! From a server config to a client that is usable, or to an error that tells why not.
 
 pub(crate) mod negotiation_cache;
+pub(crate) mod offer;
 pub(crate) mod rfc_config;
 pub(crate) mod server_config;
 
@@ -18,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::client::{Inner, McpClient};
 use crate::connect::negotiation_cache::NegotiationCache;
+use crate::connect::offer::Offer;
 use crate::connect::server_config::{CommandTarget, ServerConfig, Target};
 use crate::connection::cache::{Cache, View};
 use crate::connection::handlers::Handlers;
@@ -25,7 +27,7 @@ use crate::connection::{Connection, ConnectionTerms, Transport};
 use crate::error::{Error, Result, Sent};
 use crate::stream::lifetime::{Live, StreamLifetime};
 use crate::stream::link::{Link, Owner};
-use crate::stream::negotiate::{Launch, Negotiated, Offer};
+use crate::stream::negotiate::{Launch, Negotiated};
 use crate::stream::restart::Restarts;
 
 /// A connection to be made: a server config, and what the host brings along.

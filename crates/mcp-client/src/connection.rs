@@ -1,13 +1,16 @@
 //! One connection, shared by its driver and those who wait: what is in flight, what is to be written, who is woken.
 
+pub(crate) mod alarm;
 pub(crate) mod cache;
 pub(crate) mod feed;
 pub(crate) mod handlers;
 pub(crate) mod inbound;
-pub(crate) mod input_rounds;
+mod locked;
+mod outbox;
 pub(crate) mod progress;
 mod request;
 mod state;
+pub(crate) mod subscribers;
 pub(crate) mod transport;
 
 use std::process::ExitStatus;
@@ -24,13 +27,15 @@ use mcp_protocol::resources::SubscribeParams;
 use mcp_protocol::subscriptions::ListenParams;
 use mcp_protocol::{Dialect, Limits};
 
-use crate::client::changes::{Change, LISTEN, Resubscriptions};
 use crate::connection::cache::View;
+use crate::connection::outbox::Framing;
+use crate::connection::subscribers::{Change, LISTEN, Resubscriptions};
 use crate::connection::transport::{Exchanges, OutgoingRequest, SubscriptionStream};
 use crate::error::{ConnectionEnd, EndCause, Error, Result, Sent};
 
+pub(crate) use locked::Locked;
 pub(crate) use request::{Request, Step};
-pub(crate) use state::{Locked, State, Writer};
+pub(crate) use state::{State, Writer};
 pub(crate) use transport::Transport;
 
 /// How long a request is in flight whose response nobody waits for.
@@ -76,8 +81,10 @@ pub(crate) struct RequestOptions {
 impl Connection {
     /// With the level to ask a server for that keeps one for the whole connection.
     pub(crate) fn new(terms: ConnectionTerms, log_level: Option<LogLevel>) -> Self {
-        let has_exchanges = terms.transport.exchanges().is_some() && terms.dialect.is_modern();
-        let state = State::new(terms.limits.clone(), log_level, has_exchanges);
+        let has_exchanges = terms.transport.exchanges().is_some();
+        let framing = if has_exchanges { Framing::Messages } else { Framing::Lines };
+        let has_exchanges = has_exchanges && terms.dialect.is_modern();
+        let state = State::new(terms.limits.clone(), log_level, framing, has_exchanges);
         Self { state: Mutex::new(state), terms }
     }
 
@@ -94,10 +101,7 @@ impl Connection {
         }
         state.rings = None;
         state.is_flooded = false;
-        // Nothing of an earlier link is left to be written.
-        state.written = state.queued;
-        state.queued += unsent.len() as u64;
-        state.outbox = unsent;
+        state.outbox.restart(unsent);
         self.ask_again(&mut state);
         true
     }
@@ -112,12 +116,12 @@ impl Connection {
         for (key, params) in listens {
             match self.open(state, &Method::Listen, &params, LISTEN, now()) {
                 Ok((call, _)) => state.subscribers.listens(key, call),
-                Err(_) => state.subscribers.give_up(|follower| follower == key),
+                Err(_) => state.subscribers.give_up(|subscriber| subscriber == key),
             }
         }
         for (uri, keys) in uris {
             if !self.forget(state, &Method::ResourcesSubscribe, &SubscribeParams::new(uri)) {
-                state.subscribers.give_up(|follower| keys.contains(&follower));
+                state.subscribers.give_up(|subscriber| keys.contains(&subscriber));
             }
         }
         state.wake_driver();
@@ -249,7 +253,7 @@ impl Connection {
             Transport::Exchanges(exchanges) => {
                 let stream = SubscriptionStream { connection: Arc::clone(self), request, key, params };
                 let reader = tokio::spawn(Arc::clone(exchanges).keep_listening(stream));
-                self.lock().subscribers.carried(key, reader.abort_handle());
+                self.lock().subscribers.set_reader(key, reader.abort_handle());
             }
         }
     }
@@ -268,12 +272,12 @@ impl Connection {
         clocks: Clocks,
         now: Instant,
     ) -> Result<(Call, u64)> {
-        if state.outbox.len() > self.terms.limits.message {
+        if state.outbox.bytes().len() > self.terms.limits.message {
             return Err(Error::Busy(state.peer.calls_in_flight()));
         }
         let call = self.reserve(state, method, clocks, now)?;
-        let offset = state.queued;
-        if let Err(error) = state.line(|out| self.words(call, method, params, out)) {
+        let offset = state.outbox.queued();
+        if let Err(error) = state.outbox.push(Some(call), |out| self.words(call, method, params, out)) {
             // Nobody knows of it, so nobody is told.
             state.peer.handle_lost(call);
             return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
@@ -315,7 +319,8 @@ impl Connection {
         }
         let view = self.dialect().lower(params);
         state
-            .line(|out| write::notification(out, method, Some(&view)))
+            .outbox
+            .push(None, |out| write::notification(out, method, Some(&view)))
             .map_err(|error| Error::Unsendable { method: method.clone(), problem: error.to_string() })?;
         state.wake_driver();
         Ok(())
@@ -370,7 +375,7 @@ impl Connection {
         state.ended = Some(Arc::new(ended));
         state.peer.handle_closed();
         state.writer = None;
-        state.outbox = Vec::new();
+        state.outbox.clear();
         state.settle_events();
         if is_over {
             state.end_feeds();

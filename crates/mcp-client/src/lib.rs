@@ -70,7 +70,7 @@ pub mod test_peer;
 
 pub use client::McpClient;
 pub use client::call::{ToolCall, ToolResult};
-pub use client::changes::{Change, Changes};
+pub use client::changes::Changes;
 pub use client::lists::List;
 pub use client::output_schema::SchemaMismatch;
 pub use client::running::RunningCall;
@@ -83,6 +83,7 @@ pub use connection::cache::Cache;
 pub use connection::feed::{Feed, FeedItem};
 pub use connection::handlers::{Handlers, ServerRequest};
 pub use connection::progress::Progress;
+pub use connection::subscribers::Change;
 pub use error::{Blame, ConnectionEnd, EndCause, Error, HttpStatus, Result, Sent, StartError};
 pub use mcp_protocol as protocol;
 #[cfg(feature = "stdio")]

@@ -435,13 +435,6 @@ impl Peer {
         self.wake = NextDeadline::default();
     }
 
-    /// Returns the call in flight with this id.
-    #[must_use]
-    pub fn call_with(&self, id: &Id) -> Option<Call> {
-        let Id::Number(number) = id else { return None };
-        self.calls.binary_search_by_key(number, |slot| slot.id).is_ok().then_some(Call(*number))
-    }
-
     /// Handles the loss of the exchange of one call, such as an HTTP connection. No cancellation is sent. Returns false
     /// if the call was already completed.
     pub fn handle_lost(&mut self, call: Call) -> bool {

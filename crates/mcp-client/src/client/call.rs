@@ -13,8 +13,8 @@ use mcp_protocol::{Dialect, Json};
 use serde::de::DeserializeOwned;
 
 use crate::client::McpClient;
+use crate::client::input_rounds::{self, OnProgress};
 use crate::client::running::RunningCall;
-use crate::connection::input_rounds::{self, OnProgress};
 use crate::connection::progress::Progress;
 use crate::error::{Error, Result};
 

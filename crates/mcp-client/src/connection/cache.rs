@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use mcp_protocol::messages::{KeptBody, Method};
 
-use crate::client::changes::Change;
 use crate::connection::now;
+use crate::connection::subscribers::Change;
 
 /// The longest that anything is kept, whatever the server says.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -178,7 +178,8 @@ impl View {
                 method == name_of(&Method::ResourcesList) || method == name_of(&Method::ResourceTemplatesList)
             }
             Change::Resource(uri) => {
-                method == name_of(&Method::ResourcesRead) && crate::client::changes::is_part(uri, about)
+                method == name_of(&Method::ResourcesRead)
+                    && crate::connection::subscribers::is_part(uri, about)
             }
             Change::Gap => true,
         });

@@ -18,8 +18,8 @@ use mcp_protocol::subscriptions::AcknowledgedParams;
 use mcp_protocol::visible::Visible;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::client::changes::Change;
 use crate::connection::handlers::Handlers;
+use crate::connection::subscribers::Change;
 use crate::connection::transport::Mask;
 use crate::connection::{Connection, State, now};
 use crate::error::EndCause;

@@ -1,9 +1,8 @@
 //! What driver and callers share behind one lock, and who is woken when it is let go.
 
 use std::collections::VecDeque;
-use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -18,8 +17,9 @@ use tokio::io::AsyncWrite;
 use tokio::sync::broadcast;
 
 use super::now;
-use crate::client::changes::Subscribers;
+use super::outbox::{Framing, Outbox};
 use crate::connection::progress::ProgressQueue;
+use crate::connection::subscribers::Subscribers;
 use crate::error::{ConnectionEnd, Error, Result, Sent};
 
 /// Log messages that a reader may be behind.
@@ -31,11 +31,7 @@ pub(crate) struct State {
     pub(super) writer: Option<Writer>,
     /// False if it may hold something back.
     pub(super) is_flushed: bool,
-    /// Lines that were not handed to the driver yet.
-    pub(super) outbox: Vec<u8>,
-    /// How many bytes were put into the outbox, and how many the link took, since the beginning.
-    pub(super) queued: u64,
-    pub(super) written: u64,
+    pub(super) outbox: Outbox,
     /// Who waits until everything has left.
     pub(super) flushed: Vec<Waker>,
     /// Sorted, because calls only grow. Most are settled in the order they were made.
@@ -65,51 +61,6 @@ pub(crate) struct State {
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State").field("peer", &self.peer).field("ended", &self.ended).finish_non_exhaustive()
-    }
-}
-
-/// The state, which nobody else can see meanwhile. The last who is to be woken is when it is let go, and finds no lock in
-/// the way; of many at once, the others would have to wait for their thread anyway.
-pub(crate) struct Locked<'a> {
-    // Let go before anybody is woken: fields are dropped in this order.
-    state: MutexGuard<'a, State>,
-    wakes: Wake,
-}
-
-impl<'a> Locked<'a> {
-    pub(super) fn new(state: MutexGuard<'a, State>) -> Self {
-        Self { state, wakes: Wake(None) }
-    }
-}
-
-impl Deref for Locked<'_> {
-    type Target = State;
-
-    fn deref(&self) -> &State {
-        &self.state
-    }
-}
-
-impl DerefMut for Locked<'_> {
-    fn deref_mut(&mut self) -> &mut State {
-        &mut self.state
-    }
-}
-
-impl Drop for Locked<'_> {
-    fn drop(&mut self) {
-        self.wakes.0 = self.state.wakes.take();
-    }
-}
-
-/// Somebody who is woken when this is dropped.
-struct Wake(Option<Waker>);
-
-impl Drop for Wake {
-    fn drop(&mut self) {
-        if let Some(waker) = self.0.take() {
-            waker.wake();
-        }
     }
 }
 
@@ -148,14 +99,17 @@ pub(super) enum Settled {
 }
 
 impl State {
-    pub(super) fn new(limits: Limits, log_level: Option<LogLevel>, has_exchanges: bool) -> Self {
+    pub(super) fn new(
+        limits: Limits,
+        log_level: Option<LogLevel>,
+        framing: Framing,
+        has_exchanges: bool,
+    ) -> Self {
         Self {
             peer: Peer::client(limits),
             writer: None,
             is_flushed: true,
-            queued: 0,
-            outbox: Vec::new(),
-            written: 0,
+            outbox: Outbox::new(framing),
             flushed: Vec::new(),
             waiting: VecDeque::new(),
             subscribers: Subscribers::default(),
@@ -170,17 +124,6 @@ impl State {
             closing: false,
             ended: None,
         }
-    }
-
-    pub(super) fn line(
-        &mut self,
-        write: impl FnOnce(&mut Vec<u8>) -> std::result::Result<(), serde_json::Error>,
-    ) -> std::result::Result<(), serde_json::Error> {
-        let before = self.outbox.len();
-        write(&mut self.outbox)?;
-        self.outbox.push(b'\n');
-        self.queued += (self.outbox.len() - before) as u64;
-        Ok(())
     }
 
     /// Has a request leave. If nobody else waits, it is written by whoever makes it, which spares a change of hands;
@@ -205,15 +148,13 @@ impl State {
         let Some(writer) = &mut self.writer else { return false };
         // Nobody is woken: what is left is the driver's, who asks again.
         let mut cx = Context::from_waker(Waker::noop());
-        let Poll::Ready(Ok(count)) = Pin::new(&mut *writer).poll_write(&mut cx, &self.outbox) else {
+        let Poll::Ready(Ok(count)) = Pin::new(&mut *writer).poll_write(&mut cx, self.outbox.bytes()) else {
             return false;
         };
-        self.written += count as u64;
-        if count < self.outbox.len() {
-            self.outbox.drain(..count);
+        self.outbox.wrote_directly(count);
+        if !self.outbox.bytes().is_empty() {
             return false;
         }
-        self.outbox.clear();
         self.is_flushed = matches!(Pin::new(writer).poll_flush(&mut cx), Poll::Ready(Ok(())));
         self.is_flushed
     }
@@ -236,20 +177,25 @@ impl State {
         }
         // Calls stop at one message that waits; more than that are answers to a server that does not read.
         let most = self.peer.limits().message as u64 * 3;
-        if self.queued - self.written > most {
+        if self.outbox.pending() > most {
             self.is_flooded = true;
             return;
         }
         let problem = match answer {
-            Ok(result) => self.line(|out| write::response(out, id, &dialect.lower(result))).err(),
-            Err(error) => {
-                self.line(|out| write::error(out, Some(id), dialect.no_id(), &dialect.lower(error))).err()
+            Ok(result) => {
+                self.outbox.push(None, |out| write::response(out, id, &dialect.lower(result))).err()
             }
+            Err(error) => self
+                .outbox
+                .push(None, |out| write::error(out, Some(id), dialect.no_id(), &dialect.lower(error)))
+                .err(),
         };
         if let Some(problem) = problem {
             // What the handler said cannot be said in this revision; the server must not wait for ever.
             let error = ErrorObject::new(ErrorCode::InternalError, problem.to_string());
-            let _ = self.line(|out| write::error(out, Some(id), dialect.no_id(), &dialect.lower(&error)));
+            let _ = self
+                .outbox
+                .push(None, |out| write::error(out, Some(id), dialect.no_id(), &dialect.lower(&error)));
         }
         // Whoever reads may not be the one who writes.
         self.wake_driver();
@@ -309,10 +255,16 @@ impl State {
         self.rings = at;
     }
 
-    /// What the driver is to write next.
-    pub(crate) fn take_outbox(&mut self, dialect: Dialect, into: &mut Vec<u8>) {
+    /// Hands the lines that wait to the driver, in exchange for an empty buffer.
+    pub(crate) fn take_lines(&mut self, dialect: Dialect, into: &mut Vec<u8>) {
         self.transmit(dialect);
-        std::mem::swap(&mut self.outbox, into);
+        self.outbox.swap(into);
+    }
+
+    /// Hands the messages that wait to the driver, each with its call if it is a request.
+    pub(crate) fn take_messages(&mut self, dialect: Dialect, take: impl FnMut(Option<Call>, &[u8])) {
+        self.transmit(dialect);
+        self.outbox.drain(take);
     }
 
     /// Queues what the machine wants sent.
@@ -323,13 +275,13 @@ impl State {
                 Transmit::Cancelled { .. } if self.has_exchanges => Ok(()),
                 Transmit::Cancelled { id, reason } => {
                     let params = CancelledParams::new(id).reason(reason);
-                    self.line(|out| {
+                    self.outbox.push(None, |out| {
                         write::notification(out, &Method::Cancelled, Some(&dialect.lower(&params)))
                     })
                 }
-                Transmit::Error { id, error } => {
-                    self.line(|out| write::error(out, id.as_ref(), dialect.no_id(), &dialect.lower(&error)))
-                }
+                Transmit::Error { id, error } => self.outbox.push(None, |out| {
+                    write::error(out, id.as_ref(), dialect.no_id(), &dialect.lower(&error))
+                }),
                 _ => Ok(()),
             };
         }
@@ -357,8 +309,8 @@ impl State {
     }
 
     pub(crate) fn wrote(&mut self, count: usize) {
-        self.written += count as u64;
-        if self.queued == self.written && !self.flushed.is_empty() {
+        self.outbox.wrote(count);
+        if self.outbox.pending() == 0 && !self.flushed.is_empty() {
             for waker in std::mem::take(&mut self.flushed) {
                 self.wake(Some(waker));
             }
@@ -377,7 +329,7 @@ impl State {
 
     /// Tells of calls that ended without a message.
     pub(crate) fn settle_events(&mut self) {
-        let written = self.written;
+        let written = self.outbox.written();
         while let Some(event) = self.peer.poll_event() {
             match event {
                 Event::TimedOut(call, reason) => self.settle_with(call, Settled::TimedOut(reason)),
@@ -449,14 +401,13 @@ impl State {
 
     /// Nobody wants to hear what was to be said.
     pub(super) fn drop_outbox(&mut self) {
-        let dropped = self.outbox.len();
-        self.outbox.clear();
+        let dropped = self.outbox.clear();
         self.wrote(dropped);
     }
 
     /// Ready once everything that was queued has left.
     pub(crate) fn poll_flushed(&mut self, cx: &Context<'_>) -> Poll<()> {
-        if self.queued == self.written || self.ended.is_some() {
+        if self.outbox.pending() == 0 || self.ended.is_some() {
             return Poll::Ready(());
         }
         if !self.flushed.iter().any(|waker| waker.will_wake(cx.waker())) {

@@ -5,13 +5,14 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mcp_protocol::codec::line::Lines;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::watch;
 
 use crate::client::shutdown::Shutdown;
+use crate::connection::alarm::{Alarm, until};
 use crate::connection::handlers::Handlers;
 use crate::connection::inbound::Inbound;
 use crate::connection::{Connection, Writer, now};
@@ -122,7 +123,7 @@ async fn serve(
             let mut state = connection.lock();
             state.look();
             if writing.is_empty() {
-                state.take_outbox(connection.dialect(), &mut writing);
+                state.take_lines(connection.dialect(), &mut writing);
             }
             if writer.is_none() {
                 (writer, is_flushed) = state.take_writer();
@@ -215,13 +216,6 @@ async fn write_some(writer: &mut Option<Writer>, bytes: &[u8]) -> io::Result<(us
     }
 }
 
-pub(crate) async fn until(instant: Option<tokio::time::Instant>) {
-    match instant {
-        Some(instant) => tokio::time::sleep_until(instant).await,
-        None => std::future::pending().await,
-    }
-}
-
 /// Reads at most so many bytes to the end of the buffer.
 ///
 /// # Cancellation
@@ -262,35 +256,4 @@ pub(crate) async fn write(
         }
     })
     .await
-}
-
-/// The next deadline. A timer is only set anew when it would ring too late.
-pub(crate) struct Alarm {
-    sleep: std::pin::Pin<Box<tokio::time::Sleep>>,
-    pub(crate) at: Option<Instant>,
-}
-
-impl Alarm {
-    pub(crate) fn new() -> Self {
-        Self { sleep: Box::pin(tokio::time::sleep(Duration::ZERO)), at: None }
-    }
-
-    pub(crate) fn set(&mut self, due: Option<Instant>) {
-        if let Some(due) = due
-            && self.at.is_none_or(|at| due < at)
-        {
-            self.at = Some(due);
-            self.sleep.as_mut().reset(tokio::time::Instant::from_std(due));
-        }
-    }
-
-    /// # Cancellation
-    /// Safe.
-    pub(crate) async fn rings(&mut self) {
-        if self.at.is_none() {
-            return std::future::pending().await;
-        }
-        self.sleep.as_mut().await;
-        self.at = None;
-    }
 }

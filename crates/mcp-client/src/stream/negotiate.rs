@@ -9,14 +9,16 @@ use mcp_protocol::meta::Meta;
 use mcp_protocol::negotiation::{
     Handling, Mode, NegotiationError, NegotiationResult, StdioAction, StdioClient, Terms,
 };
-use mcp_protocol::{Era, Limits, ProtocolVersion};
+use mcp_protocol::{Era, Limits};
 
 use crate::connect::negotiation_cache::NegotiationCache;
+use crate::connect::offer::Offer;
 use crate::connect::server_config::{CommandTarget, ServerConfig};
+use crate::connection::alarm::until;
 use crate::connection::now;
 use crate::connection::transport::Mask;
 use crate::error::{ConnectionEnd, EndCause, Error, Result};
-use crate::stream::driver::{LAST_WORDS, read, until, write as write_some};
+use crate::stream::driver::{LAST_WORDS, read, write as write_some};
 use crate::stream::link::Link;
 
 /// How long a server may take to end by itself that failed to become usable.
@@ -25,14 +27,6 @@ const EXIT: Duration = Duration::from_millis(300);
 const MOMENT: Duration = Duration::from_millis(20);
 /// How much of the time is left for ending a server that has to be killed.
 const ENDING: Duration = Duration::from_millis(600);
-
-/// What we say of ourselves while an era is found out.
-#[derive(Clone, Debug)]
-pub(crate) struct Offer {
-    pub(crate) info: Implementation,
-    pub(crate) capabilities: ClientCapabilities,
-    pub(crate) versions: Vec<ProtocolVersion>,
-}
 
 /// A link whose other side is known.
 pub(crate) struct Negotiated {

@@ -6,11 +6,12 @@ use mcp_protocol::retry::RestartLimit;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::connect::negotiation_cache::NegotiationCache;
+use crate::connect::offer::Offer;
 use crate::connection::handlers::Handlers;
 use crate::connection::{Connection, now};
 use crate::error::{Error, Result};
 use crate::stream::lifetime::Live;
-use crate::stream::negotiate::{Launch, Offer};
+use crate::stream::negotiate::Launch;
 
 /// Everything needed to start a server again.
 #[derive(Debug)]

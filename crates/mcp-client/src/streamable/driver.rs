@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use mcp_protocol::messages::{Incoming, Message, parse_bytes};
+use mcp_protocol::peer::Call;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
@@ -18,9 +18,9 @@ use super::target::{Whole, whole};
 use super::transport::HttpTransport;
 use super::{http_sse, server_stream};
 use crate::client::shutdown::Shutdown;
+use crate::connection::alarm::{Alarm, until};
 use crate::connection::{Connection, now};
 use crate::error::{ConnectionEnd, EndCause};
-use crate::stream::driver::Alarm;
 
 /// Messages that are on their way at once.
 const POSTS: usize = 8;
@@ -84,22 +84,27 @@ impl Driver {
 
 async fn serve(connection: &Arc<Connection>, transport: &Arc<HttpTransport>) {
     let mut alarm = Alarm::new();
-    let mut outbox = Vec::new();
-    // What is said belongs to the session in which there was a reason for it.
-    let mut queue: VecDeque<(Session, Bytes)> = VecDeque::new();
+    let mut queue: VecDeque<Post> = VecDeque::new();
     let mut posts: JoinSet<usize> = JoinSet::new();
     let mut closes: Option<tokio::time::Instant> = None;
     loop {
-        let (is_flooded, session);
+        let is_flooded;
         {
             let mut state = connection.lock();
             state.look();
-            state.take_outbox(connection.dialect(), &mut outbox);
-            session = transport.sessions.current();
-            if transport.endpoint.is_modern {
-                // A modern server asks nothing and is told nothing.
-                state.wrote(outbox.len());
-                outbox.clear();
+            let session = transport.sessions.current();
+            let mut dropped = 0;
+            state.take_messages(connection.dialect(), |call, message| {
+                if transport.endpoint.is_modern {
+                    // A modern server receives nothing but requests, which are exchanges of their own.
+                    dropped += message.len();
+                } else {
+                    let message = Bytes::copy_from_slice(message);
+                    queue.push_back(Post { session: session.clone(), call, message });
+                }
+            });
+            if dropped > 0 {
+                state.wrote(dropped);
             }
             if state.is_closing() && closes.is_none() {
                 closes = Some(tokio::time::Instant::now() + FLUSH);
@@ -114,13 +119,10 @@ async fn serve(connection: &Arc<Connection>, transport: &Arc<HttpTransport>) {
         if is_flooded || transport.inbound().is_flood() {
             return connection.end(ConnectionEnd { cause: EndCause::Flood, ..ConnectionEnd::default() });
         }
-        let lines = outbox.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        queue.extend(lines.map(|line| (session.clone(), Bytes::copy_from_slice(line))));
-        outbox.clear();
         while posts.len() < POSTS
-            && let Some((session, message)) = queue.pop_front()
+            && let Some(post) = queue.pop_front()
         {
-            posts.spawn(post(Arc::clone(connection), Arc::clone(transport), session, message));
+            posts.spawn(post.send(Arc::clone(connection), Arc::clone(transport)));
         }
         let is_flushed = posts.is_empty() && queue.is_empty();
         if closes.is_some_and(|until| is_flushed || tokio::time::Instant::now() >= until) {
@@ -138,31 +140,34 @@ async fn serve(connection: &Arc<Connection>, transport: &Arc<HttpTransport>) {
             () = poll_fn(|cx| transport.inbound().poll_answered(connection, cx)), if is_asked => {}
             Some(sent) = posts.join_next() => connection.lock().wrote(sent.unwrap_or(0)),
             () = poll_fn(|cx| if connection.lock().poll_changed(cx) { Poll::Ready(()) } else { Poll::Pending }) => {}
-            () = crate::stream::driver::until(closes), if closes.is_some() => {}
+            () = until(closes), if closes.is_some() => {}
         }
     }
 }
 
-/// Sends a message that nobody waits for: an answer, a notification, a request whose answer does not matter.
-async fn post(
-    connection: Arc<Connection>,
-    transport: Arc<HttpTransport>,
+/// A message that no caller waits for: a response, a notification, a request whose response does not matter.
+struct Post {
+    /// The session that it belongs to.
     session: Session,
+    /// The call, if it is a request.
+    call: Option<Call>,
     message: Bytes,
-) -> usize {
-    let sending = send(&connection, &transport, &session, &message);
-    let is_sent = tokio::time::timeout(POST, sending).await.unwrap_or(false);
-    // A request that was not answered now never will be, unless there is another place for that.
-    if !(is_sent && transport.endpoint.is_http_sse)
-        && let Ok(Incoming::Message(Message::Request(request))) =
-            parse_bytes(&message, &transport.endpoint.target.own)
-    {
-        let peer = &mut connection.lock().peer;
-        if let Some(call) = peer.call_with(&request.id) {
-            peer.handle_lost(call);
+}
+
+impl Post {
+    /// Sends the message. Returns its length.
+    async fn send(self, connection: Arc<Connection>, transport: Arc<HttpTransport>) -> usize {
+        let Self { session, call, message } = self;
+        let sending = send(&connection, &transport, &session, &message);
+        let is_sent = tokio::time::timeout(POST, sending).await.unwrap_or(false);
+        // Only the stream of the HTTP+SSE transport can still bring the response of a request.
+        if let Some(call) = call
+            && !(is_sent && transport.endpoint.is_http_sse)
+        {
+            connection.lock().peer.handle_lost(call);
         }
+        message.len()
     }
-    message.len() + 1
 }
 
 /// True if the message was taken.

@@ -23,11 +23,11 @@ use super::negotiate::{endpoint_of, id, initialize, initialized};
 use super::reconnect::StreamEnd;
 use super::target::{HttpTarget, beginning, challenges};
 use super::transport::HttpTransport;
+use crate::connect::offer::Offer;
 use crate::connection::{Connection, now};
 use crate::error::{ConnectionEnd, EndCause, Error, HttpStatus, Result};
 use crate::http::policy::Denied;
 use crate::http::request::HttpError;
-use crate::stream::negotiate::Offer;
 
 /// How long the first event may take.
 const FIRST: Duration = Duration::from_secs(10);

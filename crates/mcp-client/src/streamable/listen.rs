@@ -6,7 +6,7 @@ use mcp_protocol::messages::Method;
 
 use super::reconnect::StreamEnd;
 use super::transport::HttpTransport;
-use crate::client::changes::LISTEN;
+use crate::connection::subscribers::LISTEN;
 use crate::connection::transport::SubscriptionStream;
 use crate::connection::{RequestOptions, State, now};
 use crate::error::Error;
@@ -27,7 +27,7 @@ pub(super) async fn listen(transport: Arc<HttpTransport>, stream: SubscriptionSt
             }
             Err(error) => {
                 tracing::debug!(%error, "the subscription is not reopened");
-                return connection.lock().subscribers.give_up(|follower| follower == key);
+                return connection.lock().subscribers.give_up(|subscriber| subscriber == key);
             }
         };
         connection.missed(Some(key));
@@ -40,7 +40,7 @@ pub(super) async fn listen(transport: Arc<HttpTransport>, stream: SubscriptionSt
             match connection.request_with(&Method::Listen, &params, options, listens) {
                 Ok(request) => break (turn, request),
                 Err(Error::Busy(_)) => ended = StreamEnd::default(),
-                Err(_) => return connection.lock().subscribers.give_up(|follower| follower == key),
+                Err(_) => return connection.lock().subscribers.give_up(|subscriber| subscriber == key),
             }
         };
     }

@@ -22,12 +22,13 @@ use super::events::{End, EventStream, SseMessage};
 use super::http_sse::{self, Opened, StreamProbe};
 use super::target::{HttpTarget, Whole, beginning, challenges, location, wait, whole};
 use crate::connect::negotiation_cache::NegotiationCache;
+use crate::connect::offer::Offer;
 use crate::connect::server_config::{ServerConfig, UrlTarget};
 use crate::connection::now;
 use crate::error::{ConnectionEnd, EndCause, Error, HttpStatus, Result};
 use crate::http::Network;
 use crate::http::request::{Answer, Ask, HttpError};
-use crate::stream::negotiate::{Offer, has_all};
+use crate::stream::negotiate::has_all;
 
 /// How long to wait before asking a second time, if the server has no wish.
 const AGAIN: Duration = Duration::from_millis(500);

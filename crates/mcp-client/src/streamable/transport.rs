@@ -20,12 +20,12 @@ use super::session::{OpenSession, RenewalOutcome, RenewalStep, Session, Sessions
 use super::target::HttpTarget;
 use super::tool_headers::ToolHeaders;
 use super::{http_sse, lock};
+use crate::connect::offer::Offer;
 use crate::connection::inbound::Inbound;
 use crate::connection::transport::{Exchanges, OutgoingRequest, SubscriptionStream, TransportFuture};
 use crate::connection::{Connection, now};
 use crate::error::{Error, Result};
 use crate::http::request::HttpError;
-use crate::stream::negotiate::Offer;
 
 /// How long opening a new session may take.
 const RENEWAL_TIMEOUT: Duration = Duration::from_secs(30);

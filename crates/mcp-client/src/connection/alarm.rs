@@ -1,0 +1,42 @@
+//! Timers of a driver.
+
+use std::time::{Duration, Instant};
+
+/// Waits until an instant; for ever without one.
+pub(crate) async fn until(instant: Option<tokio::time::Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The timer of the next deadline. It is reset only if it would ring too late.
+pub(crate) struct Alarm {
+    sleep: std::pin::Pin<Box<tokio::time::Sleep>>,
+    pub(crate) at: Option<Instant>,
+}
+
+impl Alarm {
+    pub(crate) fn new() -> Self {
+        Self { sleep: Box::pin(tokio::time::sleep(Duration::ZERO)), at: None }
+    }
+
+    pub(crate) fn set(&mut self, due: Option<Instant>) {
+        if let Some(due) = due
+            && self.at.is_none_or(|at| due < at)
+        {
+            self.at = Some(due);
+            self.sleep.as_mut().reset(tokio::time::Instant::from_std(due));
+        }
+    }
+
+    /// # Cancellation
+    /// Safe.
+    pub(crate) async fn rings(&mut self) {
+        if self.at.is_none() {
+            return std::future::pending().await;
+        }
+        self.sleep.as_mut().await;
+        self.at = None;
+    }
+}

@@ -1,0 +1,177 @@
+//! The messages that wait to be written.
+
+use std::ops::Range;
+
+use mcp_protocol::peer::Call;
+
+/// How messages stand in the outbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// One line per message, to be written as they are.
+    Lines,
+    /// Message by message, each with the call it belongs to.
+    Messages,
+}
+
+/// One buffer for all messages that wait, reused while the connection lives.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    framing: Framing,
+    bytes: Vec<u8>,
+    /// Where each message stands; empty with [`Framing::Lines`].
+    messages: Vec<(Option<Call>, Range<usize>)>,
+    /// How many bytes were queued since the connection began.
+    queued: u64,
+    /// How many of them were written or dropped.
+    written: u64,
+}
+
+impl Outbox {
+    pub(super) fn new(framing: Framing) -> Self {
+        Self { framing, bytes: Vec::new(), messages: Vec::new(), queued: 0, written: 0 }
+    }
+
+    /// Appends a message. `call` is set if it is a request.
+    pub(super) fn push(
+        &mut self,
+        call: Option<Call>,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
+    ) -> Result<(), serde_json::Error> {
+        let start = self.bytes.len();
+        if let Err(error) = write(&mut self.bytes) {
+            self.bytes.truncate(start);
+            return Err(error);
+        }
+        match self.framing {
+            Framing::Lines => self.bytes.push(b'\n'),
+            Framing::Messages => self.messages.push((call, start..self.bytes.len())),
+        }
+        self.queued += (self.bytes.len() - start) as u64;
+        Ok(())
+    }
+
+    /// Discards everything of an earlier link and begins with lines that are left of its negotiation.
+    pub(super) fn restart(&mut self, unsent: Vec<u8>) {
+        self.written = self.queued;
+        self.queued += unsent.len() as u64;
+        self.bytes = unsent;
+        self.messages.clear();
+    }
+
+    /// Drops all messages and their memory. Returns how many bytes they had, which do not count as written.
+    pub(super) fn clear(&mut self) -> usize {
+        self.messages.clear();
+        std::mem::take(&mut self.bytes).len()
+    }
+
+    /// The bytes that wait here and were not handed to a driver.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Removes the first bytes, which were written.
+    pub(super) fn wrote_directly(&mut self, count: usize) {
+        self.written += count as u64;
+        if count < self.bytes.len() {
+            self.bytes.drain(..count);
+        } else {
+            self.bytes.clear();
+        }
+    }
+
+    /// Counts bytes that a driver wrote.
+    pub(super) fn wrote(&mut self, count: usize) {
+        self.written += count as u64;
+    }
+
+    /// The position of the next message.
+    pub(super) fn queued(&self) -> u64 {
+        self.queued
+    }
+
+    /// The position up to which everything was written.
+    pub(super) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// How many bytes wait, those in the hands of a driver included.
+    pub(super) fn pending(&self) -> u64 {
+        self.queued - self.written
+    }
+
+    /// Hands all lines to a driver, in exchange for an empty buffer.
+    pub(super) fn swap(&mut self, into: &mut Vec<u8>) {
+        std::mem::swap(&mut self.bytes, into);
+    }
+
+    /// Hands all messages to a driver.
+    pub(super) fn drain(&mut self, mut take: impl FnMut(Option<Call>, &[u8])) {
+        for (call, range) in self.messages.drain(..) {
+            take(call, &self.bytes[range]);
+        }
+        self.bytes.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn push(outbox: &mut Outbox, text: &str) {
+        let written = outbox.push(None, |out| {
+            out.extend_from_slice(text.as_bytes());
+            Ok(())
+        });
+        assert!(written.is_ok());
+    }
+
+    #[test]
+    fn lines_end_with_a_newline_and_leave_in_one_buffer() {
+        let mut outbox = Outbox::new(Framing::Lines);
+        push(&mut outbox, "{}");
+        push(&mut outbox, "[]");
+        let mut writing = Vec::new();
+        outbox.swap(&mut writing);
+        assert_eq!(writing, b"{}\n[]\n");
+        assert_eq!((outbox.pending(), outbox.bytes().len()), (6, 0));
+        outbox.wrote(6);
+        assert_eq!(outbox.pending(), 0);
+    }
+
+    #[test]
+    fn messages_leave_one_by_one_without_newlines() {
+        let mut outbox = Outbox::new(Framing::Messages);
+        push(&mut outbox, "{}");
+        push(&mut outbox, "[1]");
+        let mut taken = Vec::new();
+        outbox.drain(|call, message| taken.push((call, message.to_vec())));
+        assert_eq!(taken, [(None, b"{}".to_vec()), (None, b"[1]".to_vec())]);
+        assert_eq!(outbox.pending(), 5);
+        outbox.drain(|_, _| panic!("handed out twice"));
+    }
+
+    #[test]
+    fn message_that_cannot_be_serialized_leaves_nothing() {
+        let mut outbox = Outbox::new(Framing::Lines);
+        push(&mut outbox, "{}");
+        let failed = outbox.push(None, |out| {
+            out.extend_from_slice(b"{\"half");
+            Err(serde::ser::Error::custom("not serializable"))
+        });
+        assert!(failed.is_err());
+        assert_eq!(outbox.bytes(), b"{}\n");
+        assert_eq!(outbox.pending(), 3);
+    }
+
+    #[test]
+    fn dropped_messages_do_not_count_as_written() {
+        let mut outbox = Outbox::new(Framing::Lines);
+        push(&mut outbox, "{}");
+        outbox.wrote_directly(1);
+        assert_eq!((outbox.bytes(), outbox.written()), (&b"}\n"[..], 1));
+        assert_eq!(outbox.clear(), 2);
+        assert_eq!((outbox.written(), outbox.queued()), (1, 3));
+        outbox.restart(b"{}\n".to_vec());
+        assert_eq!((outbox.written(), outbox.queued(), outbox.pending()), (3, 6, 3));
+    }
+}

@@ -1,0 +1,306 @@
+//! The subscribers to changes of one connection. Pure: the transport hands in what the server said.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use mcp_protocol::limits::MAX_URI;
+use mcp_protocol::messages::Id;
+use mcp_protocol::peer::{Call, Clocks};
+use mcp_protocol::subscriptions::{ListenParams, SubscriptionFilter};
+
+/// The timeout until a subscription is acknowledged; afterwards there is none.
+pub(crate) const LISTEN: Clocks = Clocks::none().idle(Duration::from_secs(10));
+
+/// The most changes that wait for their reader. The same change waits only once.
+const MAX_QUEUED_CHANGES: usize = 256;
+
+/// Something on the server changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change {
+    /// The list of tools.
+    Tools,
+    /// The list of prompts.
+    Prompts,
+    /// The list of resources.
+    Resources,
+    /// A resource, by URI.
+    Resource(String),
+    /// Changes were lost, because they were not read in time or the connection was lost for a while: look at
+    /// everything again.
+    Gap,
+}
+
+/// All subscribers of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Subscribers {
+    subscribers: Vec<Subscriber>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Subscriber {
+    key: u64,
+    filter: SubscriptionFilter,
+    /// The request of a modern subscription.
+    listen: Option<Call>,
+    acknowledged: Option<SubscriptionFilter>,
+    waiting: VecDeque<Change>,
+    state: SubscriberState,
+    waker: Option<Waker>,
+    /// Reads the notification stream, if the subscription has one of its own.
+    reader: Option<StreamReader>,
+}
+
+/// A task that is aborted with its subscriber.
+#[derive(Debug)]
+pub(crate) struct StreamReader(tokio::task::AbortHandle);
+
+impl Drop for StreamReader {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SubscriberState {
+    Open,
+    /// The connection is lost, and may be replaced.
+    Cut,
+    Over,
+}
+
+/// The subscriptions to open again on a new connection.
+#[derive(Debug, Default)]
+pub(crate) struct Resubscriptions {
+    /// Streams of the modern era, by subscriber.
+    pub(crate) listens: Vec<(u64, ListenParams)>,
+    /// Resources, and their subscribers.
+    pub(crate) uris: BTreeMap<String, Vec<u64>>,
+}
+
+/// The next item of a subscriber.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NextChange {
+    Change(Change),
+    /// The connection is lost, and may be replaced.
+    Cut,
+    Over,
+}
+
+impl Subscriber {
+    fn push(&mut self, change: Change) {
+        let change = match change {
+            // A server may report any URI below a subscribed one.
+            Change::Resource(uri) if uri.len() > MAX_URI => Change::Gap,
+            change => change,
+        };
+        if self.waiting.contains(&change) {
+            return;
+        }
+        if self.waiting.len() >= MAX_QUEUED_CHANGES {
+            self.waiting.clear();
+            self.waiting.push_back(Change::Gap);
+        } else {
+            self.waiting.push_back(change);
+        }
+        self.wake();
+    }
+
+    fn wants(&self, change: &Change) -> bool {
+        let filter = &self.filter;
+        match change {
+            Change::Tools => filter.tools_list_changed == Some(true),
+            Change::Prompts => filter.prompts_list_changed == Some(true),
+            Change::Resources => filter.resources_list_changed == Some(true),
+            // A server may report a part of what is subscribed.
+            Change::Resource(uri) => {
+                filter.resource_subscriptions.iter().flatten().any(|followed| is_part(uri, followed))
+            }
+            Change::Gap => true,
+        }
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// True for the subscribed URI itself and for URIs below it.
+pub(crate) fn is_part(uri: &str, followed: &str) -> bool {
+    match uri.strip_prefix(followed) {
+        Some(rest) => rest.is_empty() || followed.ends_with('/') || rest.starts_with(['/', '?', '#']),
+        None => false,
+    }
+}
+
+impl Subscribers {
+    pub(crate) fn add(&mut self, filter: SubscriptionFilter, listen: Option<Call>) -> u64 {
+        self.next += 1;
+        // A legacy server acknowledges nothing.
+        let acknowledged = if listen.is_none() { Some(filter.clone()) } else { None };
+        self.subscribers.push(Subscriber {
+            key: self.next,
+            filter,
+            listen,
+            acknowledged,
+            waiting: VecDeque::new(),
+            state: SubscriberState::Open,
+            waker: None,
+            reader: None,
+        });
+        self.next
+    }
+
+    /// Removes a subscriber. Returns the request that has to be cancelled.
+    pub(crate) fn remove(&mut self, key: u64) -> Option<Call> {
+        let at = self.subscribers.iter().position(|subscriber| subscriber.key == key)?;
+        self.subscribers.remove(at).listen
+    }
+
+    /// True if a resource has a subscriber.
+    pub(crate) fn follows(&self, uri: &str) -> bool {
+        let mut uris = self
+            .subscribers
+            .iter()
+            .flat_map(|subscriber| subscriber.filter.resource_subscriptions.iter().flatten());
+        uris.any(|followed| followed == uri)
+    }
+
+    /// Queues a change: in the modern era for one subscription, in the legacy era for all.
+    pub(crate) fn changed(&mut self, subscription: Option<&Id>, change: &Change) {
+        for subscriber in &mut self.subscribers {
+            let is_meant = match (subscriber.listen, subscription) {
+                (Some(call), Some(id)) => call.id() == *id,
+                (None, _) => true,
+                (Some(_), None) => false,
+            };
+            if is_meant && subscriber.wants(change) {
+                subscriber.push(change.clone());
+            }
+        }
+    }
+
+    /// Records what the server acknowledged. Returns the request, whose timeout ends.
+    pub(crate) fn acknowledged(&mut self, subscription: &Id, filter: SubscriptionFilter) -> Option<Call> {
+        let mut subscribers = self.subscribers.iter_mut();
+        let subscriber = subscribers
+            .find(|subscriber| subscriber.listen.is_some_and(|call| call.id() == *subscription))?;
+        subscriber.acknowledged = Some(filter);
+        subscriber.wake();
+        subscriber.listen
+    }
+
+    /// Ends the subscription whose request is settled.
+    pub(crate) fn settled(&mut self, call: Call) {
+        for subscriber in self.subscribers.iter_mut().filter(|subscriber| subscriber.listen == Some(call)) {
+            subscriber.state = SubscriberState::Over;
+            subscriber.wake();
+        }
+    }
+
+    /// Marks all subscriptions as lost until there is a new connection.
+    pub(crate) fn cut(&mut self) {
+        for subscriber in
+            self.subscribers.iter_mut().filter(|subscriber| subscriber.state == SubscriberState::Open)
+        {
+            subscriber.state = SubscriberState::Cut;
+            subscriber.wake();
+        }
+    }
+
+    /// Ends all subscriptions.
+    pub(crate) fn end(&mut self) {
+        for subscriber in &mut self.subscribers {
+            subscriber.state = SubscriberState::Over;
+            {
+                subscriber.reader = None;
+            }
+            subscriber.wake();
+        }
+    }
+
+    /// Reopens lost subscriptions. Returns those that have to be requested again.
+    pub(crate) fn reopened(&mut self) -> Resubscriptions {
+        let mut again = Resubscriptions::default();
+        for subscriber in
+            self.subscribers.iter_mut().filter(|subscriber| subscriber.state == SubscriberState::Cut)
+        {
+            subscriber.state = SubscriberState::Open;
+            subscriber.push(Change::Gap);
+            if subscriber.listen.take().is_some() {
+                again.listens.push((subscriber.key, ListenParams::new(subscriber.filter.clone())));
+            } else {
+                for uri in subscriber.filter.resource_subscriptions.iter().flatten() {
+                    again.uris.entry(uri.clone()).or_default().push(subscriber.key);
+                }
+            }
+        }
+        again
+    }
+
+    /// Ends subscriptions that cannot be opened again.
+    pub(crate) fn give_up(&mut self, who: impl Fn(u64) -> bool) {
+        for subscriber in self.subscribers.iter_mut().filter(|subscriber| who(subscriber.key)) {
+            subscriber.state = SubscriberState::Over;
+            subscriber.wake();
+        }
+    }
+
+    /// Sets the task that reads the stream of a subscriber. It is aborted if the subscription is over.
+    pub(crate) fn set_reader(&mut self, key: u64, reader: tokio::task::AbortHandle) {
+        let reader = StreamReader(reader);
+        if let Some(subscriber) = self.subscribers.iter_mut().find(|subscriber| subscriber.key == key)
+            && subscriber.state != SubscriberState::Over
+        {
+            subscriber.reader = Some(reader);
+        }
+    }
+
+    /// Queues a gap: for one subscriber, or for all.
+    pub(crate) fn missed(&mut self, by: Option<u64>) {
+        for subscriber in
+            self.subscribers.iter_mut().filter(|subscriber| by.is_none_or(|key| subscriber.key == key))
+        {
+            subscriber.push(Change::Gap);
+        }
+    }
+
+    /// Sets the new request of a subscription.
+    pub(crate) fn listens(&mut self, key: u64, call: Call) {
+        if let Some(subscriber) = self.subscribers.iter_mut().find(|subscriber| subscriber.key == key) {
+            subscriber.listen = Some(call);
+        }
+    }
+
+    pub(crate) fn poll_acknowledged(&mut self, key: u64, cx: &Context<'_>) -> Poll<SubscriptionFilter> {
+        let Some(subscriber) = self.subscribers.iter_mut().find(|subscriber| subscriber.key == key) else {
+            return Poll::Pending;
+        };
+        if let Some(told) = &subscriber.acknowledged {
+            return Poll::Ready(told.clone());
+        }
+        subscriber.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    pub(crate) fn poll_change(&mut self, key: u64, cx: &Context<'_>) -> Poll<NextChange> {
+        let Some(subscriber) = self.subscribers.iter_mut().find(|subscriber| subscriber.key == key) else {
+            return Poll::Ready(NextChange::Over);
+        };
+        if let Some(change) = subscriber.waiting.pop_front() {
+            return Poll::Ready(NextChange::Change(change));
+        }
+        match subscriber.state {
+            SubscriberState::Open => {
+                subscriber.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            SubscriberState::Cut => Poll::Ready(NextChange::Cut),
+            SubscriberState::Over => Poll::Ready(NextChange::Over),
+        }
+    }
+}
