@@ -5,34 +5,30 @@ pub(crate) mod changes;
 pub(crate) mod input_rounds;
 pub(crate) mod lists;
 pub(crate) mod output_schema;
+mod prompts;
+mod resources;
 pub(crate) mod running;
+mod send;
 pub(crate) mod shutdown;
 
 use std::process::ExitStatus;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use mcp_protocol::capabilities::{Implementation, ServerCapabilities};
-use mcp_protocol::completion::{CompleteParams, CompleteResult, Completion};
 use mcp_protocol::dialect::{Lower, Raise};
-use mcp_protocol::errors::{BodyError, ErrorCode};
-use mcp_protocol::input::Round;
 use mcp_protocol::logging::{LogLevel, LogMessageParams, SetLevelParams};
-use mcp_protocol::messages::{EmptyParams, EmptyResult, KeptBody, Method};
+use mcp_protocol::messages::{EmptyParams, EmptyResult, Method};
 use mcp_protocol::negotiation::{NegotiationResult, ServerAnswer};
-use mcp_protocol::peer::{Clocks, Stats};
-use mcp_protocol::prompts::{GetPromptParams, GetPromptResult};
-use mcp_protocol::resources::{ReadResourceParams, ReadResourceResult};
-use mcp_protocol::retry::{Decision, Failure, Retry};
-use mcp_protocol::{Dialect, Era, Json, Map, ProtocolVersion};
+use mcp_protocol::peer::Stats;
+use mcp_protocol::{Dialect, Era, Json, ProtocolVersion};
 
 use crate::client::call::ToolCall;
 use crate::client::shutdown::Shutdown;
 use crate::connection::feed::Feed;
 use crate::connection::handlers::Handlers;
 use crate::connection::transport::{Exchanges, Lifetime};
-use crate::connection::{Connection, Request, RequestOptions, now};
-use crate::error::{ConnectionEnd, Error, Result, Sent};
+use crate::connection::{Connection, RequestOptions};
+use crate::error::{ConnectionEnd, Error, Result};
 
 /// A connection to one server.
 ///
@@ -188,61 +184,6 @@ impl McpClient {
             .map_err(|error| Error::unreadable(&Method::ToolsCall, &error.into()))
     }
 
-    /// Reads a resource.
-    ///
-    /// # Errors
-    /// When the server refuses, the time is over, or the connection is lost.
-    pub async fn read_resource(&self, uri: impl Into<String>) -> Result<ReadResourceResult> {
-        let mut params = ReadResourceParams::new(uri);
-        let cache = &self.inner.connection.terms.cache;
-        let wanted = match cache.find(&Method::ResourcesRead, &params.uri) {
-            Ok(body) => return self.complete_round(&Method::ResourcesRead, &body),
-            Err(wanted) => wanted,
-        };
-        let body =
-            input_rounds::run(self, &Method::ResourcesRead, &mut params, Clocks::default(), None).await?;
-        let is_first = params.input_responses.is_none() && params.request_state.is_none();
-        if let Some(wanted) = wanted.filter(|_| is_first && self.dialect().is_modern()) {
-            cache.keep(wanted, &body);
-        }
-        self.complete_round(&Method::ResourcesRead, &body)
-    }
-
-    /// Fills in a prompt.
-    ///
-    /// # Errors
-    /// When the server refuses, the time is over, or the connection is lost.
-    pub async fn get_prompt(
-        &self,
-        name: impl Into<String>,
-        arguments: impl Into<Map<String, String>>,
-    ) -> Result<GetPromptResult> {
-        let mut params = GetPromptParams::new(name).arguments(arguments);
-        let body = input_rounds::run(self, &Method::PromptsGet, &mut params, Clocks::default(), None).await?;
-        self.complete_round(&Method::PromptsGet, &body)
-    }
-
-    fn complete_round<T: Raise>(&self, method: &Method, body: &KeptBody) -> Result<T> {
-        let round = Round::raise(self.dialect(), &body.body());
-        match round.map_err(|error| Error::unreadable(method, &error))? {
-            Round::Complete(result) => Ok(result),
-            _ => Err(Error::unreadable(method, &BodyError::ResultType("input_required".to_owned()))),
-        }
-    }
-
-    /// Proposals for an argument of a prompt or resource template.
-    ///
-    /// # Errors
-    /// [`Error::NotOffered`] if the server completes nothing; otherwise when it refuses, the time is over, or the
-    /// connection is lost.
-    pub async fn complete(&self, params: &CompleteParams) -> Result<Completion> {
-        if self.capabilities().completions.is_none() {
-            return Err(Error::NotOffered { method: Method::Complete });
-        }
-        let result: CompleteResult = self.request(&Method::Complete, params).await?;
-        Ok(result.completion)
-    }
-
     /// What the server logs, from now on. Servers are asked for it by [`Connect::log_level`](crate::Connect::log_level).
     #[must_use]
     pub fn log_messages(&self) -> Feed<Arc<LogMessageParams>> {
@@ -298,117 +239,6 @@ impl McpClient {
         }
         let body = self.send(method, params, RequestOptions::default()).await?;
         self.dialect().raise(&body.body()).map_err(|error| Error::unreadable(method, &error))
-    }
-
-    /// Makes a request, and once more if the server was started again and that can do no harm.
-    pub(crate) async fn send(
-        &self,
-        method: &Method,
-        params: &(dyn Lower + Sync),
-        mut options: RequestOptions,
-    ) -> Result<KeptBody> {
-        let connection = &self.inner.connection;
-        let began = now();
-        match Self::answer(connection.request(method, params, options)).await {
-            Err(error) => {
-                options.clocks.total =
-                    self.before_again(&mut self.retry(method), error, options.clocks, began).await?;
-                connection.request(method, params, options)?.await
-            }
-            body => body,
-        }
-    }
-
-    async fn answer(request: Result<Request>) -> Result<KeptBody> {
-        request?.await
-    }
-
-    /// The decisions about sending a request again.
-    pub(crate) fn retry(&self, method: &Method) -> Retry {
-        Retry::new(method, self.inner.connection.terms.transport.route())
-    }
-
-    /// Waits until a request that failed can be sent again. Returns the rest of its total time, or the failure.
-    pub(crate) async fn before_again(
-        &self,
-        retry: &mut Retry,
-        error: Error,
-        clocks: Clocks,
-        began: Instant,
-    ) -> Result<Option<Duration>> {
-        let decision = retry.handle_failure(&self.failure(&error), None, now());
-        let left = || clocks.total.map(|total| total.saturating_sub(now().saturating_duration_since(began)));
-        let clock = clocks.idle.into_iter().chain(left()).min();
-        let recovered = match clock {
-            Some(clock) => tokio::time::timeout(clock, self.recover(decision)).await.unwrap_or(None),
-            None => self.recover(decision).await,
-        };
-        match (recovered, left()) {
-            (None, _) | (Some(Ok(())), Some(Duration::ZERO)) => Err(error),
-            (Some(Err(error)), _) => Err(error),
-            (Some(Ok(())), left) => Ok(left),
-        }
-    }
-
-    fn failure(&self, error: &Error) -> Failure {
-        match error {
-            Error::Lost { sent: Sent::No, .. } => Failure::NotSent,
-            Error::Lost { sent: Sent::Maybe, .. } => Failure::MaybeSent,
-            Error::Refused { error, .. }
-                if error.code == ErrorCode::HeaderMismatch && self.dialect().is_modern() =>
-            {
-                Failure::HeaderMismatch
-            }
-            Error::Unauthorized { .. } => Failure::Unauthorized,
-            _ => Failure::Other,
-        }
-    }
-
-    /// Carries out a decision. Returns `None` if the request is not sent again.
-    async fn recover(&self, decision: Decision) -> Option<Result<()>> {
-        match decision {
-            Decision::RestartServer => return self.revive().await,
-            Decision::Again { .. } if self.inner.connection.ended().is_some() => return None,
-            Decision::Again { after } => tokio::time::sleep(after).await,
-            Decision::RefreshTools => self.refresh_tools().await,
-            // There is no login yet. Sessions are renewed by the transport, before the error gets here.
-            _ => return None,
-        }
-        Some(Ok(()))
-    }
-
-    /// The transport, if each request is an exchange of its own.
-    pub(crate) fn exchanges(&self) -> Option<&dyn Exchanges> {
-        self.inner.connection.terms.transport.exchanges().map(|exchanges| &**exchanges)
-    }
-
-    /// Lists the tools for a transport that must know them before the first call.
-    pub(crate) async fn learn_tools(&self) {
-        let Some(exchanges) = self.exchanges() else { return };
-        // One listing serves all callers.
-        let _listing = self.inner.listing.lock().await;
-        if exchanges.needs_tools() && self.tools().await.is_err() {
-            exchanges.tools_unavailable();
-        }
-    }
-
-    /// Lists the tools again, past the cache.
-    fn refresh_tools(&self) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(async {
-            self.inner.connection.terms.cache.drop_pages(&Method::ToolsList);
-            drop(self.tools().await);
-        })
-    }
-
-    /// Has the server started again; `None` if that is not to be.
-    pub(crate) async fn revive(&self) -> Option<Result<()>> {
-        let Inner { connection, lifetime, .. } = &*self.inner;
-        if connection.is_revivable() {
-            return Some(lifetime.restart().await);
-        }
-        // Another caller may have restarted it.
-        let is_running = connection.terms.transport.restarts() && connection.ended().is_none();
-        is_running.then_some(Ok(()))
     }
 
     pub(crate) fn dialect(&self) -> Dialect {

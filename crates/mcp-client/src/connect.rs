@@ -4,31 +4,27 @@ pub(crate) mod negotiation_cache;
 pub(crate) mod offer;
 pub(crate) mod rfc_config;
 pub(crate) mod server_config;
+mod settings;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_protocol::capabilities::Implementation;
 use mcp_protocol::logging::LogLevel;
-use mcp_protocol::messages::Method;
-use mcp_protocol::meta::Meta;
-use mcp_protocol::negotiation::{Mode, NegotiationResult};
+use mcp_protocol::negotiation::Mode;
 use mcp_protocol::{Limits, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::client::{Inner, McpClient};
+use crate::client::McpClient;
 use crate::connect::negotiation_cache::NegotiationCache;
 use crate::connect::offer::Offer;
-use crate::connect::server_config::{CommandTarget, ServerConfig, Target};
-use crate::connection::cache::{Cache, View};
+use crate::connect::server_config::{ServerConfig, Target};
+use crate::connect::settings::{ConnectSettings, Identity};
+use crate::connection::cache::Cache;
 use crate::connection::handlers::Handlers;
-use crate::connection::{Connection, ConnectionTerms, Transport};
-use crate::error::{Error, Result, Sent};
-use crate::stream::lifetime::{Live, StreamLifetime};
+use crate::error::{Error, Result};
 use crate::stream::link::{Link, Owner};
-use crate::stream::negotiate::{Launch, Negotiated};
-use crate::stream::restart::Restarts;
+use crate::stream::negotiate::Launch;
 
 /// A connection to be made: a server config, and what the host brings along.
 ///
@@ -268,137 +264,5 @@ impl Connect {
                 settings.over(negotiated, limits, name, Identity::unknown(), None)
             }
         }
-    }
-}
-
-/// What the host brings along.
-struct ConnectSettings {
-    offer: Offer,
-    handlers: Arc<Handlers>,
-    negotiation_cache: Option<NegotiationCache>,
-    log_level: Option<LogLevel>,
-    cache: Cache,
-}
-
-/// Which server it is, and who asks it: digests, of which nothing can be read.
-struct Identity {
-    server: String,
-    principal: String,
-}
-
-impl Identity {
-    /// A process belongs to whoever starts it.
-    fn of_command(target: &CommandTarget) -> Self {
-        Self { server: target.digest(), principal: String::new() }
-    }
-
-    #[cfg(feature = "http")]
-    fn of_url(target: &server_config::UrlTarget, network: &crate::http::Network) -> Self {
-        let headers = target
-            .headers
-            .iter()
-            .flat_map(|(name, value)| [name.to_ascii_lowercase().into_bytes(), value.clone().into_bytes()]);
-        let principal = mcp_protocol::fingerprint::fingerprint(headers.chain(network.identity()));
-        Self { server: target.digest(), principal }
-    }
-
-    /// Streams that were handed in: nobody else has the same.
-    fn unknown() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { server: format!("streams {number}"), principal: String::new() }
-    }
-}
-
-impl ConnectSettings {
-    async fn with_launch(self, launch: Launch) -> Result<McpClient> {
-        let (limits, name) = (launch.config.limits.clone(), launch.config.to_string());
-        let identity = Identity::of_command(&launch.config.target);
-        let negotiated = self.offer.negotiate(&launch, self.negotiation_cache.as_ref()).await?;
-        let again = Some(launch).filter(|launch| launch.config.target.restarts);
-        self.over(negotiated, limits, name, identity, again)
-    }
-
-    #[cfg(feature = "http")]
-    async fn with_url(
-        self,
-        config: ServerConfig<server_config::UrlTarget>,
-        network: crate::http::Network,
-    ) -> Result<McpClient> {
-        use crate::connection::inbound::Inbound;
-        use crate::connection::transport::Exchanges;
-        use crate::streamable::{HttpLifetime, HttpTransport, find};
-
-        let (limits, name) = (config.limits.clone(), config.to_string());
-        let identity = Identity::of_url(&config.target, &network);
-        let (target, negotiation, start) =
-            find(&self.offer, &config, &network, self.negotiation_cache.as_ref()).await?;
-        let inbound = Inbound::new(Arc::clone(&self.handlers), None);
-        let (offer, version) = (self.offer.clone(), &negotiation.version);
-        let http = Arc::new(HttpTransport::new(target, offer, name.clone(), version, start, inbound));
-        let exchanges: Arc<dyn Exchanges> = Arc::clone(&http) as _;
-        let transport = Transport::Exchanges(exchanges);
-        let terms = self.terms(&negotiation, limits, name, identity, transport);
-        let connection = Arc::new(Connection::new(terms, self.standing_level(&negotiation)));
-        let lifetime = Box::new(HttpLifetime::begin(&connection, &http).await);
-        Ok(McpClient::new(Inner::new(connection, negotiation, self.handlers, lifetime)))
-    }
-
-    fn over(
-        self,
-        negotiated: Negotiated,
-        limits: Limits,
-        name: String,
-        identity: Identity,
-        again: Option<Launch>,
-    ) -> Result<McpClient> {
-        let negotiation = negotiated.negotiation.clone();
-        let transport = Transport::Stream { restarts: again.is_some() };
-        let terms = self.terms(&negotiation, limits, name, identity, transport);
-        let dialect = terms.dialect;
-        let connection = Arc::new(Connection::new(terms, self.standing_level(&negotiation)));
-        let Self { mut offer, handlers, negotiation_cache, .. } = self;
-        let ended = || Error::Lost { method: Method::Initialize, sent: Sent::No, ended: Arc::default() };
-        let live = Live::begin(&connection, &handlers, negotiated).ok_or_else(ended)?;
-        let live = Arc::new(Mutex::new(live));
-        let restarts = again.map(|mut launch| {
-            // It is the same program, and everything that was said is in its revision.
-            launch.config.era = if dialect.is_modern() { Mode::Modern } else { Mode::Legacy };
-            offer.versions = vec![negotiation.version.clone()];
-            Restarts::new(offer, launch, negotiation_cache, &connection, &handlers, &live)
-        });
-        let lifetime = Box::new(StreamLifetime { live, restarts });
-        Ok(McpClient::new(Inner::new(connection, negotiation, handlers, lifetime)))
-    }
-
-    fn terms(
-        &self,
-        negotiation: &NegotiationResult,
-        limits: Limits,
-        name: String,
-        Identity { server, principal }: Identity,
-        transport: Transport,
-    ) -> ConnectionTerms {
-        // A machine that settles on a version knows its dialect.
-        let dialect = negotiation.version.dialect().unwrap_or(mcp_protocol::Dialect::V2025_11_25);
-        let Offer { info, capabilities, .. } = &self.offer;
-        let mut envelope =
-            Meta::envelope(negotiation.version.clone(), capabilities.clone()).client_info(info.clone());
-        envelope.log_level = self.log_level.clone();
-        ConnectionTerms {
-            server: crate::client::name_of(negotiation).unwrap_or(name),
-            dialect,
-            envelope: dialect.is_modern().then_some(envelope),
-            limits,
-            transport,
-            cache: View::new(self.cache.clone(), format!("{server} {}", negotiation.version), principal),
-        }
-    }
-
-    /// The level of log messages that is set once for the whole connection; legacy.
-    fn standing_level(&self, negotiation: &NegotiationResult) -> Option<LogLevel> {
-        let has_log = crate::client::capabilities_of(negotiation).logging.is_some();
-        let is_modern = negotiation.version.dialect().is_some_and(|dialect| dialect.is_modern());
-        self.log_level.clone().filter(|_| !is_modern && has_log)
     }
 }

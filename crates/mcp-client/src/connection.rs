@@ -7,31 +7,31 @@ pub(crate) mod handlers;
 pub(crate) mod inbound;
 mod locked;
 mod outbox;
+mod outgoing;
 pub(crate) mod progress;
 mod request;
 mod state;
 pub(crate) mod subscribers;
 pub(crate) mod transport;
+mod waiting;
 
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use mcp_protocol::dialect::{Lower, Lowering};
+use mcp_protocol::dialect::Lower;
 use mcp_protocol::errors::ErrorObject;
 use mcp_protocol::logging::{LogLevel, SetLevelParams};
-use mcp_protocol::messages::{Id, Method, write};
+use mcp_protocol::messages::{Id, Method};
 use mcp_protocol::meta::Meta;
-use mcp_protocol::peer::{Call, Clocks, Refused};
+use mcp_protocol::peer::{Call, Clocks};
 use mcp_protocol::resources::SubscribeParams;
-use mcp_protocol::subscriptions::ListenParams;
 use mcp_protocol::{Dialect, Limits};
 
 use crate::connection::cache::View;
 use crate::connection::outbox::Framing;
 use crate::connection::subscribers::{Change, LISTEN, Resubscriptions};
-use crate::connection::transport::{Exchanges, OutgoingRequest, SubscriptionStream};
-use crate::error::{ConnectionEnd, EndCause, Error, Result, Sent};
+use crate::error::{ConnectionEnd, EndCause};
 
 pub(crate) use locked::Locked;
 pub(crate) use request::{Request, Step};
@@ -162,168 +162,6 @@ impl Connection {
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.terms.limits
-    }
-
-    /// Makes a request. Over a link it is queued, and leaves with whatever else is queued when the driver comes by.
-    pub(crate) fn request(
-        self: &Arc<Self>,
-        method: &Method,
-        params: &dyn Lower,
-        options: RequestOptions,
-    ) -> Result<Request> {
-        self.request_with(method, params, options, |_, _| {})
-    }
-
-    /// Makes a request that is an exchange of its own. Nothing is sent before it is awaited.
-    fn exchange(
-        self: &Arc<Self>,
-        exchanges: &Arc<dyn Exchanges>,
-        method: &Method,
-        params: &dyn Lower,
-        options: RequestOptions,
-        begun: impl FnOnce(&mut State, Call),
-    ) -> Result<Request> {
-        let opened = now();
-        let call = {
-            let mut state = self.lock();
-            let call = self.reserve(&mut state, method, options.clocks, opened)?;
-            let progress = options.progress.then(Box::default);
-            let departure = state::Departure::Apart;
-            let waiting =
-                state::Waiting { departure, waker: None, settled: None, progress, asks: options.asks };
-            state.waiting.push_back((call, waiting));
-            begun(&mut state, call);
-            state.ring();
-            call
-        };
-        let mut request = Request {
-            connection: Arc::clone(self),
-            call,
-            method: method.clone(),
-            opened,
-            is_settled: false,
-            exchange: None,
-        };
-        let mut body = Vec::with_capacity(512);
-        if let Err(error) = self.words(call, method, params, &mut body) {
-            request.abandon();
-            return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
-        }
-        let clocks = options.clocks.idle.into_iter().chain(options.clocks.total);
-        let deadline = clocks.min().and_then(|time| opened.checked_add(time));
-        let connection = Arc::clone(self);
-        let outgoing = OutgoingRequest { connection, call, method: method.clone(), body, deadline };
-        request.exchange = Some(Arc::clone(exchanges).begin(outgoing));
-        Ok(request)
-    }
-
-    /// The same, with something to be done before anybody else can see the request.
-    pub(crate) fn request_with(
-        self: &Arc<Self>,
-        method: &Method,
-        params: &dyn Lower,
-        options: RequestOptions,
-        opened: impl FnOnce(&mut State, Call),
-    ) -> Result<Request> {
-        if let Transport::Exchanges(exchanges) = &self.terms.transport {
-            return self.exchange(exchanges, method, params, options, opened);
-        }
-        let opened_at = now();
-        let mut state = self.lock();
-        let (call, offset) = self.open(&mut state, method, params, options.clocks, opened_at)?;
-        let progress = options.progress.then(Box::default);
-        let departure = state::Departure::After(offset);
-        let waiting = state::Waiting { departure, waker: None, settled: None, progress, asks: options.asks };
-        state.waiting.push_back((call, waiting));
-        opened(&mut state, call);
-        Ok(Request {
-            connection: Arc::clone(self),
-            call,
-            method: method.clone(),
-            opened: opened_at,
-            is_settled: false,
-            exchange: None,
-        })
-    }
-
-    /// Lets a stream go on that was acknowledged, for as long as somebody follows it.
-    pub(crate) fn keep(self: &Arc<Self>, request: Request, key: u64, params: ListenParams) {
-        match &self.terms.transport {
-            Transport::Stream { .. } => request.release(),
-            Transport::Exchanges(exchanges) => {
-                let stream = SubscriptionStream { connection: Arc::clone(self), request, key, params };
-                let reader = tokio::spawn(Arc::clone(exchanges).keep_listening(stream));
-                self.lock().subscribers.set_reader(key, reader.abort_handle());
-            }
-        }
-    }
-
-    /// Queues a request whose response nobody waits for. False if the connection is lost or busy.
-    pub(crate) fn forget(&self, state: &mut State, method: &Method, params: &dyn Lower) -> bool {
-        self.open(state, method, params, Clocks::default().idle(FORGOTTEN), now()).is_ok()
-    }
-
-    /// Reserves an id, starts the clocks and writes the request. Gives what was queued before it, too.
-    fn open(
-        &self,
-        state: &mut State,
-        method: &Method,
-        params: &dyn Lower,
-        clocks: Clocks,
-        now: Instant,
-    ) -> Result<(Call, u64)> {
-        if state.outbox.bytes().len() > self.terms.limits.message {
-            return Err(Error::Busy(state.peer.calls_in_flight()));
-        }
-        let call = self.reserve(state, method, clocks, now)?;
-        let offset = state.outbox.queued();
-        if let Err(error) = state.outbox.push(Some(call), |out| self.words(call, method, params, out)) {
-            // Nobody knows of it, so nobody is told.
-            state.peer.handle_lost(call);
-            return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
-        }
-        state.leave();
-        Ok((call, offset))
-    }
-
-    fn reserve(&self, state: &mut State, method: &Method, clocks: Clocks, now: Instant) -> Result<Call> {
-        match state.peer.open(method, clocks, now) {
-            Ok(call) => Ok(call),
-            Err(Refused::Closed) => Err(state.lost(method, Sent::No)),
-            Err(_) => Err(Error::Busy(state.peer.calls_in_flight())),
-        }
-    }
-
-    /// Puts a request into words.
-    fn words(
-        &self,
-        call: Call,
-        method: &Method,
-        params: &dyn Lower,
-        out: &mut Vec<u8>,
-    ) -> std::result::Result<(), serde_json::Error> {
-        let ConnectionTerms { dialect, envelope, .. } = &self.terms;
-        let token = call.progress_token();
-        let mut lowering = Lowering::to(*dialect).with_progress_token(&token);
-        if let Some(envelope) = envelope {
-            lowering = lowering.with_meta(envelope);
-        }
-        write::request(out, &call.id(), method, &lowering.root(params))
-    }
-
-    /// Queues a notification.
-    pub(crate) fn notify(&self, method: &Method, params: &dyn Lower) -> Result<()> {
-        let mut state = self.lock();
-        if state.ended.is_some() {
-            return Err(state.lost(method, Sent::No));
-        }
-        let view = self.dialect().lower(params);
-        state
-            .outbox
-            .push(None, |out| write::notification(out, method, Some(&view)))
-            .map_err(|error| Error::Unsendable { method: method.clone(), problem: error.to_string() })?;
-        state.wake_driver();
-        Ok(())
     }
 
     /// Cancels a request that nobody waits for.

@@ -4,9 +4,9 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use mcp_protocol::dialect::Lower;
-use mcp_protocol::errors::{ErrorCode, ErrorObject};
-use mcp_protocol::input::{InputRequiredResult, InputResponses};
+use mcp_protocol::dialect::{Lower, Raise};
+use mcp_protocol::errors::{BodyError, ErrorCode, ErrorObject};
+use mcp_protocol::input::{InputRequiredResult, InputResponses, Round};
 use mcp_protocol::messages::{KeptBody, Method, ResultType};
 use mcp_protocol::peer::{Clocks, Reason};
 use mcp_protocol::prompts::GetPromptParams;
@@ -131,6 +131,17 @@ async fn learn(client: &McpClient, method: &Method, clocks: Clocks) -> Result<Op
         Some(Duration::ZERO) => Err(Error::TimedOut { method: method.clone(), reason: Reason::Total, after }),
         _ if !learnt => Err(Error::TimedOut { method: method.clone(), reason: Reason::Idle, after }),
         left => Ok(left),
+    }
+}
+
+impl McpClient {
+    /// Parses a result that must be complete.
+    pub(super) fn complete_round<T: Raise>(&self, method: &Method, body: &KeptBody) -> Result<T> {
+        let round = Round::raise(self.dialect(), &body.body());
+        match round.map_err(|error| Error::unreadable(method, &error))? {
+            Round::Complete(result) => Ok(result),
+            _ => Err(Error::unreadable(method, &BodyError::ResultType("input_required".to_owned()))),
+        }
     }
 }
 

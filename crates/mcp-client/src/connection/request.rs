@@ -8,7 +8,7 @@ use std::time::Instant;
 use mcp_protocol::messages::{KeptBody, Method};
 use mcp_protocol::peer::Call;
 
-use super::state::Settled;
+use super::waiting::Settled;
 use super::{Connection, now};
 use crate::connection::progress::Progress;
 use crate::connection::transport::TransportFuture;

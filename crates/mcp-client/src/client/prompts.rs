@@ -1,0 +1,39 @@
+//! Prompts, and completion of their arguments.
+
+use mcp_protocol::Map;
+use mcp_protocol::completion::{CompleteParams, CompleteResult, Completion};
+use mcp_protocol::messages::Method;
+use mcp_protocol::peer::Clocks;
+use mcp_protocol::prompts::{GetPromptParams, GetPromptResult};
+
+use crate::client::{McpClient, input_rounds};
+use crate::error::{Error, Result};
+
+impl McpClient {
+    /// Fills in a prompt.
+    ///
+    /// # Errors
+    /// When the server refuses, the time is over, or the connection is lost.
+    pub async fn get_prompt(
+        &self,
+        name: impl Into<String>,
+        arguments: impl Into<Map<String, String>>,
+    ) -> Result<GetPromptResult> {
+        let mut params = GetPromptParams::new(name).arguments(arguments);
+        let body = input_rounds::run(self, &Method::PromptsGet, &mut params, Clocks::default(), None).await?;
+        self.complete_round(&Method::PromptsGet, &body)
+    }
+
+    /// Proposals for an argument of a prompt or resource template.
+    ///
+    /// # Errors
+    /// [`Error::NotOffered`] if the server completes nothing; otherwise when it refuses, the time is over, or the
+    /// connection is lost.
+    pub async fn complete(&self, params: &CompleteParams) -> Result<Completion> {
+        if self.capabilities().completions.is_none() {
+            return Err(Error::NotOffered { method: Method::Complete });
+        }
+        let result: CompleteResult = self.request(&Method::Complete, params).await?;
+        Ok(result.completion)
+    }
+}

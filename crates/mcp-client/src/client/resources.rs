@@ -1,0 +1,30 @@
+//! Reading resources.
+
+use mcp_protocol::messages::Method;
+use mcp_protocol::peer::Clocks;
+use mcp_protocol::resources::{ReadResourceParams, ReadResourceResult};
+
+use crate::client::{McpClient, input_rounds};
+use crate::error::Result;
+
+impl McpClient {
+    /// Reads a resource.
+    ///
+    /// # Errors
+    /// When the server refuses, the time is over, or the connection is lost.
+    pub async fn read_resource(&self, uri: impl Into<String>) -> Result<ReadResourceResult> {
+        let mut params = ReadResourceParams::new(uri);
+        let cache = &self.inner().connection.terms.cache;
+        let wanted = match cache.find(&Method::ResourcesRead, &params.uri) {
+            Ok(body) => return self.complete_round(&Method::ResourcesRead, &body),
+            Err(wanted) => wanted,
+        };
+        let body =
+            input_rounds::run(self, &Method::ResourcesRead, &mut params, Clocks::default(), None).await?;
+        let is_first = params.input_responses.is_none() && params.request_state.is_none();
+        if let Some(wanted) = wanted.filter(|_| is_first && self.dialect().is_modern()) {
+            cache.keep(wanted, &body);
+        }
+        self.complete_round(&Method::ResourcesRead, &body)
+    }
+}

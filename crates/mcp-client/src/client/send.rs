@@ -1,0 +1,127 @@
+//! Sending one request, and what is done when it fails: the decision is made by `mcp_protocol::retry`.
+
+use std::time::{Duration, Instant};
+
+use mcp_protocol::dialect::Lower;
+use mcp_protocol::errors::ErrorCode;
+use mcp_protocol::messages::{KeptBody, Method};
+use mcp_protocol::peer::Clocks;
+use mcp_protocol::retry::{Decision, Failure, Retry};
+
+use crate::client::{Inner, McpClient};
+use crate::connection::transport::Exchanges;
+use crate::connection::{Request, RequestOptions, now};
+use crate::error::{Error, Result, Sent};
+
+impl McpClient {
+    /// Makes a request, and once more if the server was started again and that can do no harm.
+    pub(crate) async fn send(
+        &self,
+        method: &Method,
+        params: &(dyn Lower + Sync),
+        mut options: RequestOptions,
+    ) -> Result<KeptBody> {
+        let connection = &self.inner().connection;
+        let began = now();
+        match Self::answer(connection.request(method, params, options)).await {
+            Err(error) => {
+                options.clocks.total =
+                    self.before_again(&mut self.retry(method), error, options.clocks, began).await?;
+                connection.request(method, params, options)?.await
+            }
+            body => body,
+        }
+    }
+
+    async fn answer(request: Result<Request>) -> Result<KeptBody> {
+        request?.await
+    }
+
+    /// The decisions about sending a request again.
+    pub(crate) fn retry(&self, method: &Method) -> Retry {
+        Retry::new(method, self.inner().connection.terms.transport.route())
+    }
+
+    /// Waits until a request that failed can be sent again. Returns the rest of its total time, or the failure.
+    pub(crate) async fn before_again(
+        &self,
+        retry: &mut Retry,
+        error: Error,
+        clocks: Clocks,
+        began: Instant,
+    ) -> Result<Option<Duration>> {
+        let decision = retry.handle_failure(&self.failure(&error), None, now());
+        let left = || clocks.total.map(|total| total.saturating_sub(now().saturating_duration_since(began)));
+        let clock = clocks.idle.into_iter().chain(left()).min();
+        let recovered = match clock {
+            Some(clock) => tokio::time::timeout(clock, self.recover(decision)).await.unwrap_or(None),
+            None => self.recover(decision).await,
+        };
+        match (recovered, left()) {
+            (None, _) | (Some(Ok(())), Some(Duration::ZERO)) => Err(error),
+            (Some(Err(error)), _) => Err(error),
+            (Some(Ok(())), left) => Ok(left),
+        }
+    }
+
+    fn failure(&self, error: &Error) -> Failure {
+        match error {
+            Error::Lost { sent: Sent::No, .. } => Failure::NotSent,
+            Error::Lost { sent: Sent::Maybe, .. } => Failure::MaybeSent,
+            Error::Refused { error, .. }
+                if error.code == ErrorCode::HeaderMismatch && self.dialect().is_modern() =>
+            {
+                Failure::HeaderMismatch
+            }
+            Error::Unauthorized { .. } => Failure::Unauthorized,
+            _ => Failure::Other,
+        }
+    }
+
+    /// Carries out a decision. Returns `None` if the request is not sent again.
+    async fn recover(&self, decision: Decision) -> Option<Result<()>> {
+        match decision {
+            Decision::RestartServer => return self.revive().await,
+            Decision::Again { .. } if self.inner().connection.ended().is_some() => return None,
+            Decision::Again { after } => tokio::time::sleep(after).await,
+            Decision::RefreshTools => self.refresh_tools().await,
+            // There is no login yet. Sessions are renewed by the transport, before the error gets here.
+            _ => return None,
+        }
+        Some(Ok(()))
+    }
+
+    /// The transport, if each request is an exchange of its own.
+    pub(crate) fn exchanges(&self) -> Option<&dyn Exchanges> {
+        self.inner().connection.terms.transport.exchanges().map(|exchanges| &**exchanges)
+    }
+
+    /// Lists the tools for a transport that must know them before the first call.
+    pub(crate) async fn learn_tools(&self) {
+        let Some(exchanges) = self.exchanges() else { return };
+        // One listing serves all callers.
+        let _listing = self.inner().listing.lock().await;
+        if exchanges.needs_tools() && self.tools().await.is_err() {
+            exchanges.tools_unavailable();
+        }
+    }
+
+    /// Lists the tools again, past the cache.
+    fn refresh_tools(&self) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async {
+            self.inner().connection.terms.cache.drop_pages(&Method::ToolsList);
+            drop(self.tools().await);
+        })
+    }
+
+    /// Has the server started again; `None` if that is not to be.
+    pub(crate) async fn revive(&self) -> Option<Result<()>> {
+        let Inner { connection, lifetime, .. } = self.inner();
+        if connection.is_revivable() {
+            return Some(lifetime.restart().await);
+        }
+        // Another caller may have restarted it.
+        let is_running = connection.terms.transport.restarts() && connection.ended().is_none();
+        is_running.then_some(Ok(()))
+    }
+}
