@@ -85,7 +85,7 @@ async fn changes_are_one_stream_in_both_eras() {
             .tools_list_changed(true)
             .resource_subscriptions(["motd://today".to_owned()]);
         let mut changes = client.changes(filter).await.unwrap();
-        assert_eq!(changes.told().tools_list_changed, Some(true));
+        assert_eq!(changes.acknowledged().tools_list_changed, Some(true));
         registry.add_tool(tool("new", || async {})).unwrap();
         assert_eq!(changes.next().await, Some(Change::Tools), "{version}");
         registry.resource_updated("motd://today");

@@ -1,4 +1,4 @@
-//! The handle of a connection, and every method of the protocol on it.
+//! The handle of a connection.
 
 pub(crate) mod call;
 pub(crate) mod changes;
@@ -32,9 +32,9 @@ use crate::error::{ConnectionEnd, Error, Result};
 
 /// A connection to one server.
 ///
-/// Clones are cheap and share it. All methods work side by side, from any future and thread. When the last clone is
-/// dropped, the server and everything it has started are killed at once; [`close`](Self::close) ends them in good
-/// order.
+/// Clones are cheap and share the connection. All methods can be used concurrently, from any task and thread. Dropping the
+/// last clone kills the server and everything it has started at once; [`close`](Self::close) shuts them down in an orderly
+/// way.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -84,7 +84,7 @@ impl Drop for Inner {
     }
 }
 
-/// What a server calls itself.
+/// Returns the name that a server reports.
 pub(crate) fn name_of(negotiation: &NegotiationResult) -> Option<String> {
     match &negotiation.server {
         ServerAnswer::Discovered(result) => result.server_info().map(|info| info.name),
@@ -93,7 +93,7 @@ pub(crate) fn name_of(negotiation: &NegotiationResult) -> Option<String> {
     }
 }
 
-/// What a server says it can.
+/// Returns the capabilities that a server declared.
 pub(crate) fn capabilities_of(negotiation: &NegotiationResult) -> &ServerCapabilities {
     static NONE: std::sync::OnceLock<ServerCapabilities> = std::sync::OnceLock::new();
     match &negotiation.server {
@@ -112,25 +112,25 @@ impl McpClient {
         &self.inner
     }
 
-    /// The revision that is spoken.
+    /// Returns the protocol version of the connection.
     #[must_use]
     pub fn version(&self) -> &ProtocolVersion {
         &self.inner.negotiation.version
     }
 
-    /// The era of that revision.
+    /// Returns the era of that version.
     #[must_use]
     pub fn era(&self) -> Era {
         self.inner.negotiation.era()
     }
 
-    /// What was found out about the server when it was first started.
+    /// Returns the negotiation result of the first connection.
     #[must_use]
     pub fn negotiation(&self) -> &NegotiationResult {
         &self.inner.negotiation
     }
 
-    /// What the server calls itself. Self-reported: for display and logs, never for decisions.
+    /// Returns the name and version that the server reports: for display and logs, never for decisions.
     #[must_use]
     pub fn server_info(&self) -> Option<Implementation> {
         match &self.inner.negotiation.server {
@@ -140,13 +140,13 @@ impl McpClient {
         }
     }
 
-    /// What the server can.
+    /// Returns the server capabilities.
     #[must_use]
     pub fn capabilities(&self) -> &ServerCapabilities {
         capabilities_of(&self.inner.negotiation)
     }
 
-    /// How to use the server, for a language model. Untrusted.
+    /// Returns the server's instructions for a language model. Untrusted.
     #[must_use]
     pub fn instructions(&self) -> Option<&str> {
         match &self.inner.negotiation.server {
@@ -156,7 +156,7 @@ impl McpClient {
         }
     }
 
-    /// Calls a tool. The call begins when it is awaited.
+    /// Calls a tool. The request is sent when the call is awaited.
     ///
     /// ```no_run
     /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {
@@ -174,26 +174,26 @@ impl McpClient {
         ToolCall::new(self.clone(), tool.into(), arguments.into())
     }
 
-    /// Calls a tool and gives the result as it came, `isError` included. It is sent once.
+    /// Calls a tool and returns the result object unchanged, `isError` included.
     ///
     /// # Errors
-    /// When the server refuses, the time is over, or the connection is lost. A tool that fails is no error.
+    /// If the server refuses, the request times out, or the connection is lost. A result with `isError` is not an error.
     pub async fn call_tool(&self, tool: &str, arguments: serde_json::Value) -> Result<serde_json::Value> {
         let body = self.call(tool, arguments).raw().await?;
         serde_json::from_str(body.text())
             .map_err(|error| Error::unreadable(&Method::ToolsCall, &error.into()))
     }
 
-    /// What the server logs, from now on. Servers are asked for it by [`Connect::log_level`](crate::Connect::log_level).
+    /// Returns the log messages of the server from now on. [`Connect::log_level`](crate::Connect::log_level) requests them.
     #[must_use]
     pub fn log_messages(&self) -> Feed<Arc<LogMessageParams>> {
         Feed::new(self.inner.connection.lock().log_messages())
     }
 
-    /// Sets the mildest level of log messages; legacy era.
+    /// Sets the minimum level of log messages; legacy era.
     ///
     /// # Errors
-    /// [`Error::NotOffered`] if the server has no log or is a modern one; otherwise as every request.
+    /// [`Error::NotOffered`] if the server does not log or is a modern one; otherwise as every request.
     pub async fn set_log_level(&self, level: LogLevel) -> Result<()> {
         if self.capabilities().logging.is_none() {
             return Err(Error::NotOffered { method: Method::SetLevel });
@@ -203,7 +203,7 @@ impl McpClient {
         Ok(())
     }
 
-    /// Asks whether the server lives. A modern server has no ping and is asked what it can instead.
+    /// Checks whether the server responds. A modern server has no `ping`; it is sent `server/discover` instead.
     ///
     /// # Errors
     /// As every request.
@@ -212,10 +212,10 @@ impl McpClient {
         self.send(&method, &EmptyParams::new(), RequestOptions::default()).await.map(drop)
     }
 
-    /// Tells the server that the roots changed; legacy era. A modern server asks when it wants to know.
+    /// Notifies the server that the roots changed; legacy era. A modern server requests roots when it needs them.
     ///
     /// # Errors
-    /// When the connection is lost.
+    /// If the connection is lost.
     pub fn roots_changed(&self) -> Result<()> {
         let direction = mcp_protocol::dialect::Direction::ToServer;
         if !self.dialect().has(&Method::RootsChanged, direction) {
@@ -224,14 +224,14 @@ impl McpClient {
         self.inner.connection.notify(&Method::RootsChanged, &EmptyParams::new())
     }
 
-    /// Makes any request, and reads its result as a type of the protocol.
+    /// Makes any request and parses its result as a type of the protocol.
     ///
     /// # Errors
-    /// [`Error::NotOffered`] if the revision does not have the method; otherwise when the server refuses, the time is
-    /// over, or the connection is lost.
+    /// [`Error::NotOffered`] if the protocol version does not have the method; otherwise if the server refuses, the request
+    /// times out, or the connection is lost.
     ///
     /// # Cancellation
-    /// When dropped, the request is cancelled on the server.
+    /// Dropping the future cancels the request on the server.
     pub async fn request<T: Raise>(&self, method: &Method, params: &(dyn Lower + Sync)) -> Result<T> {
         let direction = mcp_protocol::dialect::Direction::ToServer;
         if !matches!(method, Method::Other(_)) && !self.dialect().has(method, direction) {
@@ -245,15 +245,14 @@ impl McpClient {
         self.inner.connection.dialect()
     }
 
-    /// What happened so far.
+    /// Returns counters of the connection.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.inner.connection.lock().peer.stats()
     }
 
-    /// True while a server behind a URL keeps ending the streams on which it tells of changes, or cannot be reached for them:
-    /// since the fourth that ended soon, until one has lived for half a minute. What it tells of its own accord may be
-    /// missed meanwhile; calls may work all the same.
+    /// True while a server behind a URL keeps closing its notification streams, or cannot be reached for them: from the fourth
+    /// stream that ended early until one has stayed open for 30 s. Changes may be missed meanwhile; calls may still work.
     #[must_use]
     pub fn is_failing(&self) -> bool {
         self.exchanges().is_some_and(Exchanges::is_failing)
@@ -266,33 +265,32 @@ impl McpClient {
         self.inner.connection.ended()
     }
 
-    /// Ends the connection in good order: the server's input is closed, and it gets three seconds to end, then one
-    /// after it was asked by a signal, before it and everything it has started are killed. What is in flight is lost.
-    /// Takes at most five seconds, and can be called on every clone.
+    /// Closes the connection in an orderly way: closes the server's stdin, waits 3 s, sends SIGTERM, waits 1 s, then kills the
+    /// server and everything it has started. Requests in flight are lost. Takes at most 5 s, and can be called on every clone.
     pub async fn close(self) -> Shutdown {
         self.inner.connection.close();
         self.inner.lifetime.shut_down().await
     }
 
-    /// [`close`](Self::close), without telling how it went.
+    /// Closes the connection like [`close`](Self::close), without a report.
     pub async fn disconnect(self) {
         self.close().await;
     }
 
-    /// The group of the server's process; `None` if there is none.
+    /// Returns the process group of the server, or `None` if there is no process.
     #[must_use]
     pub fn process_group(&self) -> Option<u32> {
         self.inner.lifetime.process_group()
     }
 
-    /// What the server writes to standard error, line by line, from now on; `None` if there is no process. Values of
-    /// variables that were given to the server are masked.
+    /// Returns the lines that the server writes to stderr from now on, or `None` if there is no process. Values of
+    /// environment variables that were given to the server are masked.
     #[must_use]
     pub fn stderr(&self) -> Option<Feed<Arc<str>>> {
         self.inner.lifetime.stderr()
     }
 
-    /// What the server's process ended with, once it has.
+    /// Returns the exit status of the server's process, once it has ended.
     #[must_use]
     pub fn exit_status(&self) -> Option<ExitStatus> {
         self.ended().and_then(|ended| ended.status)

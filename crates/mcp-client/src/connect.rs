@@ -1,4 +1,4 @@
-//! From a server config to a client that is usable, or to an error that tells why not.
+//! Connecting: the builder of a connection.
 
 pub(crate) mod negotiation_cache;
 pub(crate) mod offer;
@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::stream::link::{Link, Owner};
 use crate::stream::negotiate::Launch;
 
-/// A connection to be made: a server config, and what the host brings along.
+/// A builder of a connection: a server config, and the options of the host.
 ///
 /// ```no_run
 /// # async fn example() -> mcp_client::Result<()> {
@@ -55,7 +55,7 @@ pub struct Connect {
     network: crate::http::Network,
 }
 
-/// Where a connection leads.
+/// The other side of a connection.
 enum Destination {
     ServerConfig(Box<ServerConfig>),
     Streams(Box<Streams>),
@@ -79,13 +79,13 @@ impl std::fmt::Debug for Destination {
 }
 
 impl McpClient {
-    /// Connects to the server of a server config.
+    /// Connects to a server.
     ///
-    /// Returns when the server is usable, or with an error that tells why it is not, within
-    /// [the time the server config allows](ServerConfig::start_timeout).
+    /// Returns when the server is usable, or an error that says why it is not, within the
+    /// [start timeout](ServerConfig::start_timeout) of the config.
     ///
     /// # Errors
-    /// [`Error::Start`] if the program could not be started, [`Error::Connect`] if it was and no connection came of it.
+    /// [`Error::Start`] if the program could not be started, [`Error::Connect`] if it could but did not become usable.
     ///
     /// # Cancellation
     /// When dropped, everything that was started is killed.
@@ -97,13 +97,13 @@ impl McpClient {
         Self::builder(config.try_into()?).connect().await
     }
 
-    /// A connection to be made, with more to say about it.
+    /// Returns a builder, for a connection with more options.
     pub fn builder(config: impl Into<ServerConfig>) -> Connect {
         Connect::to(Destination::ServerConfig(Box::new(config.into())))
     }
 
-    /// A connection over any pair of byte streams: one message a line. In memory, take the two ends of
-    /// `tokio::io::duplex`.
+    /// Returns a builder of a connection over any pair of byte streams, one message per line. In memory, use the two ends
+    /// of `tokio::io::duplex`.
     pub fn over(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -141,18 +141,18 @@ impl Connect {
         }
     }
 
-    /// Sets what the host calls itself.
+    /// Sets the name and version of the host.
     pub fn name(self, name: impl Into<String>, version: impl Into<String>) -> Self {
         self.implementation(Implementation::new(name, version))
     }
 
-    /// Sets what the host calls itself, with title, icons and all.
+    /// Sets the name and version of the host, with title, icons and so on.
     pub fn implementation(mut self, implementation: Implementation) -> Self {
         self.info = implementation;
         self
     }
 
-    /// Sets what the host answers when the server asks. What has no handler is not declared.
+    /// Sets the handlers of requests from the server. Capabilities without a handler are not declared.
     pub fn handlers(mut self, handlers: Handlers) -> Self {
         self.handlers = handlers;
         self
@@ -164,33 +164,33 @@ impl Connect {
         self
     }
 
-    /// Sets what is known about servers, and what is found out goes to.
+    /// Sets the cache of negotiation results, which is read and updated.
     pub fn negotiation_cache(mut self, negotiation_cache: &NegotiationCache) -> Self {
         self.negotiation_cache = Some(negotiation_cache.clone());
         self
     }
 
-    /// Sets where lists and resources are kept that a modern server allows to be kept. Default: a cache of its own.
+    /// Sets the cache of lists and resources that a modern server allows to be cached. Default: one per client.
     pub fn cache(mut self, cache: &Cache) -> Self {
         self.cache = cache.clone();
         self
     }
 
-    /// Asks the server for log messages, from this level on: [`McpClient::log_messages`]. Otherwise a modern server logs
-    /// nothing, and a legacy one what it likes.
+    /// Requests log messages of this level and above: [`McpClient::log_messages`]. Without it, a modern server sends none, and
+    /// a legacy server decides itself.
     pub fn log_level(mut self, level: LogLevel) -> Self {
         self.log_level = Some(level);
         self
     }
 
-    /// Sets where the process is written down, so that it is found if this host crashes.
+    /// Sets the ledger in which the process is recorded, so that it can be found if this host crashes.
     #[cfg(feature = "stdio")]
     pub fn ledger(mut self, ledger: &crate::Ledger) -> Self {
         self.ledger = Some(ledger.clone());
         self
     }
 
-    /// Sets how a server behind a URL is reached.
+    /// Sets proxies, certificates and allowed addresses for a server behind a URL.
     #[cfg(feature = "http")]
     #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
     pub fn network(mut self, network: &crate::http::Network) -> Self {
@@ -207,7 +207,7 @@ impl Connect {
         self
     }
 
-    /// Sets the bounds of the connection.
+    /// Sets the limits of the connection.
     pub fn limits(mut self, limits: Limits) -> Self {
         match &mut self.destination {
             Destination::ServerConfig(config) => config.limits = limits,
@@ -216,7 +216,7 @@ impl Connect {
         self
     }
 
-    /// Sets how long it may take until the server is usable.
+    /// Sets the timeout until the server is usable.
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
         match &mut self.destination {
             Destination::ServerConfig(config) => config.start_timeout = Some(timeout),
@@ -228,7 +228,7 @@ impl Connect {
     /// Connects. See [`McpClient::connect`].
     ///
     /// # Errors
-    /// When the server could not be started, or did not become usable.
+    /// If the server could not be started, or did not become usable.
     ///
     /// # Cancellation
     /// When dropped, everything that was started is killed.

@@ -1,4 +1,4 @@
-//! One connection, shared by its driver and those who wait: what is in flight, what is to be written, who is woken.
+//! One connection, shared by its driver and its callers: requests in flight, the outbox, and who is woken.
 
 pub(crate) mod alarm;
 pub(crate) mod cache;
@@ -38,48 +38,48 @@ pub(crate) use request::{Request, Step};
 pub(crate) use state::{State, Writer};
 pub(crate) use transport::Transport;
 
-/// How long a request is in flight whose response nobody waits for.
-const FORGOTTEN: Duration = Duration::from_secs(60);
-/// What a server is told of a request that was dropped.
-const NOT_WANTED: &str = "no longer wanted";
+/// The timeout of a request whose response no caller waits for.
+const UNAWAITED_TIMEOUT: Duration = Duration::from_secs(60);
+/// The reason in the cancellation of a request that was dropped.
+const DROPPED_REASON: &str = "no longer wanted";
 
-/// The time, as the drivers of this crate see it.
+/// Returns the current time of tokio's clock, which tests can pause.
 pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// What a connection is, from the moment it is usable. It outlives its link if the server is started again.
+/// A usable connection. It outlives its byte streams if the server is restarted.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) terms: ConnectionTerms,
     state: Mutex<State>,
 }
 
-/// What stays as it is for as long as there is a connection.
+/// The parts of a connection that never change.
 #[derive(Debug)]
 pub(crate) struct ConnectionTerms {
-    /// What to call the server when somebody is asked something.
+    /// The name of the server, for the handlers of the host.
     pub(crate) server: String,
     pub(crate) dialect: Dialect,
-    /// What every request carries in the modern era.
+    /// The `_meta` of every request in the modern era.
     pub(crate) envelope: Option<Meta>,
     pub(crate) limits: Limits,
     pub(crate) transport: Transport,
     pub(crate) cache: View,
 }
 
-/// How a request is made.
+/// Options of one request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RequestOptions {
     pub(crate) clocks: Clocks,
-    /// Progress is kept for the one who waits.
+    /// Whether progress is queued for the caller.
     pub(crate) progress: bool,
-    /// The server may ask a person before it answers.
+    /// Whether its clocks pause while a person answers a request of the server.
     pub(crate) asks: bool,
 }
 
 impl Connection {
-    /// With the level to ask a server for that keeps one for the whole connection.
+    /// Creates a connection. `log_level` is sent to a server that keeps one level for the whole connection.
     pub(crate) fn new(terms: ConnectionTerms, log_level: Option<LogLevel>) -> Self {
         let has_exchanges = terms.transport.exchanges().is_some();
         let framing = if has_exchanges { Framing::Messages } else { Framing::Lines };
@@ -88,8 +88,8 @@ impl Connection {
         Self { state: Mutex::new(state), terms }
     }
 
-    /// Takes in a link, the first one or a new one, and gives false if the connection was closed meanwhile. What is
-    /// left to be written of its negotiation comes first; then what the last link had been asked for.
+    /// Begins to use a link, the first one or one after a restart. Returns false if the connection was closed meanwhile.
+    /// `unsent` is left of its negotiation and is written first; then subscriptions and the log level are requested again.
     pub(crate) fn begin(&self, unsent: Vec<u8>) -> bool {
         let mut state = self.lock();
         if state.closing {
@@ -106,9 +106,9 @@ impl Connection {
         true
     }
 
-    /// Asks a server that knows nothing of us for what the last one had been asked for.
+    /// Requests the log level and the subscriptions again, from a server that does not know them.
     fn ask_again(&self, state: &mut State) {
-        // A server that does not take a level logs what it likes.
+        // The response does not matter: a server may ignore the level.
         if let Some(level) = state.log_level.clone() {
             self.forget(state, &Method::SetLevel, &SetLevelParams::new(level));
         }
@@ -127,26 +127,26 @@ impl Connection {
         state.wake_driver();
     }
 
-    /// Has a new session: the server has forgotten everything. What was to be said in the old one is not said.
+    /// Switches to a new session, which `begin` makes current. Messages that wait for the old session are dropped.
     pub(crate) fn renewed(&self, begin: impl FnOnce()) {
         let mut state = self.lock();
         begin();
         state.drop_outbox();
         self.terms.cache.changed(&Change::Gap);
-        // It numbers its requests anew.
+        // In the new session the server may use the same request ids again.
         state.peer.handle_forgotten();
         state.subscribers.cut();
         self.ask_again(&mut state);
     }
 
-    /// The stream on which everything was to be answered has ended. The connection goes on.
+    /// Settles the requests that were to be answered on a stream that has ended. The connection stays open.
     pub(crate) fn cut(&self, stream: u64, problem: String) {
         let ended = Arc::new(ConnectionEnd { cause: EndCause::Network(problem), ..ConnectionEnd::default() });
         self.lock().lose(stream, &ended);
         self.missed(None);
     }
 
-    /// Changes may have been missed: by one who follows them, or by all.
+    /// Reports that changes may have been missed: to one subscriber, or to all.
     pub(crate) fn missed(&self, by: Option<u64>) {
         self.terms.cache.changed(&Change::Gap);
         self.lock().subscribers.missed(by);
@@ -164,22 +164,22 @@ impl Connection {
         &self.terms.limits
     }
 
-    /// Cancels a request that nobody waits for.
+    /// Cancels a request whose caller stopped waiting.
     pub(crate) fn cancel(&self, state: &mut State, call: Option<Call>) {
-        if call.is_some_and(|call| state.peer.cancel(call, NOT_WANTED)) {
+        if call.is_some_and(|call| state.peer.cancel(call, DROPPED_REASON)) {
             state.transmit(self.dialect());
             state.wake_driver();
         }
     }
 
-    /// Answers a request of the server, unless it took it back.
+    /// Responds to a request of the server, unless the server cancelled it.
     pub(crate) fn respond(&self, id: &Id, answer: std::result::Result<&dyn Lower, &ErrorObject>) {
         let mut state = self.lock();
         state.respond(self.dialect(), id, answer);
         state.wake_driver();
     }
 
-    /// Lets the clocks go on that stood still while a person was asked.
+    /// Resumes clocks that were paused while a person was asked.
     pub(crate) fn resume(&self, paused: &[Call]) {
         let mut state = self.lock();
         for call in paused {
@@ -188,7 +188,7 @@ impl Connection {
         state.wake_driver();
     }
 
-    /// Asks the driver to close the link. There will be no other.
+    /// Asks the driver to close the connection. The server is not restarted afterwards.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closing = true;
@@ -198,12 +198,12 @@ impl Connection {
         state.wake_driver();
     }
 
-    /// How the connection ended, once it has.
+    /// Returns how the connection ended, or `None` while it is open.
     pub(crate) fn ended(&self) -> Option<Arc<ConnectionEnd>> {
         self.lock().ended.clone()
     }
 
-    /// The link is gone: everything that waits is told.
+    /// Ends the connection: every request in flight is settled.
     pub(crate) fn end(&self, ended: ConnectionEnd) {
         let mut state = self.lock();
         if state.ended.is_some() {
@@ -220,17 +220,17 @@ impl Connection {
         } else {
             state.subscribers.cut();
         }
-        // It may not have been the driver who noticed.
+        // A caller may have noticed the end before the driver.
         state.wake_driver();
     }
 
-    /// The driver is dropped without having ended the connection: its runtime is gone, or it panicked.
+    /// Ends a connection whose driver was dropped: its runtime is gone, or it panicked.
     pub(crate) fn end_unfinished(&self) {
         let cause = if std::thread::panicking() { EndCause::Internal } else { EndCause::Closed };
         self.end(ConnectionEnd { cause, ..ConnectionEnd::default() });
     }
 
-    /// What the process ended with, known after the link was gone.
+    /// Records the exit status of the process, which is known after the end of its streams.
     pub(crate) fn exited(&self, status: Option<ExitStatus>) {
         if let Some(ended) = &mut self.lock().ended
             && ended.status.is_none()
@@ -239,8 +239,8 @@ impl Connection {
         }
     }
 
-    /// True if the server can be started again: it has ended, is to be, and was not closed.
-    pub(crate) fn is_revivable(&self) -> bool {
+    /// True if the server can be restarted: it has ended, its config allows it, and the connection was not closed.
+    pub(crate) fn can_restart(&self) -> bool {
         let state = self.lock();
         let is_ended = state.ended.as_ref().is_some_and(|ended| ended.cause != EndCause::Closed);
         self.terms.transport.restarts() && is_ended && !state.closing

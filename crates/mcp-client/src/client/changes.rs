@@ -14,28 +14,28 @@ use crate::connection::subscribers::{Change, LISTEN, NextChange};
 use crate::connection::{Request, RequestOptions};
 use crate::error::{Error, Result, Sent};
 
-/// How long what was queued may hold up a subscription.
-const QUEUED: Duration = Duration::from_secs(2);
+/// How long queued messages may delay a subscription.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Changes on the server, one after the other, until it ends the stream or is gone.
+/// A subscription to changes on the server. It ends when the server ends it or the connection is lost.
 ///
-/// In the modern era this is a stream of its own; in the legacy era the server tells of its lists unasked, and
-/// resources are followed one by one. When it is dropped, the server is told to stop.
+/// In the modern era it is a stream of its own. In the legacy era a server reports changed lists without a request, and
+/// resources are subscribed one by one. Dropping it unsubscribes.
 ///
-/// A server that ends and whose config says [`restarts`](crate::ServerConfig::restarts) is started again by whoever waits for the next
-/// change; what was followed is followed again, and a [`Change::Gap`] comes first.
+/// If the config of the server says [`restarts`](crate::ServerConfig::restarts), waiting for the next change restarts a server
+/// that has ended and subscribes again; the next change is then a [`Change::Gap`].
 #[derive(Debug)]
 pub struct Changes {
     client: McpClient,
     key: u64,
-    told: SubscriptionFilter,
+    acknowledged: SubscriptionFilter,
     followed: Vec<String>,
-    /// The stream of the modern era until it is acknowledged. Dropped, it is cancelled.
+    /// The request of a modern subscription until it is acknowledged. Dropping it cancels the subscription.
     request: Option<Request>,
 }
 
 impl McpClient {
-    /// Follows changes: of lists, and of single resources.
+    /// Subscribes to changes of lists and of single resources.
     ///
     /// ```no_run
     /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {
@@ -50,12 +50,12 @@ impl McpClient {
     /// ```
     ///
     /// # Errors
-    /// When the server refuses, the time is over, or the connection is lost.
+    /// If the server refuses, the request times out, or the connection is lost.
     pub async fn changes(&self, filter: SubscriptionFilter) -> Result<Changes> {
         match self.changes_once(filter.clone()).await {
-            Err(error @ Error::Lost { sent: Sent::No, .. }) => match self.revive().await {
-                Some(revived) => {
-                    revived?;
+            Err(error @ Error::Lost { sent: Sent::No, .. }) => match self.restart().await {
+                Some(restarted) => {
+                    restarted?;
                     self.changes_once(filter).await
                 }
                 None => Err(error),
@@ -80,12 +80,12 @@ impl McpClient {
         let mut changes = Changes {
             client: self.clone(),
             key,
-            told: SubscriptionFilter::new(),
+            acknowledged: SubscriptionFilter::new(),
             followed: Vec::new(),
             request: Some(request),
         };
-        changes.told = poll_fn(|cx| changes.poll_acknowledged(cx)).await?;
-        // From now on the subscribers knows what is to be cancelled.
+        changes.acknowledged = poll_fn(|cx| changes.poll_acknowledged(cx)).await?;
+        // From now on the subscriber holds the request that has to be cancelled.
         if let Some(request) = changes.request.take() {
             connection.keep(request, key, params);
         }
@@ -100,9 +100,14 @@ impl McpClient {
             told.resource_subscriptions = None;
         }
         let key = self.inner().connection.lock().follow(told.clone(), &Method::ResourcesSubscribe)?;
-        let mut changes =
-            Changes { client: self.clone(), key, told: told.clone(), followed: Vec::new(), request: None };
-        self.after_what_was_queued().await;
+        let mut changes = Changes {
+            client: self.clone(),
+            key,
+            acknowledged: told.clone(),
+            followed: Vec::new(),
+            request: None,
+        };
+        self.wait_for_queued_messages().await;
         for uri in told.resource_subscriptions.into_iter().flatten() {
             let _: EmptyResult =
                 self.request(&Method::ResourcesSubscribe, &SubscribeParams::new(uri.clone())).await?;
@@ -113,18 +118,18 @@ impl McpClient {
 }
 
 impl McpClient {
-    /// Over HTTP nothing says which of two messages comes first: what was given up a moment ago is given up before it is
-    /// asked for again.
-    async fn after_what_was_queued(&self) {
+    /// Waits until queued messages are sent. Over HTTP two messages can overtake each other: an `unsubscribe` must arrive before
+    /// the next `subscribe` to the same resource.
+    async fn wait_for_queued_messages(&self) {
         if self.exchanges().is_some() {
             let flushed = poll_fn(|cx| self.inner().connection.lock().poll_flushed(cx));
-            let _ = tokio::time::timeout(QUEUED, flushed).await;
+            let _ = tokio::time::timeout(FLUSH_TIMEOUT, flushed).await;
         }
     }
 }
 
 impl Changes {
-    /// The next change; `None` once the server has ended the stream or is gone.
+    /// Returns the next change, or `None` once the subscription has ended.
     ///
     /// The same change waits only once. A reader that is far behind gets a [`Change::Gap`].
     ///
@@ -136,15 +141,15 @@ impl Changes {
             match poll_fn(|cx| connection.lock().subscribers.poll_change(self.key, cx)).await {
                 NextChange::Change(change) => return Some(change),
                 NextChange::Over => return None,
-                NextChange::Cut => self.client.revive().await?.ok()?,
+                NextChange::Cut => self.client.restart().await?.ok()?,
             }
         }
     }
 
-    /// What the server will tell, which may be less than was asked for.
+    /// Returns what the server agreed to report, which may be less than was requested.
     #[must_use]
-    pub fn told(&self) -> &SubscriptionFilter {
-        &self.told
+    pub fn acknowledged(&self) -> &SubscriptionFilter {
+        &self.acknowledged
     }
 
     fn poll_acknowledged(&mut self, cx: &mut Context<'_>) -> Poll<Result<SubscriptionFilter>> {
@@ -167,7 +172,7 @@ impl Changes {
 impl Drop for Changes {
     fn drop(&mut self) {
         let connection = &self.client.inner().connection;
-        // One lock for all of it: whoever follows the same from now on asks for it after it was given up.
+        // Under one lock: a new subscription to the same resource is queued after this `unsubscribe`.
         let mut state = connection.lock();
         let listen = state.subscribers.remove(self.key);
         connection.cancel(&mut state, listen);

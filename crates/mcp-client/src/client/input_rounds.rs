@@ -1,4 +1,4 @@
-//! A request that may take several rounds: the server asks for input, and is asked again with the answers.
+//! A request that may take several rounds: the server requests input, and the request is sent again with the responses.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -19,16 +19,16 @@ use crate::connection::progress::Progress;
 use crate::connection::{Request, RequestOptions, Step, now};
 use crate::error::{Error, Result, Sent};
 
-/// How often a server may ask.
-const ROUNDS: u32 = 10;
-/// How many questions a server may ask at once.
-const QUESTIONS: usize = 16;
-/// How many steps of progress are told of in one go.
-const STEPS: usize = 32;
+/// The most rounds in which a server may request input.
+const MAX_ROUNDS: u32 = 10;
+/// The most inputs that a server may request at once.
+const MAX_INPUTS: usize = 16;
+/// The most progress notifications that are handled before other tasks run.
+const MAX_STEPS_PER_POLL: usize = 32;
 /// The pauses between rounds in which the server requests no input.
-const LATER: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(5));
+const EMPTY_ROUND_BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(5));
 
-/// Params that can be sent again with answers.
+/// Params that can be sent again with the responses.
 pub(crate) trait Repeat: Lower + Send + Sync {
     fn repeat(&mut self, responses: Option<InputResponses>, state: Option<String>);
 }
@@ -46,10 +46,10 @@ macro_rules! repeat {
 
 repeat!(CallToolParams, GetPromptParams, ReadResourceParams);
 
-/// Told of progress.
+/// The progress callback of a call.
 pub(crate) type OnProgress = Box<dyn FnMut(Progress) + Send>;
 
-/// Makes the request until it is complete, and gives the body of its last result.
+/// Sends the request until it is complete. Returns the body of the last result.
 pub(crate) async fn run(
     client: &McpClient,
     method: &Method,
@@ -64,11 +64,11 @@ pub(crate) async fn run(
         clocks.total = Box::pin(learn(client, method, clocks)).await?;
     }
     let connection = &client.inner().connection;
-    // How long the host was asked, which is not the server's time.
+    // The time in which the host was asked does not count as the server's.
     let mut asked = Duration::ZERO;
-    let mut later = LATER;
+    let mut later = EMPTY_ROUND_BACKOFF;
     let mut retry = client.retry(method);
-    for round in 0..=ROUNDS {
+    for round in 0..=MAX_ROUNDS {
         let outcome = match connection.request(method, &*params, options(clocks, on_progress.is_some())) {
             Ok(mut request) => {
                 began.get_or_insert(request.opened());
@@ -96,11 +96,11 @@ pub(crate) async fn run(
         let Some(required) = input_required(client, method, &body)? else { return Ok(body) };
         drop(body);
         let count = required.input_requests.as_ref().map_or(0, mcp_protocol::Map::len);
-        if round == ROUNDS || count > QUESTIONS {
+        if round == MAX_ROUNDS || count > MAX_INPUTS {
             break;
         }
         retry.handle_input_round();
-        // Boxed for the same reason.
+        // Boxed: rare path; keeps the common future small.
         let responses = Box::pin(respond(client, method, &required, &mut asked, &mut later)).await?;
         params.repeat(responses, required.request_state);
         let used = began.map_or(Duration::ZERO, |began| now().saturating_duration_since(began));
@@ -111,11 +111,11 @@ pub(crate) async fn run(
         }
     }
     let problem =
-        format!("the server requested input more than {ROUNDS} times, or {QUESTIONS} inputs at once");
+        format!("the server requested input more than {MAX_ROUNDS} times, or {MAX_INPUTS} inputs at once");
     Err(Error::Input { method: method.clone(), error: ErrorObject::new(ErrorCode::InternalError, problem) })
 }
 
-/// Finds out which arguments travel as headers, within the time of the call. Gives what is left of all of it.
+/// Lists the tools for the transport, within the timeouts of the call. Returns the rest of the total time.
 async fn learn(client: &McpClient, method: &Method, clocks: Clocks) -> Result<Option<Duration>> {
     let began = now();
     let clock = clocks.idle.into_iter().chain(clocks.total).min();
@@ -149,13 +149,13 @@ fn options(clocks: Clocks, progress: bool) -> RequestOptions {
     RequestOptions { clocks, progress, asks: true }
 }
 
-/// Looks for the answer, and tells of progress.
+/// Polls for the response, and reports progress.
 fn poll_answer(
     request: &mut Request,
     on_progress: &mut Option<&mut OnProgress>,
     cx: &mut Context<'_>,
 ) -> Poll<Result<KeptBody>> {
-    for _ in 0..STEPS {
+    for _ in 0..MAX_STEPS_PER_POLL {
         match ready!(request.poll_step(cx)) {
             Step::Done(outcome) => return Poll::Ready(outcome),
             Step::Progress(step) => {
@@ -165,12 +165,12 @@ fn poll_answer(
             }
         }
     }
-    // Others have their turn, however fast steps come.
+    // Yields, so that fast progress cannot starve other tasks.
     cx.waker().wake_by_ref();
     Poll::Pending
 }
 
-/// What was not sent in a later round: the server has seen the request before, and may have acted.
+/// Marks a failure in a later round: the server has seen the request before and may have acted.
 fn in_a_later_round(method: &Method, error: Error) -> Error {
     match error {
         Error::Lost { method, ended, .. } => Error::Lost { method, sent: Sent::Maybe, ended },
@@ -185,7 +185,7 @@ fn in_a_later_round(method: &Method, error: Error) -> Error {
     }
 }
 
-/// Answers what the server asks; without a question, waits for a while. Adds up how long the host was asked.
+/// Collects the responses of the host; waits for a while if no input is requested. Adds the time to `asked`.
 async fn respond(
     client: &McpClient,
     method: &Method,
@@ -204,14 +204,14 @@ async fn respond(
     Ok(Some(responses))
 }
 
-/// What the server needs before it can answer; `None` if it has answered.
+/// Returns the inputs that the server requests, or `None` if the result is complete.
 fn input_required(
     client: &McpClient,
     method: &Method,
     body: &KeptBody,
 ) -> Result<Option<InputRequiredResult>> {
     let dialect = client.dialect();
-    // Looked for as it is always written: most results are read once, by whoever wants them.
+    // A text search first: most results are complete, and parsed once, by the caller.
     if !dialect.is_modern() || !body.text().contains("input_required") {
         return Ok(None);
     }

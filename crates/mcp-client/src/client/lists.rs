@@ -1,4 +1,4 @@
-//! Whole lists, page by page, with an end.
+//! Whole lists, read page by page within limits.
 
 use mcp_protocol::dialect::Raise;
 use mcp_protocol::errors::ErrorCode;
@@ -14,13 +14,13 @@ use crate::connection::RequestOptions;
 use crate::error::{Error, Result};
 
 /// The most pages of a list.
-const PAGES: usize = 64;
-/// The most items.
-const ITEMS: usize = 4096;
-/// The most bytes.
-const BYTES: usize = 32 << 20;
-/// How long a page may take.
-const PAGE: std::time::Duration = std::time::Duration::from_secs(30);
+const MAX_PAGES: usize = 64;
+/// The most items of a list.
+const MAX_ITEMS: usize = 4096;
+/// The most bytes of a list.
+const MAX_BYTES: usize = 32 << 20;
+/// The timeout of one page.
+const PAGE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// A list, as far as it could be read.
 #[derive(Debug)]
@@ -50,11 +50,11 @@ struct Page<T> {
 }
 
 impl McpClient {
-    /// All tools, sorted by name. A server that offers none is not asked.
+    /// Returns all tools, sorted by name. A server without tools is not asked.
     ///
     /// # Errors
-    /// [`Error::IncompleteList`] when the list exceeds its limits, otherwise as every request. One tool that cannot be read does not
-    /// lose the others; [`tools`](Self::tools) tells of it.
+    /// [`Error::IncompleteList`] when the list exceeds its limits, otherwise as every request. A tool that
+    /// cannot be read is left out; [`tools`](Self::tools) returns it in [`List::skipped`].
     pub async fn list_tools(&self) -> Result<Vec<Tool>> {
         let list = self.tools().await?;
         if let Some(problem) = list.cut {
@@ -65,7 +65,7 @@ impl McpClient {
         Ok(tools)
     }
 
-    /// All tools in the server's order, as far as they can be read, with what was left out and why.
+    /// Returns all usable tools in the server's order, and those that were left out with the reason.
     ///
     /// # Errors
     /// As every request.
@@ -80,7 +80,7 @@ impl McpClient {
                 Ok(Page { items: page.tools, skipped, next: page.next_cursor, is_cut })
             })
             .await?;
-        // The first of several with one name is the one that a server would call.
+        // A server calls the first of several tools with the same name.
         let mut names = std::collections::HashSet::new();
         list.items.retain(|tool| names.insert(tool.name.clone()));
         if let Some(exchanges) = self.exchanges() {
@@ -99,7 +99,7 @@ impl McpClient {
         Ok(list)
     }
 
-    /// All resources. A server that offers none is not asked.
+    /// Returns all resources. A server without resources is not asked.
     ///
     /// # Errors
     /// [`Error::IncompleteList`] when the list exceeds its limits, otherwise as every request.
@@ -111,7 +111,7 @@ impl McpClient {
         self.whole(&Method::ResourcesList, "resources", parts).await
     }
 
-    /// All resource templates. A server that offers no resources is not asked.
+    /// Returns all resource templates. A server without resources is not asked.
     ///
     /// # Errors
     /// [`Error::IncompleteList`] when the list exceeds its limits, otherwise as every request.
@@ -123,7 +123,7 @@ impl McpClient {
         self.whole(&Method::ResourceTemplatesList, "resourceTemplates", parts).await
     }
 
-    /// All prompts. A server that offers none is not asked.
+    /// Returns all prompts. A server without prompts is not asked.
     ///
     /// # Errors
     /// [`Error::IncompleteList`] when the list exceeds its limits, otherwise as every request.
@@ -135,7 +135,7 @@ impl McpClient {
         self.whole(&Method::PromptsList, "prompts", parts).await
     }
 
-    /// True if the server says that it has something, or says nothing at all.
+    /// True if the server declares the capability, or declares none at all.
     fn may_offer(&self, is_offered: bool) -> bool {
         is_offered || !self.negotiation().is_announced
     }
@@ -174,7 +174,7 @@ impl McpClient {
         let mut bytes = 0;
         loop {
             let body = match self.page(method, &params).await {
-                // It had to be asked.
+                // The capabilities did not say, so the server had to be asked.
                 Err(Error::Refused { error: source, .. })
                     if source.code == ErrorCode::MethodNotFound && !self.negotiation().is_announced =>
                 {
@@ -183,19 +183,19 @@ impl McpClient {
                 body => body?,
             };
             bytes += body.text().len();
-            let room = ITEMS - list.items.len() - list.skipped.len();
+            let room = MAX_ITEMS - list.items.len() - list.skipped.len();
             let page = read(self, &body.body(), room).map_err(|error| Error::unreadable(method, &error))?;
             list.items.extend(page.items);
             list.skipped.extend(page.skipped);
-            // A full list that goes on is as much too long as one that exceeds a limit on its last page.
+            // A full list with a further page is too long, like one that exceeds a limit on its last page.
             let more = usize::from(page.next.is_some());
             list.cut = if page.next.as_ref().is_some_and(|cursor| seen.contains(cursor)) {
                 Some("a cursor was given a second time")
-            } else if seen.len() + more >= PAGES {
+            } else if seen.len() + more >= MAX_PAGES {
                 Some("it has more than 64 pages")
-            } else if page.is_cut || list.items.len() + list.skipped.len() + more > ITEMS {
+            } else if page.is_cut || list.items.len() + list.skipped.len() + more > MAX_ITEMS {
                 Some("it has more than 4096 items")
-            } else if bytes + more > BYTES {
+            } else if bytes + more > MAX_BYTES {
                 Some("it has more than 32 MiB")
             } else {
                 None
@@ -209,14 +209,15 @@ impl McpClient {
         }
     }
 
-    /// One page, as it was kept or as it is now.
+    /// Returns one page, from the cache or from the server.
     async fn page(&self, method: &Method, params: &PageParams) -> Result<KeptBody> {
         let cache = &self.inner().connection.terms.cache;
         let wanted = match cache.find(method, params.cursor.as_deref().unwrap_or_default()) {
             Ok(body) => return Ok(body),
             Err(wanted) => wanted,
         };
-        let options = RequestOptions { clocks: Clocks::default().idle(PAGE), ..RequestOptions::default() };
+        let options =
+            RequestOptions { clocks: Clocks::default().idle(PAGE_TIMEOUT), ..RequestOptions::default() };
         let body = self.send(method, params, options).await;
         match (&body, wanted) {
             (Ok(body), Some(wanted)) if self.dialect().is_modern() => cache.keep(wanted, body),

@@ -10,10 +10,10 @@ use crate::client::{McpClient, input_rounds};
 use crate::error::{Error, Result};
 
 impl McpClient {
-    /// Fills in a prompt.
+    /// Gets a prompt with its arguments filled in.
     ///
     /// # Errors
-    /// When the server refuses, the time is over, or the connection is lost.
+    /// If the server refuses, the request times out, or the connection is lost.
     pub async fn get_prompt(
         &self,
         name: impl Into<String>,
@@ -24,11 +24,11 @@ impl McpClient {
         self.complete_round(&Method::PromptsGet, &body)
     }
 
-    /// Proposals for an argument of a prompt or resource template.
+    /// Completes an argument of a prompt or resource template.
     ///
     /// # Errors
-    /// [`Error::NotOffered`] if the server completes nothing; otherwise when it refuses, the time is over, or the
-    /// connection is lost.
+    /// [`Error::NotOffered`] if the server does not support completion; otherwise if the server refuses, the request times
+    /// out, or the connection is lost.
     pub async fn complete(&self, params: &CompleteParams) -> Result<Completion> {
         if self.capabilities().completions.is_none() {
             return Err(Error::NotOffered { method: Method::Complete });

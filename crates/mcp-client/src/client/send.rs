@@ -14,7 +14,7 @@ use crate::connection::{Request, RequestOptions, now};
 use crate::error::{Error, Result, Sent};
 
 impl McpClient {
-    /// Makes a request, and once more if the server was started again and that can do no harm.
+    /// Makes a request, and sends it again if that is safe.
     pub(crate) async fn send(
         &self,
         method: &Method,
@@ -37,7 +37,7 @@ impl McpClient {
         request?.await
     }
 
-    /// The decisions about sending a request again.
+    /// Returns the machine that decides about sending a request again.
     pub(crate) fn retry(&self, method: &Method) -> Retry {
         Retry::new(method, self.inner().connection.terms.transport.route())
     }
@@ -81,7 +81,7 @@ impl McpClient {
     /// Carries out a decision. Returns `None` if the request is not sent again.
     async fn recover(&self, decision: Decision) -> Option<Result<()>> {
         match decision {
-            Decision::RestartServer => return self.revive().await,
+            Decision::RestartServer => return self.restart().await,
             Decision::Again { .. } if self.inner().connection.ended().is_some() => return None,
             Decision::Again { after } => tokio::time::sleep(after).await,
             Decision::RefreshTools => self.refresh_tools().await,
@@ -114,10 +114,10 @@ impl McpClient {
         })
     }
 
-    /// Has the server started again; `None` if that is not to be.
-    pub(crate) async fn revive(&self) -> Option<Result<()>> {
+    /// Restarts a server that has ended. Returns `None` if it is not restarted.
+    pub(crate) async fn restart(&self) -> Option<Result<()>> {
         let Inner { connection, lifetime, .. } = self.inner();
-        if connection.is_revivable() {
+        if connection.can_restart() {
             return Some(lifetime.restart().await);
         }
         // Another caller may have restarted it.

@@ -1,4 +1,4 @@
-//! From what the host brought along to a client that is usable.
+//! Connecting with the settings of a builder.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ use crate::stream::lifetime::{Live, StreamLifetime};
 use crate::stream::negotiate::{Launch, Negotiated};
 use crate::stream::restart::Restarts;
 
-/// What the host brings along.
+/// The settings of the host.
 pub(super) struct ConnectSettings {
     pub(super) offer: Offer,
     pub(super) handlers: Arc<Handlers>,
@@ -32,14 +32,14 @@ pub(super) struct ConnectSettings {
     pub(super) cache: Cache,
 }
 
-/// Which server it is, and who asks it: digests, of which nothing can be read.
+/// The identity of a server and of the user, as digests: the key of cached responses.
 pub(super) struct Identity {
     server: String,
     principal: String,
 }
 
 impl Identity {
-    /// A process belongs to whoever starts it.
+    /// A process has one user: the one who starts it.
     fn of_command(target: &CommandTarget) -> Self {
         Self { server: target.digest(), principal: String::new() }
     }
@@ -54,7 +54,7 @@ impl Identity {
         Self { server: target.digest(), principal }
     }
 
-    /// Streams that were handed in: nobody else has the same.
+    /// Streams that the host opened are unique.
     pub(super) fn unknown() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -114,7 +114,7 @@ impl ConnectSettings {
         let live = Live::begin(&connection, &handlers, negotiated).ok_or_else(ended)?;
         let live = Arc::new(Mutex::new(live));
         let restarts = again.map(|mut launch| {
-            // It is the same program, and everything that was said is in its revision.
+            // The connection keeps its version: its requests are serialized for it.
             launch.config.era = if dialect.is_modern() { Mode::Modern } else { Mode::Legacy };
             offer.versions = vec![negotiation.version.clone()];
             Restarts::new(offer, launch, negotiation_cache, &connection, &handlers, &live)
@@ -131,7 +131,7 @@ impl ConnectSettings {
         Identity { server, principal }: Identity,
         transport: Transport,
     ) -> ConnectionTerms {
-        // A machine that settles on a version knows its dialect.
+        // Negotiation only selects versions that have a dialect.
         let dialect = negotiation.version.dialect().unwrap_or(mcp_protocol::Dialect::V2025_11_25);
         let Offer { info, capabilities, .. } = &self.offer;
         let mut envelope =
@@ -147,7 +147,7 @@ impl ConnectSettings {
         }
     }
 
-    /// The level of log messages that is set once for the whole connection; legacy.
+    /// Returns the log level that is set once for the whole connection; legacy.
     fn standing_level(&self, negotiation: &NegotiationResult) -> Option<LogLevel> {
         let has_log = crate::client::capabilities_of(negotiation).logging.is_some();
         let is_modern = negotiation.version.dialect().is_some_and(|dialect| dialect.is_modern());

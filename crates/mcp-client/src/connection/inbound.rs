@@ -1,4 +1,4 @@
-//! What comes from the server: whose it is, and who is told.
+//! Received messages: responses settle calls, requests of the server start handlers, notifications reach subscribers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,39 +24,39 @@ use crate::connection::transport::Mask;
 use crate::connection::{Connection, State, now};
 use crate::error::EndCause;
 
-/// Requests of the server that may wait for an answer of the host.
-const ASKED: usize = 16;
-/// Requests in a second for what the server may not ask that are answered; more are dropped.
-const REFUSED_A_SECOND: u32 = 100;
-/// How many may be dropped before the server is left.
-const DROPPED: u32 = 1000;
+/// The most requests of the server whose handlers run at once.
+const MAX_RUNNING_HANDLERS: usize = 16;
+/// The most refusals per second that are sent; further requests are dropped.
+const MAX_REFUSALS_PER_SECOND: u32 = 100;
+/// The most dropped requests before the server is disconnected.
+const MAX_DROPPED_REQUESTS: u32 = 1000;
 
-/// The most bytes of a log message. Some of them wait for their reader.
-const LOGGED: usize = 256 << 10;
+/// The most bytes of a log message, because some of them wait for their reader.
+const MAX_LOG_BYTES: usize = 256 << 10;
 
-/// A handler that runs.
+/// A running handler.
 #[derive(Debug)]
 struct RunningHandler {
     /// The request of the server.
     id: Id,
     handle: AbortHandle,
-    /// Calls whose clocks stand still for it.
+    /// Calls whose clocks are paused meanwhile.
     paused: Vec<Call>,
 }
 
-/// Takes in what comes, and keeps the host's handlers that run.
+/// Handles received messages, and owns the running handlers.
 #[derive(Debug)]
 pub(crate) struct Inbound {
     handlers: Arc<Handlers>,
     running: JoinSet<Result<InputResponse, ErrorObject>>,
     asked: HashMap<tokio::task::Id, RunningHandler>,
     refusals: Refusals,
-    /// Hides secrets in what is logged of a server.
+    /// Hides secrets in output of the server that is logged.
     mask: Option<Box<dyn Mask>>,
     has_warned: bool,
 }
 
-/// Bounds what a server can make us say no to.
+/// Bounds the refusals that a server can cause.
 #[derive(Debug)]
 struct Refusals {
     since: Instant,
@@ -65,39 +65,39 @@ struct Refusals {
 }
 
 impl Refusals {
-    /// True if one more may be answered.
+    /// Counts a request. Returns true if its refusal may be sent.
     fn allows(&mut self, now: Instant) -> bool {
         if now.saturating_duration_since(self.since) >= Duration::from_secs(1) {
             (self.since, self.count) = (now, 0);
         }
         self.count += 1;
-        if self.count > REFUSED_A_SECOND {
+        if self.count > MAX_REFUSALS_PER_SECOND {
             self.dropped += 1;
         }
-        self.count <= REFUSED_A_SECOND
+        self.count <= MAX_REFUSALS_PER_SECOND
     }
 
     fn is_flood(&self) -> bool {
-        self.dropped > DROPPED
+        self.dropped > MAX_DROPPED_REQUESTS
     }
 }
 
 impl Inbound {
-    /// Without a mask, text that is not a message is never logged, because nobody could hide the secrets in it.
+    /// Without a mask, text that is not a message is never logged, because it may contain secrets.
     pub(crate) fn new(handlers: Arc<Handlers>, mask: Option<Box<dyn Mask>>) -> Self {
         let refusals = Refusals { since: now(), count: 0, dropped: 0 };
         let running = JoinSet::new();
         Self { handlers, running, asked: HashMap::new(), refusals, mask, has_warned: false }
     }
 
-    /// Takes in the lines that are complete. Says when the connection cannot go on.
+    /// Handles all complete lines. Returns a cause if the connection must end.
     pub(crate) fn lines(
         &mut self,
         connection: &Connection,
         lines: &mut Lines,
         now: Instant,
     ) -> Option<EndCause> {
-        // One lock for all that came at once.
+        // One lock for all lines of one read.
         let mut state = connection.lock();
         while let Some(line) = lines.poll_line() {
             match line {
@@ -113,29 +113,29 @@ impl Inbound {
         self.whole_line(connection, &mut connection.lock(), line, now);
     }
 
-    /// Takes in what is too long to be a message: nobody waits for it in vain.
+    /// Handles a message that is too long. If it is a response, its call is settled.
     pub(crate) fn too_long(&self, connection: &Connection, error: &mcp_protocol::errors::DecodeError) {
         unreadable(&mut connection.lock(), error);
     }
 
-    /// What stands behind the last newline when the server ends.
+    /// Handles what follows the last newline when the server has ended.
     pub(crate) fn rest(&mut self, connection: &Connection, lines: &Lines, now: Instant) {
         if !lines.rest().is_empty() {
             self.line(connection, lines.rest(), now);
         }
     }
 
-    /// True if the server asks without end for what it may not ask.
+    /// True if the server keeps sending requests that are refused.
     pub(crate) fn is_flood(&self) -> bool {
         self.refusals.is_flood()
     }
 
-    /// Drops the handlers that run.
+    /// Aborts the running handlers.
     pub(crate) fn stop(&mut self) {
         self.running.abort_all();
     }
 
-    /// The server has forgotten what it asked: nobody is told what handlers that run would answer.
+    /// Aborts the running handlers of a session that has ended. Nothing is sent.
     pub(crate) fn forget(&mut self, connection: &Connection) {
         self.running.abort_all();
         for (_, asked) in self.asked.drain() {
@@ -143,12 +143,12 @@ impl Inbound {
         }
     }
 
-    /// True if the host is asked for something.
+    /// True if a handler is running.
     pub(crate) fn is_asked(&self) -> bool {
         !self.running.is_empty()
     }
 
-    /// Waits for a handler of the host, and sends what it answered.
+    /// Waits until a handler ends, and sends its response.
     ///
     /// # Cancellation
     /// Safe.
@@ -169,7 +169,7 @@ impl Inbound {
         match answer {
             Some(Ok(response)) => connection.respond(&id, Ok(&response)),
             Some(Err(error)) => connection.respond(&id, Err(&error)),
-            // It panicked, or the server took its request back, which then is not answered.
+            // It panicked, or the server cancelled its request; `respond` sends nothing in the second case.
             None => {
                 let error = ErrorObject::new(ErrorCode::InternalError, "the client failed to answer");
                 connection.respond(&id, Err(&error));
@@ -188,7 +188,7 @@ impl Inbound {
         }
     }
 
-    /// Takes in one message, or a batch of them.
+    /// Handles one message or a batch.
     pub(crate) fn incoming(
         &mut self,
         connection: &Connection,
@@ -209,7 +209,7 @@ impl Inbound {
         }
     }
 
-    /// Warns of the first line that is no message: a program that writes its log to standard output does it all the time.
+    /// Warns once about a line that is not a message: a program that logs to stdout writes many.
     fn warn(&mut self, connection: &Connection, line: &[u8]) {
         let Some(mask) = &self.mask else { return };
         if !std::mem::replace(&mut self.has_warned, true) {
@@ -229,7 +229,7 @@ impl Inbound {
             }
             (Arrival::Request, Message::Request(request)) => self.request(connection, state, request, now),
             (Arrival::Cancelled(id), _) => {
-                // Its id is taken until it has ended.
+                // Its id stays in use until the handler has ended.
                 if let Some(asked) = self.asked.values().find(|asked| asked.id == id) {
                     asked.handle.abort();
                 }
@@ -239,12 +239,12 @@ impl Inbound {
                     state.progressed(call, params);
                 }
             }
-            // It may not even have been acknowledged.
+            // The stream may end before it is acknowledged.
             (Arrival::Ended(call), _) => state.settle(call, Ok(KeptBody::default())),
             (Arrival::Notification, Message::Notification(notification)) => {
                 notified(connection, state, notification);
             }
-            // The refusal is to be sent.
+            // The refusal has to be sent.
             (Arrival::Ignored(Ignored::Refused), _) => state.wake_driver(),
             (Arrival::Ignored(why), _) => tracing::debug!(?why, "ignored message"),
             _ => {}
@@ -267,7 +267,7 @@ impl Inbound {
                 ErrorCode::MethodNotFound,
                 format!("this client does not support `{}`", shown(&request.method)),
             )
-        } else if self.running.len() >= ASKED {
+        } else if self.running.len() >= MAX_RUNNING_HANDLERS {
             ErrorObject::new(ErrorCode::InternalError, "too many requests from the server at once")
         } else {
             match ask(request, dialect) {
@@ -285,17 +285,17 @@ impl Inbound {
     fn ask(&mut self, connection: &Connection, state: &mut State, id: Id, ask: Ask) {
         let handlers = Arc::clone(&self.handlers);
         let server = connection.terms.server.clone();
-        // The clocks stand still until there is an answer, which has a time of its own. Roots are nobody's to think about.
+        // Calls wait while a person is asked, which has a timeout of its own. Roots are answered without a person.
         let asks_somebody = !matches!(ask, Ask::ListRoots(_));
         let paused = if asks_somebody { state.pause(handlers.time()) } else { Vec::new() };
         let handle = self.running.spawn(async move { handlers.answer_in_time(server, ask).await });
         self.asked.insert(handle.id(), RunningHandler { id, handle, paused });
-        // It waits for the answer, and may not be the one who reads.
+        // The driver waits for handlers, and may not be the task that reads.
         state.wake_driver();
     }
 }
 
-/// A method in a refusal: a server may name anything.
+/// A method name of the server, escaped and cut for a refusal.
 fn shown(method: &Method) -> String {
     Visible::new(method.as_str()).at_most(64).to_string()
 }
@@ -304,12 +304,12 @@ fn unreadable(state: &mut State, error: &mcp_protocol::errors::DecodeError) {
     tracing::debug!(%error, "ignored a line that is not a JSON-RPC message");
     match state.peer.handle_unreadable(error) {
         Arrival::BrokenResponse(call) => state.settle_broken(call, error.to_string()),
-        // A request that cannot be read is refused.
+        // The refusal of an unreadable request has to be sent.
         _ => state.wake_driver(),
     }
 }
 
-/// What the server asks, as the modern era would.
+/// Parses a request of the server into the form of the modern era.
 fn ask(request: &Request<'_>, dialect: Dialect) -> Result<Ask, String> {
     let text = |error: mcp_protocol::errors::BodyError| error.to_string();
     let body = &request.params;
@@ -331,7 +331,7 @@ fn notified(connection: &Connection, state: &mut State, notification: &Notificat
             Ok(params) => Change::Resource(params.uri),
             Err(_) => return,
         },
-        Method::LogMessage if notification.params.text().len() > LOGGED => {
+        Method::LogMessage if notification.params.text().len() > MAX_LOG_BYTES => {
             return tracing::debug!("dropped a log message that is too long");
         }
         Method::LogMessage => return state.logged(|| dialect.raise(&notification.params).ok()),

@@ -11,11 +11,11 @@ use mcp_protocol::subscriptions::ListenParams;
 use super::state::State;
 use super::transport::{Exchanges, OutgoingRequest, SubscriptionStream, Transport};
 use super::waiting::{Departure, Waiting};
-use super::{Connection, ConnectionTerms, FORGOTTEN, Request, RequestOptions, now};
+use super::{Connection, ConnectionTerms, Request, RequestOptions, UNAWAITED_TIMEOUT, now};
 use crate::error::{Error, Result, Sent};
 
 impl Connection {
-    /// Makes a request. Over a link it is queued, and leaves with whatever else is queued when the driver comes by.
+    /// Makes a request. Over byte streams it is queued at once; an exchange begins when it is awaited.
     pub(crate) fn request(
         self: &Arc<Self>,
         method: &Method,
@@ -55,7 +55,7 @@ impl Connection {
             exchange: None,
         };
         let mut body = Vec::with_capacity(512);
-        if let Err(error) = self.words(call, method, params, &mut body) {
+        if let Err(error) = self.serialize(call, method, params, &mut body) {
             request.abandon();
             return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
         }
@@ -67,7 +67,7 @@ impl Connection {
         Ok(request)
     }
 
-    /// The same, with something to be done before anybody else can see the request.
+    /// Makes a request, and calls `opened` under the lock, before any response can arrive.
     pub(crate) fn request_with(
         self: &Arc<Self>,
         method: &Method,
@@ -96,7 +96,7 @@ impl Connection {
         })
     }
 
-    /// Lets a stream go on that was acknowledged, for as long as somebody follows it.
+    /// Keeps an acknowledged subscription open for as long as it has a subscriber.
     pub(crate) fn keep(self: &Arc<Self>, request: Request, key: u64, params: ListenParams) {
         match &self.terms.transport {
             Transport::Stream { .. } => request.release(),
@@ -108,12 +108,12 @@ impl Connection {
         }
     }
 
-    /// Queues a request whose response nobody waits for. False if the connection is lost or busy.
+    /// Queues a request whose response no caller waits for. Returns false if the connection is lost or busy.
     pub(crate) fn forget(&self, state: &mut State, method: &Method, params: &dyn Lower) -> bool {
-        self.open(state, method, params, Clocks::default().idle(FORGOTTEN), now()).is_ok()
+        self.open(state, method, params, Clocks::default().idle(UNAWAITED_TIMEOUT), now()).is_ok()
     }
 
-    /// Reserves an id, starts the clocks and writes the request. Gives what was queued before it, too.
+    /// Reserves an id, starts the clocks and queues the request. Returns its position in the outbox, too.
     pub(super) fn open(
         &self,
         state: &mut State,
@@ -127,8 +127,8 @@ impl Connection {
         }
         let call = self.reserve(state, method, clocks, now)?;
         let offset = state.outbox.queued();
-        if let Err(error) = state.outbox.push(Some(call), |out| self.words(call, method, params, out)) {
-            // Nobody knows of it, so nobody is told.
+        if let Err(error) = state.outbox.push(Some(call), |out| self.serialize(call, method, params, out)) {
+            // It was not sent, so no cancellation is needed.
             state.peer.handle_lost(call);
             return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
         }
@@ -144,8 +144,8 @@ impl Connection {
         }
     }
 
-    /// Puts a request into words.
-    fn words(
+    /// Serializes a request.
+    fn serialize(
         &self,
         call: Call,
         method: &Method,

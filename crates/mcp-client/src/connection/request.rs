@@ -1,4 +1,4 @@
-//! A request in flight, as the one who waits for it holds it.
+//! A request in flight, as its caller holds it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Nobody waits for it any more, and it goes on.
+    /// Stops waiting without cancelling the request.
     pub(crate) fn release(mut self) {
         self.is_settled = true;
         self.connection.lock().stop_waiting(self.call);
     }
 
-    /// It was never sent.
+    /// Gives up a request that is not in flight any more. No cancellation is sent.
     pub(super) fn abandon(&mut self) {
         self.is_settled = true;
         let mut state = self.connection.lock();
@@ -40,21 +40,21 @@ impl Request {
         state.peer.handle_lost(self.call);
     }
 
-    /// Goes on with what carries it; gives why that failed.
+    /// Polls the exchange. Returns the error if it failed.
     fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Option<Error> {
         let Poll::Ready(outcome) = self.exchange.as_mut()?.as_mut().poll(cx) else { return None };
         self.exchange = None;
         outcome.err()
     }
 
-    /// When it was made.
+    /// Returns when the request was made.
     pub(crate) fn opened(&self) -> Instant {
         self.opened
     }
 
-    /// The next step of progress, or how it ended: the body of the result.
+    /// Returns the next progress notification, or the outcome.
     pub(crate) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
-        // What has come counts, whatever becomes of what carried it.
+        // A response that has arrived counts, even if the exchange failed afterwards.
         if let Some(error) = self.poll_exchange(cx)
             && self.connection.lock().is_open(self.call)
         {
@@ -63,7 +63,7 @@ impl Request {
         }
         let mut state = self.connection.lock();
         let Some(waiting) = state.waiting(self.call) else {
-            // Settled before; a future must not be polled again.
+            // It was settled before; a completed future is not polled again.
             return Poll::Pending;
         };
         if let Some(step) = waiting.progress.as_mut().and_then(|progress| progress.pop()) {
@@ -100,7 +100,7 @@ impl std::fmt::Debug for Request {
     }
 }
 
-/// What comes of a request.
+/// One step of a request.
 #[derive(Debug)]
 pub(crate) enum Step {
     Progress(Progress),

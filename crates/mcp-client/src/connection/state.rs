@@ -1,4 +1,4 @@
-//! What driver and callers share behind one lock, and who is woken when it is let go.
+//! The state that driver and callers share behind one lock.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -22,39 +22,39 @@ use super::waiting::Waiting;
 use crate::connection::subscribers::Subscribers;
 use crate::error::{ConnectionEnd, Error, Result, Sent};
 
-/// Log messages that a reader may be behind.
-const LOGS: usize = 256;
+/// How many log messages a reader may be behind.
+const MAX_QUEUED_LOGS: usize = 256;
 
 pub(crate) struct State {
     pub(crate) peer: Peer,
-    /// Where lines go, unless the driver is busy with that.
+    /// The writer of the link, unless the driver is using it.
     pub(super) writer: Option<Writer>,
-    /// False if it may hold something back.
+    /// False if the writer may still hold bytes back.
     pub(super) is_flushed: bool,
     pub(super) outbox: Outbox,
-    /// Who waits until everything has left.
+    /// Tasks that wait until the outbox is empty.
     pub(super) flushed: Vec<Waker>,
-    /// Sorted, because calls only grow. Most are settled in the order they were made.
+    /// Sorted by call, because ids only grow. Most are settled in the order in which they were made.
     pub(super) waiting: VecDeque<(Call, Waiting)>,
     pub(crate) subscribers: Subscribers,
-    /// The level that a server keeps for the whole connection, to be set again after a new start.
+    /// The log level of the connection, to be set again after a restart.
     pub(crate) log_level: Option<LogLevel>,
-    /// What the server logs; `None` when there will be no more.
+    /// Log messages of the server; `None` once there will be no more.
     pub(super) logs: Option<broadcast::Sender<Arc<LogMessageParams>>>,
     pub(super) driver: Option<Waker>,
-    /// Who is woken when the lock is let go.
+    /// The task to wake when the lock is released.
     pub(super) wakes: Option<Waker>,
-    /// When the driver looks at the time next.
+    /// When the timer of the driver rings next.
     pub(super) rings: Option<Instant>,
-    /// Something is there that the driver has not looked at: lines, an earlier deadline, the wish to close.
+    /// True if the driver has something to look at: messages, an earlier deadline, a request to close.
     pub(super) is_changed: bool,
     pub(super) is_flooded: bool,
-    /// Every request is an exchange of its own: a server learns from its end that it is not wanted, and one that was lost
-    /// is made again by whoever made it.
+    /// True if a modern server reads each request as an exchange of its own: ending the exchange cancels the request, and
+    /// a subscription that was lost is opened again by its reader.
     pub(super) has_exchanges: bool,
-    /// Set once: the driver is to close the link.
+    /// True once the driver is to close the connection.
     pub(super) closing: bool,
-    /// How the link ended, until there is a new one.
+    /// How the connection ended, until there is a new link.
     pub(super) ended: Option<Arc<ConnectionEnd>>,
 }
 
@@ -82,7 +82,7 @@ impl State {
             waiting: VecDeque::new(),
             subscribers: Subscribers::default(),
             log_level,
-            logs: Some(broadcast::channel(LOGS).0),
+            logs: Some(broadcast::channel(MAX_QUEUED_LOGS).0),
             driver: None,
             wakes: None,
             rings: None,
@@ -94,8 +94,8 @@ impl State {
         }
     }
 
-    /// Has a request leave. If nobody else waits, it is written by whoever makes it, which spares a change of hands;
-    /// otherwise it is left to the driver, who writes all that was made meanwhile at once.
+    /// Sends what was queued. If no other request is in flight, the caller writes it itself, which saves waking the driver;
+    /// otherwise the driver writes everything that is queued at once.
     pub(super) fn leave(&mut self) {
         if !(self.waiting.is_empty() && self.write_at_once()) {
             return self.wake_driver();
@@ -103,7 +103,7 @@ impl State {
         self.ring();
     }
 
-    /// Has the driver look at the time in time.
+    /// Wakes the driver if a deadline is earlier than its timer.
     pub(super) fn ring(&mut self) {
         let due = self.peer.poll_timeout().map(|(instant, _)| instant);
         if due.is_some_and(|due| self.rings.is_none_or(|rings| due < rings)) {
@@ -111,10 +111,10 @@ impl State {
         }
     }
 
-    /// Writes what is queued, as far as the link takes it without waiting. True if nothing is left to be done.
+    /// Writes what is queued as far as that is possible without waiting. Returns true if nothing is left to write or flush.
     fn write_at_once(&mut self) -> bool {
         let Some(writer) = &mut self.writer else { return false };
-        // Nobody is woken: what is left is the driver's, who asks again.
+        // No waker is needed: the driver writes what is left.
         let mut cx = Context::from_waker(Waker::noop());
         let Poll::Ready(Ok(count)) = Pin::new(&mut *writer).poll_write(&mut cx, self.outbox.bytes()) else {
             return false;
@@ -127,13 +127,13 @@ impl State {
         self.is_flushed
     }
 
-    /// Whoever follows what the server tells unasked learns that there will be no more.
+    /// Ends all subscriptions and log feeds.
     pub(super) fn end_feeds(&mut self) {
         self.subscribers.end();
         self.logs = None;
     }
 
-    /// Answers a request of the server, unless it took it back.
+    /// Responds to a request of the server, unless the server cancelled it.
     pub(crate) fn respond(
         &mut self,
         dialect: Dialect,
@@ -143,7 +143,7 @@ impl State {
         if !self.peer.respond(id) {
             return;
         }
-        // Calls stop at one message that waits; more than that are answers to a server that does not read.
+        // Calls are refused beyond one message of the largest size, so the rest are responses to a server that does not read.
         let most = self.peer.limits().message as u64 * 3;
         if self.outbox.pending() > most {
             self.is_flooded = true;
@@ -159,29 +159,29 @@ impl State {
                 .err(),
         };
         if let Some(problem) = problem {
-            // What the handler said cannot be said in this revision; the server must not wait for ever.
+            // The response cannot be expressed in this revision; the server must not wait for ever.
             let error = ErrorObject::new(ErrorCode::InternalError, problem.to_string());
             let _ = self
                 .outbox
                 .push(None, |out| write::error(out, Some(id), dialect.no_id(), &dialect.lower(&error)));
         }
-        // Whoever reads may not be the one who writes.
+        // The reader may not be the task that writes.
         self.wake_driver();
     }
 
-    /// Stops the clocks of everything that may wait for a person, and tells of what.
+    /// Pauses the clocks of all requests that may wait for a person. Returns those requests.
     pub(crate) fn pause(&mut self, cap: Duration) -> Vec<Call> {
         let Self { peer, waiting, .. } = self;
         let asking = waiting.iter().filter(|(_, waiting)| waiting.asks).map(|(call, _)| *call);
         asking.filter(|call| peer.pause(*call, cap, now())).collect()
     }
 
-    /// True if the server made us say more than it reads.
+    /// True if the server requested more responses than it reads.
     pub(crate) fn is_flooded(&self) -> bool {
         self.is_flooded
     }
 
-    /// Follows changes of a legacy connection, if it has not ended.
+    /// Adds a subscriber of a legacy connection, if it has not ended.
     pub(crate) fn follow(&mut self, filter: SubscriptionFilter, method: &Method) -> Result<u64> {
         match &self.ended {
             Some(_) => Err(self.lost(method, Sent::No)),
@@ -207,7 +207,7 @@ impl State {
         Error::Lost { method: method.clone(), sent, ended: self.ended.clone().unwrap_or_default() }
     }
 
-    /// Where lines go, for as long as the driver writes, and whether nothing is held back there.
+    /// Hands the writer to the driver, and whether it is flushed.
     pub(crate) fn take_writer(&mut self) -> (Option<Writer>, bool) {
         (self.writer.take(), std::mem::replace(&mut self.is_flushed, true))
     }
@@ -218,7 +218,7 @@ impl State {
         }
     }
 
-    /// When the driver looks at the time next.
+    /// Sets when the timer of the driver rings next.
     pub(crate) fn rings(&mut self, at: Option<Instant>) {
         self.rings = at;
     }
@@ -235,10 +235,10 @@ impl State {
         self.outbox.drain(take);
     }
 
-    /// Queues what the machine wants sent.
+    /// Queues the cancellations and refusals of the peer.
     pub(super) fn transmit(&mut self, dialect: Dialect) {
         while let Some(transmit) = self.peer.poll_transmit() {
-            // A cancellation or refusal can always be written.
+            // Cancellations and refusals can always be serialized.
             let _ = match transmit {
                 Transmit::Cancelled { .. } if self.has_exchanges => Ok(()),
                 Transmit::Cancelled { id, reason } => {
@@ -255,7 +255,7 @@ impl State {
         }
     }
 
-    /// True if something changed since the driver last looked; otherwise it is woken when something does.
+    /// True if something changed since the driver last looked; otherwise the driver is woken by the next change.
     pub(crate) fn poll_changed(&mut self, cx: &Context<'_>) -> bool {
         if self.is_changed {
             return true;
@@ -267,7 +267,7 @@ impl State {
         false
     }
 
-    /// The driver looks at everything.
+    /// Records that the driver looks at everything now.
     pub(crate) fn look(&mut self) {
         self.is_changed = false;
     }
@@ -285,7 +285,7 @@ impl State {
         }
     }
 
-    /// What the server logs from now on; nothing if it is gone.
+    /// Returns the log messages of the server from now on; none if the connection has ended.
     pub(crate) fn log_messages(&self) -> broadcast::Receiver<Arc<LogMessageParams>> {
         match &self.logs {
             Some(logs) => logs.subscribe(),
@@ -293,7 +293,7 @@ impl State {
         }
     }
 
-    /// The server logs something.
+    /// Passes a log message to its readers; parses it only if there are any.
     pub(crate) fn logged(&self, message: impl FnOnce() -> Option<LogMessageParams>) {
         if let Some(logs) = self.logs.as_ref().filter(|logs| logs.receiver_count() > 0)
             && let Some(message) = message()
@@ -302,13 +302,13 @@ impl State {
         }
     }
 
-    /// Nobody wants to hear what was to be said.
+    /// Drops all messages that wait.
     pub(super) fn drop_outbox(&mut self) {
         let dropped = self.outbox.clear();
         self.wrote(dropped);
     }
 
-    /// Ready once everything that was queued has left.
+    /// Ready once everything that was queued is written.
     pub(crate) fn poll_flushed(&mut self, cx: &Context<'_>) -> Poll<()> {
         if self.outbox.pending() == 0 || self.ended.is_some() {
             return Poll::Ready(());

@@ -11,50 +11,50 @@ use super::state::State;
 use crate::connection::progress::ProgressQueue;
 use crate::error::{ConnectionEnd, Sent};
 
-/// Somebody who waits for a response.
+/// A request whose caller waits for the response.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// When it leaves.
+    /// Whether it was sent.
     pub(super) departure: Departure,
     pub(super) waker: Option<Waker>,
     pub(super) settled: Option<Settled>,
     pub(super) progress: Option<Box<ProgressQueue>>,
-    /// Whether its clocks stand still while a person is asked.
+    /// Whether its clocks pause while a person is asked.
     pub(super) asks: bool,
 }
 
-/// When a request leaves.
+/// How it is known whether a request was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Departure {
-    /// When everything was written that had been queued before it.
+    /// It was sent, at least in part, if more was written than this position of the outbox.
     After(u64),
-    /// By itself, and nobody can say when.
+    /// It is an exchange of its own, and may have been sent.
     Apart,
-    /// By itself, to be answered on the stream with this number.
+    /// It is an exchange of its own, and is answered on the stream with this number.
     On(u64),
 }
 
 #[derive(Debug)]
 pub(super) enum Settled {
     Response(std::result::Result<KeptBody, Box<ErrorObject>>),
-    /// With what is wrong with it.
+    /// The response cannot be read: the problem.
     Broken(String),
     TimedOut(Reason),
     Lost(Sent, Arc<ConnectionEnd>),
 }
 
 impl State {
-    /// A response came.
+    /// Settles a call with its response.
     pub(crate) fn settle(&mut self, call: Call, response: std::result::Result<KeptBody, ErrorObject>) {
         self.settle_with(call, Settled::Response(response.map_err(Box::new)));
     }
 
-    /// A response came that cannot be read.
+    /// Settles a call whose response cannot be read.
     pub(crate) fn settle_broken(&mut self, call: Call, problem: String) {
         self.settle_with(call, Settled::Broken(problem));
     }
 
-    /// Tells of calls that ended without a message.
+    /// Settles the calls that timed out or were lost.
     pub(crate) fn settle_events(&mut self) {
         let written = self.outbox.written();
         while let Some(event) = self.peer.poll_event() {
@@ -73,7 +73,7 @@ impl State {
         }
     }
 
-    /// Keeps progress for the one who waits.
+    /// Queues progress for the caller.
     pub(crate) fn progressed(&mut self, call: Call, params: ProgressParams) {
         if let Some(waiting) = self.waiting(call)
             && let Some(progress) = &mut waiting.progress
@@ -89,14 +89,14 @@ impl State {
         self.waiting.get_mut(at).map(|(_, waiting)| waiting)
     }
 
-    /// A request leaves, to be answered on this stream; or it was refused there, and leaves again.
+    /// Records that a request is sent, to be answered on this stream; without one, that it is sent anew.
     pub(crate) fn departs(&mut self, call: Call, stream: Option<u64>) {
         if let Some(waiting) = self.waiting(call) {
             waiting.departure = stream.map_or(Departure::Apart, Departure::On);
         }
     }
 
-    /// What was to be answered on this stream never will be.
+    /// Settles all requests that were to be answered on this stream or an earlier one.
     pub(super) fn lose(&mut self, stream: u64, ended: &Arc<ConnectionEnd>) {
         let is_lost = |waiting: &Waiting| {
             waiting.settled.is_none() && matches!(waiting.departure, Departure::On(on) if on <= stream)
@@ -109,7 +109,7 @@ impl State {
         }
     }
 
-    /// True if somebody waits for a call that has not ended.
+    /// True if a caller waits for a call that is not settled.
     pub(crate) fn is_open(&mut self, call: Call) -> bool {
         self.waiting(call).is_some_and(|waiting| waiting.settled.is_none())
     }
@@ -121,7 +121,7 @@ impl State {
     }
 
     fn settle_with(&mut self, call: Call, settled: Settled) {
-        // What followed a link that is gone may follow the next one.
+        // A subscription that was lost may be opened again.
         let is_made_again = match settled {
             Settled::Lost(..) => true,
             Settled::TimedOut(_) => self.has_exchanges,
@@ -130,7 +130,7 @@ impl State {
         if !is_made_again {
             self.subscribers.settled(call);
         }
-        // Nobody may wait for it any more.
+        // The caller may have stopped waiting.
         let Some(waiting) = self.waiting(call) else { return };
         waiting.settled = Some(settled);
         let waker = waiting.waker.take();

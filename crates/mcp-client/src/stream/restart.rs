@@ -64,7 +64,7 @@ impl Restarts {
         if running.as_ref().is_some_and(JoinHandle::is_finished) {
             *running = None;
         }
-        if running.is_none() && !self.restart.connection.is_revivable() {
+        if running.is_none() && !self.restart.connection.can_restart() {
             return Ok(());
         }
         let task = running.get_or_insert_with(|| {
@@ -113,7 +113,7 @@ impl Restart {
         })?;
         tokio::time::sleep(wait).await;
         // It may have been closed meanwhile.
-        if !self.connection.is_revivable() {
+        if !self.connection.can_restart() {
             return Ok(());
         }
         tracing::debug!(server = %self.launch, "restarting the server");
