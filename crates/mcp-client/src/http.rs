@@ -7,6 +7,7 @@ mod connector;
 mod network;
 pub(crate) mod policy;
 pub(crate) mod request;
+pub(crate) mod target_url;
 
 pub use network::{Answering, HttpBody, HttpClient, Network};
 pub use policy::{HostError, NetworkPolicy, RangeError};

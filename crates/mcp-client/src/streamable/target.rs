@@ -16,8 +16,8 @@ use url::Url;
 use crate::connect::server_config::{ServerConfig, UrlTarget};
 use crate::error::{Error, HttpStatus, Result};
 use crate::http::Network;
-use crate::http::policy::parse_url;
 use crate::http::request::{Answer, Ask, Body, HttpError, Wire};
+use crate::http::target_url::parse_url;
 
 /// How much of an answer that is no message is read.
 const EXCERPT: usize = 64 << 10;
