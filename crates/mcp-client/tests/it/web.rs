@@ -135,20 +135,15 @@ impl Web {
         let connections: Arc<AtomicUsize> = Arc::default();
         let open: Arc<AtomicUsize> = Arc::default();
         let script: Script = Arc::new(script);
-        let mut serving = JoinSet::new();
         let shared = (Arc::clone(&seen), Arc::clone(&connections), Arc::clone(&open));
-        serving.spawn(async move {
-            let (seen, connections, open) = shared;
-            let mut exchanges = JoinSet::new();
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                connections.fetch_add(1, Ordering::SeqCst);
-                let counted = Counted::new(&open);
-                let (script, seen) = (Arc::clone(&script), Arc::clone(&seen));
-                exchanges.spawn(async move {
-                    let _counted = counted;
-                    let _ = converse(stream, script, seen).await;
-                });
+        let serving = accept_all(listener, move |stream| {
+            let (seen, connections, open) = &shared;
+            connections.fetch_add(1, Ordering::SeqCst);
+            let counted = Counted::new(open);
+            let (script, seen) = (Arc::clone(&script), Arc::clone(seen));
+            async move {
+                let _counted = counted;
+                let _ = converse(stream, script, seen).await;
             }
         });
         Self { url, seen, connections, open, serving }
@@ -185,6 +180,23 @@ impl Web {
     }
 }
 
+/// Accepts connections until the set is dropped, each with a task of its own.
+pub(crate) fn accept_all<Fut: Future<Output = ()> + Send + 'static>(
+    listener: TcpListener,
+    converse: impl Fn(TcpStream) -> Fut + Send + 'static,
+) -> JoinSet<()> {
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
+        let mut connections = JoinSet::new();
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            connections.spawn(converse(stream));
+        }
+    });
+    serving
+}
+
+/// Counts one open connection for as long as it lives.
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {
@@ -224,7 +236,8 @@ async fn converse(mut stream: TcpStream, script: Script, all: Arc<Mutex<Vec<Seen
     }
 }
 
-async fn read_request(stream: &mut TcpStream) -> std::io::Result<Option<Seen>> {
+/// Reads one HTTP request. `None` if the client has closed the connection.
+pub(crate) async fn read_request(stream: &mut TcpStream) -> std::io::Result<Option<Seen>> {
     let mut bytes = Vec::new();
     let end = loop {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
