@@ -1,4 +1,4 @@
-//! Lists and resources that modern servers allow to be cached.
+//! The response cache: lists and resources that modern servers allow to be cached.
 //!
 //! Spec: MCP 2026-07-28, server/utilities/caching.
 
@@ -15,15 +15,15 @@ use crate::client::changes::Change;
 use crate::connection::now;
 use entries::{Entries, Entry, Key};
 
-/// The longest that anything is kept, whatever the server says.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// The longest time that a response is cached, whatever its `ttlMs`.
+const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Lists and resources that modern servers allow to be kept for a while.
+/// A cache for lists and resources that modern servers allow to be cached (`ttlMs`, `cacheScope`).
 ///
-/// Every connection has one. Give the same to several, and they share what a server calls public; what is private stays
-/// with whoever asked for it. A change that a server tells of, and one that may have been missed, end what they
-/// concern. It is bounded, and nothing is kept longer than a day. When it is full, the server that takes the most room loses
-/// entries first.
+/// Every connection has one. If several connections use the same cache, they share the responses that a server marks as
+/// public; private responses are returned only to the credentials that requested them. A change notification, or a gap in
+/// which one may have been missed, evicts the affected entries. The cache is bounded, and no entry lives longer than a day.
+/// When it is full, entries of the server that occupies the most space are evicted first.
 ///
 /// ```
 /// use mcp_client::{Cache, McpClient, ServerConfig};
@@ -32,10 +32,12 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// let connect = McpClient::builder(ServerConfig::command("weather")).cache(&cache);
 /// cache.clear();
 /// ```
+#[doc(alias = "ttlMs")]
+#[doc(alias = "cacheScope")]
 #[derive(Clone)]
 pub struct Cache(Option<Arc<Mutex<Entries>>>);
 
-/// How much there is, and nothing of it: some of it is somebody else's.
+/// Shows the size only: the entries may be private to another connection.
 impl std::fmt::Debug for Cache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (entries, bytes) = self.lock().map_or((0, 0), |entries| (entries.kept.len(), entries.bytes));
@@ -50,19 +52,19 @@ impl Default for Cache {
 }
 
 impl Cache {
-    /// One that is empty.
+    /// Creates an empty cache.
     #[must_use]
     pub fn new() -> Self {
         Self(Some(Arc::default()))
     }
 
-    /// One that keeps nothing.
+    /// Creates a cache that stores nothing.
     #[must_use]
     pub fn none() -> Self {
         Self(None)
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub fn clear(&self) {
         if let Some(mut entries) = self.lock() {
             let clock = entries.clock + 1;
@@ -75,12 +77,12 @@ impl Cache {
     }
 }
 
-/// The part of a cache that is one connection's to see.
+/// The part of a cache that one connection may see.
 pub(crate) struct View {
     cache: Cache,
-    /// Where the server is, and in which revision it speaks.
+    /// The server's config and revision.
     server: String,
-    /// A digest of what says who asks.
+    /// A digest of the credentials of this connection.
     principal: String,
 }
 
@@ -90,11 +92,11 @@ impl std::fmt::Debug for View {
     }
 }
 
-/// A request whose answer may be kept.
-pub(crate) struct Wanted {
+/// A request whose response may be cached.
+pub(crate) struct CacheableRequest {
     method: &'static str,
     about: String,
-    /// The clock when the request was made.
+    /// The change clock at the time of the request.
     clock: u64,
 }
 
@@ -103,8 +105,8 @@ impl View {
         Self { cache, server, principal }
     }
 
-    /// What answers a request, or what is to be kept.
-    pub(crate) fn find(&self, method: &Method, about: &str) -> Result<KeptBody, Option<Wanted>> {
+    /// Looks up the response to a request. If there is none, the `Err` variant is the request whose response may be stored.
+    pub(crate) fn find(&self, method: &Method, about: &str) -> Result<KeptBody, Option<CacheableRequest>> {
         let Some(method) = name(method) else { return Err(None) };
         let Some(mut entries) = self.cache.lock() else { return Err(None) };
         let now = now();
@@ -116,19 +118,19 @@ impl View {
                 None => {}
             }
         }
-        Err(Some(Wanted { method, about: about.to_owned(), clock: entries.clock }))
+        Err(Some(CacheableRequest { method, about: about.to_owned(), clock: entries.clock }))
     }
 
-    /// Keeps an answer, if the server allows it.
-    pub(crate) fn keep(&self, wanted: Wanted, body: &KeptBody) {
-        let Wanted { method, about, clock } = wanted;
+    /// Stores a response, if the server allows it.
+    pub(crate) fn keep(&self, request: CacheableRequest, body: &KeptBody) {
+        let CacheableRequest { method, about, clock } = request;
         let Some(mut entries) = self.cache.lock() else { return };
         if clock < entries.last_change(&self.server) {
             return;
         }
         let whole = body.body();
         let ttl = whole.member("ttlMs").ok().flatten().and_then(|millis| millis.parse::<u64>().ok());
-        let Some(time) = ttl.filter(|ttl| *ttl > 0).map(|ttl| Duration::from_millis(ttl).min(LONGEST)) else {
+        let Some(time) = ttl.filter(|ttl| *ttl > 0).map(|ttl| Duration::from_millis(ttl).min(MAX_AGE)) else {
             return;
         };
         let is_public = whole.member("cacheScope").ok().flatten() == Some("\"public\"");
@@ -139,7 +141,7 @@ impl View {
         entries.insert(key, Entry { body: body.clone(), until }, now);
     }
 
-    /// Something on the server changed.
+    /// Evicts the entries that a change affects.
     pub(crate) fn changed(&self, change: &Change) {
         self.forget(|method, about| match change {
             Change::Tools => method == name_of(&Method::ToolsList),
@@ -154,18 +156,19 @@ impl View {
         });
     }
 
-    /// A list is not what it was: a cursor was refused, or what stands in it proved wrong.
+    /// Evicts all pages of a list, because a cursor was refused or an entry proved wrong.
     pub(crate) fn drop_pages(&self, list: &Method) {
         self.forget(|method, _| method == name_of(list));
     }
 
-    fn forget(&self, is_over: impl Fn(&str, &str) -> bool) {
+    /// Evicts the entries of this server that are selected by method and by URI or cursor.
+    fn forget(&self, is_affected: impl Fn(&str, &str) -> bool) {
         let Some(mut entries) = self.cache.lock() else { return };
         entries.count_change(&self.server);
         let over: Vec<Key> = entries
             .kept
             .keys()
-            .filter(|key| key.server == self.server && is_over(key.method, &key.about))
+            .filter(|key| key.server == self.server && is_affected(key.method, &key.about))
             .cloned()
             .collect();
         for key in over {
@@ -174,7 +177,7 @@ impl View {
     }
 }
 
-/// The methods whose results may be kept.
+/// Returns the name of a method whose results may be cached.
 fn name(method: &Method) -> Option<&'static str> {
     Some(match method {
         Method::ToolsList => "tools/list",

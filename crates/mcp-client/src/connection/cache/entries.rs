@@ -6,17 +6,17 @@ use std::time::Instant;
 use mcp_protocol::messages::KeptBody;
 
 /// The most entries.
-pub(super) const ENTRIES: usize = 1000;
-/// The most bytes.
-pub(super) const BYTES: usize = 16 << 20;
-/// For how many servers the time of their last change is kept apart.
+pub(super) const MAX_ENTRIES: usize = 1000;
+/// The most bytes of all entries together.
+pub(super) const MAX_BYTES: usize = 16 << 20;
+/// The most servers whose last change is recorded separately.
 pub(super) const MAX_CHANGED_SERVERS: usize = 1000;
 
 #[derive(Default)]
 pub(super) struct Entries {
     pub(super) kept: BTreeMap<Key, Entry>,
     pub(super) bytes: usize,
-    /// Counts the changes of all servers, as a clock: an answer that was in flight during a change is not kept.
+    /// Counts the changes of all servers. A response that was in flight during a change is not stored.
     pub(super) clock: u64,
     /// The clock at the last change of each server.
     pub(super) last_changes: BTreeMap<String, u64>,
@@ -24,14 +24,14 @@ pub(super) struct Entries {
     pub(super) oldest_change: u64,
 }
 
-/// Who said what to whom.
+/// The key of an entry: server, request and principal.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) server: String,
     pub(super) method: &'static str,
     /// A URI or a cursor.
     pub(super) about: String,
-    /// A digest of who asked; `None` if it is for everybody.
+    /// A digest of the credentials of the request; `None` for a public response.
     pub(super) principal: Option<String>,
 }
 
@@ -59,13 +59,13 @@ impl Entries {
 
     pub(super) fn insert(&mut self, key: Key, entry: Entry, now: Instant) {
         let size = size(&key, &entry);
-        if size > BYTES / 4 {
+        if size > MAX_BYTES / 4 {
             return;
         }
         self.remove(&key);
         self.bytes += size;
         self.kept.insert(key, entry);
-        if self.kept.len() > ENTRIES || self.bytes > BYTES {
+        if self.kept.len() > MAX_ENTRIES || self.bytes > MAX_BYTES {
             let over: Vec<Key> = self
                 .kept
                 .iter()
@@ -74,16 +74,16 @@ impl Entries {
                 .collect();
             over.iter().for_each(|key| self.remove(key));
         }
-        while self.kept.len() > ENTRIES || self.bytes > BYTES {
+        while self.kept.len() > MAX_ENTRIES || self.bytes > MAX_BYTES {
             let Some(first) = self.first_to_evict() else { return };
             self.remove(&first);
         }
     }
 
-    /// The entry that expires first, of the server that takes most of what is short. Long-lived entries of one server must not
-    /// displace those of all others.
+    /// Returns the entry to evict: of the server that occupies the most space, the one that expires first. Otherwise
+    /// long-lived entries of one server would displace those of all others.
     fn first_to_evict(&self) -> Option<Key> {
-        let counts_bytes = self.bytes > BYTES;
+        let counts_bytes = self.bytes > MAX_BYTES;
         let mut held: BTreeMap<&str, usize> = BTreeMap::new();
         for (key, entry) in &self.kept {
             *held.entry(&key.server).or_default() += if counts_bytes { size(key, entry) } else { 1 };
@@ -100,7 +100,7 @@ impl Entries {
     }
 }
 
-/// What an entry takes. A cursor is the server's to choose, and may be longer than what it leads to.
+/// The bytes of an entry, including its key: a server may choose a cursor that is longer than the page.
 pub(super) fn size(key: &Key, entry: &Entry) -> usize {
     let principal = key.principal.as_ref().map_or(0, String::len);
     key.server.len() + key.about.len() + principal + entry.body.text().len()

@@ -1,6 +1,6 @@
 use mcp_protocol::messages::Body;
 
-use super::entries::{BYTES, ENTRIES, MAX_CHANGED_SERVERS, size};
+use super::entries::{MAX_BYTES, MAX_CHANGED_SERVERS, MAX_ENTRIES, size};
 use super::*;
 
 fn body(ttl: &str, scope: &str) -> KeptBody {
@@ -12,8 +12,8 @@ fn view(cache: &Cache, server: &str, principal: &str) -> View {
 }
 
 fn keep(view: &View, method: &Method, about: &str, body: &KeptBody) {
-    let Err(Some(wanted)) = view.find(method, about) else { panic!() };
-    view.keep(wanted, body);
+    let Err(Some(request)) = view.find(method, about) else { panic!() };
+    view.keep(request, body);
 }
 
 fn has(view: &View, method: &Method, about: &str) -> bool {
@@ -34,7 +34,7 @@ async fn response_is_fresh_for_its_ttl_but_at_most_one_day() {
         keep(&view, &Method::ToolsList, "", &body(ttl, "private"));
         assert!(!has(&view, &Method::ToolsList, ""), "{ttl}");
     }
-    assert!(matches!(view.find(&Method::ToolsCall, ""), Err(None)), "a call is never kept");
+    assert!(matches!(view.find(&Method::ToolsCall, ""), Err(None)), "a call is never cached");
 }
 
 #[tokio::test]
@@ -43,7 +43,7 @@ async fn private_responses_are_not_shared_between_principals() {
     let (me, you, elsewhere) = (view(&cache, "a", "me"), view(&cache, "a", "you"), view(&cache, "b", "me"));
     keep(&me, &Method::ToolsList, "", &body("5000", "private"));
     keep(&me, &Method::PromptsList, "", &body("5000", "public"));
-    // What says nothing clear is private.
+    // An unknown scope counts as private.
     keep(&me, &Method::ResourcesList, "", &body("5000", "Public"));
     assert!(has(&me, &Method::ToolsList, "") && !has(&you, &Method::ToolsList, ""));
     assert!(has(&you, &Method::PromptsList, "") && !has(&you, &Method::ResourcesList, ""));
@@ -70,7 +70,7 @@ async fn cursors_count_towards_the_byte_limit() {
     }
     let entries = cache.lock().unwrap();
     let held: usize = entries.kept.keys().map(|key| key.about.len()).sum();
-    assert!(held <= BYTES && entries.kept.len() < 17, "{held}");
+    assert!(held <= MAX_BYTES && entries.kept.len() < 17, "{held}");
 }
 
 #[tokio::test]
@@ -106,16 +106,19 @@ async fn change_evicts_matching_entries_and_discards_older_responses() {
     all();
     view.drop_pages(&Method::ToolsList);
     assert_eq!(left(), 5);
-    let Err(Some(wanted)) = view.find(&Method::ToolsList, "") else { panic!() };
+    let Err(Some(request)) = view.find(&Method::ToolsList, "") else { panic!() };
     view.changed(&Change::Tools);
-    view.keep(wanted, &body("5000", "private"));
+    view.keep(request, &body("5000", "private"));
     assert!(!has(&view, &Method::ToolsList, ""), "it was older than the change");
-    // Somebody else may have been told.
+    // Another connection may have received the change.
     let other = View::new(cache.clone(), "a".to_owned(), "me".to_owned());
-    let Err(Some(wanted)) = view.find(&Method::ToolsList, "") else { panic!() };
+    let Err(Some(request)) = view.find(&Method::ToolsList, "") else { panic!() };
     other.changed(&Change::Tools);
-    view.keep(wanted, &body("5000", "private"));
-    assert!(!has(&view, &Method::ToolsList, ""), "it was older than the change that another was told of");
+    view.keep(request, &body("5000", "private"));
+    assert!(
+        !has(&view, &Method::ToolsList, ""),
+        "it was older than the change that another connection received"
+    );
     let none = View::new(Cache::none(), "a".to_owned(), "me".to_owned());
     assert!(matches!(none.find(&Method::ToolsList, ""), Err(None)));
 }
@@ -124,16 +127,16 @@ async fn change_evicts_matching_entries_and_discards_older_responses() {
 async fn cache_is_bounded_in_entries_and_bytes() {
     let cache = Cache::new();
     let view = view(&cache, "a", "me");
-    for number in 0..ENTRIES + 10 {
+    for number in 0..MAX_ENTRIES + 10 {
         keep(&view, &Method::ResourcesRead, &number.to_string(), &body("5000", "private"));
     }
-    let long = format!(r#"{{"ttlMs":5000,"x":"{}"}}"#, "x".repeat(BYTES / 5));
+    let long = format!(r#"{{"ttlMs":5000,"x":"{}"}}"#, "x".repeat(MAX_BYTES / 5));
     for number in 0..10 {
         let body = Body::of(&long).unwrap().keep();
         keep(&view, &Method::ResourcesRead, &format!("long {number}"), &body);
     }
     let entries = cache.lock().unwrap();
-    assert!(entries.kept.len() <= ENTRIES && entries.bytes <= BYTES);
+    assert!(entries.kept.len() <= MAX_ENTRIES && entries.bytes <= MAX_BYTES);
     assert_eq!(entries.bytes, entries.kept.iter().map(|(key, entry)| size(key, entry)).sum::<usize>());
 }
 
@@ -141,16 +144,16 @@ async fn cache_is_bounded_in_entries_and_bytes() {
 async fn changes_of_one_server_do_not_keep_out_answers_of_another() {
     let cache = Cache::new();
     let (noisy, quiet) = (view(&cache, "noisy", "me"), view(&cache, "quiet", "me"));
-    let Err(Some(wanted)) = quiet.find(&Method::ToolsList, "") else { panic!() };
+    let Err(Some(request)) = quiet.find(&Method::ToolsList, "") else { panic!() };
     for _ in 0..10 {
         noisy.changed(&Change::Tools);
     }
-    quiet.keep(wanted, &body("5000", "private"));
+    quiet.keep(request, &body("5000", "private"));
     assert!(has(&quiet, &Method::ToolsList, ""));
-    // Forgetting everything is for all of them.
-    let Err(Some(wanted)) = quiet.find(&Method::PromptsList, "") else { panic!() };
+    // Clearing concerns all servers.
+    let Err(Some(request)) = quiet.find(&Method::PromptsList, "") else { panic!() };
     cache.clear();
-    quiet.keep(wanted, &body("5000", "private"));
+    quiet.keep(request, &body("5000", "private"));
     assert!(!has(&quiet, &Method::PromptsList, ""));
 }
 
@@ -158,13 +161,13 @@ async fn changes_of_one_server_do_not_keep_out_answers_of_another() {
 async fn changes_are_counted_for_a_bounded_number_of_servers() {
     let cache = Cache::new();
     let first = view(&cache, "first", "me");
-    let Err(Some(wanted)) = first.find(&Method::ToolsList, "") else { panic!() };
+    let Err(Some(request)) = first.find(&Method::ToolsList, "") else { panic!() };
     first.changed(&Change::Tools);
     for number in 0..2 * MAX_CHANGED_SERVERS {
         view(&cache, &number.to_string(), "me").changed(&Change::Tools);
     }
     assert_eq!(cache.lock().unwrap().last_changes.len(), MAX_CHANGED_SERVERS);
-    first.keep(wanted, &body("5000", "private"));
+    first.keep(request, &body("5000", "private"));
     assert!(!has(&first, &Method::ToolsList, ""), "its change is not forgotten");
     keep(&first, &Method::ToolsList, "", &body("5000", "private"));
     assert!(has(&first, &Method::ToolsList, ""));
@@ -179,7 +182,7 @@ async fn server_that_fills_the_cache_does_not_displace_others() {
         Body::of(&format!(r#"{{"ttlMs":{ttl},"p":"{padding}"}}"#)).unwrap().keep()
     };
     for page in 0..4 {
-        keep(&greedy, &Method::ToolsList, &page.to_string(), &text(u64::MAX, BYTES / 4 - 100));
+        keep(&greedy, &Method::ToolsList, &page.to_string(), &text(u64::MAX, MAX_BYTES / 4 - 100));
     }
     for number in 0..100 {
         keep(&modest, &Method::ResourcesRead, &number.to_string(), &text(600_000, 1000));
@@ -197,9 +200,9 @@ async fn many_small_entries_of_one_server_do_not_displace_others() {
     let (greedy, modest) = (view(&cache, "greedy", "me"), view(&cache, "modest", "me"));
     let large = format!(r#"{{"ttlMs":5000,"p":"{}"}}"#, "x".repeat(1 << 20));
     keep(&modest, &Method::ToolsList, "", &Body::of(&large).unwrap().keep());
-    for number in 0..ENTRIES + 100 {
+    for number in 0..MAX_ENTRIES + 100 {
         keep(&greedy, &Method::ResourcesRead, &number.to_string(), &body("99999999", "private"));
     }
     assert!(has(&modest, &Method::ToolsList, ""));
-    assert_eq!(cache.lock().unwrap().kept.len(), ENTRIES);
+    assert_eq!(cache.lock().unwrap().kept.len(), MAX_ENTRIES);
 }
