@@ -1,4 +1,4 @@
-//! What a tool promised about its results, and what it gave.
+//! Compares the result of a tool with its output schema.
 
 mod check;
 #[cfg(test)]
@@ -10,23 +10,23 @@ use serde_json::Value;
 use crate::client::call::ToolResult;
 use check::Check;
 
-/// Where a result is not what its tool had promised, and why.
+/// A contradiction between the result of a tool and its output schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the result is not what its tool promised: {problem} at `{path}`")]
 #[non_exhaustive]
 pub struct SchemaMismatch {
-    /// Where, as a JSON Pointer into the structured content; empty for the whole of it.
+    /// The position, as a JSON Pointer into the structured content; empty for the whole of it.
     pub path: String,
-    /// What is wrong there.
+    /// The problem.
     pub problem: String,
 }
 
 impl ToolResult {
-    /// Compares the structured content with the schema that the tool has in the list of tools.
+    /// Compares the structured content with the output schema of the tool.
     ///
-    /// Only what is certain is told: of a schema, the types, fixed values, required and forbidden members, items, local
-    /// references and combinations are looked at, and whatever else it says is taken for kept. A tool without a schema
-    /// has promised nothing, and one that says that it failed need not keep its promise.
+    /// Only certain contradictions are reported: types, `const`, `enum`, required and additional members, items, local
+    /// references and `allOf`, `anyOf` and `oneOf` are checked; every other keyword counts as satisfied. A tool without an
+    /// output schema, or a result that reports a failure, always passes.
     ///
     /// ```no_run
     /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {
@@ -40,13 +40,15 @@ impl ToolResult {
     ///
     /// # Errors
     /// The first contradiction.
+    #[doc(alias = "outputSchema")]
+    #[doc(alias = "structuredContent")]
     pub fn check(&self, tool: &Tool) -> Result<(), SchemaMismatch> {
         let Some(schema) = tool.output_schema.as_ref().filter(|_| !self.is_error()) else { return Ok(()) };
         let Some(content) = &self.result().structured_content else {
             let problem = "the result has no structured content".to_owned();
             return Err(SchemaMismatch { path: String::new(), problem });
         };
-        // Both were read as JSON when they arrived.
+        // Both were parsed as JSON when they were received.
         let (Ok(schema), Ok(content)) = (schema.to::<Value>(), content.to::<Value>()) else { return Ok(()) };
         Check::new(&schema).value(&schema, &content, &mut Vec::new())
     }

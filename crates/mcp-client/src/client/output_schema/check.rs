@@ -5,28 +5,29 @@ use serde_json::Value;
 
 use super::SchemaMismatch;
 
-/// The most schemas, names and elements that are compared, and the greatest depth. A server may send a schema that never comes to an end.
-pub(super) const STEPS: usize = 40_000;
-/// The bytes of a text that are compared in one step.
+/// The most schemas, names and elements that are compared: a server may send a schema that refers to itself.
+pub(super) const MAX_STEPS: usize = 40_000;
+/// The bytes of a string that count as one step.
 const STEP_BYTES: usize = 256;
-const DEPTH: usize = 64;
+/// The greatest depth of nested schemas.
+const MAX_DEPTH: usize = 64;
 
 pub(super) struct Check<'a> {
     root: &'a Value,
     pub(super) steps: usize,
     depth: usize,
-    /// Of a draft in which nothing beside a reference counts.
-    is_old: bool,
+    /// True for drafts before 2019-09, in which keywords beside `$ref` are ignored.
+    ignores_siblings_of_ref: bool,
 }
 
 impl<'a> Check<'a> {
     pub(super) fn new(root: &'a Value) -> Self {
         let draft = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
-        Self { root, steps: 0, depth: 0, is_old: draft.contains("/draft-0") }
+        Self { root, steps: 0, depth: 0, ignores_siblings_of_ref: draft.contains("/draft-0") }
     }
 }
 
-/// What a server calls something, fit to be shown.
+/// Escapes and cuts a name that a server chose.
 fn shown(name: &str) -> String {
     Visible::new(name).at_most(64).to_string()
 }
@@ -38,17 +39,17 @@ impl<'a> Check<'a> {
         value: &Value,
         path: &mut Vec<String>,
     ) -> Result<(), SchemaMismatch> {
-        // Beyond the bounds nothing is certain.
-        if self.steps == STEPS || self.depth == DEPTH {
+        // Beyond the limits nothing is certain.
+        if self.steps == MAX_STEPS || self.depth == MAX_DEPTH {
             return Ok(());
         }
-        // What has a name of its own resolves references by its own rules.
+        // References below an `$id` are relative to it, which is not supported.
         if self.depth > 0 && schema.get("$id").is_some() {
             return Ok(());
         }
         self.steps += 1;
         self.depth += 1;
-        let checked = if self.is_old && schema.get("$ref").is_some() {
+        let checked = if self.ignores_siblings_of_ref && schema.get("$ref").is_some() {
             self.combined(schema, value, path)
         } else {
             self.alone(schema, value, path).and_then(|()| self.combined(schema, value, path))
@@ -57,14 +58,14 @@ impl<'a> Check<'a> {
         checked
     }
 
-    /// What the schema itself says.
+    /// Checks the keywords of a schema that do not refer to other schemas for the same value.
     fn alone(
         &mut self,
         schema: &'a Value,
         value: &Value,
         path: &mut Vec<String>,
     ) -> Result<(), SchemaMismatch> {
-        // Beyond the bound, each of these comparisons is taken for kept.
+        // Beyond the limit, every comparison counts as satisfied.
         let wrong = |problem: String| Err(SchemaMismatch { path: path.concat(), problem });
         if *schema == Value::Bool(false) {
             return wrong("nothing is allowed".to_owned());
@@ -130,20 +131,20 @@ impl<'a> Check<'a> {
         path: &mut Vec<String>,
         part: &str,
     ) -> Result<(), SchemaMismatch> {
-        // Cut once: a long name would be cut again for each contradiction below it.
+        // Cut here, once: otherwise a long name would be cut again for each contradiction below it.
         path.push(format!("/{}", shown(&part.replace('~', "~0").replace('/', "~1"))));
         let checked = self.value(schema, value, path);
         path.pop();
         checked
     }
 
-    /// Counts the comparison of a text of so many bytes. False if the bound is reached.
+    /// Counts the comparison of a string. Returns false if the limit is reached.
     fn charge(&mut self, bytes: usize) -> bool {
-        self.steps = (self.steps + 1 + bytes / STEP_BYTES).min(STEPS);
-        self.steps < STEPS
+        self.steps = (self.steps + 1 + bytes / STEP_BYTES).min(MAX_STEPS);
+        self.steps < MAX_STEPS
     }
 
-    /// What it says by naming others.
+    /// Checks `$ref`, `allOf`, `anyOf` and `oneOf`.
     fn combined(
         &mut self,
         schema: &'a Value,
@@ -180,7 +181,7 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// True if a value is of a type, or of one of several.
+    /// Returns true if a value has a type, or one of several.
     fn is_of(&mut self, types: &Value, value: &Value) -> bool {
         if !self.charge(0) {
             return true;
@@ -192,7 +193,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// True for equal values; 1 and 1.0 are.
+    /// Returns true for equal values; 1 and 1.0 are equal.
     fn is_same(&mut self, one: &Value, other: &Value) -> bool {
         if !self.charge(one.as_str().map_or(0, str::len)) {
             return true;

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::check::STEPS;
+use super::check::MAX_STEPS;
 use super::*;
 
 fn problem(schema: &Value, content: &Value) -> Option<(String, String)> {
@@ -70,29 +70,30 @@ fn check_of_a_self_referencing_schema_stops_without_a_report() {
 
 #[test]
 fn work_inside_one_schema_is_counted() {
-    let names: Vec<String> = (0..2 * STEPS).map(|number| format!("m{number}")).collect();
+    let names: Vec<String> = (0..2 * MAX_STEPS).map(|number| format!("m{number}")).collect();
     let members: Value = names.iter().map(|name| (name.clone(), json!(1))).collect();
-    let numbers: Vec<usize> = (0..2 * STEPS).collect();
+    let numbers: Vec<usize> = (0..2 * MAX_STEPS).collect();
     // Each is contradicted only by what comes after more names or elements than are compared.
     let mut all_and_one = names.clone();
     all_and_one.push("missing".to_owned());
-    let properties: Value = names[..2 * STEPS - 1].iter().map(|name| (name.clone(), json!(true))).collect();
+    let properties: Value =
+        names[..2 * MAX_STEPS - 1].iter().map(|name| (name.clone(), json!(true))).collect();
     let mut other = numbers.clone();
-    other[2 * STEPS - 1] = 7;
+    other[2 * MAX_STEPS - 1] = 7;
     for (schema, content) in [
         (json!({"required": all_and_one}), members.clone()),
         (json!({"enum": numbers}), json!(-1)),
         (json!({"const": numbers}), json!(other)),
         (json!({"enum": [numbers]}), json!(other)),
         (json!({"additionalProperties": false, "properties": properties}), members.clone()),
-        (json!({"type": vec!["null"; 2 * STEPS]}), json!(1)),
-        (json!({"type": vec![json!([]); 2 * STEPS]}), json!(1)),
+        (json!({"type": vec!["null"; 2 * MAX_STEPS]}), json!(1)),
+        (json!({"type": vec![json!([]); 2 * MAX_STEPS]}), json!(1)),
     ] {
         let shown = schema.to_string();
         assert_eq!(problem(&schema, &content), None, "{}", &shown[..60]);
     }
     // The same within the bound is a contradiction.
-    assert!(problem(&json!({"required": all_and_one[2 * STEPS - 5..]}), &members).is_some());
+    assert!(problem(&json!({"required": all_and_one[2 * MAX_STEPS - 5..]}), &members).is_some());
     assert!(problem(&json!({"enum": numbers[..100]}), &json!(-1)).is_some());
 }
 
@@ -104,7 +105,7 @@ fn many_references_to_a_large_schema_end_soon() {
         json!({"allOf": vec![json!({"$ref": "#/$defs/a"}); 5000], "$defs": {"a": {"required": names}}});
     let mut check = Check::new(&schema);
     check.value(&schema, &members, &mut Vec::new()).unwrap();
-    assert!(check.steps <= STEPS);
+    assert!(check.steps <= MAX_STEPS);
     let start = std::time::Instant::now();
     assert_eq!(problem(&schema, &members), None);
     // Without the bound: 25 million lookups.
