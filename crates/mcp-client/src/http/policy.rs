@@ -1,4 +1,4 @@
-//! Which URLs and addresses may be connected to. Pure: names are resolved elsewhere.
+//! The network policy: which URLs and addresses may be connected to. Without I/O: names are resolved elsewhere.
 
 mod address;
 #[cfg(test)]
@@ -13,10 +13,10 @@ use url::{Host, Url};
 pub use address::RangeError;
 use address::{Range, unwrapped};
 
-/// Where connections may go.
+/// The URLs and addresses that may be connected to.
 ///
-/// The check binds to the address that is used: a name is resolved, every answer is looked at, and only those are
-/// connected to. Behind a proxy, which resolves names itself, names and literal addresses are all that can be judged.
+/// A name is resolved once, every address is checked, and only checked addresses are connected to. Behind a proxy, which
+/// resolves names itself, only names and literal addresses can be checked.
 ///
 /// ```
 /// use mcp_client::http::NetworkPolicy;
@@ -24,32 +24,34 @@ use address::{Range, unwrapped};
 /// let policy = NetworkPolicy::public().allow_range("10.20.0.0/16")?.deny_host(".example.com")?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "SSRF")]
+#[doc(alias = "allowlist")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkPolicy {
-    /// Only what everybody can reach, and this machine by its literal names.
+    /// Only public addresses, and this machine by its literal names.
     is_public: bool,
     no_loopback: bool,
     ranges: Vec<Range>,
     denied: Vec<String>,
-    /// If there are any, only these.
+    /// If not empty, only these hosts are allowed.
     allowed: Vec<String>,
 }
 
 impl NetworkPolicy {
-    /// The URL is allowed as it was given, wherever it leads. For URLs that the operator or the user wrote down.
+    /// Allows any URL. For URLs that the operator or the user configured.
     #[must_use]
     pub fn as_given() -> Self {
         Self::default()
     }
 
-    /// HTTPS to what everybody can reach, and HTTP to this machine if the URL says `localhost` or a loopback address. For
-    /// URLs from elsewhere: a language model, a registry, a server.
+    /// Allows HTTPS to public addresses, and HTTP to this machine if the host is `localhost` or a loopback address. For URLs
+    /// from untrusted sources: a language model, a registry, a server.
     #[must_use]
     pub fn public() -> Self {
         Self { is_public: true, ..Self::default() }
     }
 
-    /// Refuses this machine too.
+    /// Denies this machine, too.
     #[must_use]
     pub fn without_loopback(mut self) -> Self {
         self.no_loopback = true;
@@ -59,25 +61,26 @@ impl NetworkPolicy {
     /// Allows a range that is not public, such as `10.20.0.0/16`.
     ///
     /// # Errors
-    /// When it is no range.
+    /// If the text is not an address or a range in CIDR notation.
+    #[doc(alias = "CIDR")]
     pub fn allow_range(mut self, range: &str) -> Result<Self, RangeError> {
         self.ranges.push(range.parse()?);
         Ok(self)
     }
 
-    /// Refuses a host; `.example.com` means everything below it. This wins over everything that is allowed.
+    /// Denies a host; `.example.com` matches all its subdomains. A deny rule wins over every allow rule.
     ///
-    /// The host may be written in any way that a URL allows: `Bücher.example`, `0x7f.1` and `[0::1]` mean what they mean
-    /// there. A rule for a loopback address refuses `0.0.0.0` and `[::]` too, since they reach this machine.
+    /// The host may have any notation that a URL allows, and is normalized in the same way: `Bücher.example`, `0x7f.1`,
+    /// `[0::1]`. A rule for a loopback address also denies `0.0.0.0` and `[::]`, because they reach this machine.
     ///
     /// # Errors
-    /// When no URL can have such a host, so that the rule would never apply.
+    /// If no URL can have such a host, so that the rule would never match.
     pub fn deny_host(mut self, host: impl AsRef<str>) -> Result<Self, HostError> {
         self.denied.push(rule(host.as_ref())?);
         Ok(self)
     }
 
-    /// Allows this host and, from now on, no other that is not allowed too; `.example.com` means everything below it.
+    /// Allows a host; `.example.com` matches all its subdomains. With at least one such rule, all other hosts are denied.
     ///
     /// # Errors
     /// As for [`deny_host`](Self::deny_host).
@@ -90,7 +93,7 @@ impl NetworkPolicy {
         self.is_public
     }
 
-    /// Judges a URL by what stands in it.
+    /// Checks a URL by its text, without resolving its host.
     pub(crate) fn check_url(&self, url: &Url) -> Result<(), Denied> {
         if *self == Self::as_given() {
             return Ok(());
@@ -99,10 +102,10 @@ impl NetworkPolicy {
             return Err(Denied::new("it", "has no host"));
         };
         let name = name.trim_end_matches('.');
-        if self.denied.iter().any(|denied| is_meant(denied, name)) {
+        if self.denied.iter().any(|denied| matches_host(denied, name)) {
             return Err(Denied::new(name, "is denied"));
         }
-        if !self.allowed.is_empty() && !self.allowed.iter().any(|allowed| is_meant(allowed, name)) {
+        if !self.allowed.is_empty() && !self.allowed.iter().any(|allowed| matches_host(allowed, name)) {
             return Err(Denied::new(name, "is not among the hosts that are allowed"));
         }
         let address = match host {
@@ -116,13 +119,13 @@ impl NetworkPolicy {
         if name == "localhost" {
             return self.check_loopback(name);
         }
-        if self.is_public && (is_meant(".local", name) || is_meant(".internal", name)) {
+        if self.is_public && (matches_host(".local", name) || matches_host(".internal", name)) {
             return Err(Denied::new(name, "is a name of a local network"));
         }
         self.check_scheme(name, url.scheme())
     }
 
-    /// Judges an address that a name was resolved to.
+    /// Checks an address to which a host name was resolved.
     pub(crate) fn check_address(&self, host: &str, address: IpAddr) -> Result<(), Denied> {
         let address = unwrapped(address);
         if self.denies(address) {
@@ -137,7 +140,7 @@ impl NetworkPolicy {
         }
     }
 
-    /// True for an address that is denied by itself, however it is written.
+    /// Returns true if a rule denies this address, in any notation.
     fn denies(&self, address: IpAddr) -> bool {
         let address = unwrapped(address);
         let rules = self.denied.iter().filter_map(|rule| {
@@ -153,7 +156,7 @@ impl NetworkPolicy {
         if self.denies(address) {
             return Err(Denied::new(name, "is denied"));
         }
-        // Only as it is written: other ways to wrap it lead through other machines.
+        // IPv4-mapped only: other embeddings are routed through other machines.
         if address.to_canonical().is_loopback() {
             return self.check_loopback(name);
         }
@@ -174,9 +177,9 @@ impl NetworkPolicy {
         Ok(())
     }
 
-    /// What is wrong with an address, for a host that is not this machine by its literal name.
+    /// Returns the reason to deny an address, for a host that is not a literal name of this machine.
     fn problem_with(&self, address: IpAddr) -> Option<&'static str> {
-        // Who connects to no address connects to this machine.
+        // A connection to the unspecified address reaches this machine.
         if self.no_loopback && (address.is_loopback() || address.is_unspecified()) {
             return Some("this machine");
         }
@@ -187,7 +190,7 @@ impl NetworkPolicy {
     }
 }
 
-/// A rule in the form that hosts have in a parsed URL, by the same parser: otherwise it would never match.
+/// Normalizes a rule with the parser for the hosts of URLs; otherwise it would never match.
 fn rule(text: &str) -> Result<String, HostError> {
     if let Ok(address) = text.parse::<Ipv6Addr>() {
         return Ok(Host::<String>::Ipv6(address).to_string());
@@ -198,7 +201,7 @@ fn rule(text: &str) -> Result<String, HostError> {
         Host::Domain(domain) => {
             let domain = domain.trim_end_matches('.');
             let is_name = !domain.is_empty() && !domain.starts_with('.') && !domain.contains("..");
-            // A star is an ordinary character in a URL; whoever writes one here means a pattern.
+            // A star is an ordinary character in a host, but in a rule it is a pattern that is not supported.
             if is_name && !domain.contains('*') { Ok(format!("{dot}{domain}")) } else { Err(error()) }
         }
         address if dot.is_empty() => Ok(address.to_string()),
@@ -206,15 +209,15 @@ fn rule(text: &str) -> Result<String, HostError> {
     }
 }
 
-/// True if a rule, `host` or `.domain`, means this host.
-fn is_meant(rule: &str, host: &str) -> bool {
+/// Returns true if a rule, `host` or `.domain`, matches this host.
+fn matches_host(rule: &str, host: &str) -> bool {
     match rule.strip_prefix('.') {
         Some(domain) => host.strip_suffix(domain).is_some_and(|below| below.ends_with('.')),
         None => rule == host,
     }
 }
 
-/// Why a connection is not made.
+/// A connection that the policy denies, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Denied {
     pub(crate) host: String,

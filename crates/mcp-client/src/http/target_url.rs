@@ -2,15 +2,15 @@
 
 use url::Url;
 
-/// The longest URL.
+/// The maximum length of a URL in bytes.
 const MAX_URL_BYTES: usize = 2048;
 
-/// A URL that can be connected to at all.
+/// Parses the URL of a server.
 pub(crate) fn parse_url(text: &str) -> Result<Url, &'static str> {
     if text.len() > MAX_URL_BYTES {
         return Err("the URL is longer than 2048 bytes");
     }
-    // A parser would leave them out silently.
+    // The parser would remove them silently.
     if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
         return Err("it has spaces or control characters");
     }

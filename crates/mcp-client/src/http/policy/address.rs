@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use mcp_protocol::visible::Visible;
 
-/// The address that is meant: IPv4 inside of IPv6 is looked through.
+/// Returns the IPv4 address that is embedded in an IPv6 address, or the address itself.
 pub(super) fn unwrapped(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     let [a, b, .., g, h] = v6.segments();
@@ -15,11 +15,11 @@ pub(super) fn unwrapped(address: IpAddr) -> IpAddr {
     };
     let upper = v6.octets();
     match () {
-        // ::ffff:a.b.c.d and the older ::a.b.c.d; `::` and `::1` are addresses of their own.
+        // IPv4-mapped ::ffff:a.b.c.d, and IPv4-compatible ::a.b.c.d except `::` and `::1`.
         () if upper[..10] == [0; 10] && (upper[10..12] == [0xff; 2] || upper[10..12] == [0; 2] && g != 0) => {
             embedded(g, h)
         }
-        // ::ffff:0:a.b.c.d, which is translated.
+        // IPv4-translated ::ffff:0:a.b.c.d.
         () if upper[..8] == [0; 8] && upper[8..12] == [0xff, 0xff, 0, 0] => embedded(g, h),
         // NAT64 and 6to4.
         () if a == 0x64 && b == 0xff9b && upper[4..12] == [0; 8] => embedded(g, h),
@@ -41,11 +41,11 @@ fn v4_problem(address: Ipv4Addr) -> Option<&'static str> {
     Some(match (a, b, c) {
         (127, ..) => "this machine",
         (10, ..) | (172, 16..=31, _) | (192, 168, _) | (100, 64..=127, _) => "in a private network",
-        (169, 254, _) => "an address of the local link",
+        (169, 254, _) => "a link-local address",
         (0, ..) | (192, 0, 0 | 2) | (198, 18..=19, _) | (198, 51, 100) | (203, 0, 113) | (240.., ..) => {
             "reserved"
         }
-        (224..=239, ..) => "for many at once",
+        (224..=239, ..) => "a multicast address",
         _ => return None,
     })
 }
@@ -56,11 +56,11 @@ fn v6_problem(address: Ipv6Addr) -> Option<&'static str> {
         _ if address.is_loopback() => "this machine",
         _ if address.is_unspecified() => "reserved",
         (0xfc00..=0xfdff, _) | (0xfec0..=0xfeff, _) => "in a private network",
-        (0xfe80..=0xfebf, _) => "an address of the local link",
-        (0xff00.., _) => "for many at once",
-        // Teredo, benchmarks, identifiers that are no addresses, documentation.
+        (0xfe80..=0xfebf, _) => "a link-local address",
+        (0xff00.., _) => "a multicast address",
+        // Teredo, benchmarking, ORCHID, documentation.
         (0x2001, 0 | 2 | 0x10..=0x2f | 0xdb8) | (0x3fff, 0..=0x0fff) => "reserved",
-        // Nothing else was given out.
+        // The only global unicast addresses that are allocated.
         (0x2000..=0x3fff, _) => return None,
         _ => "reserved",
     })
@@ -70,7 +70,7 @@ fn v6_problem(address: Ipv6Addr) -> Option<&'static str> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     base: u128,
-    /// How many of the 128 bits count.
+    /// The length of the prefix, of 128 bits.
     bits: u32,
 }
 
@@ -81,7 +81,7 @@ impl Range {
     }
 }
 
-/// As an IPv6 address, so that there is one kind of range.
+/// Converts an address to IPv6, so that there is one kind of range.
 fn as_bits(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
@@ -108,7 +108,7 @@ impl FromStr for Range {
     }
 }
 
-/// Text that is no range of addresses.
+/// The error for text that is not a range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` is not a range of addresses, such as 10.20.0.0/16", Visible::name(.0))]
 pub struct RangeError(String);

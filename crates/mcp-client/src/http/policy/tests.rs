@@ -1,7 +1,7 @@
 use super::*;
 use crate::http::target_url::parse_url;
 
-fn negotiation(policy: &NetworkPolicy, url: &str) -> Result<(), Denied> {
+fn check(policy: &NetworkPolicy, url: &str) -> Result<(), Denied> {
     policy.check_url(&parse_url(url).unwrap())
 }
 
@@ -9,12 +9,12 @@ fn negotiation(policy: &NetworkPolicy, url: &str) -> Result<(), Denied> {
 fn http_is_allowed_for_loopback_only_and_https_for_any_host() {
     let policy = NetworkPolicy::public();
     for url in ["https://a.example", "http://localhost:1", "http://127.9.9.9", "http://[::1]:8/mcp"] {
-        assert_eq!(negotiation(&policy, url), Ok(()), "{url}");
+        assert_eq!(check(&policy, url), Ok(()), "{url}");
     }
     for url in ["http://a.example", "https://a.local", "https://x.internal.", "http://8.8.8.8"] {
-        assert!(negotiation(&policy, url).is_err(), "{url}");
+        assert!(check(&policy, url).is_err(), "{url}");
     }
-    assert!(negotiation(&policy.without_loopback(), "http://localhost").is_err());
+    assert!(check(&policy.without_loopback(), "http://localhost").is_err());
 }
 
 #[test]
@@ -54,12 +54,12 @@ fn public_policy_denies_non_public_addresses_in_any_notation() {
         "[4000::1]",
         "[5f00::1]",
     ] {
-        assert!(negotiation(&policy, &format!("https://{host}/")).is_err(), "{host}");
+        assert!(check(&policy, &format!("https://{host}/")).is_err(), "{host}");
     }
     for host in ["8.8.8.8", "[2606:4700::1]", "[64:ff9b::808:808]", "172.32.0.1", "100.128.0.1"] {
-        assert_eq!(negotiation(&policy, &format!("https://{host}/")), Ok(()), "{host}");
+        assert_eq!(check(&policy, &format!("https://{host}/")), Ok(()), "{host}");
     }
-    // A name that leads here is no literal loopback name.
+    // A name that resolves to this machine is not a literal loopback name.
     for address in ["127.0.0.1", "::1", "::ffff:127.0.0.1", "10.0.0.1"] {
         assert!(policy.check_address("a.example", address.parse().unwrap()).is_err(), "{address}");
     }
@@ -71,15 +71,15 @@ fn public_policy_denies_non_public_addresses_in_any_notation() {
 fn denied_and_loopback_addresses_are_denied_in_any_notation() {
     let denying = NetworkPolicy::as_given().deny_host("10.0.0.1").unwrap().deny_host("::1").unwrap();
     for host in ["10.0.0.1", "[::ffff:10.0.0.1]", "[64:ff9b::a00:1]", "[::1]"] {
-        assert!(negotiation(&denying, &format!("https://{host}/")).is_err(), "{host}");
+        assert!(check(&denying, &format!("https://{host}/")).is_err(), "{host}");
     }
     for address in ["10.0.0.1", "::ffff:10.0.0.1", "::1"] {
         assert!(denying.check_address("a.example", address.parse().unwrap()).is_err(), "{address}");
     }
-    assert_eq!(negotiation(&denying, "https://10.0.0.2/"), Ok(()));
+    assert_eq!(check(&denying, "https://10.0.0.2/"), Ok(()));
     let elsewhere = NetworkPolicy::as_given().without_loopback();
     for host in ["127.0.0.1", "[::1]", "0.0.0.0", "[::]", "[::ffff:0.0.0.0]"] {
-        assert!(negotiation(&elsewhere, &format!("http://{host}/")).is_err(), "{host}");
+        assert!(check(&elsewhere, &format!("http://{host}/")).is_err(), "{host}");
     }
     assert!(elsewhere.check_address("a.example", "0.0.0.0".parse().unwrap()).is_err());
 }
@@ -119,13 +119,11 @@ fn deny_rules_win_and_a_leading_dot_matches_subdomains_only() {
         ("https://a.org", true),
         ("https://b.org", false),
     ] {
-        assert_eq!(negotiation(&policy, url).is_ok(), is_allowed, "{url}");
+        assert_eq!(check(&policy, url).is_ok(), is_allowed, "{url}");
     }
     let policy = NetworkPolicy::as_given().deny_host("::1").unwrap().deny_host("B.org.").unwrap();
-    assert!(
-        negotiation(&policy, "http://[0:0::1]:8/").is_err() && negotiation(&policy, "http://b.org").is_err()
-    );
-    assert_eq!(negotiation(&NetworkPolicy::as_given(), "http://10.0.0.1"), Ok(()), "the author gave it");
+    assert!(check(&policy, "http://[0:0::1]:8/").is_err() && check(&policy, "http://b.org").is_err());
+    assert_eq!(check(&NetworkPolicy::as_given(), "http://10.0.0.1"), Ok(()), "any URL is allowed");
 }
 
 #[test]
@@ -145,14 +143,14 @@ fn host_rules_match_however_the_host_is_written() {
         let allowing = NetworkPolicy::as_given().allow_host(rule).unwrap();
         for host in hosts {
             let url = format!("https://{host}/");
-            assert!(negotiation(&denying, &url).is_err(), "{rule} does not deny {host}");
+            assert!(check(&denying, &url).is_err(), "{rule} does not deny {host}");
             // An address is allowed only in the family that was named.
             if !(rule == "0x7f.1" && host.starts_with('[')) {
-                assert_eq!(negotiation(&allowing, &url), Ok(()), "{rule} does not allow {host}");
+                assert_eq!(check(&allowing, &url), Ok(()), "{rule} does not allow {host}");
             }
         }
-        assert_eq!(negotiation(&denying, "https://other.example/"), Ok(()), "{rule}");
-        assert!(negotiation(&allowing, "https://other.example/").is_err(), "{rule}");
+        assert_eq!(check(&denying, "https://other.example/"), Ok(()), "{rule}");
+        assert!(check(&allowing, "https://other.example/").is_err(), "{rule}");
     }
 }
 
@@ -188,14 +186,14 @@ fn denied_loopback_denies_the_unspecified_address() {
     for rule in ["127.0.0.1", "::1", "127.9.9.9"] {
         let policy = NetworkPolicy::as_given().deny_host(rule).unwrap();
         for host in ["0.0.0.0", "[::]", "[::ffff:0.0.0.0]", "0"] {
-            assert!(negotiation(&policy, &format!("http://{host}/")).is_err(), "{rule} allows {host}");
+            assert!(check(&policy, &format!("http://{host}/")).is_err(), "{rule} allows {host}");
         }
         for address in ["0.0.0.0", "::", "::ffff:0.0.0.0"] {
             let checked = policy.check_address("a.example", address.parse().unwrap());
             assert!(checked.is_err(), "{rule} allows {address}");
         }
-        assert_eq!(negotiation(&policy, "http://10.0.0.1/"), Ok(()), "{rule}");
+        assert_eq!(check(&policy, "http://10.0.0.1/"), Ok(()), "{rule}");
     }
     let policy = NetworkPolicy::as_given().deny_host("10.0.0.1").unwrap();
-    assert_eq!(negotiation(&policy, "http://0.0.0.0/"), Ok(()), "another address was denied");
+    assert_eq!(check(&policy, "http://0.0.0.0/"), Ok(()), "another address was denied");
 }
