@@ -28,9 +28,10 @@ use processes::{header, start_time};
 /// A variable in the environment of each recorded process. It proves whose descendants are left when that process is gone.
 pub(crate) const MARK: &str = "MCP_LEDGER_MARK";
 
-/// A folder in which this host writes down what it has started.
+/// A folder in which this host records the processes that it has started.
 ///
-/// It reports what a crashed host has left, and ends it only when told. On Linux; elsewhere nothing is found.
+/// It reports the processes that a crashed host left behind, and kills them only on request. Linux only; elsewhere none is
+/// found.
 ///
 /// The folder is for one user: it is created with mode 700, and an existing folder that belongs to another user or is
 /// writable by others is refused, not changed. Several hosts may share it, also from different containers: a host that lives
@@ -49,6 +50,7 @@ pub(crate) const MARK: &str = "MCP_LEDGER_MARK";
 /// let connect = McpClient::builder(ServerConfig::command("weather")).ledger(&ledger);
 /// # drop((connect, ledger)); std::fs::remove_dir_all(&folder) }
 /// ```
+#[doc(alias = "orphan")]
 #[derive(Clone, Debug)]
 pub struct Ledger(Arc<Book>);
 
@@ -72,7 +74,7 @@ struct Pages {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     started: u64,
-    /// What stands in [`MARK`] in the environment of the process, and of what it has started.
+    /// The value of [`MARK`] in the environment of the process and of its descendants.
     mark: String,
     program: String,
 }
@@ -83,7 +85,7 @@ impl Ledger {
     /// A file that cannot be read is left where it is: see [`skipped`](Self::skipped).
     ///
     /// # Errors
-    /// When the folder cannot be created or read, belongs to another user, or is writable by others.
+    /// If the folder cannot be created or read, belongs to another user, or is writable by others.
     pub fn open(folder: impl AsRef<Path>) -> io::Result<(Self, Vec<Leftover>)> {
         let folder = folder.as_ref();
         prepare_folder(folder)?;
@@ -126,12 +128,12 @@ impl Ledger {
         &self.0.skipped
     }
 
-    /// A mark for one process, to be given to it as [`MARK`].
+    /// Returns a new value of [`MARK`] for one process.
     pub(crate) fn mark(&self) -> String {
         format!("{}-{}", self.0.name, self.0.marks.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Writes down a group for as long as the value lives.
+    /// Records a group for as long as the returned value lives.
     pub(crate) fn record(&self, group: u32, mark: String, program: String) -> Recorded {
         let entry = Entry { started: start_time(group).unwrap_or(0), mark, program };
         let started = entry.started;
@@ -172,7 +174,7 @@ impl Book {
     }
 }
 
-/// A group that is written down. Dropped, it is struck out.
+/// A recorded group. Its entry is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     book: Arc<Book>,
@@ -183,7 +185,7 @@ pub(crate) struct Recorded {
 impl Drop for Recorded {
     fn drop(&mut self) {
         self.book.change(|entries| {
-            // The number of one that is gone may have been given to the next.
+            // The id may already belong to a new group.
             entries.retain(|group, entry| *group != self.group || entry.started != self.started);
         });
     }

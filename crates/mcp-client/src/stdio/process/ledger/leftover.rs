@@ -13,7 +13,7 @@ use crate::stdio::process::group;
 /// The most lines of one file that are read. Each may need a pass over all processes.
 const MAX_ENTRIES: usize = 1024;
 
-/// A process that a crashed host has left.
+/// A process that a crashed host left behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
     pub(super) group: u32,
@@ -21,33 +21,33 @@ pub struct Leftover {
 }
 
 impl Leftover {
-    /// Its group, and the number of the process that leads it.
+    /// Returns the id of its process group, which is also the id of the process that leads it.
     #[must_use]
     pub fn group(&self) -> u32 {
         self.group
     }
 
-    /// What was started.
+    /// Returns the command that was started.
     #[must_use]
     pub fn program(&self) -> &str {
         &self.entry.program
     }
 
-    /// Kills it and everything in its group, if it is still the one that was written down. True if it was.
-    #[expect(clippy::must_use_candidate, reason = "what counts is that it is gone")]
+    /// Kills its process group, if that is still the recorded one. Returns true if it was.
+    #[expect(clippy::must_use_candidate, reason = "called for its effect")]
     pub fn kill(&self) -> bool {
         self.is_there() && group::kill(self.group)
     }
 
-    /// True if it is still the one that was written down, or if that is gone and has left others. A ledger is a file that anybody may have changed: what is
-    /// no server of ours for sure, the first process and ourselves, is never there.
+    /// Returns true if the recorded process, or a descendant of it, is still running. The init process and this process are
+    /// never leftovers, whatever a file says.
     pub(super) fn is_there(&self) -> bool {
         let ours = stat("/proc/self/stat").map(|(group, _)| group);
         let is_possible = self.group > 1 && self.group != std::process::id() && Some(self.group) != ours;
         is_possible
             && match start_time(self.group) {
                 Some(started) => started == self.entry.started,
-                // It is gone, and whoever is in a group of this number now bears its mark or is somebody else.
+                // It has exited. Its descendants have its mark; other members of the group are strangers.
                 None => has_marked_member(self.group, &self.entry.mark),
             }
     }
@@ -77,12 +77,12 @@ pub(super) fn leftovers(path: &Path) -> Result<Vec<Leftover>, String> {
     } else if first.starts_with(&format!("boot {} ", boot())) {
         return Ok(Vec::new());
     } else if first.starts_with("boot ") || first.is_empty() {
-        // Times are counted from when the machine was started, and no process outlives that.
+        // Another boot: none of its processes is running.
         Vec::new()
     } else {
         return Err("it is not a process ledger".to_owned());
     };
-    // The processes are reported now; nobody is told of them twice.
+    // Each leftover is reported once.
     let _ = fs::remove_file(path);
     Ok(left)
 }

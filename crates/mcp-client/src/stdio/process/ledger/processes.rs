@@ -5,27 +5,27 @@ use std::path::Path;
 
 use super::MARK;
 
-/// The first line of a file: in which boot and namespace its process ids mean something.
+/// Returns the first line of a file: the boot and the namespace in which its process ids are valid.
 pub(super) fn header() -> String {
     format!("boot {} {}\n", boot(), namespace())
 }
 
-/// Identifies the time since the machine was started.
+/// Returns the id of the current boot.
 pub(super) fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// Identifies the process-id namespace of this process, such as `pid:[4026531836]`.
+/// Returns the process-id namespace of this process, such as `pid:[4026531836]`.
 fn namespace() -> String {
     fs::read_link("/proc/self/ns/pid").unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// When a process was started, in ticks since the machine was; `None` if it does not run.
+/// Returns the start time of a process, in ticks since boot; `None` if it is not running.
 pub(super) fn start_time(id: u32) -> Option<u64> {
     stat(format!("/proc/{id}/stat")).map(|(_, started)| started)
 }
 
-/// True if somebody lives in a group who bears a mark.
+/// Returns true if a group has a running process with this mark.
 pub(super) fn has_marked_member(group: u32, mark: &str) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else { return false };
     let marked = format!("{MARK}={mark}");
@@ -39,10 +39,10 @@ pub(super) fn has_marked_member(group: u32, mark: &str) -> bool {
         .any(|process| stat(process.join("stat")).is_some_and(|(its, _)| its == group) && has_mark(&process))
 }
 
-/// The group of a process that lives, and when it was started.
+/// Returns the group and the start time of a running process.
 pub(super) fn stat(path: impl AsRef<Path>) -> Option<(u32, u64)> {
     let stat = String::from_utf8_lossy(&fs::read(path).ok()?).into_owned();
-    // Behind the name, which may hold anything: the state is the third field, the group the fifth, the start the 22nd.
+    // The name may contain anything, so fields are counted after it: state (3rd), group (5th), start time (22nd).
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut words = rest.split(' ');
     let is_dead = matches!(words.next(), Some("Z" | "X"));
