@@ -22,25 +22,25 @@ use crate::stream::negotiate::Offer;
 pub(super) use messages::{endpoint_of, id, initialize, initialized};
 pub(super) use negotiation::ask;
 
-/// What is behind a URL.
+/// The transport that was found behind a URL.
 pub(crate) enum Found {
     /// Streamable HTTP, of either era.
     Streamable { negotiation: Box<NegotiationResult>, session: Option<HeaderValue> },
-    /// The old pair of HTTP and server-sent events.
+    /// The HTTP+SSE transport (2024-11-05).
     Pair(Box<Opened>),
 }
 
-/// How a server whose revision is known is spoken to.
+/// The transport of a server whose revision is known.
 #[derive(Debug)]
 pub(crate) enum Start {
-    /// Streamable HTTP, of either era; maybe in a session.
+    /// Streamable HTTP, of either era, with the id of the session if there is one.
     Streamable(Option<HeaderValue>),
-    /// The old pair, whose stream is open.
+    /// The HTTP+SSE transport (2024-11-05), with its open stream.
     Pair(Box<Opened>),
 }
 
-/// Finds out what is behind the URL of a server config, and greets it. A server that is known to be a legacy one is greeted as such; if that
-/// proves wrong, it is asked.
+/// Negotiates with the server of a server config. A server that is cached as legacy is initialized without a probe; if that
+/// fails, negotiation starts again.
 pub(crate) async fn find(
     offer: &Offer,
     config: &ServerConfig<UrlTarget>,
@@ -75,7 +75,7 @@ pub(crate) async fn find(
                 }
                 return Ok((target, negotiation, start));
             }
-            // What stands in the way says nothing about the era.
+            // An obstacle says nothing about the era.
             Err(error) if mode == config.era || is_obstacle(&error) => return Err(error),
             Err(_) => {
                 if let Some(negotiation_cache) = negotiation_cache {
@@ -87,6 +87,7 @@ pub(crate) async fn find(
     }
 }
 
+/// Returns true for an error that says nothing about the era of the server.
 fn is_obstacle(error: &Error) -> bool {
     match error {
         Error::Connect { error: source, .. } => matches!(**source, NegotiationError::Http(_)),

@@ -7,30 +7,30 @@ use mcp_protocol::messages::{Id, InitializeParams, Method, write};
 
 use crate::stream::negotiate::Offer;
 
-/// The greeting of a legacy client.
+/// Serializes the `initialize` request.
 pub(in crate::streamable) fn initialize(offer: &Offer, version: &ProtocolVersion) -> Bytes {
     let Offer { capabilities, info, .. } = offer;
     let params = InitializeParams::new(version.clone(), capabilities.clone(), info.clone());
     let dialect = version.dialect().unwrap_or(mcp_protocol::Dialect::V2025_11_25);
     let mut body = Vec::new();
-    // It has nothing that a revision cannot say.
+    // Cannot fail: every revision has these params.
     let _ = write::request(&mut body, &id(), &Method::Initialize, &dialect.lower(&params));
     body.into()
 }
 
-/// The end of a greeting.
+/// Serializes `notifications/initialized`.
 pub(in crate::streamable) fn initialized() -> Bytes {
     let mut body = Vec::new();
     let _ = write::notification(&mut body, &Method::Initialized, None);
     body.into()
 }
 
-/// The id of what is asked before there is a connection.
+/// The id of requests before there is a connection.
 pub(in crate::streamable) fn id() -> Id {
     Id::String("negotiation".into())
 }
 
-/// Whether an event is the first of the old pair.
+/// Returns the URL of an `endpoint` event, the first event of the HTTP+SSE transport.
 pub(in crate::streamable) fn endpoint_of(item: &Item<'_>) -> Option<String> {
     match item {
         Item::Event(event) if event.kind == "endpoint" => {

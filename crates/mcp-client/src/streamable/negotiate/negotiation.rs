@@ -24,14 +24,14 @@ use crate::streamable::events::{End, EventStream, SseMessage};
 use crate::streamable::http_sse::{self, Opened, StreamProbe};
 use crate::streamable::target::{HttpTarget, Whole, beginning, challenges, location, wait, whole};
 
-/// How long to wait before asking a second time, if the server has no wish.
-const AGAIN: Duration = Duration::from_millis(500);
-/// How long `notifications/initialized` may take to be answered.
-const GREETING: Duration = Duration::from_secs(10);
-/// How much of an answer that is no message is looked at.
-const LOOK: usize = 64 << 10;
+/// The pause before a second attempt without `Retry-After`.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+/// The timeout of `notifications/initialized`.
+const INITIALIZED_TIMEOUT: Duration = Duration::from_secs(10);
+/// The most bytes that are read of an error response.
+const MAX_ERROR_BYTES: usize = 64 << 10;
 
-/// Finds out what is behind a URL.
+/// Negotiates with the server behind a URL.
 pub(in crate::streamable) async fn ask(
     target: &Arc<HttpTarget>,
     offer: &Offer,
@@ -49,14 +49,14 @@ pub(in crate::streamable) async fn ask(
         response: None,
         challenges: (0, Vec::new()),
         session: None,
-        asked: Method::Discover,
+        last_method: Method::Discover,
         until: now().checked_add(budget),
     };
     let found = negotiation.run().await;
     if found.is_err()
         && let Some(session) = negotiation.session.take()
     {
-        // It was greeted in vain.
+        // The session is not used, so it is closed.
         let headers = HeaderMap::from_iter([(HeaderName::from_static(header::SESSION_ID), session)]);
         let _ =
             tokio::time::timeout(Duration::from_secs(1), target.wire.send(|| target.delete(headers.clone())))
@@ -65,21 +65,22 @@ pub(in crate::streamable) async fn ask(
     found
 }
 
+/// The state of one negotiation.
 struct Negotiation<'a> {
     machine: HttpClient,
     target: &'a Arc<HttpTarget>,
     offer: &'a Offer,
     name: &'a str,
-    /// What the network said last.
+    /// The last network error.
     problem: Option<String>,
     /// The last response that was not a message and has a body, such as a web page.
     response: Option<HttpStatus>,
-    /// What a 401 or 403 wanted last.
+    /// Status and challenges of the last 401 or 403 response.
     challenges: (u16, Vec<Challenge>),
     session: Option<HeaderValue>,
-    /// What was asked last.
-    asked: Method,
-    /// When all of it must be done.
+    /// The method of the last request.
+    last_method: Method,
+    /// The deadline of the whole negotiation.
     until: Option<std::time::Instant>,
 }
 
@@ -87,7 +88,7 @@ impl Negotiation<'_> {
     async fn run(&mut self) -> Result<Found> {
         loop {
             let Some(action) = self.machine.poll_action() else {
-                // Every input gives an action.
+                // Every input of the machine leads to an action.
                 self.machine.handle_network_failure();
                 continue;
             };
@@ -106,7 +107,7 @@ impl Negotiation<'_> {
                     }
                 }
                 HttpAction::Declare(required) => {
-                    // Everything there is was declared before; once more can only help if all of it is there.
+                    // All capabilities were declared before; another attempt helps only if none is missing.
                     let declared = has_all(&self.offer.capabilities, &required);
                     self.machine.handle_declared(declared, now());
                 }
@@ -114,12 +115,12 @@ impl Negotiation<'_> {
                     return Err(self.unauthorized());
                 }
                 HttpAction::Wait { retry_after } => {
-                    tokio::time::sleep(retry_after.unwrap_or(AGAIN)).await;
+                    tokio::time::sleep(retry_after.unwrap_or(RETRY_PAUSE)).await;
                     self.machine.handle_waited(now());
                 }
                 HttpAction::Settled(negotiation) => {
                     if !negotiation.version.dialect().is_some_and(|dialect| dialect.is_modern()) {
-                        self.greet(&negotiation.version).await;
+                        self.send_initialized(&negotiation.version).await;
                     }
                     return Ok(Found::Streamable { negotiation, session: self.session.take() });
                 }
@@ -134,7 +135,7 @@ impl Negotiation<'_> {
 
     fn unauthorized(&mut self) -> Error {
         let (status, challenges) = std::mem::take(&mut self.challenges);
-        Error::Unauthorized { method: self.asked.clone(), status, challenges }
+        Error::Unauthorized { method: self.last_method.clone(), status, challenges }
     }
 
     fn failed(&mut self, source: NegotiationError) -> Error {
@@ -147,10 +148,10 @@ impl Negotiation<'_> {
         Error::Connect { server: self.name.to_owned(), error: Box::new(source), ended }
     }
 
-    /// Notes a response that was not a message. One without a body says nothing that the source of the error does not.
+    /// Records a response that was not a message. Without a body it adds nothing to the source of the error.
     fn note_response(&mut self, response: HttpStatus) {
         if !response.excerpt.is_empty() {
-            // How long to wait and where to go is in the source of the error.
+            // The source of the error contains both.
             self.response = Some(HttpStatus { retry_after: None, location: None, ..response });
         }
     }
@@ -159,7 +160,7 @@ impl Negotiation<'_> {
         let envelope = Meta::envelope(version.clone(), self.offer.capabilities.clone());
         let params = EmptyParams::new().meta(envelope.client_info(self.offer.info.clone()));
         let mut body = Vec::new();
-        // It has nothing that a revision cannot say.
+        // Cannot fail: every revision has these params.
         let _ = write::request(&mut body, &id(), &Method::Discover, &params);
         let mut headers = self.target.headers();
         add(&mut headers, header::PROTOCOL_VERSION, version.as_str());
@@ -171,16 +172,17 @@ impl Negotiation<'_> {
         self.target.post(self.target.headers(), initialize(self.offer, version))
     }
 
-    /// Tells a legacy server that everything is understood. One that does not take it will say so at the next request.
-    async fn greet(&mut self, version: &ProtocolVersion) {
+    /// Sends `notifications/initialized` to a legacy server. A failure is not reported: the next request would fail, too.
+    async fn send_initialized(&mut self, version: &ProtocolVersion) {
         let mut headers = self.target.headers();
         add(&mut headers, header::PROTOCOL_VERSION, version.as_str());
         if let Some(session) = &self.session {
             headers.insert(HeaderName::from_static(header::SESSION_ID), session.clone());
         }
         let ask = self.target.post(headers, initialized());
-        let left = self.until.map_or(GREETING, |until| until.saturating_duration_since(now()));
-        match tokio::time::timeout(left.min(GREETING), self.target.wire.send(|| ask.clone())).await {
+        let left = self.until.map_or(INITIALIZED_TIMEOUT, |until| until.saturating_duration_since(now()));
+        match tokio::time::timeout(left.min(INITIALIZED_TIMEOUT), self.target.wire.send(|| ask.clone())).await
+        {
             Ok(Ok(answer)) if answer.status.is_success() => {}
             Ok(Ok(answer)) => tracing::debug!(
                 status = answer.status.as_u16(),
@@ -191,7 +193,7 @@ impl Negotiation<'_> {
         }
     }
 
-    /// Waits for as long as the machine allows.
+    /// Waits until the timeout of the machine.
     async fn in_time<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         match self.machine.poll_timeout() {
             Some(due) => tokio::time::timeout_at(due.into(), work).await.ok(),
@@ -205,7 +207,7 @@ impl Negotiation<'_> {
         self.sent(answer)
     }
 
-    /// Tells the machine of what was not answered.
+    /// Reports a request without a response to the machine.
     fn sent<T>(&mut self, answer: Option<Result<T, HttpError>>) -> Result<Option<T>> {
         match answer {
             Some(Ok(answer)) => Ok(Some(answer)),
@@ -230,16 +232,17 @@ impl Negotiation<'_> {
     }
 
     async fn exchange(&mut self, method: Method, ask: Ask) -> Result<()> {
-        self.asked = method.clone();
+        self.last_method = method.clone();
         let Some(mut answer) = self.send(ask).await? else { return Ok(()) };
         tracing::debug!(%method, status = answer.status.as_u16(), address = ?answer.address, "received a response");
         if matches!(answer.status.as_u16(), 401 | 403) {
             self.challenges = (answer.status.as_u16(), challenges(&answer.headers));
         }
         let target = Arc::clone(self.target);
-        // Who may not ask is told so by the head alone.
-        let is_told = matches!(answer.status.as_u16(), 401 | 403);
-        let reading = async { if is_told { Ok(Bytes::new()) } else { message(&target, &mut answer).await } };
+        // The headers of these statuses contain everything.
+        let has_status_only = matches!(answer.status.as_u16(), 401 | 403);
+        let reading =
+            async { if has_status_only { Ok(Bytes::new()) } else { message(&target, &mut answer).await } };
         let body = match self.in_time(reading).await {
             Some(Ok(body)) => body,
             Some(Err(problem)) => {
@@ -255,33 +258,33 @@ impl Negotiation<'_> {
         if method == Method::Initialize && answer.status.is_success() {
             self.session = answer.headers.get(header::SESSION_ID).cloned();
         }
-        let mut told = HttpAnswer::new(answer.status.as_u16());
+        let mut reply = HttpAnswer::new(answer.status.as_u16());
         if let Ok(Incoming::Message(message)) = parse_bytes(&body, &target.limits) {
             self.response = None;
-            told = told.message(message);
+            reply = reply.message(message);
         } else {
             self.note_response(target.describe(&answer, &body));
         }
         let (wait, location) = (wait(&answer.headers), location(&answer.headers));
         if let Some(wait) = wait {
-            told = told.retry_after(wait);
+            reply = reply.retry_after(wait);
         }
         if let Some(location) = &location {
-            told = told.location(location);
+            reply = reply.location(location);
         }
         let is_scope = |challenge: &Challenge| challenge.error() == Some("insufficient_scope");
         if self.challenges.1.iter().any(is_scope) {
-            told = told.scope_challenge();
+            reply = reply.scope_challenge();
         }
-        self.machine.handle_answer(&told, now());
+        self.machine.handle_answer(&reply, now());
         Ok(())
     }
 
-    /// Opens a stream that may be one half of the old pair.
+    /// Opens a stream that may be that of the HTTP+SSE transport.
     async fn open_stream(&mut self) -> Result<Option<Box<Opened>>> {
         let target = Arc::clone(self.target);
         let Some(asked) = self.sent(self.in_time(http_sse::ask(&target)).await)? else { return Ok(None) };
-        let told = match asked {
+        let reply = match asked {
             StreamProbe::Pair(opened) => return Ok(Some(opened)),
             StreamProbe::OtherOrigin(origin) => {
                 return Err(Error::ForeignEndpoint { server: self.name.to_owned(), origin });
@@ -291,16 +294,16 @@ impl Negotiation<'_> {
                 HttpAnswer::new(status)
             }
             StreamProbe::Other(response) => {
-                let told = HttpAnswer::new(response.status);
+                let reply = HttpAnswer::new(response.status);
                 let wait = response.retry_after;
                 self.note_response(*response);
                 match wait {
-                    Some(wait) => told.retry_after(wait),
-                    None => told,
+                    Some(wait) => reply.retry_after(wait),
+                    None => reply,
                 }
             }
         };
-        self.machine.handle_answer(&told, now());
+        self.machine.handle_answer(&reply, now());
         Ok(None)
     }
 }
@@ -311,7 +314,7 @@ fn add(headers: &mut HeaderMap, name: &'static str, value: &str) {
     }
 }
 
-/// The message of an answer: its body, or the first response of its stream. Empty if there is none.
+/// Reads the message of a response: its body, or the first JSON-RPC response of its event stream. Empty if there is none.
 async fn message(target: &HttpTarget, answer: &mut Answer) -> Result<Bytes, String> {
     if let Some(encoding) = answer.encoding().filter(|_| answer.status.is_success()) {
         return Err(format!("unexpected content encoding {encoding:?}"));
@@ -336,11 +339,11 @@ async fn message(target: &HttpTarget, answer: &mut Answer) -> Result<Bytes, Stri
             _ => Ok(found),
         };
     }
-    // A page is not read to its end.
+    // A web page is not read to its end.
     if answer.media_type().is_some_and(|kind| !kind.ends_with("json")) {
         return Ok(beginning(answer).await);
     }
-    let limit = if answer.status.is_success() { target.limits.message } else { LOOK };
+    let limit = if answer.status.is_success() { target.limits.message } else { MAX_ERROR_BYTES };
     match whole(&mut answer.body, limit).await {
         Ok(Whole::All(body)) => Ok(body),
         Ok(Whole::TooLong) => Ok(Bytes::new()),
