@@ -42,7 +42,7 @@ async fn arguments_are_sent_as_headers_and_stale_schemas_reloaded() {
     let script = move |seen: &Seen| match seen.method() {
         "tools/list" => {
             let name = if lists.fetch_add(1, Ordering::SeqCst) == 0 { "Old" } else { "Region" };
-            // It may be kept, which must not keep the mistake.
+            // The list is cacheable, but the stale schema must not be reused.
             seen.result(json!({"resultType": "complete", "ttlMs": 60_000, "cacheScope": "private", "tools": [
                 {"name": "echo", "inputSchema": {"type": "object", "properties": {"text": {"type": "string", "x-mcp-header": name}}}},
                 {"name": "bad", "inputSchema": {"type": "object", "properties": {"n": {"type": "number", "x-mcp-header": "N"}}}},
@@ -75,7 +75,7 @@ async fn dropped_modern_call_closes_its_stream_without_cancellation() {
         let client = connect(&web).await;
         let call = client.call("echo", json!({}));
         assert!(tokio::time::timeout(Duration::from_millis(200), call).await.is_err());
-        // Its connection is gone while the client lives.
+        // Its connection is closed while the client is still open.
         web.is_left().await;
         assert_eq!(web.count("notifications/cancelled"), 0);
         client.close().await;
@@ -151,7 +151,7 @@ async fn progress_precedes_the_result_and_slow_readers_block_nobody() {
         let client = connect(&web).await;
         let mut running = client.call("echo", json!({})).running();
         let first = running.progress().await.unwrap();
-        // It reads nothing for a while, and others do not notice.
+        // Progress is not read in the meantime, which must not block other requests.
         client.ping().await.unwrap();
         let (mut last, mut gaps) = (first.progress, first.gap);
         while let Some(step) = running.progress().await {

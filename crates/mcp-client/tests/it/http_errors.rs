@@ -97,7 +97,7 @@ async fn short_retry_after_on_429_is_honoured_and_others_are_reported() {
         client.close().await;
     })
     .await;
-    // Absurd waits are refused at once, with the value, and 503 is never waited for.
+    // A long delay is reported at once, and a 503 is never retried.
     for (status, value, told) in
         [(429, "99999999", 99_999_999), (503, "7", 7), (429, "Thu, 31 Dec 2099 23:59:59 GMT", 0)]
     {
@@ -192,7 +192,7 @@ async fn long_token_is_masked_completely() {
     .await;
 }
 
-/// Goes through every fault on one connection, which is unharmed after each.
+/// Commits every fault on one connection, which must work after each.
 async fn faults(era: &str) {
     let peer = WebPeer::start(&["--era", era]).await;
     let client = McpClient::connect(ServerConfig::url(&peer.url)).await.unwrap();

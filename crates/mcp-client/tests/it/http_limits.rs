@@ -30,7 +30,7 @@ async fn compressed_and_oversized_bodies_are_refused() {
         })
         .await;
     }
-    // Shorter than it said.
+    // A body that is shorter than its content length.
     let short = "HTTP/1.1 200 X\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{}";
     against(calling(move |_| Say::raw(short)), |web| async move {
         let client = connect(&web).await;

@@ -11,7 +11,7 @@ use crate::web::{Piece, Say, Seen, against, connect, echo, forgetful, legacy};
 
 #[tokio::test]
 async fn lost_session_is_renewed_once_and_the_call_is_retried() {
-    // 404, and what some servers say instead.
+    // 404, and the status that some servers send instead.
     let forgotten = [
         Say::json(
             404,
@@ -57,7 +57,7 @@ async fn ambiguous_400_fails_the_call_and_renews_the_session() {
 
 #[tokio::test]
 async fn session_renewal_outlives_its_call_and_ends_with_the_client() {
-    // The second greeting takes longer than a call has.
+    // The second `initialize` takes longer than the timeout of the call.
     let greetings = AtomicUsize::new(0);
     let slow = move |seen: &Seen, session: &str| match seen.method() {
         "initialize" if greetings.fetch_add(1, Ordering::SeqCst) == 1 => match legacy(seen, session) {
@@ -75,7 +75,7 @@ async fn session_renewal_outlives_its_call_and_ends_with_the_client() {
             let error = client.call("echo", json!({"text": "x"})).timeout(short).await.unwrap_err();
             assert!(matches!(error, Error::TimedOut { .. }), "{error:?}");
         }
-        // One that is under way is had, and ended.
+        // The renewal in progress is completed, and its session is closed.
         client.close().await;
         let ended = |seen: &Seen| seen.verb == "DELETE" && seen.header("mcp-session-id") == Some("s2");
         assert_eq!((web.count("initialize"), web.seen().iter().filter(|seen| ended(seen)).count()), (2, 1));
@@ -173,7 +173,7 @@ async fn stream_of_a_new_session_sends_no_last_event_id() {
     };
     against(forgetful(Say::status(404, &[], ""), marked), |web| async move {
         let client = connect(&web).await;
-        // While the stream that was cut waits to be opened again.
+        // The cut stream is waiting to be reopened.
         assert_eq!(echo(&client, "x").await.unwrap(), "x");
         while web.count("GET") < 2 {
             tokio::time::sleep(Duration::from_millis(10)).await;

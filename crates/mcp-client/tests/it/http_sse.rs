@@ -25,7 +25,7 @@ async fn transport_is_detected_and_used() {
             assert_eq!(echo(&client, "old").await.unwrap(), "old");
             client.close().await;
         }
-        // What is known to be a pair is not asked for its era.
+        // A server that is configured as HTTP+SSE is not probed.
         assert_eq!(server.posted(), ["initialize", "notifications/initialized", "tools/call"].repeat(2));
         server.end().await;
     })
@@ -41,7 +41,7 @@ async fn negotiation_result_is_cached() {
             let builder =
                 McpClient::builder(ServerConfig::url(&server.url)).negotiation_cache(&negotiation_cache);
             builder.connect().await.unwrap().close().await;
-            // The era and a greeting the first time, a greeting the next.
+            // The probe and `initialize` the first time, only `initialize` the second time.
             assert_eq!(server.posted_elsewhere(), asked);
         }
         server.end().await;
@@ -86,7 +86,7 @@ async fn call_refusal_is_reported_and_the_next_call_works() {
     .await;
 }
 
-/// What a server does, and whether an error tells of it as it should.
+/// The reaction of a server, and a check of the error that follows.
 type Case = (fn(&Value) -> Act, fn(&Error) -> bool);
 
 #[tokio::test]
@@ -266,7 +266,7 @@ async fn response_counts_although_the_post_fails() {
         .await;
         let client = McpClient::connect(ServerConfig::sse(&server.url)).await.unwrap();
         let mut call = Box::pin(client.call("echo", json!({"text": "here"})).into_future());
-        // It is begun, and looked at again when both have happened.
+        // The call is started, and polled again after both the response and the failure.
         while !server.posted().contains(&"tools/call".to_owned()) {
             let begun = std::future::poll_fn(|cx| std::task::Poll::Ready(call.as_mut().poll(cx))).await;
             assert!(begun.is_pending());
@@ -306,7 +306,7 @@ async fn request_of_an_old_session_gets_no_response() {
         }
         assert_eq!(echo(&client, "forget").await.unwrap(), "forget");
         assert!(matches!(first.await.unwrap(), Err(Error::Lost { sent: Sent::Maybe, .. })));
-        // It numbers its questions anew.
+        // The new session uses the same request id again.
         assert_eq!(echo(&client, "ask").await.unwrap(), "ask");
         tokio::time::sleep(Duration::from_millis(400)).await;
         let answers: Vec<_> = server.posted().into_iter().filter(|said| said.starts_with("answer")).collect();
@@ -354,7 +354,7 @@ async fn client_dropped_at_any_moment_leaves_nothing() {
                 }
                 Ok::<_, Error>(client)
             };
-            // Sometimes in the greeting, sometimes in a call or a new session, sometimes when all is done.
+            // During the handshake, a call, a new session, or after the last call.
             drop(tokio::time::timeout(moment, client).await);
         }
         server.end().await;

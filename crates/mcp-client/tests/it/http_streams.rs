@@ -11,7 +11,7 @@ use crate::web::{Piece, Say, Seen, against, connect, echo, event, legacy, modern
 
 #[tokio::test]
 async fn stream_that_cannot_be_resumed_is_reopened_with_a_gap() {
-    // It marks its events, is cut, and knows nothing of what it said.
+    // Its events have ids, its stream is cut, and it cannot resume.
     let script = |seen: &Seen| match (seen.method(), seen.header("last-event-id")) {
         ("GET", Some(_)) => Say::status(400, &[], "no such event"),
         ("GET", None) => {
@@ -153,7 +153,7 @@ async fn closed_get_streams_are_reopened_with_backoff() {
 async fn closed_subscription_streams_are_reopened_with_backoff() {
     let listens = AtomicUsize::new(0);
     let script = move |seen: &Seen| match seen.method() {
-        // Acknowledged once; from then on the connection is closed without a word.
+        // Acknowledged once; after that, the connection is closed without a response.
         "subscriptions/listen" if listens.fetch_add(1, Ordering::SeqCst) == 0 => {
             let acknowledged = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
                 "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": seen.body["id"]}, "notifications": {}}});
@@ -265,7 +265,7 @@ async fn dropped_stream_and_409_on_reopen_are_retried_silently() {
         let client = connect(&web).await;
         let mut changes = client.changes(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
         let mut next = async || tokio::time::timeout(Duration::from_secs(8), changes.next()).await.unwrap();
-        // The cut may come before there is a follower.
+        // The cut may happen before there is a subscriber.
         let first = next().await;
         let second = if first == Some(Change::Gap) { next().await } else { first };
         assert_eq!(second, Some(Change::Tools));

@@ -1,4 +1,4 @@
-//! A server whose every answer is scripted: raw bytes over real sockets, and none of our codecs.
+//! An HTTP server whose responses are scripted: raw bytes over real sockets, without the codecs under test.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::support::harmless;
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) verb: String,
@@ -32,29 +32,29 @@ impl Seen {
         self.body["method"].as_str().unwrap_or(&self.verb)
     }
 
-    /// A result for this request.
+    /// Returns a response with a result for this request.
     pub(crate) fn result(&self, result: Value) -> Say {
         Say::json(200, &json!({"jsonrpc": "2.0", "id": self.body["id"], "result": result}))
     }
 
-    /// An error for this request.
+    /// Returns a response with a JSON-RPC error for this request.
     pub(crate) fn error(&self, status: u16, code: i64, message: &str) -> Say {
         let error = json!({"code": code, "message": message});
         Say::json(status, &json!({"jsonrpc": "2.0", "id": self.body["id"], "error": error}))
     }
 
-    /// The same as an event.
+    /// Returns a result for this request as an event.
     pub(crate) fn event(&self, result: Value) -> String {
         event(&json!({"jsonrpc": "2.0", "id": self.body["id"], "result": result}))
     }
 }
 
-/// What is said to a request.
+/// A scripted response.
 #[derive(Clone, Debug)]
 pub(crate) enum Say {
-    /// And then the connection is kept.
+    /// The whole response; the connection is kept open.
     Whole(Vec<u8>),
-    /// Piece by piece; then the connection is closed.
+    /// The pieces of a response, after which the connection is closed.
     Pieces(Vec<Piece>),
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum Say {
 pub(crate) enum Piece {
     Bytes(Vec<u8>),
     Wait(Duration),
-    /// Reads until the other side hangs up.
+    /// Waits until the client closes the connection.
     UntilGone,
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn event(message: &Value) -> String {
     format!("data: {message}\n\n")
 }
 
-/// What decides about answers.
+/// Returns the response to each request.
 pub(crate) type Script = Arc<dyn Fn(&Seen) -> Say + Send + Sync>;
 
 /// A server on a port of its own.
@@ -153,7 +153,7 @@ impl Web {
         self.seen.lock().unwrap().clone()
     }
 
-    /// The methods of what came, in order.
+    /// Returns the methods of all requests, in order.
     pub(crate) fn methods(&self) -> Vec<String> {
         self.seen().iter().map(|seen| seen.method().to_owned()).collect()
     }
@@ -271,7 +271,7 @@ pub(crate) async fn read_request(stream: &mut TcpStream) -> std::io::Result<Opti
     }))
 }
 
-/// What a modern server says to what is not under test.
+/// The responses of a modern server to requests that are not under test.
 pub(crate) fn modern(seen: &Seen) -> Say {
     match seen.method() {
         "server/discover" => seen.result(json!({
@@ -296,7 +296,7 @@ pub(crate) fn modern(seen: &Seen) -> Say {
     }
 }
 
-/// What a legacy server with sessions says to what is not under test. Its session has this id.
+/// The responses of a legacy server to requests that are not under test. Its session has this id.
 pub(crate) fn legacy(seen: &Seen, session: &str) -> Say {
     match seen.method() {
         "server/discover" => Say::status(400, &[], "Bad Request: no session"),
@@ -335,7 +335,7 @@ pub(crate) async fn echo(client: &McpClient, text: &str) -> mcp_client::Result<S
     Ok(tokio::time::timeout(Duration::from_secs(8), call).await.expect("it hangs")?.text())
 }
 
-/// Runs a test against a scripted server, and demands that nothing is left of it.
+/// Runs a test against a scripted server, and asserts that no connection, process or task is left.
 pub(crate) async fn against<Fut: Future<Output = ()>>(
     script: impl Fn(&Seen) -> Say + Send + Sync + 'static,
     test: impl FnOnce(Arc<Web>) -> Fut,
@@ -349,14 +349,14 @@ pub(crate) async fn against<Fut: Future<Output = ()>>(
     .await;
 }
 
-/// A server whose answer to a call is scripted.
+/// A modern server whose response to a tool call is scripted.
 pub(crate) fn calling(
     answer: impl Fn(&Seen) -> Say + Send + Sync + 'static,
 ) -> impl Fn(&Seen) -> Say + Send + Sync {
     move |seen| if seen.method() == "tools/call" { answer(seen) } else { modern(seen) }
 }
 
-/// The same, the first time only.
+/// A modern server whose response to the first tool call is scripted.
 pub(crate) fn first(
     answer: impl Fn(&Seen) -> Say + Send + Sync + 'static,
 ) -> impl Fn(&Seen) -> Say + Send + Sync {
