@@ -84,7 +84,7 @@ struct Server {
     followed: Vec<String>,
 }
 
-/// Writes a line at the end of a file, and tells whether it is the first.
+/// Appends a line to a file, and returns whether it is the first.
 fn is_first_life(file: &str) -> io::Result<bool> {
     writeln!(std::fs::OpenOptions::new().append(true).create(true).open(file)?, "{}", std::process::id())?;
     Ok(std::fs::read_to_string(file)?.lines().count() == 1)
@@ -235,7 +235,7 @@ impl Server {
         ))
     }
 
-    /// An answer of the client to what it was asked.
+    /// Handles a response of the client to a request of this server.
     fn answered(&mut self, message: &Value) -> io::Result<()> {
         let Some((_, times, codes)) = &mut self.asking else { return Ok(()) };
         codes.push(message["error"]["code"].clone());
