@@ -258,6 +258,48 @@ mod tests {
     }
 
     #[test]
+    fn sources_of_client_and_server_have_at_most_400_lines() {
+        for (path, text) in
+            ["crates/mcp-client/src", "crates/mcp-server/src"].map(sources).into_iter().flatten()
+        {
+            let lines = text.lines().count();
+            assert!(lines <= 400, "{path} has {lines} lines: which second thing is in it?");
+        }
+    }
+
+    #[test]
+    fn client_core_knows_transports_only_by_their_seam() {
+        let transports = [
+            "/src/lib.rs",
+            "/src/blocking.rs",
+            "/src/http",
+            "/src/stream",
+            "/src/stdio",
+            "/src/connect.rs",
+            "/src/connect/",
+            "/src/bin/",
+            "/src/test_peer",
+        ];
+        let names = [
+            "feature = \"http\"",
+            "feature = \"stdio\"",
+            "stream::",
+            "streamable::",
+            "stdio::",
+            "crate::http",
+        ];
+        let is_core = |path: &str| !transports.iter().any(|part| path.contains(part));
+        let core: Vec<_> =
+            sources("crates/mcp-client/src").into_iter().filter(|(path, _)| is_core(path)).collect();
+        assert!(core.len() > 20, "{} files", core.len());
+        for (path, text) in core {
+            for line in shipped(&text).lines().filter(|line| !line.trim_start().starts_with("//")) {
+                assert!(!names.iter().any(|name| line.contains(name)), "{path}: {line}");
+            }
+        }
+    }
+
+    #[test]
     fn readme_shows_the_server_of_the_hello_example() {
         let read = |path: &str| fs::read_to_string(root().join(path)).expect("a file");
         let example = read("examples/hello/src/main.rs");

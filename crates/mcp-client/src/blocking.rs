@@ -1,4 +1,4 @@
-//! The client for programs without a runtime: the same, but calls return when they are done.
+//! A blocking client, for programs without an async runtime.
 //!
 //! ```no_run
 //! # fn main() -> mcp_client::Result<()> {
@@ -12,9 +12,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A thread of its own keeps the connection alive between calls, answers what the server asks, and ends with the last
-//! clone. It also works inside of a runtime, whose thread it then holds up. Handlers run on that thread: one that calls the
-//! blocking client it answers for gets an error, because it would wait for itself.
+//! A dedicated thread keeps the connection alive between calls, runs the handlers, and ends when the last clone is dropped. The
+//! client also works inside of a runtime, whose thread it then blocks. A handler that calls the blocking client it belongs
+//! to gets an error, because it would wait for itself.
 
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -33,14 +33,14 @@ use crate::connect::Connect;
 use crate::connect::server_config::ServerConfig;
 use crate::error::{Error, Result};
 
-/// A connection to one server, whose methods wait.
+/// A connection to one server, with blocking methods.
 #[derive(Clone, Debug)]
 pub struct McpClient {
     client: AsyncClient,
     thread: Arc<Thread>,
 }
 
-/// The thread that keeps connections alive. Dropped, it ends.
+/// The thread that drives the connection. It ends when this is dropped.
 #[derive(Debug)]
 struct Thread {
     handle: Handle,
@@ -57,25 +57,25 @@ impl Thread {
             .name("mcp-client".to_owned())
             .spawn(move || {
                 let _ = runtime.block_on(ended);
-                // A handler that blocks, waiting for a person perhaps, is not waited for.
+                // Does not wait for a handler that blocks, for example on user input.
                 runtime.shutdown_background();
             })
             .map_err(refused)?;
         Ok(Self { handle, end: Some(end), thread: Some(thread) })
     }
 
-    /// Runs a future there, and waits for what it gives.
+    /// Runs a future on the thread, and waits for its output.
     fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Result<T> {
         if self.is_current() {
             let method = Method::Other("the work of the client's thread".into());
             let problem = "a handler must not wait for the client that waits for it".to_owned();
             return Err(Error::Unsendable { method, problem });
         }
-        let (tell, told) = mpsc::sync_channel(1);
+        let (sender, receiver) = mpsc::sync_channel(1);
         self.handle.spawn(async move {
-            let _ = tell.send(work.await);
+            let _ = sender.send(work.await);
         });
-        told.recv().map_err(|_| gone())
+        receiver.recv().map_err(|_| gone())
     }
 
     fn is_current(&self) -> bool {
@@ -90,7 +90,7 @@ fn refused(source: std::io::Error) -> Error {
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        // The receiver hears of the sender's end as well.
+        // Dropping the sender completes the receiver, which ends the thread.
         drop(self.end.take());
         // A clone may be dropped by the thread itself, which cannot wait for its own end.
         if !self.is_current()
@@ -105,7 +105,7 @@ impl McpClient {
     /// Connects to the server of a server config. See [`crate::McpClient::connect`].
     ///
     /// # Errors
-    /// When the server could not be started, or did not become usable.
+    /// If the server could not be started, or did not become usable.
     pub fn connect<R>(config: R) -> Result<Self>
     where
         R: TryInto<ServerConfig>,
@@ -114,17 +114,17 @@ impl McpClient {
         Self::connect_with(AsyncClient::builder(config.try_into()?))
     }
 
-    /// Connects, with more to say about it.
+    /// Connects with a builder: see [`crate::McpClient::builder`].
     ///
     /// # Errors
-    /// When the server could not be started, or did not become usable.
+    /// If the server could not be started, or did not become usable.
     pub fn connect_with(connect: Connect) -> Result<Self> {
         let thread = Thread::start()?;
         let client = thread.run(connect.connect())??;
         Ok(Self { client, thread: Arc::new(thread) })
     }
 
-    /// Does anything that the asynchronous client can, and waits for it.
+    /// Runs a future that uses the asynchronous client, and waits for its output.
     ///
     /// ```no_run
     /// # fn example(client: mcp_client::blocking::McpClient) -> mcp_client::Result<()> {
@@ -137,7 +137,7 @@ impl McpClient {
     /// ```
     ///
     /// # Errors
-    /// Those of the work.
+    /// The error of the future.
     pub fn with<T, Fut>(&self, work: impl FnOnce(AsyncClient) -> Fut) -> Result<T>
     where
         T: Send + 'static,
@@ -149,16 +149,18 @@ impl McpClient {
     /// Calls a tool.
     ///
     /// # Errors
-    /// When the server refuses, the time is over, or the connection is lost.
+    /// If the server responds with an error, the call times out, or the connection is lost.
+    #[doc(alias = "tools/call")]
     pub fn call(&self, tool: impl Into<String>, arguments: impl Into<Json>) -> Result<ToolResult> {
         let call = self.client.call(tool, arguments);
         self.with(|_| call.into_future())
     }
 
-    /// All tools, sorted by name.
+    /// Lists all tools, sorted by name.
     ///
     /// # Errors
     /// As [`crate::McpClient::list_tools`].
+    #[doc(alias = "tools/list")]
     pub fn list_tools(&self) -> Result<Vec<Tool>> {
         self.with(|client| async move { client.list_tools().await })
     }
@@ -166,26 +168,27 @@ impl McpClient {
     /// Reads a resource.
     ///
     /// # Errors
-    /// When the server refuses, the time is over, or the connection is lost.
+    /// If the server responds with an error, the request times out, or the connection is lost.
+    #[doc(alias = "resources/read")]
     pub fn read_resource(&self, uri: impl Into<String>) -> Result<ReadResourceResult> {
         let uri = uri.into();
         self.with(|client| async move { client.read_resource(uri).await })
     }
 
-    /// Ends the connection in good order. See [`crate::McpClient::close`].
+    /// Closes the connection, and waits until the server has ended. See [`crate::McpClient::close`].
     pub fn close(self) -> Shutdown {
         let Self { client, thread } = self;
         thread.run(client.close()).unwrap_or_default()
     }
 
-    /// The asynchronous client, for what has no method here.
+    /// Returns the asynchronous client, for operations that have no method here.
     #[must_use]
     pub fn client(&self) -> &AsyncClient {
         &self.client
     }
 }
 
-/// The thread ended in the middle of the work, which only a panic in it can do.
+/// The error for a thread that ended during the work, which only a panic can cause.
 fn gone() -> Error {
     Error::Cancelled { method: Method::Other("the work of the client's thread".into()) }
 }

@@ -1,9 +1,11 @@
 //! The errors of this crate, and what a caller can do about each.
 
+mod ended;
+mod http_status;
 mod start;
+#[cfg(test)]
+mod tests;
 
-use std::fmt;
-use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +16,8 @@ use mcp_protocol::negotiation::NegotiationError;
 use mcp_protocol::peer::Reason;
 use mcp_protocol::visible::Visible;
 
+pub use ended::{ConnectionEnd, EndCause};
+pub use http_status::HttpStatus;
 pub use start::StartError;
 
 /// The result type of this crate.
@@ -197,41 +201,6 @@ pub enum Error {
     },
 }
 
-/// An HTTP response that is not a JSON-RPC message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct HttpStatus {
-    /// The status.
-    pub status: u16,
-    /// The media type of the body.
-    pub content_type: Option<String>,
-    /// The first part of the body, escaped. Untrusted.
-    pub excerpt: String,
-    /// The time to wait before a retry.
-    pub retry_after: Option<Duration>,
-    /// The target of a redirect that was not followed. Untrusted.
-    pub location: Option<String>,
-}
-
-impl fmt::Display for HttpStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HTTP status {}", self.status)?;
-        if let Some(kind) = &self.content_type {
-            write!(f, " with {}", Visible::new(kind).at_most(80))?;
-        }
-        if let Some(location) = &self.location {
-            write!(f, "; redirect to {} was not followed", Visible::new(location).at_most(200))?;
-        }
-        if let Some(wait) = self.retry_after {
-            write!(f, "; retry after {} s", wait.as_secs())?;
-        }
-        if !self.excerpt.is_empty() {
-            write!(f, ": {}", self.excerpt)?;
-        }
-        Ok(())
-    }
-}
-
 fn demanded(challenges: &[Challenge]) -> String {
     let Some(challenge) = challenges.first() else { return String::new() };
     let mut text = format!("; it accepts `{}`", Visible::new(&challenge.scheme).at_most(32));
@@ -268,68 +237,6 @@ impl Sent {
             Self::No => " (it was not sent)",
             Self::Maybe => "",
         }
-    }
-}
-
-/// The end of a connection.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ConnectionEnd {
-    /// The cause.
-    pub cause: EndCause,
-    /// The exit status of the program, if it has exited.
-    pub status: Option<ExitStatus>,
-    /// The last output on stderr, with secrets masked.
-    pub stderr: String,
-}
-
-/// Why a connection ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum EndCause {
-    /// The server ended it.
-    #[default]
-    Server,
-    /// This client closed it.
-    Closed,
-    /// Writing failed.
-    Write(String),
-    /// Reading failed.
-    Read(String),
-    /// The network failed.
-    Network(String),
-    /// The HTTP response was not a JSON-RPC message: a web page, for example.
-    Response(Box<HttpStatus>),
-    /// A line exceeded four times the limit of a message.
-    EndlessLine,
-    /// The server sent too many requests that it is not allowed to send.
-    Flood,
-    /// A bug in this crate: the task that drives the connection panicked.
-    Internal,
-}
-
-impl fmt::Display for ConnectionEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.cause {
-            EndCause::Server => {}
-            EndCause::Closed => f.write_str("; this client closed the connection")?,
-            EndCause::Write(error) => write!(f, "; write failed: {}", Visible::message(error))?,
-            EndCause::Read(error) => write!(f, "; read failed: {}", Visible::message(error))?,
-            EndCause::Network(problem) => write!(f, "; network error: {}", Visible::message(problem))?,
-            EndCause::Response(answer) => write!(f, "; the response was {answer}")?,
-            EndCause::EndlessLine => f.write_str("; the server sent a line without end")?,
-            EndCause::Flood => f.write_str("; the server sent too many requests that are not allowed")?,
-            EndCause::Internal => {
-                f.write_str("; internal error in mcp-client: the connection's task panicked")?
-            }
-        }
-        if let Some(status) = self.status {
-            write!(f, "; the process exited with {status}")?;
-        }
-        if !self.stderr.is_empty() {
-            write!(f, "; last stderr output:\n{}", self.stderr)?;
-        }
-        Ok(())
     }
 }
 
@@ -400,43 +307,5 @@ impl Error {
 
     pub(crate) fn unreadable(method: &Method, error: &BodyError) -> Self {
         Self::Unreadable { method: method.clone(), problem: error.to_string() }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::error::Error as _;
-
-    use mcp_protocol::errors::ErrorCode;
-
-    use super::*;
-
-    #[test]
-    fn displayed_error_is_complete_and_source_repeats_nothing() {
-        fn is_clone<T: Clone + Send + Sync + 'static>() {}
-        is_clone::<Error>();
-        let method = Method::ToolsCall;
-        let error = || ErrorObject::new(ErrorCode::InvalidParams, "the inner cause");
-        let refused = std::io::Error::other("the inner cause");
-        let ended = ConnectionEnd {
-            cause: EndCause::Read("the inner cause".to_owned()),
-            stderr: "a line".to_owned(),
-            ..ConnectionEnd::default()
-        };
-        for error in [
-            Error::Refused { method: method.clone(), error: error() },
-            Error::Input { method: method.clone(), error: error() },
-            Error::Start(StartError::Refused { path: "x".into(), error: Arc::new(refused) }),
-            Error::Connect {
-                server: "x".to_owned(),
-                error: Box::new(NegotiationError::Ended),
-                ended: ended.clone(),
-            },
-            Error::Lost { method, sent: Sent::No, ended: Arc::new(ended) },
-        ] {
-            assert!(error.to_string().contains("the inner cause"), "{error}");
-            assert!(error.source().is_none(), "{error}");
-            assert_eq!(error.clone().to_string(), error.to_string());
-        }
     }
 }

@@ -1,12 +1,13 @@
-//! HTTP requests: how servers are reached, and what may be reached at all.
+//! HTTP settings: certificates, proxies, name resolution, and the addresses that may be connected to.
 //!
-//! A [`Network`] says which certificates are trusted, which proxies lead where, and what the [`NetworkPolicy`] is. Give it to
+//! A [`Network`] holds all of them, including the [`NetworkPolicy`]. Pass it to
 //! [`Connect::network`](crate::Connect::network).
 
 mod connector;
 mod network;
 pub(crate) mod policy;
 pub(crate) mod request;
+pub(crate) mod target_url;
 
 pub use network::{Answering, HttpBody, HttpClient, Network};
 pub use policy::{HostError, NetworkPolicy, RangeError};

@@ -1,4 +1,4 @@
-//! A call of a tool, and what it ends with.
+//! A tool call and its result.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -18,13 +18,14 @@ use crate::client::running::RunningCall;
 use crate::connection::progress::Progress;
 use crate::error::{Error, Result};
 
-/// A call of a tool, to be awaited.
+/// A tool call, which starts when it is awaited.
 ///
-/// It has two clocks: 60 s without a sign of life, and 600 s in all. Both can be set, and neither runs while a person
-/// is asked.
+/// It has two timeouts: an idle timeout of 60 s, which progress resets, and a total timeout of 600 s. Both can be set, and
+/// both are paused while the server waits for input from the host.
 ///
 /// # Cancellation
 /// When its future is dropped, the call is cancelled on the server.
+#[doc(alias = "tools/call")]
 #[must_use = "a call begins when it is awaited"]
 pub struct ToolCall {
     client: McpClient,
@@ -43,32 +44,35 @@ impl ToolCall {
         Self { client, params, clocks: Clocks::default(), on_progress: None, cancel: None }
     }
 
-    /// Sets how long the server may go without a sign of life. Progress is one.
+    /// Sets the idle timeout. Progress resets it.
+    #[doc(alias = "idle timeout")]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.clocks = self.clocks.idle(timeout);
         self
     }
 
-    /// Sets how long the call may take in all, whatever the progress.
+    /// Sets the total timeout, which progress does not reset.
     pub fn total_timeout(mut self, timeout: Duration) -> Self {
         self.clocks = self.clocks.total(timeout);
         self
     }
 
-    /// Is told of progress, in order, by the future of the call. A step that is not read in time is left out, and the
-    /// next one says so.
-    pub fn on_progress(mut self, told: impl FnMut(Progress) + Send + 'static) -> Self {
-        self.on_progress = Some(Box::new(told));
+    /// Calls `f` for each progress notification, in order, from the future of the call. Steps that are not read in time are
+    /// dropped; [`gap`](Progress::gap) of the next one is their number.
+    #[doc(alias = "notifications/progress")]
+    pub fn on_progress(mut self, f: impl FnMut(Progress) + Send + 'static) -> Self {
+        self.on_progress = Some(Box::new(f));
         self
     }
 
-    /// Cancels the call when this future ends: the server is told, and the call ends with [`Error::Cancelled`].
+    /// Cancels the call when this future completes: a cancellation is sent, and the call fails with [`Error::Cancelled`].
+    #[doc(alias = "notifications/cancelled")]
     pub fn cancel_when(mut self, cancel: impl Future<Output = ()> + Send + 'static) -> Self {
         self.cancel = Some(Box::pin(cancel));
         self
     }
 
-    /// The call as something that is read step by step, instead of awaited.
+    /// Returns the call as a stream of progress, followed by the result.
     pub fn running(self) -> RunningCall {
         RunningCall::new(self)
     }
@@ -79,14 +83,14 @@ impl ToolCall {
         self
     }
 
-    /// The body of the result as it came.
+    /// Makes the call, and returns the body of the result unparsed.
     pub(crate) async fn raw(&mut self) -> Result<KeptBody> {
         let Self { client, params, clocks, on_progress, cancel } = self;
         if params.arguments.as_ref().is_some_and(|arguments| !arguments.is_object()) {
             let problem = "arguments must be an object".to_owned();
             return Err(Error::Unsendable { method: Method::ToolsCall, problem });
         }
-        // Constructed where it is awaited: a future that is moved there would need its space twice.
+        // Constructed where it is awaited: a future that is moved would need its space twice.
         let Some(cancel) = cancel.take() else {
             return input_rounds::run(client, &Method::ToolsCall, params, *clocks, on_progress.as_mut())
                 .await;
@@ -102,6 +106,7 @@ impl ToolCall {
     }
 }
 
+/// Runs a call until it completes or is cancelled.
 async fn unless<T>(
     run: impl Future<Output = Result<T>>,
     cancel: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -124,7 +129,7 @@ impl IntoFuture for ToolCall {
 
 impl std::fmt::Debug for ToolCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Arguments may be anything, and are nobody's business but the server's.
+        // Arguments may contain secrets.
         f.debug_struct("ToolCall")
             .field("tool", &self.params.name)
             .field("clocks", &self.clocks)
@@ -132,7 +137,7 @@ impl std::fmt::Debug for ToolCall {
     }
 }
 
-/// What a call ended with.
+/// The result of a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolResult {
     result: CallToolResult,
@@ -149,20 +154,20 @@ impl ToolResult {
         }
     }
 
-    /// All text of the result, block by block on lines of their own.
+    /// Returns all text blocks of the result, joined by newlines.
     #[must_use]
     pub fn text(&self) -> String {
         let texts: Vec<&str> = self.result.content.iter().filter_map(ContentBlock::as_text).collect();
         texts.join("\n")
     }
 
-    /// The result as data: its structured content, or its text if that is JSON.
+    /// Deserializes the result: its structured content, or its text if that is JSON.
     ///
-    /// Servers of older revisions can only say objects, and wrap other values as `{"result": …}`; that is looked
-    /// through.
+    /// In older revisions structured content has to be an object, and servers wrap other values as `{"result": …}`. Such a
+    /// value is unwrapped.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] when there is no such data.
+    /// [`Error::Unreadable`] if the result has no such data.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T> {
         let unreadable = |problem: String| Error::Unreadable { method: Method::ToolsCall, problem };
         let Some(structured) = &self.result.structured_content else {
@@ -181,25 +186,25 @@ impl ToolResult {
         }
     }
 
-    /// True if the tool says that it failed. Its text tells why.
+    /// Returns true if the tool reports that it failed. The text of the result says why.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.result.is_error == Some(true)
     }
 
-    /// What the tool says, block by block: text, pictures, sound, resources, and kinds this crate does not know.
+    /// Returns the content blocks: text, images, audio, resources, and types that this crate does not know.
     #[must_use]
     pub fn content(&self) -> &[ContentBlock] {
         &self.result.content
     }
 
-    /// The whole result.
+    /// Returns the whole result.
     #[must_use]
     pub fn result(&self) -> &CallToolResult {
         &self.result
     }
 
-    /// The whole result, to keep.
+    /// Converts this into the whole result.
     #[must_use]
     pub fn into_result(self) -> CallToolResult {
         self.result

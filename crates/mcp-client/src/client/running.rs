@@ -1,4 +1,4 @@
-//! A call that is read step by step.
+//! A tool call whose progress is read as a stream.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use crate::client::call::{ToolCall, ToolResult};
 use crate::connection::progress::{Progress, ProgressQueue};
 use crate::error::Result;
 
-/// A call whose progress is read as a stream. It goes on while it is read; dropped, it is cancelled on the server.
+/// A tool call whose progress is read as a stream. It advances only while it is read, and is cancelled when dropped.
 ///
 /// ```no_run
 /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {
@@ -36,7 +36,7 @@ impl RunningCall {
         Self { future: Some(call.into_future()), outcome: None, steps }
     }
 
-    /// The next step; `None` once the call is over.
+    /// Returns the next step; `None` after the call has ended.
     ///
     /// # Cancellation
     /// Safe: nothing is lost.
@@ -55,15 +55,15 @@ impl RunningCall {
         .await
     }
 
-    /// What the call ended with. Steps that were not read are left out.
+    /// Waits for the call to end, and returns its result. Steps that were not read are dropped.
     ///
     /// # Errors
-    /// When the server refuses, the time is over, or the connection is lost.
+    /// If the server responds with an error, the call times out, or the connection is lost.
     pub async fn outcome(mut self) -> Result<ToolResult> {
         poll_fn(|cx| self.poll_outcome(cx)).await;
         match self.outcome.take() {
             Some(outcome) => outcome,
-            // It was ready a moment ago.
+            // Not reachable: the outcome was just set.
             None => std::future::pending().await,
         }
     }

@@ -1,25 +1,25 @@
-//! How a connection ended.
+//! The result of closing a connection.
 
 use std::process::ExitStatus;
 
-/// How a server ended.
+/// The way in which a server ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shutdown {
-    /// What the program ended with; `None` if there was none, or it could not be told.
+    /// The exit status of the program; `None` if there is no program, or its status is not known.
     pub status: Option<ExitStatus>,
-    /// What it took.
+    /// The force that was needed.
     pub force: Force,
 }
 
-/// What it took to end a server.
+/// The force that was needed to end a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Force {
-    /// It ended when its input was closed.
+    /// None: it exited when its stdin was closed.
     #[default]
     None,
-    /// It, or something it had started, had to be asked by a signal.
+    /// It, or a process that it had started, was sent SIGTERM.
     Terminated,
-    /// It, or something it had started, had to be killed.
+    /// It, or a process that it had started, was killed.
     Killed,
 }

@@ -1,6 +1,6 @@
 //! The configuration of RFC 2190, with exactly its names and fields.
 //!
-//! New code says more with a [`ServerConfig`]; every one of these becomes one.
+//! New code should use a [`ServerConfig`], which has more options; each of these converts into one.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::connect::server_config::ServerConfig;
 use crate::error::Error;
 
-/// What to start, as RFC 2190 has it.
+/// A program to start, as defined by RFC 2190.
 ///
 /// ```
 /// use mcp_client::{McpClientConfig, ServerConfig};
@@ -25,11 +25,11 @@ pub struct McpClientConfig {
     pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables for its environment, beside the few that are passed on.
+    /// Environment variables of the program, in addition to the few that are passed on.
     pub env: HashMap<String, String>,
-    /// How to log in.
+    /// The OAuth login.
     pub oauth: Option<OAuthConfig>,
-    /// How long it may take from the start until the server is usable.
+    /// The time from the start until the server must be usable.
     pub timeout: Duration,
 }
 
@@ -60,49 +60,49 @@ impl fmt::Debug for McpClientConfig {
     }
 }
 
-/// How to log in, as RFC 2190 has it.
+/// An OAuth login, as defined by RFC 2190.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OAuthConfig {
-    /// Who issues the tokens.
+    /// The provider that issues the tokens.
     pub provider: OAuthProvider,
-    /// What the provider knows this program by.
+    /// The client id of this program at the provider.
     pub client_id: String,
-    /// What is asked for.
+    /// The requested scopes.
     pub scopes: Vec<String>,
-    /// Where tokens are kept.
+    /// The storage for tokens.
     pub token_storage: TokenStorage,
 }
 
-/// Who issues tokens, as RFC 2190 has it.
+/// An OAuth provider, as defined by RFC 2190.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OAuthProvider {
     /// GitHub.
     Github,
     /// Google.
     Google,
-    /// Somebody else.
+    /// Another provider.
     Custom {
-        /// Where a person logs in.
+        /// The authorization endpoint.
         auth_url: String,
-        /// Where tokens are given out.
+        /// The token endpoint.
         token_url: String,
     },
 }
 
-/// Where tokens are kept.
+/// The storage for tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenStorage {
-    /// The first of the others that works.
+    /// The first of the other variants that is available.
     #[default]
     Auto,
     /// The keychain of the operating system.
     Keychain,
     /// An encrypted file.
     EncryptedFile,
-    /// A variable of the environment. Read only.
+    /// An environment variable. Read only.
     Env,
-    /// Nowhere: gone with the process.
+    /// In memory only; lost when the process exits.
     Memory,
 }
 
@@ -110,7 +110,7 @@ impl TryFrom<McpClientConfig> for ServerConfig {
     type Error = Error;
 
     /// # Errors
-    /// [`Error::FeatureDisabled`] if the configuration wants a login: there is none over stdio yet.
+    /// [`Error::FeatureDisabled`] if the configuration has a login: it is not supported over stdio yet.
     fn try_from(config: McpClientConfig) -> Result<Self, Error> {
         if config.oauth.is_some() {
             return Err(Error::FeatureDisabled { feature: "oauth" });

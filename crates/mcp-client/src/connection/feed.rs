@@ -1,19 +1,20 @@
-//! What a server says that nobody has to hear: kept for a while, and lost with a word about it.
+//! A bounded stream of items, such as log messages and lines of stderr. Items that are not read in time are dropped, and
+//! counted.
 
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-/// What a server says from now on, one after the other. A slow reader loses some of it, and is told how many; nobody waits
-/// for it.
+/// A stream of items that a server sends from now on. A slow reader blocks nobody: it misses items, and receives their
+/// number as a [`FeedItem::Gap`].
 #[derive(Debug)]
 pub struct Feed<T>(broadcast::Receiver<T>);
 
-/// What comes next in a [`Feed`].
+/// An item of a [`Feed`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FeedItem<T> {
-    /// What was said.
+    /// The next item.
     Next(T),
-    /// So many were lost because they were not read in time.
+    /// The number of items that were dropped because they were not read in time.
     Gap(u64),
 }
 
@@ -22,7 +23,7 @@ impl<T: Clone> Feed<T> {
         Self(receiver)
     }
 
-    /// What comes next; `None` once the server is gone.
+    /// Returns the next item; `None` after the server has ended.
     ///
     /// # Cancellation
     /// Safe: nothing is lost.

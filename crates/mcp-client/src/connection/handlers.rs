@@ -1,7 +1,7 @@
-//! What a host answers when a server asks: one path for both eras.
+//! The host's handlers for requests of a server: elicitation, sampling and roots, in both eras.
 //!
-//! In the legacy era a server sends a request of its own, in the modern one a result that says what it needs. Both end
-//! in [`Handlers::answer`].
+//! A legacy server sends a request; a modern server returns a result that lists the input it needs. Both are answered by
+//! [`Handlers::answer`].
 
 use std::fmt;
 use std::pin::Pin;
@@ -21,32 +21,37 @@ use mcp_protocol::messages::Method;
 use mcp_protocol::roots::{ListRootsResult, Root};
 use mcp_protocol::sampling::{CreateMessageParams, CreateMessageResult};
 
-type Answering<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-type Handler<P, T> = Arc<dyn Fn(ServerRequest<P>) -> Answering<T> + Send + Sync>;
+type HandlerFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type Handler<P, T> = Arc<dyn Fn(ServerRequest<P>) -> HandlerFuture<T> + Send + Sync>;
 
-/// Something a server asks, with the name of the one who asks.
+/// A request of a server to the host, with the name of the server.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ServerRequest<P> {
-    /// What the server calls itself. Self-reported: show it, and beside it what was started.
+    /// The name of the server. Self-reported: show it together with the command or URL of the server.
     pub server: String,
-    /// What it wants. Untrusted: neutralise it before it is shown, for example with
+    /// The params of the request. Untrusted: escape them before they are displayed, for example with
     /// [`Visible`](mcp_protocol::visible::Visible).
     pub params: P,
 }
 
-/// A host's answers to what servers ask. What has no handler is not declared, and refused politely.
+/// The host's handlers for elicitation, sampling and roots.
+///
+/// Only capabilities with a handler are declared to servers. Other requests of a server are refused with an error.
 ///
 /// ```
 /// use mcp_client::{ServerRequest, Handlers};
 /// use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
 ///
-/// let handlers = Handlers::new().on_form(async |asked: ServerRequest<ElicitFormParams>| {
-///     println!("{} asks: {}", asked.server, asked.params.message);
+/// let handlers = Handlers::new().on_form(async |request: ServerRequest<ElicitFormParams>| {
+///     println!("{} asks: {}", request.server, request.params.message);
 ///     ElicitResult::decline()
 /// });
 /// assert!(handlers.capabilities().elicitation.unwrap().has_form());
 /// ```
+#[doc(alias = "elicitation")]
+#[doc(alias = "sampling")]
+#[doc(alias = "roots")]
 #[derive(Clone)]
 pub struct Handlers {
     form: Option<Handler<ElicitFormParams, ElicitResult>>,
@@ -71,54 +76,64 @@ impl Default for Handlers {
 }
 
 impl Handlers {
-    /// No answers yet.
+    /// Creates a set without handlers.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Answers forms. What the person leaves out is filled with the form's defaults, and an answer that does not fit the
-    /// form is not sent.
+    /// Sets the handler for elicitation in form mode. Fields that the answer leaves out are filled with the form's
+    /// defaults. An answer that does not match the form is not sent.
+    #[doc(alias = "elicitation")]
+    #[doc(alias = "elicitation/create")]
     #[must_use]
     pub fn on_form<F, Fut>(mut self, handler: F) -> Self
     where
         F: Fn(ServerRequest<ElicitFormParams>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = ElicitResult> + Send + 'static,
     {
-        self.form = Some(Arc::new(move |asked| Box::pin(handler(asked))));
+        self.form = Some(Arc::new(move |request| Box::pin(handler(request))));
         self
     }
 
-    /// Answers requests to open a page. Show the whole URL, open it only with consent, and never fetch it.
+    /// Sets the handler for elicitation in URL mode: a request to open a web page. Show the whole URL, open it only with the
+    /// person's consent, and never fetch it.
+    #[doc(alias = "elicitation")]
+    #[doc(alias = "elicitation/create")]
     #[must_use]
     pub fn on_url<F, Fut>(mut self, handler: F) -> Self
     where
         F: Fn(ServerRequest<ElicitUrlParams>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = ElicitResult> + Send + 'static,
     {
-        self.url = Some(Arc::new(move |asked| Box::pin(handler(asked))));
+        self.url = Some(Arc::new(move |request| Box::pin(handler(request))));
         self
     }
 
-    /// Answers requests to the host's language model.
+    /// Sets the handler for sampling: requests to the host's language model.
+    #[doc(alias = "sampling")]
+    #[doc(alias = "sampling/createMessage")]
     #[must_use]
     pub fn on_sample<F, Fut>(mut self, handler: F) -> Self
     where
         F: Fn(ServerRequest<CreateMessageParams>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<CreateMessageResult, ErrorObject>> + Send + 'static,
     {
-        self.sample = Some(Arc::new(move |asked| Box::pin(handler(asked))));
+        self.sample = Some(Arc::new(move |request| Box::pin(handler(request))));
         self
     }
 
-    /// Declares that the language model can be given tools.
+    /// Declares that sampling requests may contain tools.
+    #[doc(alias = "sampling")]
     #[must_use]
     pub fn sample_with_tools(mut self) -> Self {
         self.sampling = self.sampling.tools(Json::object());
         self
     }
 
-    /// Tells the folders the host works in.
+    /// Sets the handler for roots: the folders in which the host works.
+    #[doc(alias = "roots")]
+    #[doc(alias = "roots/list")]
     #[must_use]
     pub fn on_roots<F, Fut>(mut self, handler: F) -> Self
     where
@@ -129,14 +144,15 @@ impl Handlers {
         self
     }
 
-    /// Sets how long an answer may take. Default: ten minutes. The clocks of the call stand still meanwhile.
+    /// Sets the timeout of a handler. Default: ten minutes. The timeouts of the call are paused in the meantime.
+    #[doc(alias = "timeout")]
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// What is declared: what there are handlers for, and nothing else.
+    /// Returns the capabilities that are declared to servers: those with a handler.
     #[must_use]
     pub fn capabilities(&self) -> ClientCapabilities {
         let mut capabilities = ClientCapabilities::new();
@@ -159,7 +175,7 @@ impl Handlers {
         capabilities
     }
 
-    /// True if there is a handler for this request of a legacy server.
+    /// Returns true if there is a handler for this request of a legacy server.
     pub(crate) fn offers(&self, method: &Method) -> bool {
         match method {
             Method::Elicit => self.form.is_some() || self.url.is_some(),
@@ -173,7 +189,7 @@ impl Handlers {
         self.patience
     }
 
-    /// The answer to what a server asks, or why it gets none.
+    /// Runs the handler for a request of a server. The `Err` variant is the JSON-RPC error to respond with.
     pub(crate) async fn answer(&self, server: String, ask: Ask) -> Result<InputResponse, ErrorObject> {
         match ask {
             Ask::Elicit(ElicitParams::Form(params)) => {
@@ -214,7 +230,7 @@ impl Handlers {
         }
     }
 
-    /// [`answer`](Self::answer), for as long as a person may take.
+    /// Runs [`answer`](Self::answer) with the timeout of [`patience`](Self::patience).
     pub(crate) async fn answer_in_time(
         &self,
         server: String,

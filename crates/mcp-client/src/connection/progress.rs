@@ -1,30 +1,31 @@
-//! Progress of a call, and what of it waits for its reader.
+//! Progress of a call, and the bounded queue in which it waits for its reader.
 
 use std::collections::VecDeque;
 
 use mcp_protocol::messages::ProgressParams;
 
-/// Progress that may wait for its reader.
-const PROGRESS: usize = 16;
+/// The most steps of progress that wait for their reader.
+const MAX_QUEUED_STEPS: usize = 16;
 
-/// The most bytes of what a step of progress says.
-const MESSAGE: usize = 16 << 10;
+/// The most bytes of the message of a step. The rest is cut.
+const MAX_MESSAGE_BYTES: usize = 16 << 10;
 
 /// One step of progress of a call.
+#[doc(alias = "notifications/progress")]
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// How far it is.
+    /// The progress so far.
     pub progress: f64,
-    /// How far it will be in the end, if that is known.
+    /// The progress at which the call is complete, if that is known.
     pub total: Option<f64>,
-    /// What is being done, for people. Untrusted.
+    /// A description of the current step, for people. Untrusted.
     pub message: Option<String>,
-    /// How many steps before this one were left out because they were not read in time.
+    /// The number of steps before this one that were dropped because they were not read in time.
     pub gap: u64,
 }
 
-/// Progress that waits for its reader: the newest steps, and how many were left out.
+/// Progress that waits for its reader: the newest steps, and the number of steps that were dropped.
 #[derive(Debug, Default)]
 pub(crate) struct ProgressQueue {
     steps: VecDeque<Progress>,
@@ -33,8 +34,8 @@ pub(crate) struct ProgressQueue {
 impl From<ProgressParams> for Progress {
     fn from(params: ProgressParams) -> Self {
         let ProgressParams { progress, total, mut message, .. } = params;
-        if let Some(message) = message.as_mut().filter(|message| message.len() > MESSAGE) {
-            let end = (0..=MESSAGE).rev().find(|at| message.is_char_boundary(*at));
+        if let Some(message) = message.as_mut().filter(|message| message.len() > MAX_MESSAGE_BYTES) {
+            let end = (0..=MAX_MESSAGE_BYTES).rev().find(|at| message.is_char_boundary(*at));
             message.truncate(end.unwrap_or(0));
         }
         Self { progress, total, message, gap: 0 }
@@ -47,8 +48,8 @@ impl ProgressQueue {
     }
 
     pub(crate) fn push(&mut self, mut step: Progress) {
-        // The newest are kept.
-        if self.steps.len() == PROGRESS
+        // The oldest step is dropped, because the newest say the most.
+        if self.steps.len() == MAX_QUEUED_STEPS
             && let Some(oldest) = self.steps.pop_front()
         {
             let gap = oldest.gap + 1;

@@ -1,4 +1,4 @@
-//! From a URL to a stream of bytes: resolving, judging, proxies.
+//! Connects to a URL: name resolution, network policy, proxies.
 
 use std::error::Error as StdError;
 use std::io;
@@ -20,26 +20,27 @@ use tower_service::Service;
 use super::network::{Network, Proxies, Resolver};
 use super::policy::NetworkPolicy;
 
-/// How long it may take to reach a host.
-const CONNECT: Duration = Duration::from_secs(10);
-/// How long a connection may be silent before the other side is asked whether it lives.
-const KEEPALIVE: Duration = Duration::from_secs(30);
-/// How often it is asked, and in which distance.
+/// The timeout of a TCP connection attempt.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The idle time after which TCP keep-alive probes are sent.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+/// The number of unanswered keep-alive probes after which a connection is closed.
 const KEEPALIVE_RETRIES: u32 = 3;
+/// The time between two keep-alive probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// Connects directly or through a proxy; TLS is put on top of it.
+/// Connects directly or through a proxy. TLS is added by the caller.
 #[derive(Clone)]
 pub(super) struct Connector {
-    direct: HttpConnector<Judging>,
-    /// What the operator named is not judged.
-    to_proxy: HttpConnector<Judging>,
+    direct: HttpConnector<CheckedResolver>,
+    /// Without a policy: the operator has named the proxy.
+    to_proxy: HttpConnector<CheckedResolver>,
     proxies: Route,
 }
 
-/// Which proxy leads where.
+/// The proxy for each URL.
 #[derive(Clone)]
 pub(super) struct Route(Option<std::sync::Arc<Matcher>>);
 
@@ -47,7 +48,7 @@ impl Route {
     pub(super) fn of(network: &Network) -> Result<Self, String> {
         let matcher = match &network.proxies {
             Proxies::None => return Ok(Self(None)),
-            // A proxy resolves names itself, where nobody judges.
+            // A proxy resolves names itself, where the policy cannot check the addresses.
             Proxies::Environment if network.policy.is_public() => return Ok(Self(None)),
             Proxies::Environment => Matcher::from_env(),
             Proxies::Url(url) => {
@@ -61,7 +62,7 @@ impl Route {
         Ok(Self(Some(std::sync::Arc::new(matcher))))
     }
 
-    /// The proxy that leads to a URL. This machine is always reached directly.
+    /// Returns the proxy for a URL. This machine is always connected to directly.
     fn to(&self, uri: &Uri) -> Option<Intercept> {
         if is_loopback(uri) {
             return None;
@@ -69,7 +70,7 @@ impl Route {
         self.0.as_ref()?.intercept(uri)
     }
 
-    /// What a proxy for plain HTTP wants to see in every request.
+    /// Returns the `Proxy-Authorization` header that a proxy for plain HTTP needs in every request.
     pub(super) fn authorization(&self, uri: &Uri) -> Option<HeaderValue> {
         if uri.scheme_str() == Some("https") {
             return None;
@@ -93,12 +94,12 @@ fn is_loopback(uri: &Uri) -> bool {
 impl Connector {
     pub(super) fn new(network: &Network, proxies: Route) -> Self {
         let connector = |policy| {
-            let judging = Judging { policy, resolver: network.resolver.clone() };
-            let mut connector = HttpConnector::new_with_resolver(judging);
+            let resolver = CheckedResolver { policy, resolver: network.resolver.clone() };
+            let mut connector = HttpConnector::new_with_resolver(resolver);
             connector.enforce_http(false);
             connector.set_nodelay(true);
-            connector.set_connect_timeout(Some(CONNECT));
-            connector.set_keepalive(Some(KEEPALIVE));
+            connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+            connector.set_keepalive(Some(KEEPALIVE_IDLE));
             connector.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
             connector.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
             connector
@@ -128,7 +129,7 @@ impl Service<Uri> for Connector {
 
 async fn through(
     proxy: Intercept,
-    mut to_proxy: HttpConnector<Judging>,
+    mut to_proxy: HttpConnector<CheckedResolver>,
     uri: Uri,
 ) -> Result<Stream, BoxError> {
     let address = proxy.uri().clone();
@@ -152,14 +153,14 @@ async fn through(
     }
 }
 
-/// A resolver that gives nothing but addresses that may be connected to.
+/// A resolver that checks every address against the policy.
 #[derive(Clone)]
-struct Judging {
+struct CheckedResolver {
     policy: Option<NetworkPolicy>,
     resolver: Option<Resolver>,
 }
 
-impl Service<Name> for Judging {
+impl Service<Name> for CheckedResolver {
     type Response = std::vec::IntoIter<SocketAddr>;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
@@ -179,7 +180,7 @@ impl Service<Name> for Judging {
                 }
                 None => tokio::net::lookup_host((name, 0)).await?.collect::<Vec<_>>(),
             };
-            // One that may not be used spoils all: which of them is taken is chance.
+            // One denied address denies the host: which address is connected to is not predictable.
             if let Some(policy) = policy {
                 let host = name.trim_end_matches('.').to_ascii_lowercase();
                 for address in &addresses {
@@ -191,7 +192,7 @@ impl Service<Name> for Judging {
     }
 }
 
-/// A connection that knows whether the proxy at its end wants whole URLs.
+/// A connection that knows whether its proxy needs absolute URLs in requests.
 pub(super) struct Stream {
     io: TokioIo<TcpStream>,
     is_proxied: bool,

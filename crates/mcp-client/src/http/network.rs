@@ -1,4 +1,4 @@
-//! How a host reaches the network: whom it trusts, which proxies it uses, where it may go.
+//! The network settings of a host: certificates, proxies, resolver, policy, HTTP client.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -14,10 +14,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use super::policy::NetworkPolicy;
 use super::request::HttpError;
 
-/// How servers behind a URL are reached. Made once, and given to every connection.
+/// The network settings for servers behind a URL. Create one, and share it between all connections.
 ///
-/// Without anything said, the certificates of the platform are trusted, `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and
-/// `NO_PROXY` are honoured except for this machine and under [`NetworkPolicy::public`], and a URL is allowed wherever it leads.
+/// By default, the certificates of the platform are trusted and every URL is allowed. The environment variables
+/// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are used, except for this machine and under
+/// [`NetworkPolicy::public`].
 ///
 /// ```
 /// use mcp_client::http::{Network, NetworkPolicy};
@@ -34,13 +35,13 @@ pub struct Network {
     pub(super) policy: NetworkPolicy,
     pub(super) resolver: Option<Resolver>,
     pub(super) client: Option<Arc<dyn HttpClient>>,
-    /// Tells apart who brings something of their own of which nothing is known.
-    unknown: Option<u64>,
-    /// Made when it is first needed.
-    made: Arc<OnceLock<Arc<ClientConfig>>>,
+    /// Distinguishes custom clients and TLS configurations, whose credentials are not known, in the response cache.
+    custom_id: Option<u64>,
+    /// The TLS configuration, built when it is first needed.
+    built_tls: Arc<OnceLock<Arc<ClientConfig>>>,
 }
 
-/// A certificate of our own and its key, as PEM.
+/// A client certificate and its key, as PEM.
 #[derive(Clone)]
 struct Identity {
     chain: Vec<u8>,
@@ -49,7 +50,7 @@ struct Identity {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Proxies {
-    /// What the variables of the environment say.
+    /// The proxies of the environment variables.
     #[default]
     Environment,
     None,
@@ -58,81 +59,83 @@ pub(super) enum Proxies {
 
 type Resolving = Pin<Box<dyn Future<Output = std::io::Result<Vec<IpAddr>>> + Send>>;
 
-/// Finds the addresses of a name.
+/// Resolves a host name to addresses.
 pub(super) type Resolver = Arc<dyn Fn(String) -> Resolving + Send + Sync>;
 
-/// What a [`HttpClient`] gives.
+/// The future returned by [`HttpClient::send`].
 pub type Answering<'a> =
     Pin<Box<dyn Future<Output = Result<http::Response<HttpBody>, HttpError>> + Send + 'a>>;
 
-/// A body that comes piece by piece.
+/// A streaming response body.
 pub type HttpBody =
     Pin<Box<dyn http_body::Body<Data = Bytes, Error = Box<dyn std::error::Error + Send + Sync>> + Send>>;
 
-/// An HTTP client of the host's own, for those who must bring one.
+/// A custom HTTP client, for hosts that must use their own.
 ///
-/// It follows no redirects and decodes nothing. Dropping its future, or the body of what it gives, ends the exchange. What
-/// [`Network`] says about trust, proxies and addresses is its business then; URLs are still judged by what stands in them.
+/// It must not follow redirects or decode bodies. Dropping its future or the response body must end the exchange. The
+/// settings of [`Network`] for certificates, proxies and name resolution do not apply to it; the policy checks only the URL.
 pub trait HttpClient: Send + Sync + 'static {
-    /// Makes a request.
+    /// Sends a request.
     fn send(&self, request: http::Request<Bytes>) -> Answering<'_>;
 }
 
 impl Network {
-    /// The network as the platform has it.
+    /// Creates settings with the defaults.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Trusts these certificates too, as PEM: those of a company, for example.
+    /// Trusts these root certificates in addition, as PEM: those of a company, for example.
     #[must_use]
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.roots.push(pem.into());
-        self.made = Arc::default();
+        self.built_tls = Arc::default();
         self
     }
 
-    /// Shows servers that ask for it this certificate, as PEM, leaf first, with its key.
+    /// Sets the client certificate for servers that request one, as PEM, leaf first, with its key.
+    #[doc(alias = "mTLS")]
     #[must_use]
     pub fn client_certificate(mut self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         self.identity = Some(Identity { chain: chain.into(), key: key.into() });
-        self.made = Arc::default();
+        self.built_tls = Arc::default();
         self
     }
 
-    /// Uses a configuration of rustls as it is, instead of what is said here about certificates.
+    /// Sets the rustls configuration. It replaces the other settings for certificates.
     #[must_use]
     pub fn tls(mut self, config: ClientConfig) -> Self {
         self.tls = Some(Arc::new(config));
-        self.unknown = Some(next());
-        self.made = Arc::default();
+        self.custom_id = Some(next_custom_id());
+        self.built_tls = Arc::default();
         self
     }
 
-    /// Goes through this proxy, whatever the environment says: `http://host:port` or `socks5://host:port`, with
-    /// `user:password@` if needed. This machine is reached without it.
+    /// Sets the proxy, instead of those of the environment variables: `http://host:port` or `socks5://host:port`, with
+    /// `user:password@` if needed. This machine is always connected to directly.
     #[must_use]
     pub fn proxy(mut self, url: impl Into<String>) -> Self {
         self.proxies = Proxies::Url(url.into());
         self
     }
 
-    /// Uses no proxy, whatever the environment says.
+    /// Disables proxies, including those of the environment variables.
     #[must_use]
     pub fn no_proxy(mut self) -> Self {
         self.proxies = Proxies::None;
         self
     }
 
-    /// Sets where connections may go.
+    /// Sets the policy for URLs and addresses.
     #[must_use]
     pub fn policy(mut self, policy: NetworkPolicy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Resolves names with this function instead of the platform's. What it gives is still judged by the policy.
+    /// Sets the function that resolves host names, instead of the platform's. The policy still checks the addresses.
+    #[doc(alias = "DNS")]
     #[must_use]
     pub fn resolver<F, Fut>(mut self, resolver: F) -> Self
     where
@@ -143,36 +146,36 @@ impl Network {
         self
     }
 
-    /// Makes all requests with this client instead of ours.
+    /// Sets a custom client for all HTTP requests.
     #[must_use]
     pub fn client(mut self, client: impl HttpClient) -> Self {
         self.client = Some(Arc::new(client));
-        self.unknown = Some(next());
+        self.custom_id = Some(next_custom_id());
         self
     }
 
-    /// What says who asks, beside headers.
+    /// The credentials of a connection other than its headers.
     pub(crate) fn identity(&self) -> impl Iterator<Item = Vec<u8>> {
         let chain = self.identity.as_ref().map(|identity| identity.chain.clone());
-        chain.into_iter().chain(self.unknown.map(|number| number.to_be_bytes().to_vec()))
+        chain.into_iter().chain(self.custom_id.map(|number| number.to_be_bytes().to_vec()))
     }
 
-    /// The configuration of TLS.
+    /// Returns the TLS configuration.
     pub(super) fn tls_config(&self) -> Result<Arc<ClientConfig>, String> {
-        if let Some(made) = self.made.get() {
-            return Ok(Arc::clone(made));
+        if let Some(built) = self.built_tls.get() {
+            return Ok(Arc::clone(built));
         }
         let mut config = match &self.tls {
             Some(config) => ClientConfig::clone(config),
-            None => self.make_tls()?,
+            None => self.build_tls()?,
         };
         if config.alpn_protocols.is_empty() {
             config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         }
-        Ok(Arc::clone(self.made.get_or_init(|| Arc::new(config))))
+        Ok(Arc::clone(self.built_tls.get_or_init(|| Arc::new(config))))
     }
 
-    fn make_tls(&self) -> Result<ClientConfig, String> {
+    fn build_tls(&self) -> Result<ClientConfig, String> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut extra = Vec::new();
         for pem in &self.roots {
@@ -190,7 +193,7 @@ impl Network {
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
             .dangerous()
-            // The platform's, with the roots that were given: nothing is trusted that was not said to be.
+            // Not dangerous: it is the verifier of the platform, with the additional roots.
             .with_custom_certificate_verifier(Arc::new(verifier));
         let Some(Identity { chain, key }) = &self.identity else { return Ok(builder.with_no_client_auth()) };
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
@@ -203,12 +206,12 @@ impl Network {
     }
 }
 
-fn next() -> u64 {
+fn next_custom_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Keys and passwords of proxies are never shown.
+/// Does not show keys or proxy passwords.
 impl fmt::Debug for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Network")

@@ -1,4 +1,4 @@
-//! One request over HTTP, and whether it was sent: everything this crate knows of the library behind it.
+//! One HTTP request, and whether it was sent. The only file that depends on the API of the HTTP library.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -27,32 +27,36 @@ use super::network::{HttpBody, HttpClient, Network};
 use super::policy::{Denied, NetworkPolicy};
 use crate::error::{ConnectionEnd, EndCause, Error, Sent};
 
-/// How long a connection that nobody uses is kept: less than servers do, so that one they have closed is rare.
-const IDLE: Duration = Duration::from_secs(4);
-/// How much is read, and for how long, of a body whose end does not matter.
-const DRAINED: usize = 16 << 10;
-const DRAIN: Duration = Duration::from_secs(1);
-/// A request that was given up sooner says nothing about its connection.
-const DOUBT: Duration = Duration::from_secs(1);
-/// Redirects that are followed.
-const REDIRECTS: usize = 3;
-/// How long an HTTP/2 connection may be silent before the other side is asked, and how long it may take to answer.
-const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(10));
+/// The time that an idle connection is pooled: shorter than common server timeouts, so that few are closed by the server.
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+/// The most bytes that are read of the rest of a body, so that its connection can be reused.
+const MAX_DRAINED_BYTES: usize = 16 << 10;
+/// The longest time for reading the rest of a body.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// A request that was dropped sooner says nothing about its connection.
+const SUSPECT_AFTER: Duration = Duration::from_secs(1);
+/// The most redirects that are followed.
+const MAX_REDIRECTS: usize = 3;
+/// The time between HTTP/2 keep-alive pings.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+/// The time within which a ping must be answered.
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The connections of one client to one server. When it is dropped they are closed.
+/// The HTTP connections of one client to one server. They are closed when this is dropped.
 pub(crate) struct Wire {
-    client: Using,
+    client: Backend,
     policy: NetworkPolicy,
     connections: Connections,
 }
 
-enum Using {
-    /// With what a proxy for plain HTTP wants to see in every request.
-    Ours(Box<Client<HttpsConnector<Connector>, Full<Bytes>>>, Option<HeaderValue>),
-    Theirs(Arc<dyn HttpClient>),
+/// The HTTP client that sends the requests.
+enum Backend {
+    /// The built-in client, and the `Proxy-Authorization` header for plain HTTP.
+    BuiltIn(Box<Client<HttpsConnector<Connector>, Full<Bytes>>>, Option<HeaderValue>),
+    Custom(Arc<dyn HttpClient>),
 }
 
-/// A request: always whole, so that it can be sent again after a redirect. It has secrets, and is never shown.
+/// An HTTP request with its complete body. It contains secrets, so it has no `Debug`.
 #[derive(Clone)]
 pub(crate) struct Ask {
     pub(crate) method: Method,
@@ -62,22 +66,22 @@ pub(crate) struct Ask {
     pub(crate) body: Bytes,
 }
 
-/// What answered.
+/// An HTTP response.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
-    /// Who answered, if that is known.
+    /// The address of the server, if it is known.
     pub(crate) address: Option<SocketAddr>,
 }
 
-/// A body that comes piece by piece. Dropped, the exchange ends.
+/// A streaming response body. Dropping it ends the exchange.
 pub(crate) enum Body {
-    Ours(Incoming),
-    Theirs(HttpBody),
+    BuiltIn(Incoming),
+    Custom(HttpBody),
 }
 
-/// Why there is no answer to a request.
+/// An HTTP request that failed without a response.
 #[derive(Debug)]
 pub struct HttpError {
     sent: Sent,
@@ -86,25 +90,25 @@ pub struct HttpError {
 }
 
 impl HttpError {
-    /// Nothing of the request was sent.
+    /// Creates an error for a request of which nothing was sent.
     #[must_use]
     pub fn unsent(problem: impl Into<String>) -> Self {
         Self { sent: Sent::No, problem: problem.into(), denied: None }
     }
 
-    /// Something of the request may have been sent.
+    /// Creates an error for a request that may have been sent, at least in part.
     #[must_use]
     pub fn maybe_sent(problem: impl Into<String>) -> Self {
         Self { sent: Sent::Maybe, problem: problem.into(), denied: None }
     }
 
-    /// Whether anything was sent.
+    /// Returns whether the request was sent.
     #[must_use]
     pub fn sent(&self) -> Sent {
         self.sent
     }
 
-    /// What it means for a request.
+    /// Converts this into the error of an MCP request.
     pub(crate) fn into_lost(self, method: mcp_protocol::messages::Method) -> Error {
         if let Some(Denied { host, reason }) = self.denied {
             return Error::Denied { host, reason };
@@ -129,54 +133,54 @@ impl From<Denied> for HttpError {
 }
 
 impl From<ClientError> for HttpError {
-    /// Not sent is what never had a connection, and what the library gives back because its connection was gone.
+    /// A request was not sent if it never had a connection, or if hyper returned it because its pooled connection was closed.
     fn from(error: ClientError) -> Self {
         let causes = || std::iter::successors(error.source(), |error| (*error).source());
-        let is_given_back =
+        let is_returned =
             causes().any(|cause| cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled));
-        let sent = if error.is_connect() || is_given_back { Sent::No } else { Sent::Maybe };
+        let sent = if error.is_connect() || is_returned { Sent::No } else { Sent::Maybe };
         let denied = causes().find_map(|cause| cause.downcast_ref::<Denied>()).cloned();
-        // The last cause is the one that says something.
+        // The last cause is the specific one.
         let problem = causes().last().map_or_else(|| error.to_string(), ToString::to_string);
         Self { sent, problem, denied }
     }
 }
 
 impl Wire {
-    /// For one server. Trust is not looked for if it has no use.
+    /// Creates the connections to one server. The certificates of the platform are loaded only for HTTPS.
     pub(crate) fn new(network: &Network, url: &Url) -> Result<Self, String> {
         let connections = Connections::default();
         let client = match &network.client {
-            Some(client) => Using::Theirs(Arc::clone(client)),
+            Some(client) => Backend::Custom(Arc::clone(client)),
             None => {
-                let tls = if url.scheme() == "https" { network.tls_config()? } else { no_trust()? };
+                let tls = if url.scheme() == "https" { network.tls_config()? } else { empty_tls_config()? };
                 let route = Route::of(network)?;
                 let uri = url.as_str().parse().map_err(|_| "not a valid URL".to_owned())?;
                 let authorization = route.authorization(&uri);
                 let connector = Connector::new(network, route);
                 let client = Client::builder(connections.clone())
-                    .pool_idle_timeout(IDLE)
+                    .pool_idle_timeout(POOL_IDLE_TIMEOUT)
                     .pool_timer(TokioTimer::new())
                     .timer(TokioTimer::new())
-                    .http2_keep_alive_interval(PING.0)
-                    .http2_keep_alive_timeout(PING.1)
+                    .http2_keep_alive_interval(PING_INTERVAL)
+                    .http2_keep_alive_timeout(PING_TIMEOUT)
                     .build(HttpsConnector::from((connector, tls)));
-                Using::Ours(Box::new(client), authorization)
+                Backend::BuiltIn(Box::new(client), authorization)
             }
         };
         Ok(Self { client, policy: network.policy.clone(), connections })
     }
 
-    /// Makes a request, and follows redirects to the same web origin that keep method and body. For each of them it is
-    /// made anew: most are sent once, and need no copy.
+    /// Sends a request, and follows redirects to the same web origin that keep method and body. `make` is called again for
+    /// each redirect, so that the common case needs no copy.
     ///
     /// # Cancellation
-    /// Dropped, the exchange ends.
+    /// Dropping the future ends the exchange.
     pub(crate) async fn send(&self, make: impl Fn() -> Ask) -> Result<Answer, HttpError> {
         let ask = make();
         let mut url = Arc::clone(&ask.url);
         let mut answer = self.send_once(ask).await?;
-        for _ in 0..REDIRECTS {
+        for _ in 0..MAX_REDIRECTS {
             let Some(next) = redirect(&url, &answer) else { return Ok(answer) };
             let Ok(uri) = next.as_str().parse() else { return Ok(answer) };
             url = Arc::new(next);
@@ -194,28 +198,28 @@ impl Wire {
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
         match &self.client {
-            Using::Ours(client, authorization) => {
+            Backend::BuiltIn(client, authorization) => {
                 if let Some(authorization) = authorization {
                     request.headers_mut().insert(PROXY_AUTHORIZATION, authorization.clone());
                 }
                 let mut request = request.map(Full::new);
-                let mut doubt = SuspectConnection::about(&mut request);
+                let mut suspect = SuspectConnection::of(&mut request);
                 let response = client.request(request).await?;
-                doubt.clear();
+                suspect.clear();
                 let address = response.extensions().get::<HttpInfo>().map(HttpInfo::remote_addr);
-                Ok(Answer::new(response, address, Body::Ours))
+                Ok(Answer::new(response, address, Body::BuiltIn))
             }
-            Using::Theirs(client) => {
+            Backend::Custom(client) => {
                 let response = client.send(request).await?;
-                Ok(Answer::new(response, None, Body::Theirs))
+                Ok(Answer::new(response, None, Body::Custom))
             }
         }
     }
 
-    /// Reads what is left of a body that has said what it had to say, for a moment, so that its connection can be used again.
+    /// Reads the rest of a body in the background, within limits, so that its connection can be reused.
     pub(crate) fn drain(&self, mut body: Body) {
         let draining = async move {
-            let mut left = DRAINED;
+            let mut left = MAX_DRAINED_BYTES;
             while let Some(Ok(piece)) = body.piece().await {
                 let Some(rest) = left.checked_sub(piece.len()) else { return };
                 left = rest;
@@ -223,10 +227,10 @@ impl Wire {
         };
         let mut connections = self.connections.lock();
         while connections.try_join_next().is_some() {}
-        connections.spawn(async { drop(tokio::time::timeout(DRAIN, draining).await) });
+        connections.spawn(async { drop(tokio::time::timeout(DRAIN_TIMEOUT, draining).await) });
     }
 
-    /// Closes all connections, and returns when they are.
+    /// Closes all connections, and waits until they are closed.
     pub(crate) async fn close(&self) {
         let mut connections = std::mem::take(&mut *self.connections.lock());
         connections.shutdown().await;
@@ -245,15 +249,16 @@ impl fmt::Debug for Wire {
     }
 }
 
-/// SuspectConnection about a connection that has not answered. Dropped after a while, the connection is not used for anything new: it
-/// may be dead, as all are after a sleep. HTTP/2 only, where connections are shared; others end with their request anyway.
+/// A shared connection with a request in flight. If this is dropped after a while without a response, the connection is not
+/// used for new requests: it may be dead, for example after the machine slept. Only HTTP/2 connections are shared; others
+/// end with their request.
 struct SuspectConnection {
     connection: Option<CaptureConnection>,
     since: tokio::time::Instant,
 }
 
 impl SuspectConnection {
-    fn about<B>(request: &mut Request<B>) -> Self {
+    fn of<B>(request: &mut Request<B>) -> Self {
         let may_be_shared = request.uri().scheme() == Some(&Scheme::HTTPS);
         let connection = may_be_shared.then(|| capture_connection(request));
         Self { connection, since: tokio::time::Instant::now() }
@@ -267,7 +272,7 @@ impl SuspectConnection {
 impl Drop for SuspectConnection {
     fn drop(&mut self) {
         if let Some(connection) = &self.connection
-            && self.since.elapsed() >= DOUBT
+            && self.since.elapsed() >= SUSPECT_AFTER
             && let Some(connection) = connection.connection_metadata().as_ref()
         {
             connection.poison();
@@ -275,8 +280,8 @@ impl Drop for SuspectConnection {
     }
 }
 
-/// For URLs without TLS.
-fn no_trust() -> Result<Arc<rustls::ClientConfig>, String> {
+/// The TLS configuration for `http` URLs: it trusts nothing.
+fn empty_tls_config() -> Result<Arc<rustls::ClientConfig>, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -284,7 +289,7 @@ fn no_trust() -> Result<Arc<rustls::ClientConfig>, String> {
     Ok(Arc::new(builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth()))
 }
 
-/// Where to go on, if that may be.
+/// Returns the target of a redirect that may be followed.
 fn redirect(from: &Url, answer: &Answer) -> Option<Url> {
     if !matches!(answer.status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
         return None;
@@ -299,12 +304,12 @@ impl Answer {
         Self { status: parts.status, headers: parts.headers, body: body(content), address }
     }
 
-    /// How the body is encoded, if it is: nobody asked for that, and nothing is inflated.
+    /// Returns the content encoding other than `identity`. None was requested, and none is decoded.
     pub(crate) fn encoding(&self) -> Option<&HeaderValue> {
         self.headers.get(CONTENT_ENCODING).filter(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
     }
 
-    /// The media type, without its parameters, in lower case.
+    /// Returns the media type without its parameters, in lower case.
     pub(crate) fn media_type(&self) -> Option<String> {
         let value = self.headers.get(http::header::CONTENT_TYPE)?.to_str().ok()?;
         Some(value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
@@ -312,7 +317,7 @@ impl Answer {
 }
 
 impl Body {
-    /// The next piece; `None` at the end.
+    /// Returns the next piece; `None` at the end.
     ///
     /// # Cancellation
     /// Safe.
@@ -323,20 +328,20 @@ impl Body {
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, HttpError>>> {
         loop {
             let frame = match self {
-                Self::Ours(body) => ready!(Pin::new(body).poll_frame(cx)).map(|frame| {
+                Self::BuiltIn(body) => ready!(Pin::new(body).poll_frame(cx)).map(|frame| {
                     frame.map_err(|error| {
                         let cause = std::iter::successors(error.source(), |error| (*error).source()).last();
                         cause.map_or_else(|| error.to_string(), ToString::to_string)
                     })
                 }),
-                Self::Theirs(body) => {
+                Self::Custom(body) => {
                     ready!(body.as_mut().poll_frame(cx)).map(|frame| frame.map_err(|error| error.to_string()))
                 }
             };
             match frame {
                 None => return Poll::Ready(None),
                 Some(Err(problem)) => return Poll::Ready(Some(Err(HttpError::maybe_sent(problem)))),
-                // What is no data are trailers, which mean nothing here.
+                // Trailers are ignored.
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         return Poll::Ready(Some(Ok(data)));
@@ -346,21 +351,21 @@ impl Body {
         }
     }
 
-    /// Nothing.
+    /// Creates an empty body.
     pub(crate) fn empty() -> Self {
-        Self::Theirs(Box::pin(Full::new(Bytes::new()).map_err(|never| match never {})))
+        Self::Custom(Box::pin(Full::new(Bytes::new()).map_err(|never| match never {})))
     }
 
-    /// How long the body is, if that is said.
+    /// Returns the length of the body, if it is known.
     pub(crate) fn length(&self) -> Option<u64> {
         match self {
-            Self::Ours(body) => body.size_hint().exact(),
-            Self::Theirs(body) => body.size_hint().exact(),
+            Self::BuiltIn(body) => body.size_hint().exact(),
+            Self::Custom(body) => body.size_hint().exact(),
         }
     }
 }
 
-/// The futures of connections, so that they end with whoever uses them.
+/// The tasks of the connections, so that they end with their owner.
 #[derive(Clone, Default)]
 struct Connections(Arc<Mutex<JoinSet<()>>>);
 

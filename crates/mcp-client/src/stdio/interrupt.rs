@@ -32,7 +32,7 @@ pub async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Option<T> {
 
 impl McpClient {
     /// Does some work; when the person presses Ctrl-C or the program is asked to end, drops the work, which cancels its
-    /// calls on the server, closes the connection, and gives `None`.
+    /// calls on the server, closes the connection, and returns `None`.
     ///
     /// ```no_run
     /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {

@@ -30,17 +30,17 @@ use group::{Group, Signal};
 use ledger::{Ledger, Recorded};
 use stderr::Stderr;
 
-/// How soon an ending group is looked at again, first. Nothing tells when its last member is gone.
-const LOOK: Duration = Duration::from_millis(5);
-/// How long a killed child may take to be reaped. Only a process stuck in the kernel needs it.
-const REAP: Duration = Duration::from_millis(500);
+/// The first pause between two checks of an ending group: no event says when its last member has exited.
+const FIRST_POLL_PAUSE: Duration = Duration::from_millis(5);
+/// The time within which a killed child is reaped, unless it is stuck in the kernel.
+const REAP_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How long a process gets at each step of its end.
+/// The time that a process gets at each step of its shutdown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     /// After its standard input was closed.
     pub(crate) close: Duration,
-    /// After it was asked to end.
+    /// After SIGTERM.
     pub(crate) terminate: Duration,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Process {
     child: Mutex<Child>,
     group: Group,
     stderr: Stderr,
-    /// Struck out when everything is dead.
+    /// Removed from the ledger when this is dropped.
     _recorded: Option<Recorded>,
 }
 
@@ -71,13 +71,13 @@ pub(crate) struct Pipes {
 }
 
 impl Process {
-    /// Starts what the server config says.
+    /// Starts the program of a server config.
     #[cfg(test)]
     pub(crate) fn start(config: &ServerConfig<CommandTarget>) -> Result<(Self, Pipes), StartError> {
         Self::start_in(config, None)
     }
 
-    /// Starts what the server config says, and writes it down.
+    /// Starts the program of a server config, and records it in the ledger.
     pub(crate) fn start_in(
         config: &ServerConfig<CommandTarget>,
         ledger: Option<&Ledger>,
@@ -112,20 +112,20 @@ impl Process {
         Ok((process, Pipes { stdin, stdout }))
     }
 
-    /// What it writes to standard error.
+    /// Returns the reader of its stderr.
     pub(crate) fn stderr(&self) -> &Stderr {
         &self.stderr
     }
 
-    /// The number of its group, and of the child itself.
+    /// Returns the id of its process group, which is also that of the child.
     pub(crate) fn group(&self) -> Option<u32> {
         self.group.id()
     }
 
-    /// Waits for the child itself to end, whoever still holds its pipes.
+    /// Waits for the child itself to exit, even if other processes hold its pipes.
     ///
     /// # Cancellation
-    /// Safe, and it can be asked again.
+    /// Safe; it can be called again.
     pub(crate) async fn exited(&self) -> Option<ExitStatus> {
         poll_fn(|cx| self.poll_exited(cx)).await
     }
@@ -134,8 +134,8 @@ impl Process {
         pin!(self.lock().wait()).poll(cx).map(Result::ok)
     }
 
-    /// Ends it: waits for it to end by itself, because its standard input is closed, then asks the group, then kills
-    /// it. Takes at most the sum of the patience and half a second.
+    /// Shuts the process down: waits for it to exit after its stdin was closed, then sends SIGTERM to the group, then kills
+    /// it. Takes at most the sum of both times and half a second.
     ///
     /// # Cancellation
     /// Dropping the process afterwards still kills it.
@@ -155,17 +155,17 @@ impl Process {
             return Shutdown { status: self.status(), force: Force::Terminated };
         }
         self.kill_now();
-        let _ = tokio::time::timeout(REAP, self.exited()).await;
+        let _ = tokio::time::timeout(REAP_TIMEOUT, self.exited()).await;
         Shutdown { status: self.status(), force: Force::Killed }
     }
 
     /// Waits until the child is reaped and its group is empty.
     async fn gone(&self) {
         self.exited().await;
-        let mut pause = LOOK;
+        let mut pause = FIRST_POLL_PAUSE;
         while !self.group.is_empty() {
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LOOK * 10);
+            pause = (pause * 2).min(FIRST_POLL_PAUSE * 10);
         }
     }
 
@@ -176,17 +176,17 @@ impl Process {
     /// Kills the group and reaps the child, without a runtime.
     pub(crate) fn kill(&self) {
         self.kill_now();
-        let until = Instant::now() + REAP;
+        let until = Instant::now() + REAP_TIMEOUT;
         while matches!(self.lock().try_wait(), Ok(None)) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // What is left of it is dead and not ours to reap.
+        // The remaining members are dead, and their parents reap them.
         self.group.forget();
     }
 
     fn kill_now(&self) {
         self.group.signal(Signal::Kill);
-        // In case that it could not be put into a group.
+        // For a child that has no group.
         let _ = self.lock().start_kill();
     }
 

@@ -12,7 +12,7 @@ use mcp_protocol::negotiation::{
 use mcp_protocol::{Era, Limits};
 
 use crate::connect::negotiation_cache::NegotiationCache;
-use crate::connect::offer::Offer;
+use crate::connect::offer::{Offer, has_all};
 use crate::connect::server_config::{CommandTarget, ServerConfig};
 use crate::connection::alarm::until;
 use crate::connection::now;
@@ -307,11 +307,4 @@ fn take_line(machine: &mut StdioClient, held: &mut Vec<Vec<u8>>, line: &[u8], li
             machine.handle_unreadable(&error, line, now());
         }
     }
-}
-
-pub(crate) fn has_all(ours: &ClientCapabilities, required: &ClientCapabilities) -> bool {
-    (required.elicitation.is_none() || ours.elicitation.is_some())
-        && (required.sampling.is_none() || ours.sampling.is_some())
-        && (required.roots.is_none() || ours.roots.is_some())
-        && required.extensions.as_ref().is_none_or(mcp_protocol::Map::is_empty)
 }

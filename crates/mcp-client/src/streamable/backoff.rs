@@ -1,4 +1,4 @@
-//! How long to wait before a stream that ended is opened again. Pure.
+//! The pause before a stream that ended is reopened. Without I/O.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
@@ -9,20 +9,20 @@ use mcp_protocol::retry::Backoff;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A stream that lived this long was a good one.
+/// A stream that lived this long resets the backoff.
 pub(super) const LIVED: Duration = Duration::from_secs(30);
-/// What a server may wish for.
-const WISH: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
+/// The shortest and longest pause that a server may request.
+const RETRY_RANGE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
 
-/// After so many streams that ended soon, something is wrong.
-const FAILING: u32 = 4;
+/// The number of failures after which a server counts as failing.
+const MIN_FAILURES_TO_REPORT: u32 = 4;
 
-/// What it costs a server when a stream is opened again.
+/// The cost of reopening a stream for the server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
-    /// How many requests it takes.
+    /// The number of requests that it takes.
     pub(super) requests: u32,
-    /// How many times the wait is doubled from the first time on.
+    /// The number of times that the first pause is doubled.
     pub(super) doublings: u32,
 }
 
@@ -32,44 +32,44 @@ impl Default for Cost {
     }
 }
 
-/// Counts streams that ended soon. One that was opened and ended at once counts like one that was never opened.
+/// Counts streams that ended soon, including those that could not be opened.
 #[derive(Debug, Default)]
 pub(super) struct StreamBackoff {
     failures: u32,
 }
 
 impl StreamBackoff {
-    /// A stream ended that lived so long. Gives how long to wait, not sooner than the server wishes.
+    /// Records the end of a stream, and returns the pause before it is reopened: at least the `retry` value of the server.
     pub(super) fn ended(
         &mut self,
         lived: Duration,
-        wish: Option<u64>,
+        retry: Option<u64>,
         jitter: Duration,
         cost: Cost,
     ) -> Duration {
         if lived >= LIVED {
             self.failures = 0;
         }
-        let wish = wish.map(|millis| Duration::from_millis(millis).clamp(WISH.0, WISH.1));
+        let retry = retry.map(|millis| Duration::from_millis(millis).clamp(RETRY_RANGE.0, RETRY_RANGE.1));
         let longest = if cost.doublings == 0 { LONGEST_PAUSE } else { LONGEST_PAUSE * 2 };
         let mut backoff = Backoff::new(FIRST_PAUSE, longest);
         backoff.fail(self.failures + cost.doublings);
         // After the first failure, the pause that the server names counts alone.
-        let wait = match wish {
-            Some(wish) if backoff.failures() == 0 => wish,
-            wish => backoff.pause().max(wish.unwrap_or_default()),
+        let wait = match retry {
+            Some(retry) if backoff.failures() == 0 => retry,
+            retry => backoff.pause().max(retry.unwrap_or_default()),
         };
         self.failures += cost.requests;
         wait + jitter.min(wait / 4)
     }
 
-    /// True when it is time to say that something is wrong.
+    /// Returns true if the server has failed often enough to report it.
     pub(super) fn is_failing(&self) -> bool {
-        self.failures >= FAILING
+        self.failures >= MIN_FAILURES_TO_REPORT
     }
 }
 
-/// Up to a second that is different for everybody, so that not all come back at once.
+/// Returns a random time of up to a second, so that clients do not reconnect at the same moment.
 pub(super) fn jitter() -> Duration {
     Duration::from_millis(RandomState::new().build_hasher().finish() % 1000)
 }
@@ -79,26 +79,26 @@ mod tests {
     use super::*;
 
     /// How many connections a server sees in a minute that ends every stream at once.
-    fn in_a_minute(lived: Duration, wish: Option<u64>, cost: Cost) -> usize {
+    fn in_a_minute(lived: Duration, retry: Option<u64>, cost: Cost) -> usize {
         let mut backoff = StreamBackoff::default();
         let (mut time, mut connects) = (Duration::ZERO, 0);
         while time < Duration::from_secs(60) {
             connects += 1;
-            time += lived + backoff.ended(lived, wish, Duration::ZERO, cost);
+            time += lived + backoff.ended(lived, retry, Duration::ZERO, cost);
         }
         connects
     }
 
     #[test]
     fn server_closing_streams_gets_at_most_8_connections_a_minute() {
-        for wish in [None, Some(0), Some(1), Some(500), Some(5000), Some(u64::MAX)] {
+        for retry in [None, Some(0), Some(1), Some(500), Some(5000), Some(u64::MAX)] {
             for lived in [0, 10, 1000] {
                 let lived = Duration::from_millis(lived);
-                let connects = in_a_minute(lived, wish, Cost::default());
-                assert!((1..=8).contains(&connects), "{wish:?} {lived:?} {connects}");
+                let connects = in_a_minute(lived, retry, Cost::default());
+                assert!((1..=8).contains(&connects), "{retry:?} {lived:?} {connects}");
                 // One for each of what it takes.
-                let connects = in_a_minute(lived, wish, super::super::http_sse::COST) * 4;
-                assert!((4..=8).contains(&connects), "{wish:?} {lived:?} {connects}");
+                let connects = in_a_minute(lived, retry, super::super::http_sse::COST) * 4;
+                assert!((4..=8).contains(&connects), "{retry:?} {lived:?} {connects}");
             }
         }
     }
@@ -114,8 +114,8 @@ mod tests {
             backoff.ended(Duration::ZERO, Some(500), Duration::ZERO, Cost::default()),
             Duration::from_secs(2)
         );
-        assert_eq!(backoff.ended(LIVED, Some(u64::MAX), Duration::ZERO, Cost::default()), WISH.1);
-        assert_eq!(backoff.ended(LIVED, Some(0), Duration::ZERO, Cost::default()), WISH.0);
+        assert_eq!(backoff.ended(LIVED, Some(u64::MAX), Duration::ZERO, Cost::default()), RETRY_RANGE.1);
+        assert_eq!(backoff.ended(LIVED, Some(0), Duration::ZERO, Cost::default()), RETRY_RANGE.0);
         assert_eq!(
             backoff.ended(LIVED, None, Duration::from_secs(1), Cost::default()),
             FIRST_PAUSE + FIRST_PAUSE / 4

@@ -1,24 +1,24 @@
-//! The events of an answer, one after the other.
+//! The event stream of a response.
 
 use mcp_protocol::Limits;
 use mcp_protocol::codec::sse::{Events, Item};
 
 use crate::http::request::Body;
 
-/// A stream of events.
+/// An event stream (`text/event-stream`).
 pub(super) struct EventStream {
     body: Body,
     events: Events,
 }
 
-/// Why a stream is not read on.
+/// The reason why reading a stream ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// Whoever reads has what it wants.
+    /// The reader needs no more events.
     Enough,
-    /// It ended, or its connection did.
+    /// The stream or its connection ended.
     Cut(Option<String>),
-    /// It cannot be read on: an event without end.
+    /// An event exceeds every limit, so the rest cannot be read.
     Endless,
 }
 
@@ -27,10 +27,10 @@ impl EventStream {
         Self { body, events: Events::new(limits) }
     }
 
-    /// Reads on until the reader has enough. Only messages are handed on; other kinds of events mean nothing.
+    /// Calls `read` for each message until it returns true. Other event types are ignored.
     ///
     /// # Cancellation
-    /// Safe: what was not handed on is still there.
+    /// Safe: no event is lost.
     pub(super) async fn messages(&mut self, mut read: impl FnMut(SseMessage<'_>) -> bool) -> End {
         self.each(|item| match item {
             Item::Event(event) if event.kind != "message" => false,
@@ -41,7 +41,7 @@ impl EventStream {
         .await
     }
 
-    /// The same with every event.
+    /// Calls `read` for each event until it returns true.
     pub(super) async fn each(&mut self, mut read: impl FnMut(Item<'_>) -> bool) -> End {
         loop {
             while let Some(item) = self.events.poll_event() {
@@ -60,23 +60,23 @@ impl EventStream {
         }
     }
 
-    /// What was not read.
+    /// Returns the body, to read the rest of it.
     pub(super) fn into_body(self) -> Body {
         self.body
     }
 
-    /// Where to go on, if the server marks its events.
+    /// Returns the id of the last event, if there is one.
     pub(super) fn last_id(&self) -> Option<&str> {
         Some(self.events.last_event_id()).filter(|id| !id.is_empty())
     }
 
-    /// How long the server wants to be left alone, in milliseconds.
+    /// Returns the `retry` value of the server, in milliseconds.
     pub(super) fn retry(&self) -> Option<u64> {
         self.events.retry()
     }
 }
 
-/// What came.
+/// A message of the stream.
 pub(super) enum SseMessage<'a> {
     Message(&'a [u8]),
     TooLong(mcp_protocol::errors::DecodeError),

@@ -1,61 +1,46 @@
 //! Detects the era and transport of a server behind a URL, by driving [`HttpClient`](mcp_protocol::negotiation::HttpClient).
 
+mod messages;
+mod negotiation;
+
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::HeaderValue;
 use mcp_protocol::Era;
-use mcp_protocol::ProtocolVersion;
-use mcp_protocol::codec::challenge::Challenge;
-use mcp_protocol::codec::header;
-use mcp_protocol::codec::sse::Item;
-use mcp_protocol::messages::{
-    EmptyParams, Id, Incoming, InitializeParams, Message, Method, Response, parse_bytes, write,
-};
-use mcp_protocol::meta::Meta;
-use mcp_protocol::negotiation::{
-    HttpAction, HttpAnswer, HttpClient, Mode, NegotiationError, NegotiationResult, Obstacle, Terms,
-};
+use mcp_protocol::negotiation::{Mode, NegotiationError, NegotiationResult};
 
-use super::events::{End, EventStream, SseMessage};
-use super::http_sse::{self, Opened, StreamProbe};
-use super::target::{HttpTarget, Whole, beginning, challenges, location, wait, whole};
+use super::http_sse::{self, Opened};
+use super::target::HttpTarget;
 use crate::connect::negotiation_cache::NegotiationCache;
 use crate::connect::offer::Offer;
 use crate::connect::server_config::{ServerConfig, UrlTarget};
 use crate::connection::now;
-use crate::error::{ConnectionEnd, EndCause, Error, HttpStatus, Result};
+use crate::error::{Error, Result};
 use crate::http::Network;
-use crate::http::request::{Answer, Ask, HttpError};
-use crate::stream::negotiate::has_all;
 
-/// How long to wait before asking a second time, if the server has no wish.
-const AGAIN: Duration = Duration::from_millis(500);
-/// How long `notifications/initialized` may take to be answered.
-const GREETING: Duration = Duration::from_secs(10);
-/// How much of an answer that is no message is looked at.
-const LOOK: usize = 64 << 10;
+pub(super) use messages::{endpoint_of, id, initialize, initialized};
+pub(super) use negotiation::ask;
 
-/// What is behind a URL.
+/// The transport that was found behind a URL.
 pub(crate) enum Found {
     /// Streamable HTTP, of either era.
     Streamable { negotiation: Box<NegotiationResult>, session: Option<HeaderValue> },
-    /// The old pair of HTTP and server-sent events.
+    /// The HTTP+SSE transport (2024-11-05).
     Pair(Box<Opened>),
 }
 
-/// How a server whose revision is known is spoken to.
+/// The transport of a server whose revision is known.
 #[derive(Debug)]
 pub(crate) enum Start {
-    /// Streamable HTTP, of either era; maybe in a session.
+    /// Streamable HTTP, of either era, with the id of the session if there is one.
     Streamable(Option<HeaderValue>),
-    /// The old pair, whose stream is open.
+    /// The HTTP+SSE transport (2024-11-05), with its open stream.
     Pair(Box<Opened>),
 }
 
-/// Finds out what is behind the URL of a server config, and greets it. A server that is known to be a legacy one is greeted as such; if that
-/// proves wrong, it is asked.
+/// Negotiates with the server of a server config. A server that is cached as legacy is initialized without a probe; if that
+/// fails, negotiation starts again.
 pub(crate) async fn find(
     offer: &Offer,
     config: &ServerConfig<UrlTarget>,
@@ -90,7 +75,7 @@ pub(crate) async fn find(
                 }
                 return Ok((target, negotiation, start));
             }
-            // What stands in the way says nothing about the era.
+            // An obstacle says nothing about the era.
             Err(error) if mode == config.era || is_obstacle(&error) => return Err(error),
             Err(_) => {
                 if let Some(negotiation_cache) = negotiation_cache {
@@ -102,6 +87,7 @@ pub(crate) async fn find(
     }
 }
 
+/// Returns true for an error that says nothing about the era of the server.
 fn is_obstacle(error: &Error) -> bool {
     match error {
         Error::Connect { error: source, .. } => matches!(**source, NegotiationError::Http(_)),
@@ -110,355 +96,5 @@ fn is_obstacle(error: &Error) -> bool {
         | Error::InvalidConfig { .. }
         | Error::ForeignEndpoint { .. } => true,
         _ => false,
-    }
-}
-
-/// Finds out what is behind a URL.
-pub(super) async fn ask(
-    target: &Arc<HttpTarget>,
-    offer: &Offer,
-    name: &str,
-    mode: Mode,
-    budget: Duration,
-) -> Result<Found> {
-    let terms = Terms::default().versions(offer.versions.clone()).mode(mode).budget(budget);
-    let mut asking = Asking {
-        machine: HttpClient::new(terms, now()),
-        target,
-        offer,
-        name,
-        problem: None,
-        response: None,
-        challenges: (0, Vec::new()),
-        session: None,
-        asked: Method::Discover,
-        until: now().checked_add(budget),
-    };
-    let found = asking.run().await;
-    if found.is_err()
-        && let Some(session) = asking.session.take()
-    {
-        // It was greeted in vain.
-        let headers = HeaderMap::from_iter([(HeaderName::from_static(header::SESSION_ID), session)]);
-        let _ =
-            tokio::time::timeout(Duration::from_secs(1), target.wire.send(|| target.delete(headers.clone())))
-                .await;
-    }
-    found
-}
-
-struct Asking<'a> {
-    machine: HttpClient,
-    target: &'a Arc<HttpTarget>,
-    offer: &'a Offer,
-    name: &'a str,
-    /// What the network said last.
-    problem: Option<String>,
-    /// The last response that was not a message and has a body, such as a web page.
-    response: Option<HttpStatus>,
-    /// What a 401 or 403 wanted last.
-    challenges: (u16, Vec<Challenge>),
-    session: Option<HeaderValue>,
-    /// What was asked last.
-    asked: Method,
-    /// When all of it must be done.
-    until: Option<std::time::Instant>,
-}
-
-impl Asking<'_> {
-    async fn run(&mut self) -> Result<Found> {
-        loop {
-            let Some(action) = self.machine.poll_action() else {
-                // Every input gives an action.
-                self.machine.handle_network_failure();
-                continue;
-            };
-            match action {
-                HttpAction::Probe { version } => {
-                    let ask = self.probe(&version);
-                    self.exchange(Method::Discover, ask).await?;
-                }
-                HttpAction::Initialize { version } => {
-                    let ask = self.initialize(&version);
-                    self.exchange(Method::Initialize, ask).await?;
-                }
-                HttpAction::OpenStream => {
-                    if let Some(opened) = self.open_stream().await? {
-                        return Ok(Found::Pair(opened));
-                    }
-                }
-                HttpAction::Declare(required) => {
-                    // Everything there is was declared before; once more can only help if all of it is there.
-                    let declared = has_all(&self.offer.capabilities, &required);
-                    self.machine.handle_declared(declared, now());
-                }
-                HttpAction::LogIn { .. } => {
-                    return Err(self.unauthorized());
-                }
-                HttpAction::Wait { retry_after } => {
-                    tokio::time::sleep(retry_after.unwrap_or(AGAIN)).await;
-                    self.machine.handle_waited(now());
-                }
-                HttpAction::Settled(negotiation) => {
-                    if !negotiation.version.dialect().is_some_and(|dialect| dialect.is_modern()) {
-                        self.greet(&negotiation.version).await;
-                    }
-                    return Ok(Found::Streamable { negotiation, session: self.session.take() });
-                }
-                HttpAction::Failed(NegotiationError::Http(Obstacle::Forbidden)) => {
-                    return Err(self.unauthorized());
-                }
-                HttpAction::Failed(error) => return Err(self.failed(error)),
-                _ => self.machine.handle_network_failure(),
-            }
-        }
-    }
-
-    fn unauthorized(&mut self) -> Error {
-        let (status, challenges) = std::mem::take(&mut self.challenges);
-        Error::Unauthorized { method: self.asked.clone(), status, challenges }
-    }
-
-    fn failed(&mut self, source: NegotiationError) -> Error {
-        let cause = match (self.problem.take(), self.response.take()) {
-            (Some(problem), _) => EndCause::Network(problem),
-            (None, Some(response)) => EndCause::Response(Box::new(response)),
-            (None, None) => EndCause::Server,
-        };
-        let ended = ConnectionEnd { cause, ..ConnectionEnd::default() };
-        Error::Connect { server: self.name.to_owned(), error: Box::new(source), ended }
-    }
-
-    /// Notes a response that was not a message. One without a body says nothing that the source of the error does not.
-    fn note_response(&mut self, response: HttpStatus) {
-        if !response.excerpt.is_empty() {
-            // How long to wait and where to go is in the source of the error.
-            self.response = Some(HttpStatus { retry_after: None, location: None, ..response });
-        }
-    }
-
-    fn probe(&self, version: &ProtocolVersion) -> Ask {
-        let envelope = Meta::envelope(version.clone(), self.offer.capabilities.clone());
-        let params = EmptyParams::new().meta(envelope.client_info(self.offer.info.clone()));
-        let mut body = Vec::new();
-        // It has nothing that a revision cannot say.
-        let _ = write::request(&mut body, &id(), &Method::Discover, &params);
-        let mut headers = self.target.headers();
-        add(&mut headers, header::PROTOCOL_VERSION, version.as_str());
-        add(&mut headers, header::METHOD, Method::Discover.as_str());
-        self.target.post(headers, body.into())
-    }
-
-    fn initialize(&self, version: &ProtocolVersion) -> Ask {
-        self.target.post(self.target.headers(), initialize(self.offer, version))
-    }
-
-    /// Tells a legacy server that everything is understood. One that does not take it will say so at the next request.
-    async fn greet(&mut self, version: &ProtocolVersion) {
-        let mut headers = self.target.headers();
-        add(&mut headers, header::PROTOCOL_VERSION, version.as_str());
-        if let Some(session) = &self.session {
-            headers.insert(HeaderName::from_static(header::SESSION_ID), session.clone());
-        }
-        let ask = self.target.post(headers, initialized());
-        let left = self.until.map_or(GREETING, |until| until.saturating_duration_since(now()));
-        match tokio::time::timeout(left.min(GREETING), self.target.wire.send(|| ask.clone())).await {
-            Ok(Ok(answer)) if answer.status.is_success() => {}
-            Ok(Ok(answer)) => tracing::debug!(
-                status = answer.status.as_u16(),
-                "the server refused `notifications/initialized`"
-            ),
-            Ok(Err(error)) => tracing::debug!(%error, "sending `notifications/initialized` failed"),
-            Err(_) => tracing::debug!("`notifications/initialized` timed out"),
-        }
-    }
-
-    /// Waits for as long as the machine allows.
-    async fn in_time<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        match self.machine.poll_timeout() {
-            Some(due) => tokio::time::timeout_at(due.into(), work).await.ok(),
-            None => Some(work.await),
-        }
-    }
-
-    async fn send(&mut self, ask: Ask) -> Result<Option<Answer>> {
-        let target = Arc::clone(self.target);
-        let answer = self.in_time(target.wire.send(|| ask.clone())).await;
-        self.sent(answer)
-    }
-
-    /// Tells the machine of what was not answered.
-    fn sent<T>(&mut self, answer: Option<Result<T, HttpError>>) -> Result<Option<T>> {
-        match answer {
-            Some(Ok(answer)) => Ok(Some(answer)),
-            Some(Err(HttpError { denied: Some(denied), .. })) => {
-                Err(Error::Denied { host: denied.host, reason: denied.reason })
-            }
-            Some(Err(error)) => {
-                self.no_answer(error.to_string());
-                Ok(None)
-            }
-            None => {
-                self.problem = Some("no answer in time".to_owned());
-                self.machine.handle_timeout(now());
-                Ok(None)
-            }
-        }
-    }
-
-    fn no_answer(&mut self, problem: String) {
-        self.problem = Some(problem);
-        self.machine.handle_network_failure();
-    }
-
-    async fn exchange(&mut self, method: Method, ask: Ask) -> Result<()> {
-        self.asked = method.clone();
-        let Some(mut answer) = self.send(ask).await? else { return Ok(()) };
-        tracing::debug!(%method, status = answer.status.as_u16(), address = ?answer.address, "received a response");
-        if matches!(answer.status.as_u16(), 401 | 403) {
-            self.challenges = (answer.status.as_u16(), challenges(&answer.headers));
-        }
-        let target = Arc::clone(self.target);
-        // Who may not ask is told so by the head alone.
-        let is_told = matches!(answer.status.as_u16(), 401 | 403);
-        let reading = async { if is_told { Ok(Bytes::new()) } else { message(&target, &mut answer).await } };
-        let body = match self.in_time(reading).await {
-            Some(Ok(body)) => body,
-            Some(Err(problem)) => {
-                self.no_answer(problem);
-                return Ok(());
-            }
-            None => {
-                self.problem = Some("no answer in time".to_owned());
-                self.machine.handle_timeout(now());
-                return Ok(());
-            }
-        };
-        if method == Method::Initialize && answer.status.is_success() {
-            self.session = answer.headers.get(header::SESSION_ID).cloned();
-        }
-        let mut told = HttpAnswer::new(answer.status.as_u16());
-        if let Ok(Incoming::Message(message)) = parse_bytes(&body, &target.limits) {
-            self.response = None;
-            told = told.message(message);
-        } else {
-            self.note_response(target.describe(&answer, &body));
-        }
-        let (wait, location) = (wait(&answer.headers), location(&answer.headers));
-        if let Some(wait) = wait {
-            told = told.retry_after(wait);
-        }
-        if let Some(location) = &location {
-            told = told.location(location);
-        }
-        let is_scope = |challenge: &Challenge| challenge.error() == Some("insufficient_scope");
-        if self.challenges.1.iter().any(is_scope) {
-            told = told.scope_challenge();
-        }
-        self.machine.handle_answer(&told, now());
-        Ok(())
-    }
-
-    /// Opens a stream that may be one half of the old pair.
-    async fn open_stream(&mut self) -> Result<Option<Box<Opened>>> {
-        let target = Arc::clone(self.target);
-        let Some(asked) = self.sent(self.in_time(http_sse::ask(&target)).await)? else { return Ok(None) };
-        let told = match asked {
-            StreamProbe::Pair(opened) => return Ok(Some(opened)),
-            StreamProbe::OtherOrigin(origin) => {
-                return Err(Error::ForeignEndpoint { server: self.name.to_owned(), origin });
-            }
-            StreamProbe::Unauthorized(status, challenges) => {
-                self.challenges = (status, challenges);
-                HttpAnswer::new(status)
-            }
-            StreamProbe::Other(response) => {
-                let told = HttpAnswer::new(response.status);
-                let wait = response.retry_after;
-                self.note_response(*response);
-                match wait {
-                    Some(wait) => told.retry_after(wait),
-                    None => told,
-                }
-            }
-        };
-        self.machine.handle_answer(&told, now());
-        Ok(None)
-    }
-}
-
-/// The greeting of a legacy client.
-pub(super) fn initialize(offer: &Offer, version: &ProtocolVersion) -> Bytes {
-    let Offer { capabilities, info, .. } = offer;
-    let params = InitializeParams::new(version.clone(), capabilities.clone(), info.clone());
-    let dialect = version.dialect().unwrap_or(mcp_protocol::Dialect::V2025_11_25);
-    let mut body = Vec::new();
-    // It has nothing that a revision cannot say.
-    let _ = write::request(&mut body, &id(), &Method::Initialize, &dialect.lower(&params));
-    body.into()
-}
-
-/// The end of a greeting.
-pub(super) fn initialized() -> Bytes {
-    let mut body = Vec::new();
-    let _ = write::notification(&mut body, &Method::Initialized, None);
-    body.into()
-}
-
-/// The id of what is asked before there is a connection.
-pub(super) fn id() -> Id {
-    Id::String("negotiation".into())
-}
-
-fn add(headers: &mut HeaderMap, name: &'static str, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        headers.insert(HeaderName::from_static(name), value);
-    }
-}
-
-/// The message of an answer: its body, or the first response of its stream. Empty if there is none.
-async fn message(target: &HttpTarget, answer: &mut Answer) -> Result<Bytes, String> {
-    if let Some(encoding) = answer.encoding().filter(|_| answer.status.is_success()) {
-        return Err(format!("unexpected content encoding {encoding:?}"));
-    }
-    if answer.media_type().as_deref() == Some("text/event-stream") {
-        let body = std::mem::replace(&mut answer.body, crate::http::request::Body::empty());
-        let mut stream = EventStream::new(body, &target.limits);
-        let mut found = Bytes::new();
-        let read = |taken: SseMessage<'_>| {
-            let SseMessage::Message(text) = taken else { return false };
-            let is_ours = matches!(
-                parse_bytes(text, &target.limits),
-                Ok(Incoming::Message(Message::Response(Response { .. })))
-            );
-            if is_ours {
-                found = Bytes::copy_from_slice(text);
-            }
-            is_ours
-        };
-        return match stream.messages(read).await {
-            End::Cut(Some(problem)) => Err(problem),
-            _ => Ok(found),
-        };
-    }
-    // A page is not read to its end.
-    if answer.media_type().is_some_and(|kind| !kind.ends_with("json")) {
-        return Ok(beginning(answer).await);
-    }
-    let limit = if answer.status.is_success() { target.limits.message } else { LOOK };
-    match whole(&mut answer.body, limit).await {
-        Ok(Whole::All(body)) => Ok(body),
-        Ok(Whole::TooLong) => Ok(Bytes::new()),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-/// Whether an event is the first of the old pair.
-pub(super) fn endpoint_of(item: &Item<'_>) -> Option<String> {
-    match item {
-        Item::Event(event) if event.kind == "endpoint" => {
-            Some(String::from_utf8_lossy(event.data).trim().to_owned())
-        }
-        _ => None,
     }
 }

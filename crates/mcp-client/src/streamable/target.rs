@@ -1,4 +1,4 @@
-//! A URL, what is sent there with every request, and the connections to it.
+//! A server's URL, the headers of every request to it, and the connections to it.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -16,18 +16,18 @@ use url::Url;
 use crate::connect::server_config::{ServerConfig, UrlTarget};
 use crate::error::{Error, HttpStatus, Result};
 use crate::http::Network;
-use crate::http::policy::parse_url;
 use crate::http::request::{Answer, Ask, Body, HttpError, Wire};
+use crate::http::target_url::parse_url;
 
-/// How much of an answer that is no message is read.
-const EXCERPT: usize = 64 << 10;
-/// How much of it is shown.
-const SHOWN: usize = 200;
-/// A value that is shorter is not worth hiding, and would hide everything else.
-const SECRET: usize = 4;
+/// The most bytes that are read of a response that is not a message.
+const MAX_EXCERPT_BYTES: usize = 64 << 10;
+/// The most characters of it that an error shows.
+const MAX_SHOWN_CHARS: usize = 200;
+/// Shorter values are not masked: masking every `1` would make text unreadable.
+const MIN_SECRET_BYTES: usize = 4;
 
-/// Headers that are not the host's to set.
-const OURS: &[&str] = &[
+/// Headers that the host cannot set.
+const RESERVED_HEADERS: &[&str] = &[
     "accept",
     "accept-encoding",
     "connection",
@@ -50,22 +50,22 @@ const OURS: &[&str] = &[
     "upgrade",
 ];
 
-/// Where a server is, and how it is reached.
+/// The address of a server, with the headers of every request and the connections to it.
 pub(crate) struct HttpTarget {
     pub(super) wire: Wire,
     pub(super) url: Arc<Url>,
     uri: Uri,
-    /// What the host sends along.
+    /// The headers that the host configured.
     given: HeaderMap,
-    /// The same with what every message has.
+    /// The headers of every posted message, including the configured ones.
     posted: HeaderMap,
     pub(super) limits: Limits,
-    /// For what we say ourselves, which may be as long as it is.
+    /// The limits for messages of this client, whose size is not limited.
     pub(super) own: Limits,
     secrets: Vec<String>,
 }
 
-/// What the host sends along is never shown.
+/// Does not show the configured headers.
 impl std::fmt::Debug for HttpTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HttpTarget").finish_non_exhaustive()
@@ -87,8 +87,10 @@ impl HttpTarget {
         let mut posted = given.clone();
         posted.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         posted.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-        let query =
-            url.query_pairs().map(|(_, value)| value.into_owned()).filter(|value| value.len() >= SECRET);
+        let query = url
+            .query_pairs()
+            .map(|(_, value)| value.into_owned())
+            .filter(|value| value.len() >= MIN_SECRET_BYTES);
         let secrets = address.headers.iter().flat_map(|(_, value)| secrets_in(value)).chain(query).collect();
         let wire = Wire::new(network, &url).map_err(unusable)?;
         let limits = config.limits.clone();
@@ -96,7 +98,7 @@ impl HttpTarget {
         Ok(Self { wire, url: Arc::new(url), uri, given, posted, limits, own, secrets })
     }
 
-    /// The headers of a message.
+    /// Returns the headers of a posted message.
     pub(super) fn headers(&self) -> HeaderMap {
         self.posted.clone()
     }
@@ -105,12 +107,12 @@ impl HttpTarget {
         self.ask(Method::POST, headers, body)
     }
 
-    /// A message for another URL of the same web origin.
+    /// Creates a request that posts a message to another URL of the same web origin.
     pub(super) fn post_to(&self, url: &Arc<Url>, uri: &Uri, body: Bytes) -> Ask {
         Ask { url: Arc::clone(url), uri: uri.clone(), ..self.post(self.headers(), body) }
     }
 
-    /// A stream of events, from where it was cut.
+    /// Creates a request for an event stream, resumed after the event with this id.
     pub(super) fn get(&self, mut more: HeaderMap, after: Option<&str>) -> Ask {
         more.extend(self.given.clone());
         more.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
@@ -129,89 +131,90 @@ impl HttpTarget {
         Ask { method, url: Arc::clone(&self.url), uri: self.uri.clone(), headers, body }
     }
 
-    /// What is told of an answer that is no message, and its body as far as it was read.
+    /// Describes a response that is not a message, and returns the first part of its body.
     pub(super) async fn status(&self, mut answer: Answer) -> (HttpStatus, Bytes) {
         let body = beginning(&mut answer).await;
         (self.describe(&answer, &body), body)
     }
 
-    /// Describes an answer that is not a message, given the beginning of its body.
+    /// Describes a response that is not a message, given the first part of its body.
     pub(super) fn describe(&self, answer: &Answer, body: &[u8]) -> HttpStatus {
-        let body = &body[..body.len().min(EXCERPT)];
-        // Masked before it is cut: half of a secret is one, too.
+        let body = &body[..body.len().min(MAX_EXCERPT_BYTES)];
+        // Masked before it is cut: a part of a secret would not be found.
         let text = self.mask(&String::from_utf8_lossy(body));
         HttpStatus {
             status: answer.status.as_u16(),
             content_type: answer.media_type(),
-            excerpt: Visible::new(&text).at_most(SHOWN).to_string(),
+            excerpt: Visible::new(&text).at_most(MAX_SHOWN_CHARS).to_string(),
             retry_after: wait(&answer.headers),
             location: location(&answer.headers),
         }
     }
 
-    /// Text without the values that the host sends along.
+    /// Masks the values of the configured headers and of the query.
     fn mask(&self, text: &str) -> String {
         self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
     }
 }
 
-/// What of a header's value must not be shown: all of it, and its last word, which is the token.
+/// Returns the secrets in the value of a header: all of it, and its last word, which is the token.
 fn secrets_in(value: &str) -> impl Iterator<Item = String> {
     let last = value.rsplit(' ').next().unwrap_or_default();
-    [value.to_owned(), last.to_owned()].into_iter().filter(|secret| secret.len() >= SECRET)
+    [value.to_owned(), last.to_owned()].into_iter().filter(|secret| secret.len() >= MIN_SECRET_BYTES)
 }
 
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
     let shown = Visible::new(name).at_most(64).to_string();
-    let parsed = HeaderName::try_from(name).map_err(|_| format!("`{shown}` is no name of a header"))?;
-    if OURS.contains(&parsed.as_str()) || parsed.as_str().starts_with(PARAM_PREFIX) {
-        return Err(format!("the header `{shown}` is not the host's to set"));
+    let parsed = HeaderName::try_from(name).map_err(|_| format!("`{shown}` is not a valid header name"))?;
+    if RESERVED_HEADERS.contains(&parsed.as_str()) || parsed.as_str().starts_with(PARAM_PREFIX) {
+        return Err(format!("the header `{shown}` is reserved and cannot be set"));
     }
-    let mut value = HeaderValue::try_from(value)
-        .map_err(|_| format!("the value of the header `{shown}` has characters that no header may have"))?;
+    let mut value = HeaderValue::try_from(value).map_err(|_| {
+        format!("the value of the header `{shown}` has characters that are not allowed in headers")
+    })?;
     value.set_sensitive(true);
     Ok((parsed, value))
 }
 
-/// `Retry-After`.
+/// Returns the delay of `Retry-After`.
 pub(super) fn wait(headers: &HeaderMap) -> Option<std::time::Duration> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     retry_after(headers.get(RETRY_AFTER)?.to_str().ok()?, now)
 }
 
-/// `Location`, without what may be secret in it.
+/// Returns the URL of `Location`, without credentials and query.
 pub(super) fn location(headers: &HeaderMap) -> Option<String> {
     let location = headers.get(LOCATION)?.to_str().ok()?;
     Some(crate::connect::server_config::shown_url(location))
 }
 
-/// What a 401 or 403 wants.
+/// Returns the challenges of a 401 or 403 response.
 pub(super) fn challenges(headers: &HeaderMap) -> Vec<Challenge> {
     Challenge::parse_all(headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()))
 }
 
-/// The beginning of a body, as far as it can be read. Empty if it is compressed.
+/// Reads the first part of a body. Empty if it is compressed.
 pub(super) async fn beginning(answer: &mut Answer) -> Bytes {
     let mut read = Vec::new();
     if answer.encoding().is_some() {
         return Bytes::new();
     }
     while let Some(Ok(piece)) = answer.body.piece().await {
-        read.extend_from_slice(&piece[..piece.len().min(EXCERPT - read.len())]);
-        if read.len() == EXCERPT {
+        read.extend_from_slice(&piece[..piece.len().min(MAX_EXCERPT_BYTES - read.len())]);
+        if read.len() == MAX_EXCERPT_BYTES {
             break;
         }
     }
     read.into()
 }
 
-/// A body that was read.
+/// A body that was read within a limit.
 pub(super) enum Whole {
     All(Bytes),
     TooLong,
 }
 
-/// Reads a body, and stops where it is longer than it may be.
+/// Reads a body, and stops when it exceeds the limit.
 pub(super) async fn whole(body: &mut Body, limit: usize) -> Result<Whole, HttpError> {
     if body.length().is_some_and(|length| length > limit as u64) {
         return Ok(Whole::TooLong);
@@ -220,7 +223,7 @@ pub(super) async fn whole(body: &mut Body, limit: usize) -> Result<Whole, HttpEr
     let Some(second) = body.piece().await.transpose()? else {
         return Ok(if first.len() > limit { Whole::TooLong } else { Whole::All(first) });
     };
-    // Most bodies come in one piece and are never copied.
+    // Most bodies are one piece, which is not copied.
     let mut all = Vec::with_capacity(first.len() + second.len());
     all.extend_from_slice(&first);
     let mut next = Some(second);

@@ -47,7 +47,7 @@ pub(super) fn run(fault: &str, command: &str, arguments: &[&str]) -> Result<Exit
     }
 }
 
-/// Shakes hands, commits the fault, and pings. Gives how many lines the server wrote to the fault.
+/// Shakes hands, commits the fault, and pings. Returns the number of lines that the server wrote in response to the fault.
 fn try_it(stdin: &mut ChildStdin, lines: &mpsc::Receiver<String>, fault: &[u8]) -> Result<usize, String> {
     let hello = r#"{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test-peer","version":"1"}}}"#;
     send(stdin, hello.as_bytes())?;

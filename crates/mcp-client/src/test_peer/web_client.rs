@@ -73,7 +73,7 @@ impl Target {
         })
     }
 
-    /// Says something.
+    /// Sends bytes.
     fn open(&self, bytes: &[u8]) -> Result<TcpStream, String> {
         let text = |error: std::io::Error| error.to_string();
         let mut stream = TcpStream::connect(&self.host).map_err(text)?;
@@ -84,17 +84,17 @@ impl Target {
         Ok(stream)
     }
 
-    /// Says something, and gives the first line of the answer.
+    /// Sends bytes, and returns the first line of the response.
     fn say(&self, bytes: &[u8]) -> Result<String, String> {
         status(self.open(bytes)?)
     }
 
-    /// Says something, and is gone.
+    /// Sends bytes, and closes the connection.
     fn hang_up(&self, bytes: &[u8]) -> Result<String, String> {
         self.open(bytes).map(|_| "left alone".to_owned())
     }
 
-    /// Asks more and more, and reads no answer.
+    /// Sends requests, and reads no response.
     fn read_nothing(&self) -> Result<String, String> {
         let ask = self.discover(&[("Connection", "keep-alive")]);
         let mut stream = self.open(&ask)?;
@@ -113,7 +113,7 @@ impl Target {
         idle.map(|idle| format!("with {} idle connections answered {answer:?}", idle.len()))
     }
 
-    /// Does something in a session of a legacy client.
+    /// Runs a function in the session of a legacy client.
     fn in_a_session(&self, act: impl FnOnce(&str) -> Result<String, String>) -> Result<String, String> {
         let hello = r#"{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test-peer","version":"1"}}}"#;
         let head = head(self.open(&self.legacy("", hello))?)?;

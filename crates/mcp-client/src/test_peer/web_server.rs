@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// How long a fault that never ends lasts.
 const FOREVER: Duration = Duration::from_secs(600);
 
-/// What all connections share.
+/// The state that all connections share.
 struct Shared {
     is_modern: bool,
     /// What becomes of the stream that belongs to no request: `none`, `hang-up`, `silent`, `busy`.
@@ -54,7 +54,7 @@ pub(super) fn run(words: &[&str]) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A request as it came.
+/// A received request.
 struct Request {
     verb: String,
     session: Option<String>,
@@ -134,7 +134,7 @@ impl Shared {
         }
     }
 
-    /// What is not a call.
+    /// Responds to requests other than tool calls.
     fn answer(&self, out: &mut TcpStream, request: &Request, method: &str) -> io::Result<()> {
         let id = &request.body["id"];
         let known = json!({"tools": {}, "resources": {}});
@@ -176,7 +176,7 @@ impl Shared {
         }
     }
 
-    /// A call commits its fault. False if the connection is over.
+    /// Commits the fault of a tool call. Returns false if the connection is over.
     fn call(&self, out: &mut TcpStream, message: &Value) -> io::Result<bool> {
         let id = &message["id"];
         let arguments = &message["params"]["arguments"];

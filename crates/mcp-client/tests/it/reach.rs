@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::support::harmless;
-use crate::web::{Say, Seen, Web, against, connect, echo, legacy, modern};
+use crate::web::{Say, Seen, Web, accept_all, against, connect, echo, legacy, modern};
 
 #[tokio::test]
 async fn host_resolving_to_a_private_address_is_denied_before_connect() {
@@ -144,21 +144,16 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let (asleep, sleeps) = watch::channel(0);
-        let mut serving = JoinSet::new();
-        serving.spawn(async move {
-            let mut connections = JoinSet::new();
-            loop {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                let (target, mut sleeps) = (target.clone(), sleeps.clone());
-                sleeps.mark_unchanged();
-                connections.spawn(async move {
-                    let mut server = TcpStream::connect(target).await.unwrap();
-                    tokio::select! {
-                        _ = tokio::io::copy_bidirectional(&mut stream, &mut server) => return,
-                        _ = sleeps.changed() => {}
-                    }
-                    std::future::pending::<()>().await;
-                });
+        let serving = accept_all(listener, move |mut stream| {
+            let (target, mut sleeps) = (target.clone(), sleeps.clone());
+            sleeps.mark_unchanged();
+            async move {
+                let mut server = TcpStream::connect(target).await.unwrap();
+                tokio::select! {
+                    _ = tokio::io::copy_bidirectional(&mut stream, &mut server) => return,
+                    _ = sleeps.changed() => {}
+                }
+                std::future::pending::<()>().await;
             }
         });
         Self { url, asleep, _serving: serving }

@@ -10,6 +10,24 @@ pub(crate) fn peer(options: &[&str]) -> ServerConfig<CommandTarget> {
     ServerConfig::command(env!("CARGO_BIN_EXE_mcp-test-peer")).arg("server").args(options.iter().copied())
 }
 
+/// The misbehaving peer as a server behind a URL. Killed when dropped.
+pub(crate) struct WebPeer {
+    pub(crate) url: String,
+    _child: tokio::process::Child,
+}
+
+impl WebPeer {
+    pub(crate) async fn start(options: &[&str]) -> Self {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_mcp-test-peer"));
+        command.arg("web-server").args(options).stdout(std::process::Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().unwrap();
+        let mut lines = tokio::io::BufReader::new(child.stdout.take().unwrap());
+        let mut url = String::new();
+        tokio::io::AsyncBufReadExt::read_line(&mut lines, &mut url).await.unwrap();
+        Self { url: url.trim().to_owned(), _child: child }
+    }
+}
+
 /// Runs a test beside a connection that must not be harmed by it, and demands that afterwards no process, no spawned
 /// future and no descriptor is left that was not there before.
 pub(crate) async fn harmless(test: impl Future<Output = ()>) {

@@ -1,4 +1,4 @@
-//! A server whose every answer is scripted: raw bytes over real sockets, and none of our codecs.
+//! An HTTP server whose responses are scripted: raw bytes over real sockets, without the codecs under test.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::support::harmless;
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) verb: String,
@@ -32,29 +32,29 @@ impl Seen {
         self.body["method"].as_str().unwrap_or(&self.verb)
     }
 
-    /// A result for this request.
+    /// Returns a response with a result for this request.
     pub(crate) fn result(&self, result: Value) -> Say {
         Say::json(200, &json!({"jsonrpc": "2.0", "id": self.body["id"], "result": result}))
     }
 
-    /// An error for this request.
+    /// Returns a response with a JSON-RPC error for this request.
     pub(crate) fn error(&self, status: u16, code: i64, message: &str) -> Say {
         let error = json!({"code": code, "message": message});
         Say::json(status, &json!({"jsonrpc": "2.0", "id": self.body["id"], "error": error}))
     }
 
-    /// The same as an event.
+    /// Returns a result for this request as an event.
     pub(crate) fn event(&self, result: Value) -> String {
         event(&json!({"jsonrpc": "2.0", "id": self.body["id"], "result": result}))
     }
 }
 
-/// What is said to a request.
+/// A scripted response.
 #[derive(Clone, Debug)]
 pub(crate) enum Say {
-    /// And then the connection is kept.
+    /// The whole response; the connection is kept open.
     Whole(Vec<u8>),
-    /// Piece by piece; then the connection is closed.
+    /// The pieces of a response, after which the connection is closed.
     Pieces(Vec<Piece>),
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum Say {
 pub(crate) enum Piece {
     Bytes(Vec<u8>),
     Wait(Duration),
-    /// Reads until the other side hangs up.
+    /// Waits until the client closes the connection.
     UntilGone,
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn event(message: &Value) -> String {
     format!("data: {message}\n\n")
 }
 
-/// What decides about answers.
+/// Returns the response to each request.
 pub(crate) type Script = Arc<dyn Fn(&Seen) -> Say + Send + Sync>;
 
 /// A server on a port of its own.
@@ -135,20 +135,15 @@ impl Web {
         let connections: Arc<AtomicUsize> = Arc::default();
         let open: Arc<AtomicUsize> = Arc::default();
         let script: Script = Arc::new(script);
-        let mut serving = JoinSet::new();
         let shared = (Arc::clone(&seen), Arc::clone(&connections), Arc::clone(&open));
-        serving.spawn(async move {
-            let (seen, connections, open) = shared;
-            let mut exchanges = JoinSet::new();
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                connections.fetch_add(1, Ordering::SeqCst);
-                let counted = Counted::new(&open);
-                let (script, seen) = (Arc::clone(&script), Arc::clone(&seen));
-                exchanges.spawn(async move {
-                    let _counted = counted;
-                    let _ = converse(stream, script, seen).await;
-                });
+        let serving = accept_all(listener, move |stream| {
+            let (seen, connections, open) = &shared;
+            connections.fetch_add(1, Ordering::SeqCst);
+            let counted = Counted::new(open);
+            let (script, seen) = (Arc::clone(&script), Arc::clone(seen));
+            async move {
+                let _counted = counted;
+                let _ = converse(stream, script, seen).await;
             }
         });
         Self { url, seen, connections, open, serving }
@@ -158,7 +153,7 @@ impl Web {
         self.seen.lock().unwrap().clone()
     }
 
-    /// The methods of what came, in order.
+    /// Returns the methods of all requests, in order.
     pub(crate) fn methods(&self) -> Vec<String> {
         self.seen().iter().map(|seen| seen.method().to_owned()).collect()
     }
@@ -185,6 +180,23 @@ impl Web {
     }
 }
 
+/// Accepts connections until the set is dropped, each with a task of its own.
+pub(crate) fn accept_all<Fut: Future<Output = ()> + Send + 'static>(
+    listener: TcpListener,
+    converse: impl Fn(TcpStream) -> Fut + Send + 'static,
+) -> JoinSet<()> {
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
+        let mut connections = JoinSet::new();
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            connections.spawn(converse(stream));
+        }
+    });
+    serving
+}
+
+/// Counts one open connection for as long as it lives.
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {
@@ -224,7 +236,8 @@ async fn converse(mut stream: TcpStream, script: Script, all: Arc<Mutex<Vec<Seen
     }
 }
 
-async fn read_request(stream: &mut TcpStream) -> std::io::Result<Option<Seen>> {
+/// Reads one HTTP request. `None` if the client has closed the connection.
+pub(crate) async fn read_request(stream: &mut TcpStream) -> std::io::Result<Option<Seen>> {
     let mut bytes = Vec::new();
     let end = loop {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -258,7 +271,7 @@ async fn read_request(stream: &mut TcpStream) -> std::io::Result<Option<Seen>> {
     }))
 }
 
-/// What a modern server says to what is not under test.
+/// The responses of a modern server to requests that are not under test.
 pub(crate) fn modern(seen: &Seen) -> Say {
     match seen.method() {
         "server/discover" => seen.result(json!({
@@ -283,7 +296,7 @@ pub(crate) fn modern(seen: &Seen) -> Say {
     }
 }
 
-/// What a legacy server with sessions says to what is not under test. Its session has this id.
+/// The responses of a legacy server to requests that are not under test. Its session has this id.
 pub(crate) fn legacy(seen: &Seen, session: &str) -> Say {
     match seen.method() {
         "server/discover" => Say::status(400, &[], "Bad Request: no session"),
@@ -322,7 +335,7 @@ pub(crate) async fn echo(client: &McpClient, text: &str) -> mcp_client::Result<S
     Ok(tokio::time::timeout(Duration::from_secs(8), call).await.expect("it hangs")?.text())
 }
 
-/// Runs a test against a scripted server, and demands that nothing is left of it.
+/// Runs a test against a scripted server, and asserts that no connection, process or task is left.
 pub(crate) async fn against<Fut: Future<Output = ()>>(
     script: impl Fn(&Seen) -> Say + Send + Sync + 'static,
     test: impl FnOnce(Arc<Web>) -> Fut,
@@ -336,14 +349,14 @@ pub(crate) async fn against<Fut: Future<Output = ()>>(
     .await;
 }
 
-/// A server whose answer to a call is scripted.
+/// A modern server whose response to a tool call is scripted.
 pub(crate) fn calling(
     answer: impl Fn(&Seen) -> Say + Send + Sync + 'static,
 ) -> impl Fn(&Seen) -> Say + Send + Sync {
     move |seen| if seen.method() == "tools/call" { answer(seen) } else { modern(seen) }
 }
 
-/// The same, the first time only.
+/// A modern server whose response to the first tool call is scripted.
 pub(crate) fn first(
     answer: impl Fn(&Seen) -> Say + Send + Sync + 'static,
 ) -> impl Fn(&Seen) -> Say + Send + Sync {

@@ -1,11 +1,11 @@
-//! Which variables a child gets: a fixed list from ours, and what the server config gives.
+//! The environment of a child: a fixed list of variables of this process, and those of the server config.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
 use crate::connect::server_config::{CommandTarget, ServerConfig};
 
-/// What a program needs to find its files, its language and its network, and what carries no secret.
+/// Variables that programs need to find their files, language and network, and that contain no secrets.
 const PASSED_ON: &[&str] = &[
     // The person and the system.
     "PATH",
@@ -78,14 +78,14 @@ const PASSED_ON: &[&str] = &[
     "no_proxy",
 ];
 
-/// Passed on without the name and password that may stand in them.
+/// Proxy variables, which are passed on without user name and password.
 const PROXIES: &[&str] =
     &["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy", "https_proxy"];
 
 /// The schemes of proxies. Anything else before `://` may be part of a password.
 const PROXY_SCHEMES: &[&str] = &["http", "https", "socks", "socks4", "socks4a", "socks5", "socks5h"];
 
-/// The whole environment of a child.
+/// Returns the whole environment of a child.
 pub(crate) fn environment(
     config: &ServerConfig<CommandTarget>,
     ours: impl Iterator<Item = (OsString, OsString)>,
@@ -112,7 +112,7 @@ fn passed_on(name: &OsStr, value: OsString) -> Option<OsString> {
     name.to_str().is_some_and(|name| name.starts_with("LC_")).then_some(value)
 }
 
-/// A proxy without its name and password; `None` if it cannot be told for sure where they end.
+/// Removes user name and password from a proxy; `None` if it is not certain where they end.
 ///
 /// Programs disagree about where the authority of a malformed URL ends, so nothing here depends on that: everything up
 /// to the last `@` is dropped, and a value in which that may be more than a name and password is not passed on.

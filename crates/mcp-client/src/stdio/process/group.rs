@@ -1,4 +1,4 @@
-//! The group of a child: everything that it starts and that does not leave on purpose.
+//! The process group of a child: the child and its descendants, unless they leave the group.
 
 use std::io;
 use std::sync::Mutex;
@@ -11,11 +11,11 @@ pub(super) enum Signal {
     Kill,
 }
 
-/// A group that has members, or is not known to have none.
+/// A process group that is not known to be empty.
 #[derive(Debug)]
 pub(super) struct Group {
     id: Option<u32>,
-    /// `None` once it is known to be empty: then its number may be given to others.
+    /// `None` once it is known to be empty: its id may be reused then.
     living: Mutex<Option<Living>>,
 }
 
@@ -28,23 +28,23 @@ impl Group {
         self.id
     }
 
-    /// Signals everything in the group, if there is something.
+    /// Sends a signal to all members of the group.
     pub(super) fn signal(&self, signal: Signal) {
         self.with(|living| living.signal(signal));
     }
 
-    /// True if nothing is left in it. The child counts until it is reaped.
+    /// Returns true if the group has no members. The child is a member until it is reaped.
     pub(super) fn is_empty(&self) -> bool {
         self.with(Living::is_there);
         self.lock().is_none()
     }
 
-    /// Never signals it again.
+    /// Marks the group as empty, so that it is never signalled again.
     pub(super) fn forget(&self) {
         *self.lock() = None;
     }
 
-    /// Does something with the group; when that says that nothing is there, it is forgotten.
+    /// Calls `act` with the group, and marks it as empty if that returns false.
     fn with(&self, act: impl FnOnce(&Living) -> bool) {
         let mut living = self.lock();
         if living.as_ref().is_some_and(|living| !act(living)) {
@@ -80,7 +80,7 @@ mod unix {
         error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error())
     }
 
-    /// Kills everything in a group that is not ours. False if nobody was there.
+    /// Kills a group that another host started. Returns false if it was empty.
     pub(in super::super) fn kill(group: u32) -> bool {
         let group = i32::try_from(group).ok().and_then(Pid::from_raw);
         group.is_some_and(|group| Living(group).signal(Signal::Kill))
@@ -91,7 +91,7 @@ mod unix {
             child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)).map(Self)
         }
 
-        /// False if nobody was there.
+        /// Returns false if the group was empty.
         pub(super) fn signal(&self, signal: Signal) -> bool {
             let signal = match signal {
                 Signal::Terminate => rustix::process::Signal::TERM,
@@ -105,15 +105,15 @@ mod unix {
         }
     }
 
-    /// False if all that is left of a group is dead and waits to be reaped. That is the business of the init process,
-    /// and in many a container there is none that does it.
+    /// Returns false if the group has only zombies. The init process should reap them, but many containers have none that
+    /// does.
     fn has_living_member(group: Pid) -> bool {
         let Ok(entries) = std::fs::read_dir("/proc") else { return true };
         let mut stats = entries.flatten().filter_map(|entry| std::fs::read(entry.path().join("stat")).ok());
         let mut knows = false;
         let lives = stats.any(|stat| {
             knows = true;
-            // Behind the name, which may hold anything: state, parent, group.
+            // The name may contain anything, so fields are counted after it: state, parent, group.
             let rest = stat.iter().rposition(|byte| *byte == b')').map_or(&[][..], |at| &stat[at + 1..]);
             let mut words = rest.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
             let (state, id) = (words.next(), words.nth(1));
@@ -124,15 +124,15 @@ mod unix {
     }
 }
 
-/// A job is what Windows has for a group: it is left by nobody, and what is in it dies when the last handle to it is
-/// closed, with a crashed host as well.
+/// A job object is the process group of Windows: no process can leave it, and all of them are killed when its last handle is
+/// closed, even if the host crashes.
 #[cfg(windows)]
 mod windows {
     use win32job::{ExtendedLimitInfo, Job};
 
     use super::{Child, Command, Signal, io};
 
-    /// No window for a program that only speaks on its pipes.
+    /// Opens no console window.
     const CREATE_NO_WINDOW: u32 = 0x0800_0000;
     const ERROR_BAD_EXE_FORMAT: i32 = 193;
 
@@ -153,14 +153,14 @@ mod windows {
     }
 
     impl Living {
-        /// What the child starts before it is in the job is not in it.
+        /// Processes that the child starts before it is assigned to the job are not part of it.
         pub(super) fn of(child: &Child) -> Option<Self> {
             let job = Job::create_with_limit_info(ExtendedLimitInfo::new().limit_kill_on_job_close()).ok()?;
             job.assign_process(child.raw_handle()? as isize).ok()?;
             Some(Self(job))
         }
 
-        /// Nobody can be asked to end. To be killed, the job is closed: false has it forgotten.
+        /// There is no SIGTERM. To kill the job, it is closed: false makes the caller drop it.
         pub(super) fn signal(&self, signal: Signal) -> bool {
             signal == Signal::Terminate
         }

@@ -1,4 +1,4 @@
-//! Finding the program to start, in the child's own `PATH`.
+//! Finds the program to start, in the `PATH` of the child.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::connect::server_config::{CommandTarget, ServerConfig};
 use crate::error::StartError;
 
-/// The absolute path of what is started. Links are not followed: shims look at the name they were called by.
+/// Returns the absolute path of the program. Links are not resolved: shims depend on the name they were called by.
 pub(crate) fn find(
     config: &ServerConfig<CommandTarget>,
     environment: &BTreeMap<OsString, OsString>,
@@ -39,7 +39,7 @@ pub(crate) fn find(
     let mut not_executable = None;
     let mut searched = Vec::new();
     for folder in std::env::split_paths(variable("PATH").unwrap_or_default()) {
-        // An empty entry means the current folder to a shell, and an accident to us.
+        // A shell takes an empty entry for the current folder; here it is skipped as a mistake.
         if folder.as_os_str().is_empty() {
             continue;
         }
@@ -66,7 +66,7 @@ enum Found {
     Nothing,
 }
 
-/// What Windows appends to a name; nothing elsewhere.
+/// Returns the extensions that Windows appends to a name; elsewhere only the empty one.
 fn extensions(is_windows: bool, pathext: Option<&OsStr>) -> Vec<String> {
     if !is_windows {
         return vec![String::new()];

@@ -1,4 +1,4 @@
-//! What a server writes to standard error: always read, a bounded tail of it kept, offered line by line.
+//! The stderr of a server: always read, offered line by line, with a bounded tail that is kept for errors.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,20 +12,20 @@ use tokio::task::JoinHandle;
 
 use crate::connection::feed::Feed;
 
-/// What is kept.
-const TAIL: usize = 64 << 10;
-/// What an error shows of it.
-const SHOWN_LINES: usize = 20;
-/// What is shown of one line.
-const SHOWN_LINE: usize = 400;
-/// The most of one line that a listener gets.
-const LINE: usize = 8 << 10;
-/// Lines that a listener may be behind.
-const BEHIND: usize = 256;
-/// Shorter values are too common to be hidden.
-const SECRET: usize = 4;
-/// How long the last words of a process that ended may take. Something it started may hold the pipe for ever.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+/// The bytes of output that are kept.
+const MAX_TAIL_BYTES: usize = 64 << 10;
+/// The lines that an error shows.
+const MAX_SHOWN_LINES: usize = 20;
+/// The characters of a line that an error shows.
+const MAX_SHOWN_LINE_CHARS: usize = 400;
+/// The most bytes of one line that a subscriber receives.
+const MAX_LINE_BYTES: usize = 8 << 10;
+/// The lines that are buffered for a slow subscriber.
+const MAX_BUFFERED_LINES: usize = 256;
+/// Shorter values are not masked: they are too common.
+const MIN_SECRET_BYTES: usize = 4;
+/// The time to wait for the remaining output of an exited process. A descendant may hold the pipe open forever.
+const REMAINING_OUTPUT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Reads standard error for as long as it lives.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct Stderr {
     reader: JoinHandle<()>,
 }
 
-/// Gone once there is nothing more to say, so that whoever reads is told.
+/// `None` after the end of the output, so that subscribers see the end.
 type Lines = Arc<Mutex<Option<broadcast::Sender<Arc<str>>>>>;
 
 #[derive(Debug)]
@@ -53,15 +53,15 @@ struct Kept {
 
 impl Stderr {
     pub(super) fn drain(pipe: ChildStderr, mut secrets: Vec<String>) -> Self {
-        // What is shown is shown line by line.
+        // Output is masked line by line, so the lines of a secret are secrets, too.
         let lines: Vec<String> =
             secrets.iter().flat_map(|secret| secret.lines().map(str::to_owned)).collect();
         secrets.extend(lines);
-        secrets.retain(|secret| secret.len() >= SECRET);
+        secrets.retain(|secret| secret.len() >= MIN_SECRET_BYTES);
         // A secret inside of another one must not keep the longer one from being found.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         let tail = Arc::new(Tail { kept: Mutex::default(), secrets });
-        let lines = Arc::new(Mutex::new(Some(broadcast::channel(BEHIND).0)));
+        let lines = Arc::new(Mutex::new(Some(broadcast::channel(MAX_BUFFERED_LINES).0)));
         let (over, is_over) = watch::channel(false);
         let reader = tokio::spawn(read(pipe, Arc::clone(&tail), Arc::clone(&lines), over));
         Self { tail, lines, is_over, reader }
@@ -72,24 +72,24 @@ impl Stderr {
         Feed::new(lines.as_ref().map_or_else(|| broadcast::channel(1).1, broadcast::Sender::subscribe))
     }
 
-    /// Text without the values that were given to the server.
+    /// Masks the configured environment values in a text.
     pub(crate) fn mask(&self, text: &str) -> String {
         self.tail.mask(text)
     }
 
-    /// What it said last, masked and fit to be shown: a few lines.
+    /// Returns the last lines, masked and escaped.
     pub(crate) fn tail(&self) -> String {
         let text = self.tail.masked();
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        let shown = &lines[lines.len().saturating_sub(SHOWN_LINES)..];
-        let shown = shown.iter().map(|line| Visible::new(line).at_most(SHOWN_LINE).to_string());
+        let shown = &lines[lines.len().saturating_sub(MAX_SHOWN_LINES)..];
+        let shown = shown.iter().map(|line| Visible::new(line).at_most(MAX_SHOWN_LINE_CHARS).to_string());
         shown.collect::<Vec<_>>().join("\n")
     }
 
-    /// Waits until everything was read that a process that ended has left.
+    /// Waits until the remaining output of an exited process was read.
     pub(crate) async fn settled(&self) {
         let mut is_over = self.is_over.clone();
-        let _ = tokio::time::timeout(LAST_WORDS, is_over.wait_for(|over| *over)).await;
+        let _ = tokio::time::timeout(REMAINING_OUTPUT_TIMEOUT, is_over.wait_for(|over| *over)).await;
     }
 }
 
@@ -103,7 +103,7 @@ impl Tail {
     fn push(&self, bytes: &[u8]) {
         let mut kept = self.lock();
         kept.bytes.extend(bytes);
-        let over = kept.bytes.len().saturating_sub(TAIL);
+        let over = kept.bytes.len().saturating_sub(MAX_TAIL_BYTES);
         if over > 0 {
             kept.bytes.drain(..over);
             kept.is_cut = true;
@@ -123,12 +123,12 @@ impl Tail {
         self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
     }
 
-    /// The same for the beginning of a value at the end of a text that was cut.
+    /// Masks the first part of a secret at the end of a text that was cut.
     fn mask_end(&self, mut text: String) -> String {
-        // Half a character is no part of what is looked for.
+        // A cut character is not part of the secret.
         let end = text.trim_end_matches('\u{fffd}').len();
         let begins = |secret: &String| {
-            let starts = secret.char_indices().map(|(at, _)| at).filter(|at| *at >= SECRET);
+            let starts = secret.char_indices().map(|(at, _)| at).filter(|at| *at >= MIN_SECRET_BYTES);
             starts.rev().find(|at| text[..end].ends_with(&secret[..*at]))
         };
         if let Some(cut) = self.secrets.iter().filter_map(begins).max() {
@@ -146,7 +146,7 @@ impl Tail {
 async fn read(mut pipe: ChildStderr, tail: Arc<Tail>, lines: Lines, over: watch::Sender<bool>) {
     let mut buffer = [0; 8 << 10];
     let mut line = Vec::new();
-    // What comes next is the rest of a line whose beginning nobody listened to.
+    // True while reading the rest of a line that began without a subscriber.
     let mut is_inside = false;
     loop {
         let mut space = ReadBuf::new(&mut buffer);
@@ -163,12 +163,12 @@ async fn read(mut pipe: ChildStderr, tail: Arc<Tail>, lines: Lines, over: watch:
             continue;
         };
         for piece in space.filled().split_inclusive(|byte| *byte == b'\n') {
-            // Whoever comes in the middle of a line might see the second half of a value, which is not found.
+            // The rest of a line may contain a part of a secret, which would not be masked.
             if is_inside {
                 is_inside = !piece.ends_with(b"\n");
                 continue;
             }
-            line.extend_from_slice(&piece[..piece.len().min(LINE.saturating_sub(line.len()))]);
+            line.extend_from_slice(&piece[..piece.len().min(MAX_LINE_BYTES.saturating_sub(line.len()))]);
             if piece.ends_with(b"\n") {
                 send(&tail, &listening, &mut line);
             }
@@ -182,10 +182,10 @@ async fn read(mut pipe: ChildStderr, tail: Arc<Tail>, lines: Lines, over: watch:
 }
 
 fn send(tail: &Tail, lines: &broadcast::Sender<Arc<str>>, line: &mut Vec<u8>) {
-    let is_cut = line.len() == LINE;
+    let is_cut = line.len() == MAX_LINE_BYTES;
     let text = tail.mask(String::from_utf8_lossy(line).trim_end());
     let text = if is_cut { tail.mask_end(text) } else { text };
     line.clear();
-    // Nobody may listen any more.
+    // Fails if there is no subscriber any more.
     let _ = lines.send(text.into());
 }

@@ -1,0 +1,70 @@
+//! The end of a connection, and its cause.
+
+use std::fmt;
+use std::process::ExitStatus;
+
+use mcp_protocol::visible::Visible;
+
+use super::HttpStatus;
+
+/// The end of a connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConnectionEnd {
+    /// The cause.
+    pub cause: EndCause,
+    /// The exit status of the program, if it has exited.
+    pub status: Option<ExitStatus>,
+    /// The last output on stderr, with secrets masked.
+    pub stderr: String,
+}
+
+/// Why a connection ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EndCause {
+    /// The server ended it.
+    #[default]
+    Server,
+    /// This client closed it.
+    Closed,
+    /// Writing failed.
+    Write(String),
+    /// Reading failed.
+    Read(String),
+    /// The network failed.
+    Network(String),
+    /// The HTTP response was not a JSON-RPC message: a web page, for example.
+    Response(Box<HttpStatus>),
+    /// A line exceeded four times the limit of a message.
+    EndlessLine,
+    /// The server sent too many requests that it is not allowed to send.
+    Flood,
+    /// A bug in this crate: the task that drives the connection panicked.
+    Internal,
+}
+
+impl fmt::Display for ConnectionEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cause {
+            EndCause::Server => {}
+            EndCause::Closed => f.write_str("; this client closed the connection")?,
+            EndCause::Write(error) => write!(f, "; write failed: {}", Visible::message(error))?,
+            EndCause::Read(error) => write!(f, "; read failed: {}", Visible::message(error))?,
+            EndCause::Network(problem) => write!(f, "; network error: {}", Visible::message(problem))?,
+            EndCause::Response(answer) => write!(f, "; the response was {answer}")?,
+            EndCause::EndlessLine => f.write_str("; the server sent a line without end")?,
+            EndCause::Flood => f.write_str("; the server sent too many requests that are not allowed")?,
+            EndCause::Internal => {
+                f.write_str("; internal error in mcp-client: the connection's task panicked")?
+            }
+        }
+        if let Some(status) = self.status {
+            write!(f, "; the process exited with {status}")?;
+        }
+        if !self.stderr.is_empty() {
+            write!(f, "; last stderr output:\n{}", self.stderr)?;
+        }
+        Ok(())
+    }
+}

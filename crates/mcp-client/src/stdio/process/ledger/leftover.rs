@@ -1,0 +1,88 @@
+//! Processes that a crashed host left behind.
+
+use std::fs;
+use std::path::Path;
+
+use mcp_protocol::visible::Visible;
+
+use super::Entry;
+use super::files::read_if_dead;
+use super::processes::{boot, has_marked_member, header, start_time, stat};
+use crate::stdio::process::group;
+
+/// The most lines of one file that are read. Each may need a pass over all processes.
+const MAX_ENTRIES: usize = 1024;
+
+/// A process that a crashed host left behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    pub(super) group: u32,
+    pub(super) entry: Entry,
+}
+
+impl Leftover {
+    /// Returns the id of its process group, which is also the id of the process that leads it.
+    #[must_use]
+    pub fn group(&self) -> u32 {
+        self.group
+    }
+
+    /// Returns the command that was started.
+    #[must_use]
+    pub fn program(&self) -> &str {
+        &self.entry.program
+    }
+
+    /// Kills its process group, if that is still the recorded one. Returns true if it was.
+    #[expect(clippy::must_use_candidate, reason = "called for its effect")]
+    pub fn kill(&self) -> bool {
+        self.is_there() && group::kill(self.group)
+    }
+
+    /// Returns true if the recorded process, or a descendant of it, is still running. The init process and this process are
+    /// never leftovers, whatever a file says.
+    pub(super) fn is_there(&self) -> bool {
+        let ours = stat("/proc/self/stat").map(|(group, _)| group);
+        let is_possible = self.group > 1 && self.group != std::process::id() && Some(self.group) != ours;
+        is_possible
+            && match start_time(self.group) {
+                Some(started) => started == self.entry.started,
+                // It has exited. Its descendants have its mark; other members of the group are strangers.
+                None => has_marked_member(self.group, &self.entry.mark),
+            }
+    }
+}
+
+impl std::fmt::Display for Leftover {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (process {})", Visible::message(self.program()), self.group)
+    }
+}
+
+/// Reads and deletes the file of a host that is gone, and returns those of its processes that are not. A file of a living
+/// host or of another process-id namespace is left alone.
+pub(super) fn leftovers(path: &Path) -> Result<Vec<Leftover>, String> {
+    let Some(file) = read_if_dead(path)? else { return Ok(Vec::new()) };
+    let parse = |line: &str| {
+        // The last line may have been cut by a crash.
+        let mut words = line.strip_suffix('\n')?.splitn(4, ' ');
+        let (group, started) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let (mark, program) = (words.next()?.to_owned(), words.next()?.to_owned());
+        Some(Leftover { group, entry: Entry { started, mark, program } })
+    };
+    let mut lines = file.text.split_inclusive('\n');
+    let first = lines.next().unwrap_or_default();
+    let left = if first == header() {
+        lines.take(MAX_ENTRIES).filter_map(parse).filter(Leftover::is_there).collect()
+    } else if first.starts_with(&format!("boot {} ", boot())) {
+        return Ok(Vec::new());
+    } else if first.starts_with("boot ") || first.is_empty() {
+        // Another boot: none of its processes is running.
+        Vec::new()
+    } else {
+        return Err("it is not a process ledger".to_owned());
+    };
+    // Each leftover is reported once.
+    let _ = fs::remove_file(path);
+    Ok(left)
+}
