@@ -1,5 +1,7 @@
 //! The state of one legacy connection: requests in flight, log level and resource subscriptions.
 
+pub(crate) mod outlet;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,8 +15,8 @@ use mcp_protocol::{Dialect, Json, Limits, Map};
 use tokio::sync::oneshot;
 
 use crate::budget::{Budget, Share, TYPE_OVERHEAD};
+use crate::connection::outlet::Outlet;
 use crate::error::AskError;
-use crate::outlet::Outlet;
 
 /// One connection, shared by its driver and its calls.
 #[derive(Debug)]

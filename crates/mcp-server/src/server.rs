@@ -10,19 +10,19 @@ use mcp_protocol::messages::CacheScope;
 use mcp_protocol::{Limits, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::approval::{Approver, Proposal, approver};
 use crate::budget::Budget;
-use crate::driver;
+use crate::call::approval::{Approver, Proposal, approver};
+use crate::call::hook::{Call, Hook, Outcome, hook};
+use crate::call::seal::Sealer;
+use crate::call::spent::{ConfirmationStore, InMemory};
+use crate::dispatch::router::{Core, result_meta, served_versions};
+use crate::dispatch::watchdog::Watchdog;
 use crate::error::{Error, ToolError};
-use crate::hook::{Call, Hook, Outcome, hook};
-use crate::prompt::ServedPrompt;
-use crate::registry::{CacheHint, Identity, Registry};
-use crate::resource::{ServedResource, ServedTemplate, hint};
-use crate::router::{Core, result_meta, served_versions};
-use crate::seal::Sealer;
-use crate::spent::{ConfirmationStore, InMemory};
-use crate::tool::{Tool, ToolEntry, ToolSpec};
-use crate::watchdog::Watchdog;
+use crate::link::driver;
+use crate::offer::prompt::ServedPrompt;
+use crate::offer::registry::{CacheHint, Identity, Registry};
+use crate::offer::resource::{ServedResource, ServedTemplate, hint};
+use crate::offer::tool::{Tool, ToolEntry, ToolSpec};
 
 /// The default number of items in a page of a list.
 const DEFAULT_PAGE_SIZE: usize = 1000;

@@ -18,9 +18,9 @@ use mcp_protocol::visible::Visible;
 use mcp_protocol::{Dialect, Json, Limits, ProtocolVersion};
 use tokio::task::JoinHandle;
 
-use crate::driver;
 use crate::error::Error;
-use crate::pipe::{PipeReader, PipeWriter, pipe};
+use crate::link::driver;
+use crate::link::pipe::{PipeReader, PipeWriter, pipe};
 use crate::server::McpServer;
 
 /// The capacity of the pipe in each direction, in bytes.

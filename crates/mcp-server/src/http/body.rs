@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
-use crate::outlet::Outlet;
+use crate::connection::outlet::Outlet;
 
 /// A future that produces the events of a stream; polled while the stream is read.
 pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;

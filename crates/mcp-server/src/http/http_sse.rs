@@ -23,9 +23,9 @@ use super::body::Work;
 use super::headers::Headers;
 use super::{Answer, HttpBody, Shared, accepts, bare, is_json, overloaded, refused, stream_headers};
 use crate::budget::{Budget, Share};
-use crate::driver;
-use crate::pieces::{Piece, Pieces};
-use crate::pipe::{PipeReader, pipe};
+use crate::link::driver;
+use crate::link::pieces::{Piece, Pieces};
+use crate::link::pipe::{PipeReader, pipe};
 use crate::random;
 
 /// The path of the SSE stream.

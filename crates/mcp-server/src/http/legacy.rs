@@ -24,13 +24,13 @@ use super::{
     overloaded, refuse, refused, stream_headers,
 };
 use crate::budget::Share;
+use crate::call::context::{Exchange, Legacy, Principal};
+use crate::call::reply::Reply;
+use crate::connection::outlet::Outlet;
 use crate::connection::{Client, URI_OVERHEAD};
-use crate::context::{Exchange, Legacy, Principal};
-use crate::driver::changes::{self, Subscriber};
-use crate::outlet::Outlet;
-use crate::reply::Reply;
-use crate::router::Route;
-use crate::run::Run;
+use crate::dispatch::router::Route;
+use crate::dispatch::run::Run;
+use crate::link::driver::changes::{self, Subscriber};
 
 impl Shared {
     /// Returns the session of a request and marks it as in use.

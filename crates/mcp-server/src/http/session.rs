@@ -13,8 +13,8 @@ use tokio::task::JoinSet;
 
 use super::{HttpOptions, MAX_UNREAD_BYTES};
 use crate::budget::{Budget, Share};
+use crate::connection::outlet::{Framing, Outlet};
 use crate::connection::{Client, Connection};
-use crate::outlet::{Framing, Outlet};
 use crate::random;
 
 /// The maximum number and total size of ended streams that are kept for resumption.

@@ -24,13 +24,13 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::budget::{Budget, Share};
+use crate::call::context::{Context, Exchange, Legacy, Principal};
+use crate::call::reply::Reply;
+use crate::connection::outlet::{Framing, Outlet};
 use crate::connection::{Client, Connection, error_response};
-use crate::context::{Context, Exchange, Legacy, Principal};
-use crate::outlet::{Framing, Outlet};
-use crate::registry::Change;
-use crate::reply::Reply;
-use crate::router::{Core, Route};
-use crate::run::{Run, panicked};
+use crate::dispatch::router::{Core, Route};
+use crate::dispatch::run::{Run, panicked};
+use crate::offer::registry::Change;
 use changes::{Subscriber, Subscriptions};
 
 /// The size of one read in bytes. Adapts to the input, because the space is zeroed before each read.

@@ -12,13 +12,13 @@ use mcp_protocol::codec::param_header::ParamHeaders;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::tools::{CallToolResult, ListToolsResult, Tool as Definition, ToolAnnotations};
 
-use crate::context::Context;
+use crate::call::context::Context;
+use crate::call::hook::{Call, Next, Outcome, before, hook};
+use crate::call::validate::Validator;
 use crate::error::ToolError;
-use crate::handler::{Handler, ToolArgs};
-use crate::hook::{Call, Next, Outcome, before, hook};
-use crate::outcome::IntoOutcome;
-use crate::registry::listed;
-use crate::validate::Validator;
+use crate::offer::handler::{Handler, ToolArgs};
+use crate::offer::outcome::IntoOutcome;
+use crate::offer::registry::listed;
 
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub(crate) type ToolOutcome = Result<CallToolResult, ToolError>;

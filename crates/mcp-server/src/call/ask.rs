@@ -28,11 +28,11 @@ use mcp_protocol::{Json, Map};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::context::Context;
+use crate::call::context::Context;
+use crate::call::seal::{Memory, Sealer, fresh_name};
+use crate::call::spent::{ConfirmationStore, ConfirmationUse};
+use crate::call::validate::Form;
 use crate::error::{AskError, ToolError};
-use crate::seal::{Memory, Sealer, fresh_name};
-use crate::spent::{ConfirmationStore, ConfirmationUse};
-use crate::validate::Form;
 
 /// The maximum number of rounds of one call.
 pub(crate) const MAX_ROUNDS: u32 = 10;

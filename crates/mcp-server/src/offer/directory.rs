@@ -11,10 +11,10 @@ use base64::engine::general_purpose::STANDARD;
 use mcp_protocol::resources::{ResourceContents, ResourceTemplate};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat};
 
-use crate::blocking::blocking;
-use crate::completion::CompletionRequest;
 use crate::error::ToolError;
-use crate::resource::{ReadRequest, ServedTemplate, resource_template};
+use crate::offer::blocking::blocking;
+use crate::offer::completion::CompletionRequest;
+use crate::offer::resource::{ReadRequest, ServedTemplate, resource_template};
 
 /// The maximum size of a file that is served as a resource. In base64, or as text with every character escaped, it
 /// still fits into one message.

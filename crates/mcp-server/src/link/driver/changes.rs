@@ -11,9 +11,9 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use super::Driver;
 use crate::budget::Share;
+use crate::call::reply::Reply;
 use crate::connection::{Connection, URI_OVERHEAD};
-use crate::registry::Change;
-use crate::reply::Reply;
+use crate::offer::registry::Change;
 
 /// The open subscription streams of a modern client.
 #[derive(Default)]

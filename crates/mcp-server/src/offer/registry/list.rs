@@ -131,7 +131,7 @@ impl<T: Listed> List<T> {
 /// the definitions.
 macro_rules! listed {
     ($entry:ident by $key:ident in $page:ident) => {
-        impl crate::registry::Listed for $entry {
+        impl crate::offer::registry::Listed for $entry {
             type Page = $page;
 
             fn key(&self) -> &str {
@@ -141,7 +141,7 @@ macro_rules! listed {
             fn page<'a>(
                 items: impl Iterator<Item = &'a Self>,
                 next: Option<String>,
-                cache: &crate::registry::CacheHint,
+                cache: &crate::offer::registry::CacheHint,
             ) -> $page {
                 let mut page = $page::new(items.map(|item| item.definition.clone()).collect::<Vec<_>>())
                     .ttl_ms(cache.ttl_ms)

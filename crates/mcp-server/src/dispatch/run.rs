@@ -15,12 +15,12 @@ use mcp_protocol::tools::CallToolResult;
 use tokio::time::Sleep;
 
 use crate::budget::Share;
-use crate::context::Context;
+use crate::call::context::Context;
+use crate::call::hook::HookResult;
+use crate::call::reply::Reply;
+use crate::dispatch::router::Core;
 use crate::error::{AskError, Failure, ToolError};
-use crate::hook::HookResult;
-use crate::reply::Reply;
-use crate::router::Core;
-use crate::tool::{BoxFuture, ToolOutcome};
+use crate::offer::tool::{BoxFuture, ToolOutcome};
 
 /// The maximum number of values in a completion (MCP 2026-07-28, server/utilities/completion).
 const MAX_COMPLETIONS: usize = 100;

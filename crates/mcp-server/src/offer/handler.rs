@@ -5,7 +5,7 @@ use std::future::Future;
 use mcp_protocol::Json;
 use serde::de::DeserializeOwned;
 
-use crate::context::Context;
+use crate::call::context::Context;
 
 /// An async function or closure that handles calls.
 ///
@@ -117,7 +117,7 @@ impl ToolArgs for serde_json::Value {
 #[cfg(feature = "schemars")]
 impl<T: DeserializeOwned + schemars::JsonSchema + Send + 'static> ToolArgs for T {
     fn schema() -> Json {
-        crate::schema::of::<T>()
+        crate::offer::schema::of::<T>()
     }
 
     fn read(text: &str) -> Result<Self, String> {

@@ -15,9 +15,9 @@ use tokio::sync::broadcast;
 
 pub(crate) use list::{Cursor, List, Listed, listed};
 
-use crate::prompt::{PromptEntry, ServedPrompt};
-use crate::resource::{ResourceEntry, ServedResource, ServedTemplate, TemplateEntry};
-use crate::tool::{Tool, ToolEntry};
+use crate::offer::prompt::{PromptEntry, ServedPrompt};
+use crate::offer::resource::{ResourceEntry, ServedResource, ServedTemplate, TemplateEntry};
+use crate::offer::tool::{Tool, ToolEntry};
 
 /// The number of changes that a connection may lag behind before it is notified that everything changed.
 const MAX_PENDING_CHANGES: usize = 64;

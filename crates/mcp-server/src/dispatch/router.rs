@@ -22,22 +22,22 @@ use mcp_protocol::version::SUPPORTED;
 use mcp_protocol::visible::Visible;
 use mcp_protocol::{Dialect, Json, Limits};
 
-use crate::approval::{self, Approver};
-use crate::ask::{Binding, Rounds};
 use crate::budget::Budget;
-use crate::completion::CompletionRequest;
+use crate::call::approval::{self, Approver};
+use crate::call::ask::{Binding, Rounds};
+use crate::call::context::{Context, Exchange, Parts};
+use crate::call::hook::{Hook, Next, Outcome, before};
+use crate::call::reply::Reply;
+use crate::call::seal::Sealer;
+use crate::call::spent::ConfirmationStore;
 use crate::connection::{Client, MAX_SUBSCRIBED_URIS};
-use crate::context::{Context, Exchange, Parts};
-use crate::hook::{Hook, Next, Outcome, before};
-use crate::prompt::PromptArguments;
-use crate::registry::{Cursor, List, Listed, Registry, ResourceMatch, Snapshot};
-use crate::reply::Reply;
-use crate::resource::ReadRequest;
-use crate::run::{Run, Work, begin};
-use crate::seal::Sealer;
-use crate::spent::ConfirmationStore;
-use crate::tool::{BoxFuture, ToolEntry};
-use crate::watchdog::Watchdog;
+use crate::dispatch::run::{Run, Work, begin};
+use crate::dispatch::watchdog::Watchdog;
+use crate::offer::completion::CompletionRequest;
+use crate::offer::prompt::PromptArguments;
+use crate::offer::registry::{Cursor, List, Listed, Registry, ResourceMatch, Snapshot};
+use crate::offer::resource::ReadRequest;
+use crate::offer::tool::{BoxFuture, ToolEntry};
 
 /// The server state that all connections share.
 pub(crate) struct Core {

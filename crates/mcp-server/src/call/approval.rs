@@ -7,10 +7,10 @@ use std::sync::Arc;
 use mcp_protocol::Json;
 use mcp_protocol::visible::Visible;
 
-use crate::context::Context;
+use crate::call::context::Context;
+use crate::dispatch::router::Core;
 use crate::error::{AskError, ToolError};
-use crate::router::Core;
-use crate::tool::BoxFuture;
+use crate::offer::tool::BoxFuture;
 
 /// The maximum number of characters of arguments that a person is asked to approve.
 const MAX_SHOWN_CHARS: usize = 4000;

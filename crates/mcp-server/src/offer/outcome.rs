@@ -65,7 +65,7 @@ impl<T: Serialize + schemars::JsonSchema> IntoOutcome for Structured<T> {
     }
 
     fn output_schema() -> Option<Json> {
-        Some(crate::schema::of::<T>())
+        Some(crate::offer::schema::of::<T>())
     }
 }
 

@@ -11,9 +11,9 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
-use crate::driver;
 use crate::error::Error;
-use crate::pieces::{Piece, Pieces};
+use crate::link::driver;
+use crate::link::pieces::{Piece, Pieces};
 use crate::server::McpServer;
 
 impl McpServer {

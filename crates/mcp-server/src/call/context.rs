@@ -15,11 +15,11 @@ use mcp_protocol::{Dialect, Json};
 use serde::Serialize;
 use tokio::sync::Notify;
 
-use crate::ask::Rounds;
+use crate::call::ask::Rounds;
+use crate::connection::outlet::Outlet;
 use crate::connection::{Client, Connection};
 use crate::error::AskError;
-use crate::outlet::Outlet;
-use crate::registry::Registry;
+use crate::offer::registry::Registry;
 
 /// The context of the call that a function handles. Cheap to clone, and valid in tasks that the function spawns.
 #[derive(Clone)]
