@@ -52,7 +52,7 @@ use crate::connection::outlet::{Framing, Outlet};
 use crate::dispatch::router::{Core, Route};
 use crate::dispatch::run::Run;
 use crate::error::Error;
-use crate::link::driver::changes;
+use crate::offer::changes;
 use crate::server::McpServer;
 use body::Work;
 use headers::{Headers, McpHeaders};
@@ -411,8 +411,8 @@ impl Shared {
         let Some(slot) = self.streams.take(1) else {
             return overloaded("too many open subscription streams; retry later", Some(id));
         };
-        let filter = changes::honoured(filter);
-        let bytes = changes::held_by(&filter);
+        let filter = changes::supported_part(filter);
+        let bytes = changes::memory_of(&filter);
         if bytes > self.options.session_memory {
             let message = format!(
                 "the subscribed URIs are too large: {bytes} bytes, limit {}",
@@ -422,7 +422,7 @@ impl Shared {
         }
         self.sessions.reclaim(bytes);
         let Some(memory) = self.memory.take(bytes) else {
-            return overloaded(changes::NO_MEMORY, Some(id));
+            return overloaded(changes::NO_SUBSCRIPTION_MEMORY, Some(id));
         };
         let mut receiver = self.core.registry.changes();
         let _ = outlet.send(|out| changes::write_acknowledged(out, dialect, id, &filter));
@@ -431,7 +431,7 @@ impl Shared {
             let _held = (slot, memory);
             loop {
                 let changed = tokio::select! {
-                    changed = changes::next(&mut receiver, &filter) => changed,
+                    changed = changes::next_wanted(&mut receiver, &filter) => changed,
                     () = shared.closed() => None,
                 };
                 let Some(changed) = changed else { break };

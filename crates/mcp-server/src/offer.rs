@@ -1,6 +1,7 @@
 //! What a server offers: tools, resources and prompts, and the registry that holds them.
 
 pub(crate) mod blocking;
+pub(crate) mod changes;
 pub(crate) mod completion;
 #[cfg(all(feature = "files", unix))]
 pub(crate) mod directory;

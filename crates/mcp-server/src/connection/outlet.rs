@@ -22,8 +22,8 @@ pub(crate) enum Framing {
     NumberedEvents { stream: u64, primed: bool },
 }
 
-/// The capacity that an idle buffer keeps on a server with many clients, in bytes.
-const KEPT_CAPACITY: usize = 64 << 10;
+/// The capacity that an idle buffer keeps, in bytes.
+pub(crate) const IDLE_BUFFER_BYTES: usize = 64 << 10;
 
 /// The output buffer of one connection or stream. Filled by handlers and the driver, drained by the driver.
 #[derive(Debug)]
@@ -249,7 +249,7 @@ impl Outlet {
         let mut state = self.lock();
         if self.memory.is_some() {
             // On a server with many clients a large capacity is not kept for the next message.
-            buffer.shrink_to(KEPT_CAPACITY);
+            buffer.shrink_to(IDLE_BUFFER_BYTES);
         }
         if state.bytes.is_empty() && state.bytes.capacity() < buffer.capacity() {
             std::mem::swap(&mut state.bytes, buffer);

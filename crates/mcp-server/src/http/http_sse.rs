@@ -23,8 +23,8 @@ use super::body::Work;
 use super::headers::Headers;
 use super::{Answer, HttpBody, Shared, accepts, bare, is_json, overloaded, refused, stream_headers};
 use crate::budget::{Budget, Share};
+use crate::link::chunks::{Chunk, ChunkReader};
 use crate::link::driver;
-use crate::link::pieces::{Piece, Pieces};
 use crate::link::pipe::{PipeReader, pipe};
 use crate::random;
 
@@ -46,7 +46,7 @@ pub(super) struct HttpSseSessions(Mutex<HashMap<String, Input>>);
 #[derive(Clone)]
 struct Input {
     /// Complete messages only.
-    messages: mpsc::Sender<io::Result<Piece>>,
+    messages: mpsc::Sender<io::Result<Chunk>>,
     /// The memory budget of the session.
     memory: Arc<Budget>,
 }
@@ -112,7 +112,7 @@ impl Shared {
         };
         let memory = Budget::within(&self.memory, self.options.session_memory);
         let (messages, reader) = mpsc::channel(MAX_QUEUED_MESSAGES);
-        let mut reader = Pieces::new(reader);
+        let mut reader = ChunkReader::new(reader);
         let (mut writer, output) = pipe(PIPE_BYTES);
         let guard = SessionGuard { shared: Arc::clone(self), id: random::name(), _slot: slot };
         let endpoint = format!("event: endpoint\ndata: {MESSAGES_PATH}?sessionId={}\n\n", guard.id);
@@ -147,7 +147,7 @@ impl Shared {
         }
         let blank = |byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
         let bytes: Vec<u8> = message.iter().map(blank).chain([b'\n']).collect();
-        let line = Piece { bytes, _memory: Some(memory) };
+        let line = Chunk { bytes, _memory: Some(memory) };
         match tokio::time::timeout(self.options.body_time, input.messages.send(Ok(line))).await {
             Ok(Ok(())) => bare(StatusCode::ACCEPTED),
             Ok(Err(_)) => bare(StatusCode::NOT_FOUND),
@@ -203,12 +203,12 @@ impl SseLines {
 
     fn events(&mut self, read: &[u8]) -> Bytes {
         let mut events = Vec::with_capacity(read.len() + 64);
-        for piece in read.split_inclusive(|byte| *byte == b'\n') {
+        for chunk in read.split_inclusive(|byte| *byte == b'\n') {
             if !self.is_inside {
                 events.extend_from_slice(b"event: message\ndata: ");
             }
-            events.extend_from_slice(piece);
-            self.is_inside = !piece.ends_with(b"\n");
+            events.extend_from_slice(chunk);
+            self.is_inside = !chunk.ends_with(b"\n");
             if !self.is_inside {
                 events.push(b'\n');
             }

@@ -30,7 +30,7 @@ use crate::connection::outlet::Outlet;
 use crate::connection::{Client, URI_OVERHEAD};
 use crate::dispatch::router::Route;
 use crate::dispatch::run::Run;
-use crate::link::driver::changes::{self, Subscriber};
+use crate::offer::changes::{self, Subscriber};
 
 impl Shared {
     /// Returns the session of a request and marks it as in use.
@@ -331,7 +331,7 @@ impl Shared {
             }
             Some(ResumedStream { outlet, number, is_standalone: true }) => {
                 // Changes since the disconnect were not recorded, so everything may have changed.
-                for change in changes::everything(session.connection.uris().into_iter()) {
+                for change in changes::all_changes(session.connection.uris().into_iter()) {
                     outlet.offer(|out| changes::write_change(out, session.dialect, &change, None));
                 }
                 stream_headers(self.standalone_stream(session_use, outlet, Some(number)))
@@ -357,7 +357,7 @@ impl Shared {
             let SessionUse(session) = &session_use;
             loop {
                 let changed = tokio::select! {
-                    changed = changes::next(&mut receiver, &*session.connection) => changed,
+                    changed = changes::next_wanted(&mut receiver, &*session.connection) => changed,
                     () = shared.closed() => None,
                 };
                 let Some(changed) = changed else { return };

@@ -12,8 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
 use crate::error::Error;
+use crate::link::chunks::{Chunk, ChunkReader};
 use crate::link::driver;
-use crate::link::pieces::{Piece, Pieces};
 use crate::server::McpServer;
 
 impl McpServer {
@@ -44,32 +44,32 @@ const READ_BYTES: usize = 64 << 10;
 const MAX_QUEUED_READS: usize = 4;
 
 /// Reads a file or terminal in a thread, which ends at end of input or when the process exits.
-fn threaded(mut file: File) -> io::Result<Reader> {
+fn read_in_thread(mut file: File) -> io::Result<Reader> {
     let (sender, receiver) = mpsc::channel(MAX_QUEUED_READS);
     std::thread::Builder::new().name("mcp-stdin".into()).spawn(move || {
         loop {
-            let mut piece = vec![0; READ_BYTES];
-            let read = match file.read(&mut piece) {
+            let mut chunk = vec![0; READ_BYTES];
+            let read = match file.read(&mut chunk) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 read => read,
             };
             let is_end = !matches!(read, Ok(1..));
-            let piece = read.map(|count| {
-                piece.truncate(count);
-                Piece { bytes: piece, _memory: None }
+            let chunk = read.map(|count| {
+                chunk.truncate(count);
+                Chunk { bytes: chunk, _memory: None }
             });
-            if sender.blocking_send(piece).is_err() || is_end {
+            if sender.blocking_send(chunk).is_err() || is_end {
                 return;
             }
         }
     })?;
-    Ok(Box::pin(Pieces::new(receiver)))
+    Ok(Box::pin(ChunkReader::new(receiver)))
 }
 
 /// A file or terminal, written with blocking calls.
-struct Direct(File);
+struct BlockingWriter(File);
 
-impl AsyncWrite for Direct {
+impl AsyncWrite for BlockingWriter {
     fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Poll::Ready(self.0.write(buf))
     }
@@ -94,7 +94,7 @@ mod platform {
     use tokio::net::UnixStream;
     use tokio::net::unix::pipe;
 
-    use super::{Direct, Reader, Writer, threaded};
+    use super::{BlockingWriter, Reader, Writer, read_in_thread};
 
     fn metadata(fd: BorrowedFd<'_>) -> io::Result<Metadata> {
         File::from(fd.try_clone_to_owned()?).metadata()
@@ -129,7 +129,7 @@ mod platform {
         } else if kind.is_socket() {
             Ok(Box::pin(socket(owned)?))
         } else {
-            threaded(File::from(owned))
+            read_in_thread(File::from(owned))
         }
     }
 
@@ -149,7 +149,7 @@ mod platform {
         } else if kind.is_socket() && !is_shared {
             Ok(Box::pin(socket(owned)?))
         } else {
-            Ok(Box::pin(Direct(File::from(owned))))
+            Ok(Box::pin(BlockingWriter(File::from(owned))))
         }
     }
 
@@ -182,14 +182,14 @@ mod platform {
     use std::io;
     use std::os::windows::io::AsHandle;
 
-    use super::{Direct, Reader, Writer, threaded};
+    use super::{BlockingWriter, Reader, Writer, read_in_thread};
 
     pub(super) fn input() -> io::Result<Reader> {
-        threaded(File::from(io::stdin().as_handle().try_clone_to_owned()?))
+        read_in_thread(File::from(io::stdin().as_handle().try_clone_to_owned()?))
     }
 
     pub(super) fn output() -> io::Result<Writer> {
-        Ok(Box::pin(Direct(File::from(io::stdout().as_handle().try_clone_to_owned()?))))
+        Ok(Box::pin(BlockingWriter(File::from(io::stdout().as_handle().try_clone_to_owned()?))))
     }
 
     /// Stdout is not redirected on Windows.

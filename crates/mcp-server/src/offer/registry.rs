@@ -119,7 +119,7 @@ impl Registry {
         change(Arc::make_mut(&mut state))
     }
 
-    fn tell(&self, change: Change) {
+    fn notify(&self, change: Change) {
         // Fails if there is no connection.
         let _ = self.0.changes.send(change);
     }
@@ -131,7 +131,7 @@ impl Registry {
     pub fn add_tool(&self, tool: Tool) -> Result<(), InvalidDefinition> {
         let entry = ToolEntry::new(tool).map_err(InvalidDefinition)?;
         self.update(|state| state.tools.put(entry));
-        self.tell(Change::Tools);
+        self.notify(Change::Tools);
         Ok(())
     }
 
@@ -139,7 +139,7 @@ impl Registry {
     pub fn remove_tool(&self, name: &str) -> bool {
         let removed = self.update(|state| state.tools.remove(name));
         if removed {
-            self.tell(Change::Tools);
+            self.notify(Change::Tools);
         }
         removed
     }
@@ -147,14 +147,14 @@ impl Registry {
     /// Adds a resource, or replaces the one of the same URI.
     pub fn add_resource(&self, resource: ServedResource) {
         self.update(|state| state.resources.put(resource.0));
-        self.tell(Change::Resources);
+        self.notify(Change::Resources);
     }
 
     /// Removes a resource. Returns false if there is no resource with this URI.
     pub fn remove_resource(&self, uri: &str) -> bool {
         let removed = self.update(|state| state.resources.remove(uri));
         if removed {
-            self.tell(Change::Resources);
+            self.notify(Change::Resources);
         }
         removed
     }
@@ -166,7 +166,7 @@ impl Registry {
     pub fn add_template(&self, template: ServedTemplate) -> Result<(), InvalidDefinition> {
         let entry = template.0.map_err(InvalidDefinition)?;
         self.update(|state| state.templates.put(entry));
-        self.tell(Change::Resources);
+        self.notify(Change::Resources);
         Ok(())
     }
 
@@ -174,7 +174,7 @@ impl Registry {
     pub fn remove_template(&self, uri_template: &str) -> bool {
         let removed = self.update(|state| state.templates.remove(uri_template));
         if removed {
-            self.tell(Change::Resources);
+            self.notify(Change::Resources);
         }
         removed
     }
@@ -182,14 +182,14 @@ impl Registry {
     /// Adds a prompt, or replaces the one of the same name.
     pub fn add_prompt(&self, prompt: ServedPrompt) {
         self.update(|state| state.prompts.put(prompt.0));
-        self.tell(Change::Prompts);
+        self.notify(Change::Prompts);
     }
 
     /// Removes a prompt. Returns false if there is no prompt with this name.
     pub fn remove_prompt(&self, name: &str) -> bool {
         let removed = self.update(|state| state.prompts.remove(name));
         if removed {
-            self.tell(Change::Prompts);
+            self.notify(Change::Prompts);
         }
         removed
     }
@@ -198,7 +198,7 @@ impl Registry {
     #[doc(alias = "notifications/resources/updated")]
     #[doc(alias = "subscription")]
     pub fn resource_updated(&self, uri: &str) {
-        self.tell(Change::Resource(uri.into()));
+        self.notify(Change::Resource(uri.into()));
     }
 
     /// Returns the names of the tools, in the order of `tools/list`.

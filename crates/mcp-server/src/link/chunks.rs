@@ -10,48 +10,48 @@ use tokio::sync::mpsc;
 use crate::budget::Share;
 
 /// A byte stream of the chunks of a channel. Ends when all senders are dropped.
-pub(crate) struct Pieces {
-    receiver: mpsc::Receiver<io::Result<Piece>>,
-    piece: Piece,
-    taken: usize,
+pub(crate) struct ChunkReader {
+    receiver: mpsc::Receiver<io::Result<Chunk>>,
+    chunk: Chunk,
+    read: usize,
 }
 
 /// A chunk of bytes with its share of the memory budget, held until the next chunk is requested, because the reader may
 /// still process it until then.
 #[derive(Default)]
-pub(crate) struct Piece {
+pub(crate) struct Chunk {
     pub(crate) bytes: Vec<u8>,
     pub(crate) _memory: Option<Share>,
 }
 
-impl Pieces {
-    pub(crate) fn new(receiver: mpsc::Receiver<io::Result<Piece>>) -> Self {
-        Self { receiver, piece: Piece::default(), taken: 0 }
+impl ChunkReader {
+    pub(crate) fn new(receiver: mpsc::Receiver<io::Result<Chunk>>) -> Self {
+        Self { receiver, chunk: Chunk::default(), read: 0 }
     }
 }
 
-impl AsyncRead for Pieces {
+impl AsyncRead for ChunkReader {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.taken == self.piece.bytes.len() {
-            self.piece = Piece::default();
-            self.taken = 0;
+        if self.read == self.chunk.bytes.len() {
+            self.chunk = Chunk::default();
+            self.read = 0;
             match self.receiver.poll_recv(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => return Poll::Ready(Ok(())),
-                Poll::Ready(Some(piece)) => {
-                    self.piece = piece?;
-                    self.taken = 0;
+                Poll::Ready(Some(chunk)) => {
+                    self.chunk = chunk?;
+                    self.read = 0;
                 }
             }
         }
-        let rest = &self.piece.bytes[self.taken..];
+        let rest = &self.chunk.bytes[self.read..];
         let count = rest.len().min(buf.remaining());
         buf.put_slice(&rest[..count]);
-        self.taken += count;
+        self.read += count;
         Poll::Ready(Ok(()))
     }
 }
