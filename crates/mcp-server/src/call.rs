@@ -1,10 +1,14 @@
 //! One call: its context, requests to the client, the state that survives a round, hooks, approval, and the reply.
 
 pub(crate) mod approval;
-pub(crate) mod ask;
+mod ask;
+mod confirm;
+pub(crate) mod confirmation_store;
 pub(crate) mod context;
 pub(crate) mod hook;
+pub(crate) mod question;
 pub(crate) mod reply;
+pub(crate) mod rounds;
 pub(crate) mod seal;
-pub(crate) mod spent;
+mod step;
 pub(crate) mod validate;

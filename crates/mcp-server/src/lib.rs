@@ -60,10 +60,10 @@ pub use mcp_protocol as protocol;
 
 pub use async_trait::async_trait;
 pub use call::approval::Proposal;
-pub use call::ask::{Question, Roots};
+pub use call::confirmation_store::{ConfirmationStore, ConfirmationUse};
 pub use call::context::{Context, Principal};
 pub use call::hook::{Call, Outcome};
-pub use call::spent::{ConfirmationStore, ConfirmationUse};
+pub use call::question::{Question, Roots};
 pub use error::{AskError, Error, ToolError};
 #[cfg(feature = "log")]
 #[cfg_attr(docsrs, doc(cfg(feature = "log")))]

@@ -15,7 +15,7 @@ use mcp_protocol::{Dialect, Json};
 use serde::Serialize;
 use tokio::sync::Notify;
 
-use crate::call::ask::Rounds;
+use crate::call::rounds::Rounds;
 use crate::connection::outlet::Outlet;
 use crate::connection::{Client, Connection};
 use crate::error::AskError;
@@ -40,7 +40,7 @@ struct Call {
     /// The call was answered or cancelled: no more notifications are sent for it.
     over: AtomicBool,
     cancellation: Notify,
-    patience: Duration,
+    ask_timeout: Duration,
 }
 
 /// The sender of a request, and the way to send messages back.
@@ -83,12 +83,12 @@ pub(crate) struct Parts {
     pub(crate) exchange: Exchange,
     pub(crate) registry: Registry,
     pub(crate) rounds: Option<Rounds>,
-    pub(crate) patience: Duration,
+    pub(crate) ask_timeout: Duration,
 }
 
 impl Context {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { id, method, name, exchange, registry, rounds, patience } = parts;
+        let Parts { id, method, name, exchange, registry, rounds, ask_timeout } = parts;
         let token = exchange.meta.as_ref().and_then(|meta| meta.progress_token.clone());
         let progress =
             token.map(|token| Progress { token, gate: Mutex::new(ProgressGate::new(Instant::now())) });
@@ -109,7 +109,7 @@ impl Context {
             cancelled: AtomicBool::new(false),
             over: AtomicBool::new(false),
             cancellation: Notify::new(),
-            patience,
+            ask_timeout,
         }))
     }
 
@@ -313,7 +313,7 @@ impl Context {
     ) -> Result<(Dialect, Json), AskError> {
         let Exchange { dialect, legacy, outlet, .. } = &self.0.exchange;
         let Some(legacy) = legacy.as_ref().filter(|_| !self.is_over()) else { return Err(AskError::Lost) };
-        let answer = legacy.connection.request(outlet, *dialect, method, params, self.0.patience).await?;
+        let answer = legacy.connection.request(outlet, *dialect, method, params, self.0.ask_timeout).await?;
         Ok((*dialect, answer))
     }
 }

@@ -8,7 +8,7 @@ use crate::error::AskError;
 
 /// The state of the earlier rounds of a call.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Memory {
+pub(crate) struct RequestState {
     /// The id of the call, the same in all its rounds.
     pub(crate) call: String,
     /// The number of rounds.
@@ -18,15 +18,15 @@ pub(crate) struct Memory {
     /// Results of steps by their key.
     pub(crate) steps: Map<String, Json>,
     /// Unanswered confirmations: the key on the wire, by fingerprint.
-    pub(crate) asked: Map<String, String>,
+    pub(crate) open_confirmations: Map<String, String>,
     /// Answers to confirmations, by fingerprint.
-    pub(crate) confirmed: Map<String, bool>,
+    pub(crate) confirmations: Map<String, bool>,
 }
 
-#[cfg(feature = "sealing")]
-pub(crate) use sealing::{Sealer, fresh_name};
 #[cfg(not(feature = "sealing"))]
-pub(crate) use without::{Sealer, fresh_name};
+pub(crate) use disabled::{Sealer, fresh_id};
+#[cfg(feature = "sealing")]
+pub(crate) use sealing::{Sealer, fresh_id};
 
 /// Does not show the key.
 impl fmt::Debug for Sealer {
@@ -44,10 +44,10 @@ mod sealing {
     use chacha20poly1305::aead::{Aead, KeyInit, Payload};
     use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 
-    use super::{AskError, Memory};
+    use super::{AskError, RequestState};
     use crate::random::fill;
 
-    pub(crate) use crate::random::name as fresh_name;
+    pub(crate) use crate::random::id as fresh_id;
 
     /// The maximum size of the sealed state, in bytes.
     const MAX_STATE_BYTES: usize = 64 << 10;
@@ -74,11 +74,11 @@ mod sealing {
         }
 
         /// Seals the state for the request in `binding`, which is authenticated but not contained.
-        pub(crate) fn seal(&self, memory: &Memory, binding: &[u8]) -> Result<String, AskError> {
+        pub(crate) fn seal(&self, state: &RequestState, binding: &[u8]) -> Result<String, AskError> {
             let unsealed = |_| AskError::Malformed("the request state cannot be encrypted".to_owned());
             let mut plain = (now() + STATE_LIFETIME.as_secs()).to_le_bytes().to_vec();
-            let Memory { call, rounds, answers, steps, asked, confirmed } = memory;
-            let parts = (call, rounds, answers, steps, asked, confirmed);
+            let RequestState { call, rounds, answers, steps, open_confirmations, confirmations } = state;
+            let parts = (call, rounds, answers, steps, open_confirmations, confirmations);
             serde_json::to_writer(&mut plain, &parts).map_err(unsealed)?;
             let mut sealed = vec![0; NONCE_BYTES];
             fill(&mut sealed);
@@ -98,7 +98,11 @@ mod sealing {
 
         /// Returns the state if it was sealed with this key for this request and has not expired.
         /// The binding is expensive, so that malformed text is refused before it is computed.
-        pub(crate) fn open(&self, text: &str, binding: impl FnOnce() -> Option<Vec<u8>>) -> Option<Memory> {
+        pub(crate) fn open(
+            &self,
+            text: &str,
+            binding: impl FnOnce() -> Option<Vec<u8>>,
+        ) -> Option<RequestState> {
             if text.len() > MAX_STATE_BYTES {
                 return None;
             }
@@ -106,13 +110,14 @@ mod sealing {
             let (nonce, cipher) = sealed.split_at_checked(NONCE_BYTES)?;
             let nonce = XNonce::try_from(nonce).ok()?;
             let plain = self.cipher.decrypt(&nonce, Payload { msg: cipher, aad: &binding()? }).ok()?;
-            let (stamp, memory) = plain.split_at_checked(TIMESTAMP_BYTES)?;
+            let (stamp, state) = plain.split_at_checked(TIMESTAMP_BYTES)?;
             let good_until = u64::from_le_bytes(stamp.try_into().ok()?);
             if now() >= good_until {
                 return None;
             }
-            let (call, rounds, answers, steps, asked, confirmed) = serde_json::from_slice(memory).ok()?;
-            Some(Memory { call, rounds, answers, steps, asked, confirmed })
+            let (call, rounds, answers, steps, open_confirmations, confirmations) =
+                serde_json::from_slice(state).ok()?;
+            Some(RequestState { call, rounds, answers, steps, open_confirmations, confirmations })
         }
     }
 
@@ -124,19 +129,19 @@ mod sealing {
     mod tests {
         use super::*;
 
-        fn memory() -> Memory {
-            Memory {
-                call: fresh_name(),
+        fn state() -> RequestState {
+            RequestState {
+                call: fresh_id(),
                 rounds: 1,
                 answers: [("name".to_owned(), serde_json::json!({"a": 1}).into())].into(),
-                ..Memory::default()
+                ..RequestState::default()
             }
         }
 
         #[test]
         fn state_opens_only_unchanged_and_for_its_own_request() {
             let sealer = Sealer::new();
-            let sealed = sealer.seal(&memory(), b"tools/call add {}").unwrap();
+            let sealed = sealer.seal(&state(), b"tools/call add {}").unwrap();
             let binding = |text: &str| {
                 let text = text.as_bytes().to_vec();
                 move || Some(text)
@@ -155,20 +160,20 @@ mod sealing {
 
         #[test]
         fn state_over_the_size_limit_is_an_error() {
-            let mut memory = memory();
-            memory.steps.insert("big".into(), serde_json::json!("x".repeat(MAX_STATE_BYTES)).into());
-            let error = Sealer::new().seal(&memory, b"").unwrap_err();
+            let mut state = state();
+            state.steps.insert("big".into(), serde_json::json!("x".repeat(MAX_STATE_BYTES)).into());
+            let error = Sealer::new().seal(&state, b"").unwrap_err();
             assert!(matches!(error, AskError::StateTooLarge(_, MAX_STATE_BYTES)), "{error}");
         }
     }
 }
 
 #[cfg(not(feature = "sealing"))]
-mod without {
+mod disabled {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::{SystemTime, UNIX_EPOCH};
 
-    use super::{AskError, Memory};
+    use super::{AskError, RequestState};
 
     /// A stub for builds without the feature `sealing`.
     pub(crate) struct Sealer;
@@ -178,17 +183,17 @@ mod without {
             Self
         }
 
-        pub(crate) fn seal(&self, _: &Memory, _: &[u8]) -> Result<String, AskError> {
+        pub(crate) fn seal(&self, _: &RequestState, _: &[u8]) -> Result<String, AskError> {
             Err(AskError::FeatureDisabled("sealing"))
         }
 
-        pub(crate) fn open(&self, _: &str, _: impl FnOnce() -> Option<Vec<u8>>) -> Option<Memory> {
+        pub(crate) fn open(&self, _: &str, _: impl FnOnce() -> Option<Vec<u8>>) -> Option<RequestState> {
             None
         }
     }
 
     /// Returns a unique id. It is predictable, which matters only with sealing.
-    pub(crate) fn fresh_name() -> String {
+    pub(crate) fn fresh_id() -> String {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         format!("{}-{since:x}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))

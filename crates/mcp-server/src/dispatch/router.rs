@@ -24,12 +24,12 @@ use mcp_protocol::{Dialect, Json, Limits};
 
 use crate::budget::Budget;
 use crate::call::approval::{self, Approver};
-use crate::call::ask::{Binding, Rounds};
+use crate::call::confirmation_store::ConfirmationStore;
 use crate::call::context::{Context, Exchange, Parts};
 use crate::call::hook::{Hook, Next, Outcome, before};
 use crate::call::reply::Reply;
+use crate::call::rounds::{Binding, Rounds};
 use crate::call::seal::Sealer;
-use crate::call::spent::ConfirmationStore;
 use crate::connection::{Client, MAX_SUBSCRIBED_URIS};
 use crate::dispatch::run::{Run, Work, begin};
 use crate::dispatch::watchdog::Watchdog;
@@ -45,7 +45,7 @@ pub(crate) struct Core {
     pub(crate) sealer: Sealer,
     pub(crate) limits: Limits,
     /// The timeout for requests to a legacy client.
-    pub(crate) patience: Duration,
+    pub(crate) ask_timeout: Duration,
     /// The grace period of calls in flight after the end of input.
     pub(crate) grace: Duration,
     /// The `_meta` of every modern result: the server info.
@@ -55,7 +55,7 @@ pub(crate) struct Core {
     /// The function that asks for approval if the client does not support elicitation.
     pub(crate) approver: Option<Arc<Approver>>,
     /// The store of used confirmations.
-    pub(crate) spent: Arc<dyn ConfirmationStore>,
+    pub(crate) confirmation_store: Arc<dyn ConfirmationStore>,
     pub(crate) watchdog: Watchdog,
     /// Calls in flight, on all connections together.
     pub(crate) calls: Arc<Budget>,
@@ -334,11 +334,11 @@ impl<'a> CallBuilder<'a> {
         let mut call =
             Self { core, request, name, arguments, dialect, exchange, rounds: None, context: None };
         if call.has_rounds() {
-            let given: Option<InputResponses> = member(request, "inputResponses")?;
+            let responses: Option<InputResponses> = member(request, "inputResponses")?;
             let sealed: Option<Cow<'_, str>> = member(request, "requestState")?;
-            if given.is_some() || sealed.is_some() {
-                let spent = Arc::clone(&core.spent);
-                let rounds = Rounds::new(given, sealed.as_deref(), &core.sealer, call.binding(), spent);
+            if responses.is_some() || sealed.is_some() {
+                let store = Arc::clone(&core.confirmation_store);
+                let rounds = Rounds::new(responses, sealed.as_deref(), &core.sealer, call.binding(), store);
                 call.rounds = Some(rounds.ok_or_else(|| {
                     ErrorObject::new(ErrorCode::InvalidParams, "invalid or expired requestState")
                 })?);
@@ -378,8 +378,8 @@ impl<'a> CallBuilder<'a> {
         }
         let mut rounds = self.rounds.take();
         if rounds.is_none() && self.has_rounds() {
-            let spent = Arc::clone(&self.core.spent);
-            rounds = Rounds::new(None, None, &self.core.sealer, self.binding(), spent);
+            let store = Arc::clone(&self.core.confirmation_store);
+            rounds = Rounds::new(None, None, &self.core.sealer, self.binding(), store);
         }
         let context = Context::new(Parts {
             id: self.request.id.clone(),
@@ -388,7 +388,7 @@ impl<'a> CallBuilder<'a> {
             exchange: self.exchange.clone(),
             registry: self.core.registry.clone(),
             rounds,
-            patience: self.core.patience,
+            ask_timeout: self.core.ask_timeout,
         });
         self.context.insert(context).clone()
     }

@@ -92,7 +92,7 @@ impl Run {
                 .map(|hooked| Ok(hooked?.into_reply(method).unwrap_or_else(|| misplaced(method)))),
         };
         let stepped = catch_unwind(AssertUnwindSafe(|| core.watchdog.watch(name, step)));
-        stepped.unwrap_or_else(|_| Poll::Ready(Ok(panicked())))
+        stepped.unwrap_or_else(|_| Poll::Ready(Ok(panic_reply())))
     }
 
     fn failed(&self, error: ToolError) -> Reply {
@@ -166,7 +166,7 @@ impl Drop for Run {
 }
 
 /// Returns the reply to a call whose handler panicked. The panic message is not sent to the client.
-pub(crate) fn panicked() -> Reply {
+pub(crate) fn panic_reply() -> Reply {
     tracing::error!("handler panicked");
     Reply::Error(ErrorObject::new(ErrorCode::InternalError, "the handler failed"))
 }
@@ -179,7 +179,7 @@ fn misplaced(method: &Method) -> Reply {
 
 /// Starts a call. A panic before the handler returns its future fails this call only.
 pub(crate) fn begin<T>(start: impl FnOnce() -> BoxFuture<T>) -> Result<BoxFuture<T>, Reply> {
-    catch_unwind(AssertUnwindSafe(start)).map_err(|_| panicked())
+    catch_unwind(AssertUnwindSafe(start)).map_err(|_| panic_reply())
 }
 
 fn completion(mut values: Vec<String>) -> CompleteResult {

@@ -114,7 +114,7 @@ impl Shared {
         let (messages, reader) = mpsc::channel(MAX_QUEUED_MESSAGES);
         let mut reader = ChunkReader::new(reader);
         let (mut writer, output) = pipe(PIPE_BYTES);
-        let guard = SessionGuard { shared: Arc::clone(self), id: random::name(), _slot: slot };
+        let guard = SessionGuard { shared: Arc::clone(self), id: random::id(), _slot: slot };
         let endpoint = format!("event: endpoint\ndata: {MESSAGES_PATH}?sessionId={}\n\n", guard.id);
         self.http_sse.lock().insert(guard.id.clone(), Input { messages, memory: Arc::clone(&memory) });
         let work: Work = Box::pin(async move {

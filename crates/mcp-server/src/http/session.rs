@@ -108,7 +108,7 @@ impl Session {
     fn new(dialect: Dialect, client: Client, limits: &Limits, memory: Arc<Budget>, share: Share) -> Self {
         let connection = Connection::new(limits.clone(), DuplicateIds::Named, Some(&memory));
         Self {
-            id: random::name(),
+            id: random::id(),
             dialect,
             client: Arc::new(client),
             connection: Arc::new(connection),

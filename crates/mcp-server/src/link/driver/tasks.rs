@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 use super::Driver;
 use crate::call::context::Context;
 use crate::call::reply::Reply;
-use crate::dispatch::run::{Run, panicked};
+use crate::dispatch::run::{Run, panic_reply};
 
 pub(super) type TaskResult = Result<(tokio::task::Id, TaskOutput), tokio::task::JoinError>;
 
@@ -82,7 +82,7 @@ impl Driver<'_> {
         match ended {
             Ok((_, TaskOutput::Reply(reply))) => self.answer_running(id.as_ref(), dialect, &reply),
             Ok((_, TaskOutput::Batch(replies, errors))) => self.answer_batch(dialect, &replies, &errors),
-            Err(error) if error.is_panic() => self.answer_running(id.as_ref(), dialect, &panicked()),
+            Err(error) if error.is_panic() => self.answer_running(id.as_ref(), dialect, &panic_reply()),
             // Cancelled: frees the id.
             Err(_) => {
                 if let Some(id) = &id {

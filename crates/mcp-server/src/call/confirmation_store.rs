@@ -84,7 +84,7 @@ pub trait ConfirmationStore: Send + Sync + 'static {
 
 /// The default store: the memory of this process.
 #[derive(Default)]
-pub(crate) struct InMemory(Mutex<State>);
+pub(crate) struct InMemoryStore(Mutex<State>);
 
 #[derive(Default)]
 struct State {
@@ -133,14 +133,14 @@ impl State {
     }
 }
 
-impl InMemory {
+impl InMemoryStore {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[async_trait]
-impl ConfirmationStore for InMemory {
+impl ConfirmationStore for InMemoryStore {
     async fn spend(&self, spent: &ConfirmationUse) -> Result<bool, Box<dyn StdError + Send + Sync>> {
         Ok(self.lock().spend(spent, Instant::now())?)
     }
