@@ -12,3 +12,9 @@ pub(crate) mod rounds;
 pub(crate) mod seal;
 mod step;
 pub(crate) mod validate;
+
+use std::future::Future;
+use std::pin::Pin;
+
+/// A boxed future of a handler, a hook or an approver.
+pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use mcp_protocol::Json;
 use mcp_protocol::visible::Visible;
 
+use crate::call::BoxFuture;
 use crate::call::context::Context;
-use crate::dispatch::router::Core;
 use crate::error::{AskError, ToolError};
-use crate::offer::tool::BoxFuture;
 
 /// The maximum number of characters of arguments that a person is asked to approve.
 const MAX_SHOWN_CHARS: usize = 4000;
@@ -46,7 +45,11 @@ where
 
 /// Waits for approval: through elicitation if the client supports it, otherwise through the approver. An answer that
 /// was sent before it was asked for is not accepted, and an approval is valid for one run.
-pub(crate) async fn wait_for(context: &Context, arguments: &Json, core: &Core) -> Result<(), ToolError> {
+pub(crate) async fn wait_for(
+    context: &Context,
+    arguments: &Json,
+    approver: Option<&Approver>,
+) -> Result<(), ToolError> {
     let name = context.name().to_owned();
     let refused = |why: &str| Err(ToolError::new(format!("`{name}` {why}")));
     let proposal = Proposal { context: context.clone(), arguments: arguments.clone() };
@@ -59,7 +62,7 @@ pub(crate) async fn wait_for(context: &Context, arguments: &Json, core: &Core) -
         Err(AskError::Spent) => {
             refused("was already run with this approval; an approval is valid for one run")
         }
-        Err(AskError::Undeclared(_) | AskError::FeatureDisabled(_)) => match &core.approver {
+        Err(AskError::Undeclared(_) | AskError::FeatureDisabled(_)) => match approver {
             Some(approver) => {
                 if approver(proposal).await {
                     Ok(())

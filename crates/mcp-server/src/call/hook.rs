@@ -10,10 +10,10 @@ use mcp_protocol::prompts::GetPromptResult;
 use mcp_protocol::resources::ReadResourceResult;
 use mcp_protocol::tools::CallToolResult;
 
+use crate::call::BoxFuture;
 use crate::call::context::Context;
 use crate::call::reply::Reply;
 use crate::error::ToolError;
-use crate::offer::tool::BoxFuture;
 
 /// The return type of a hook.
 pub(crate) type HookResult = Result<Outcome, ToolError>;

@@ -15,12 +15,13 @@ use mcp_protocol::tools::CallToolResult;
 use tokio::time::Sleep;
 
 use crate::budget::Share;
+use crate::call::BoxFuture;
 use crate::call::context::Context;
 use crate::call::hook::HookResult;
 use crate::call::reply::Reply;
 use crate::dispatch::router::Core;
 use crate::error::{AskError, Failure, ToolError};
-use crate::offer::tool::{BoxFuture, ToolOutcome};
+use crate::offer::tool::ToolOutcome;
 
 /// The maximum number of values in a completion (MCP 2026-07-28, server/utilities/completion).
 const MAX_COMPLETIONS: usize = 100;
@@ -41,7 +42,7 @@ pub(crate) struct Run {
     timer: Option<Pin<Box<Sleep>>>,
     span: tracing::Span,
     /// The share of the call budget, taken when the call is first pending.
-    waiting: Option<Share>,
+    call_share: Option<Share>,
     /// The memory of the request, which the handler may hold.
     request: Option<Share>,
 }
@@ -62,7 +63,7 @@ impl Run {
         name: Arc<str>,
         span: tracing::Span,
     ) -> Self {
-        Self { work, context, dialect, core, name, timer: None, span, waiting: None, request: None }
+        Self { work, context, dialect, core, name, timer: None, span, call_share: None, request: None }
     }
 
     /// Charges the memory that a pending call keeps of its request besides the body.
@@ -89,13 +90,13 @@ impl Run {
             Work::Hooked(future, method) => future
                 .as_mut()
                 .poll(cx)
-                .map(|hooked| Ok(hooked?.into_reply(method).unwrap_or_else(|| misplaced(method)))),
+                .map(|hooked| Ok(hooked?.into_reply(method).unwrap_or_else(|| mismatch_reply(method)))),
         };
-        let stepped = catch_unwind(AssertUnwindSafe(|| core.watchdog.watch(name, step)));
-        stepped.unwrap_or_else(|_| Poll::Ready(Ok(panic_reply())))
+        let result = catch_unwind(AssertUnwindSafe(|| core.watchdog.watch(name, step)));
+        result.unwrap_or_else(|_| Poll::Ready(Ok(panic_reply())))
     }
 
-    fn failed(&self, error: ToolError) -> Reply {
+    fn failure_reply(&self, error: ToolError) -> Reply {
         let is_tool = matches!(self.work, Work::Tool(_) | Work::Hooked(_, Method::ToolsCall));
         let is_modern = self.dialect.is_modern();
         let invalid = |message: String| Reply::Error(ErrorObject::new(ErrorCode::InvalidParams, message));
@@ -134,11 +135,11 @@ impl Future for Run {
                 if let Some(context) = &self.context {
                     context.finish();
                 }
-                Poll::Ready(done.unwrap_or_else(|error| self.failed(error)))
+                Poll::Ready(done.unwrap_or_else(|error| self.failure_reply(error)))
             }
             Poll::Pending => {
-                if self.waiting.is_none() {
-                    self.waiting = Some(self.core.calls.overdraw(1));
+                if self.call_share.is_none() {
+                    self.call_share = Some(self.core.calls.overdraw(1));
                 }
                 while let Some(due) =
                     self.context.as_ref().and_then(|context| context.due_progress(Instant::now()))
@@ -172,7 +173,7 @@ pub(crate) fn panic_reply() -> Reply {
 }
 
 /// Returns the reply to a call whose hook returned an outcome that does not match the method.
-fn misplaced(method: &Method) -> Reply {
+fn mismatch_reply(method: &Method) -> Reply {
     tracing::error!(%method, "a hook returned an outcome that does not match the method");
     Reply::Error(ErrorObject::new(ErrorCode::InternalError, "the handler failed"))
 }

@@ -8,9 +8,9 @@ use std::thread;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::call::BoxFuture;
 use crate::call::context::Context;
 use crate::offer::handler::{Handler, NoArgs};
-use crate::offer::tool::BoxFuture;
 
 /// The maximum number of blocking handlers that run at once in the process.
 const MAX_THREADS: usize = 64;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use mcp_protocol::Map;
 
+use crate::call::BoxFuture;
 use crate::call::context::Context;
 use crate::offer::handler::Handler;
-use crate::offer::tool::BoxFuture;
 
 /// A `completion/complete` request: the partial value of one argument.
 #[doc(alias = "completion/complete")]

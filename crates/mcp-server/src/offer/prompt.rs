@@ -7,12 +7,12 @@ use mcp_protocol::Map;
 use mcp_protocol::content::{ContentBlock, Role};
 use mcp_protocol::prompts::{GetPromptResult, ListPromptsResult, Prompt, PromptMessage};
 
+use crate::call::BoxFuture;
 use crate::call::context::Context;
 use crate::error::ToolError;
 use crate::offer::completion::{Completers, CompletionRequest};
 use crate::offer::handler::{Handler, NoArgs};
 use crate::offer::registry::listed;
-use crate::offer::tool::BoxFuture;
 
 type Get = dyn Fn(PromptArguments, Context) -> BoxFuture<Result<GetPromptResult, ToolError>> + Send + Sync;
 

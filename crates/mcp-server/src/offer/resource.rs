@@ -12,13 +12,13 @@ use mcp_protocol::resources::{
     ResourceTemplate,
 };
 
+use crate::call::BoxFuture;
 use crate::call::context::Context;
 use crate::error::ToolError;
 use crate::offer::completion::{Completers, CompletionRequest};
 use crate::offer::handler::{Handler, NoArgs};
 use crate::offer::registry::{CacheHint, listed};
 use crate::offer::template::UriTemplate;
-use crate::offer::tool::BoxFuture;
 
 type Read = dyn Fn(ReadRequest, Context) -> BoxFuture<Result<ReadResourceResult, ToolError>> + Send + Sync;
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::future::{Future, ready};
-use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -12,6 +11,7 @@ use mcp_protocol::codec::param_header::ParamHeaders;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::tools::{CallToolResult, ListToolsResult, Tool as Definition, ToolAnnotations};
 
+use crate::call::BoxFuture;
 use crate::call::context::Context;
 use crate::call::hook::{Call, Next, Outcome, before, hook};
 use crate::call::validate::Validator;
@@ -20,7 +20,6 @@ use crate::offer::handler::{Handler, ToolArgs};
 use crate::offer::outcome::IntoOutcome;
 use crate::offer::registry::listed;
 
-pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub(crate) type ToolOutcome = Result<CallToolResult, ToolError>;
 /// Starts a call with its arguments. The context is created only if the handler takes one.
 type Start = dyn Fn(&str, &mut dyn FnMut() -> Context) -> BoxFuture<ToolOutcome> + Send + Sync;
