@@ -14,7 +14,7 @@ use mcp_protocol::peer::{Call, Clocks, DuplicateIds, Peer, Refused, Transmit};
 use mcp_protocol::{Dialect, Json, Limits, Map};
 use tokio::sync::oneshot;
 
-use crate::budget::{Budget, Share, TYPE_OVERHEAD};
+use crate::budget::{Budget, PARSED_SIZE_FACTOR, Share};
 use crate::connection::outlet::Outlet;
 use crate::error::AskError;
 
@@ -46,7 +46,7 @@ pub(crate) struct SubscribedUris {
 /// The maximum number of resource subscriptions of one connection.
 pub(crate) const MAX_SUBSCRIBED_URIS: usize = 1000;
 /// The memory of an entry besides its URI, in bytes.
-pub(crate) const URI_OVERHEAD: usize = 64;
+pub(crate) const URI_OVERHEAD_BYTES: usize = 64;
 
 impl SubscribedUris {
     /// Adds a URI, or returns the error message.
@@ -57,7 +57,7 @@ impl SubscribedUris {
         if self.uris.len() >= MAX_SUBSCRIBED_URIS {
             return Err("too many subscriptions; unsubscribe from others first");
         }
-        let bytes = self.bytes + uri.len() + URI_OVERHEAD;
+        let bytes = self.bytes + uri.len() + URI_OVERHEAD_BYTES;
         if !self.memory.as_mut().is_none_or(|memory| memory.resize(bytes)) {
             return Err("no memory left for subscriptions; unsubscribe from others first");
         }
@@ -68,7 +68,7 @@ impl SubscribedUris {
 
     pub(crate) fn remove(&mut self, uri: &str) {
         if self.uris.remove(uri).is_some() {
-            self.bytes -= uri.len() + URI_OVERHEAD;
+            self.bytes -= uri.len() + URI_OVERHEAD_BYTES;
             if let Some(memory) = &mut self.memory {
                 memory.resize(self.bytes);
             }
@@ -107,7 +107,7 @@ impl Client {
                 format!("`clientInfo` and `capabilities` too large: {bytes} bytes, limit {MAX_CLIENT_BYTES}");
             return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
         }
-        Ok(TYPE_OVERHEAD * bytes)
+        Ok(PARSED_SIZE_FACTOR * bytes)
     }
 }
 
@@ -213,7 +213,7 @@ impl Connection {
                     })
                 }
                 Transmit::Error { id, error } => {
-                    outlet.send(|out| error_response(out, id.as_ref(), dialect, &error))
+                    outlet.send(|out| write_error(out, id.as_ref(), dialect, &error))
                 }
                 _ => Ok(()),
             };
@@ -222,7 +222,7 @@ impl Connection {
 }
 
 /// Writes an error response. A missing id is written as the dialect requires.
-pub(crate) fn error_response(
+pub(crate) fn write_error(
     out: &mut Vec<u8>,
     id: Option<&mcp_protocol::messages::Id>,
     dialect: Dialect,

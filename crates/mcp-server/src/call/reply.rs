@@ -8,6 +8,8 @@ use mcp_protocol::messages::{EmptyResult, Id, write};
 use mcp_protocol::meta::Meta;
 use mcp_protocol::{Dialect, Json};
 
+use crate::connection::write_error;
+
 /// A reply that is not serialized yet.
 pub(crate) enum Reply {
     Result(Box<dyn Lower + Send + Sync>),
@@ -37,23 +39,24 @@ impl Reply {
             Self::Result(result) => write::response(out, id, &cx.root(&**result)),
             Self::Empty => write::response(out, id, &cx.root(&EmptyResult::new())),
             Self::Page(page) => write::response(out, id, &**page),
-            Self::Error(error) => return error_of(out, id, dialect, error),
+            Self::Error(error) => return write_error(out, Some(id), dialect, error),
             Self::Overloaded(why) => {
-                return error_of(out, id, dialect, &ErrorObject::new(ErrorCode::InternalError, *why));
+                return write_error(
+                    out,
+                    Some(id),
+                    dialect,
+                    &ErrorObject::new(ErrorCode::InternalError, *why),
+                );
             }
         };
         // The protocol version may not support this result; the client gets an error instead of no response.
         written.or_else(|fault| {
-            error_of(out, id, dialect, &ErrorObject::new(ErrorCode::InternalError, fault.to_string()))
+            write_error(
+                out,
+                Some(id),
+                dialect,
+                &ErrorObject::new(ErrorCode::InternalError, fault.to_string()),
+            )
         })
     }
-}
-
-fn error_of(
-    out: &mut Vec<u8>,
-    id: &Id,
-    dialect: Dialect,
-    error: &ErrorObject,
-) -> Result<(), serde_json::Error> {
-    write::error(out, Some(id), write::NoId::Omitted, &dialect.lower(error))
 }

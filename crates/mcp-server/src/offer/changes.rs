@@ -8,7 +8,7 @@ use mcp_protocol::subscriptions::{AcknowledgedParams, SubscriptionFilter};
 #[cfg(feature = "http")]
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
-use crate::connection::{Connection, URI_OVERHEAD};
+use crate::connection::{Connection, URI_OVERHEAD_BYTES};
 use crate::offer::registry::Change;
 
 /// The error message for a subscription that exceeds the memory limit.
@@ -33,7 +33,7 @@ pub(crate) fn supported_part(filter: &SubscriptionFilter) -> SubscriptionFilter 
 /// Returns the memory of a filter in bytes.
 pub(crate) fn memory_of(filter: &SubscriptionFilter) -> usize {
     let uris = filter.resource_subscriptions.iter().flatten();
-    URI_OVERHEAD + uris.map(|uri| uri.len() + URI_OVERHEAD).sum::<usize>()
+    URI_OVERHEAD_BYTES + uris.map(|uri| uri.len() + URI_OVERHEAD_BYTES).sum::<usize>()
 }
 
 /// A subscriber to some changes.

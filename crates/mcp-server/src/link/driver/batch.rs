@@ -10,7 +10,7 @@ use super::Driver;
 use super::negotiate::Admission;
 use super::tasks::{RunningTask, TaskOutput};
 use crate::call::reply::Reply;
-use crate::connection::error_response;
+use crate::connection::write_error;
 use crate::dispatch::router::Route;
 
 impl Driver<'_> {
@@ -20,7 +20,7 @@ impl Driver<'_> {
             ServerVerdict::Legacy(dialect) => dialect,
             ServerVerdict::RefuseUnnamed(error) => {
                 let dialect = self.dialect();
-                let _ = self.outlet.send(|out| error_response(out, None, dialect, &error));
+                let _ = self.outlet.send(|out| write_error(out, None, dialect, &error));
                 return;
             }
             _ => return,
@@ -86,7 +86,7 @@ impl Driver<'_> {
                 out.push(b',');
             }
             for error in errors {
-                error_response(out, None, dialect, error)?;
+                write_error(out, None, dialect, error)?;
                 out.push(b',');
             }
             if out.last() == Some(&b',') {

@@ -32,7 +32,7 @@ struct Stream {
     reader: u64,
     /// Dropped with the stream. The stream ends when it completes.
     work: Option<Work>,
-    silence: Pin<Box<Sleep>>,
+    keep_alive_timer: Pin<Box<Sleep>>,
     keep_alive: Duration,
 }
 
@@ -54,9 +54,15 @@ impl HttpBody {
     /// Creates a stream of the events of an outlet, optionally resumed after an event, and the future that produces
     /// them.
     pub(crate) fn stream(outlet: Arc<Outlet>, after: Option<u64>, work: Work, keep_alive: Duration) -> Self {
-        let silence = Box::pin(tokio::time::sleep(keep_alive));
+        let keep_alive_timer = Box::pin(tokio::time::sleep(keep_alive));
         let reader = outlet.attach(after);
-        Self(Kind::Stream(Box::new(Stream { outlet, reader, work: Some(work), silence, keep_alive })))
+        Self(Kind::Stream(Box::new(Stream {
+            outlet,
+            reader,
+            work: Some(work),
+            keep_alive_timer,
+            keep_alive,
+        })))
     }
 }
 
@@ -109,11 +115,11 @@ impl Stream {
             self.outlet.close();
         }
         if let Poll::Ready(bytes) = self.outlet.poll_events(self.reader, cx) {
-            self.silence.as_mut().reset(Instant::now() + self.keep_alive);
+            self.keep_alive_timer.as_mut().reset(Instant::now() + self.keep_alive);
             return Poll::Ready(bytes.map(Bytes::from_owner));
         }
-        ready!(self.silence.as_mut().poll(cx));
-        self.silence.as_mut().reset(Instant::now() + self.keep_alive);
+        ready!(self.keep_alive_timer.as_mut().poll(cx));
+        self.keep_alive_timer.as_mut().reset(Instant::now() + self.keep_alive);
         Poll::Ready(Some(Bytes::from_static(b":\n\n")))
     }
 }
