@@ -179,15 +179,15 @@ impl Context {
     #[doc(alias = "notifications/progress")]
     #[doc(alias = "progressToken")]
     pub fn progress(&self, progress: f64, total: impl Into<Option<f64>>) {
-        self.tell_progress(progress, total.into(), None);
+        self.offer_progress(progress, total.into(), None);
     }
 
     /// Sends a progress notification with a message for people; otherwise like [`progress`](Self::progress).
     pub fn progress_note(&self, progress: f64, total: impl Into<Option<f64>>, note: impl Into<String>) {
-        self.tell_progress(progress, total.into(), Some(note.into()));
+        self.offer_progress(progress, total.into(), Some(note.into()));
     }
 
-    fn tell_progress(&self, done: f64, total: Option<f64>, note: Option<String>) {
+    fn offer_progress(&self, done: f64, total: Option<f64>, note: Option<String>) {
         let Some(progress) = &self.0.progress else { return };
         let mut params = ProgressParams::new(progress.token.clone(), done);
         params.total = total;
@@ -242,8 +242,8 @@ impl Context {
     /// cannot resume a stream.
     #[doc(alias = "retry")]
     #[doc(alias = "resumability")]
-    pub fn send_away(&self, come_back: Duration) -> bool {
-        !self.is_over() && self.0.exchange.outlet.send_away(come_back)
+    pub fn send_away(&self, retry: Duration) -> bool {
+        !self.is_over() && self.0.exchange.outlet.end_with_retry(retry)
     }
 
     /// Sends a log message to the client if it enabled this level. Must not contain secrets.

@@ -22,6 +22,9 @@ pub(crate) enum Framing {
     NumberedEvents { stream: u64, primed: bool },
 }
 
+/// The start of a server-sent event with a message, which `data` follows. Written by hand instead of by
+/// `mcp_protocol::codec::sse::write_message`, which needs the whole message in a second buffer.
+pub(crate) const EVENT_START: &[u8] = b"event: message\ndata: ";
 /// The capacity that an idle buffer keeps, in bytes.
 pub(crate) const IDLE_BUFFER_BYTES: usize = 64 << 10;
 
@@ -54,7 +57,7 @@ struct State {
     /// The reader has disconnected: events are only kept for resumption.
     is_abandoned: bool,
     /// The stream ends for the reader once it has read everything.
-    sent_away: bool,
+    is_ended: bool,
     share: Option<Share>,
 }
 
@@ -157,14 +160,15 @@ impl Outlet {
         let mut start = state.bytes.len();
         match self.framing {
             Framing::Lines => {}
-            Framing::Events => state.bytes.extend_from_slice(b"event: message\ndata: "),
+            Framing::Events => state.bytes.extend_from_slice(EVENT_START),
             Framing::NumberedEvents { stream, primed } => {
                 if primed && state.next == 0 {
                     self.number(state, stream, None);
                     start = state.bytes.len();
                 }
                 // Writing to memory does not fail.
-                let _ = write!(state.bytes, "id: {stream}-{}\nevent: message\ndata: ", state.next);
+                let _ = writeln!(state.bytes, "id: {stream}-{}", state.next);
+                state.bytes.extend_from_slice(EVENT_START);
             }
         }
         if write(&mut state.bytes).is_err() {
@@ -214,12 +218,12 @@ impl Outlet {
     }
 
     /// Ends the stream for its reader with an SSE `retry` time. Returns false if the client cannot resume it.
-    pub(crate) fn send_away(&self, retry: Duration) -> bool {
+    pub(crate) fn end_with_retry(&self, retry: Duration) -> bool {
         let Framing::NumberedEvents { stream, primed: true } = self.framing else { return false };
         let mut state = self.lock();
         self.number(&mut state, stream, Some(retry));
         state.release();
-        state.sent_away = true;
+        state.is_ended = true;
         state.wake();
         true
     }
@@ -265,7 +269,7 @@ impl Outlet {
     /// Ready when the buffer has content, or the stream has ended.
     pub(crate) fn poll_filled(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.lock();
-        if !state.bytes.is_empty() || state.closed || state.sent_away {
+        if !state.bytes.is_empty() || state.closed || state.is_ended {
             return Poll::Ready(());
         }
         if state.waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
@@ -308,7 +312,7 @@ impl Outlet {
         }
         state.reader += 1;
         // Only a resuming reader clears the flag; the first reader must still end.
-        state.sent_away &= after.is_none();
+        state.is_ended &= after.is_none();
         state.is_abandoned = false;
         state.release();
         state.wake();
@@ -347,7 +351,7 @@ impl Outlet {
             state.release();
             return Poll::Ready(Some(OutputChunk { bytes, _memory: memory }));
         }
-        if state.closed || state.sent_away {
+        if state.closed || state.is_ended {
             return Poll::Ready(None);
         }
         state.waker = Some(cx.waker().clone());
@@ -357,7 +361,7 @@ impl Outlet {
     /// Returns true if the stream has ended for this reader.
     pub(crate) fn is_over(&self, reader: u64) -> bool {
         let state = self.lock();
-        state.reader != reader || state.bytes.is_empty() && (state.closed || state.sent_away)
+        state.reader != reader || state.bytes.is_empty() && (state.closed || state.is_ended)
     }
 
     /// Returns the memory of the events kept for resumption, in bytes.

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use http_body::Body;
+use mcp_protocol::codec::sse::KEEP_ALIVE;
 use mcp_protocol::messages::{Incoming, Message, parse_bytes};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc;
@@ -24,6 +25,7 @@ use super::response::{HttpResponse, empty_response, overload_response, refusal_r
 use super::response_body::Work;
 use super::{HttpBody, Shared};
 use crate::budget::{Budget, Share};
+use crate::connection::outlet::EVENT_START;
 use crate::link::chunks::{Chunk, ChunkReader};
 use crate::link::driver;
 use crate::link::pipe::{PipeReader, pipe};
@@ -213,14 +215,14 @@ impl SseLines {
         }
         ready!(self.keep_alive_timer.as_mut().poll(cx));
         self.keep_alive_timer.as_mut().reset(Instant::now() + self.keep_alive);
-        Poll::Ready(Some(Bytes::from_static(b":\n\n")))
+        Poll::Ready(Some(Bytes::from_static(KEEP_ALIVE)))
     }
 
     fn events(&mut self, read: &[u8]) -> Bytes {
         let mut events = Vec::with_capacity(read.len() + 64);
         for chunk in read.split_inclusive(|byte| *byte == b'\n') {
             if !self.is_inside {
-                events.extend_from_slice(b"event: message\ndata: ");
+                events.extend_from_slice(EVENT_START);
             }
             events.extend_from_slice(chunk);
             self.is_inside = !chunk.ends_with(b"\n");

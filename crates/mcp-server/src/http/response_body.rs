@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use mcp_protocol::codec::sse::KEEP_ALIVE;
 use tokio::time::{Instant, Sleep};
 
 use crate::connection::outlet::Outlet;
@@ -120,7 +121,7 @@ impl Stream {
         }
         ready!(self.keep_alive_timer.as_mut().poll(cx));
         self.keep_alive_timer.as_mut().reset(Instant::now() + self.keep_alive);
-        Poll::Ready(Some(Bytes::from_static(b":\n\n")))
+        Poll::Ready(Some(Bytes::from_static(KEEP_ALIVE)))
     }
 }
 

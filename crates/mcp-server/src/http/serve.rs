@@ -52,7 +52,7 @@ impl McpServer {
     /// As [`serve_http`](Self::serve_http).
     #[doc(alias = "HTTP+SSE")]
     pub async fn serve_sse(self, address: SocketAddr) -> Result<(), Error> {
-        self.serve_at(address, HttpOptions::default().with_sse_pair()).await
+        self.serve_at(address, HttpOptions::default().with_http_sse()).await
     }
 
     async fn serve_at(self, address: SocketAddr, options: HttpOptions) -> Result<(), Error> {
