@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The maximum memory of a parsed JSON value, as a multiple of the length of its text.
-pub(crate) const TYPE_OVERHEAD: usize = 16;
+pub(crate) const PARSED_SIZE_FACTOR: usize = 16;
 
 /// A limited amount of a resource. A share of a nested budget also counts in its parent.
 #[derive(Debug)]

@@ -1,5 +1,7 @@
 //! The state of one legacy connection: requests in flight, log level and resource subscriptions.
 
+pub(crate) mod outlet;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,9 +14,9 @@ use mcp_protocol::peer::{Call, Clocks, DuplicateIds, Peer, Refused, Transmit};
 use mcp_protocol::{Dialect, Json, Limits, Map};
 use tokio::sync::oneshot;
 
-use crate::budget::{Budget, Share, TYPE_OVERHEAD};
+use crate::budget::{Budget, PARSED_SIZE_FACTOR, Share};
+use crate::connection::outlet::Outlet;
 use crate::error::AskError;
-use crate::outlet::Outlet;
 
 /// One connection, shared by its driver and its calls.
 #[derive(Debug)]
@@ -44,7 +46,7 @@ pub(crate) struct SubscribedUris {
 /// The maximum number of resource subscriptions of one connection.
 pub(crate) const MAX_SUBSCRIBED_URIS: usize = 1000;
 /// The memory of an entry besides its URI, in bytes.
-pub(crate) const URI_OVERHEAD: usize = 64;
+pub(crate) const URI_OVERHEAD_BYTES: usize = 64;
 
 impl SubscribedUris {
     /// Adds a URI, or returns the error message.
@@ -55,7 +57,7 @@ impl SubscribedUris {
         if self.uris.len() >= MAX_SUBSCRIBED_URIS {
             return Err("too many subscriptions; unsubscribe from others first");
         }
-        let bytes = self.bytes + uri.len() + URI_OVERHEAD;
+        let bytes = self.bytes + uri.len() + URI_OVERHEAD_BYTES;
         if !self.memory.as_mut().is_none_or(|memory| memory.resize(bytes)) {
             return Err("no memory left for subscriptions; unsubscribe from others first");
         }
@@ -66,7 +68,7 @@ impl SubscribedUris {
 
     pub(crate) fn remove(&mut self, uri: &str) {
         if self.uris.remove(uri).is_some() {
-            self.bytes -= uri.len() + URI_OVERHEAD;
+            self.bytes -= uri.len() + URI_OVERHEAD_BYTES;
             if let Some(memory) = &mut self.memory {
                 memory.resize(self.bytes);
             }
@@ -105,7 +107,7 @@ impl Client {
                 format!("`clientInfo` and `capabilities` too large: {bytes} bytes, limit {MAX_CLIENT_BYTES}");
             return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
         }
-        Ok(TYPE_OVERHEAD * bytes)
+        Ok(PARSED_SIZE_FACTOR * bytes)
     }
 }
 
@@ -211,7 +213,7 @@ impl Connection {
                     })
                 }
                 Transmit::Error { id, error } => {
-                    outlet.send(|out| error_response(out, id.as_ref(), dialect, &error))
+                    outlet.send(|out| write_error(out, id.as_ref(), dialect, &error))
                 }
                 _ => Ok(()),
             };
@@ -220,7 +222,7 @@ impl Connection {
 }
 
 /// Writes an error response. A missing id is written as the dialect requires.
-pub(crate) fn error_response(
+pub(crate) fn write_error(
     out: &mut Vec<u8>,
     id: Option<&mcp_protocol::messages::Id>,
     dialect: Dialect,

@@ -39,77 +39,50 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
 
-mod approval;
-mod ask;
-mod blocking;
 mod budget;
-mod completion;
+mod call;
 mod connection;
-mod context;
-#[cfg(all(feature = "files", unix))]
-mod directory;
-mod driver;
+mod dispatch;
 mod error;
-mod handler;
-mod hook;
 #[cfg(feature = "http")]
 #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
 pub mod http;
+mod link;
 #[cfg(feature = "log")]
 mod log;
-mod outcome;
-mod outlet;
-#[cfg(any(feature = "stdio", feature = "serve"))]
-mod pieces;
-mod pipe;
-mod prompt;
+mod offer;
 #[cfg(any(feature = "sealing", feature = "http"))]
 mod random;
-mod registry;
-mod reply;
-mod resource;
-mod router;
-mod run;
-#[cfg(feature = "schemars")]
-mod schema;
-mod seal;
 mod server;
-mod spent;
-#[cfg(feature = "stdio")]
-mod stdio;
-mod template;
 pub mod testing;
-mod tool;
-mod validate;
-mod watchdog;
 
 pub use mcp_protocol as protocol;
 
-pub use approval::Proposal;
-pub use ask::{Question, Roots};
 pub use async_trait::async_trait;
-pub use blocking::{Blocking, BlockingShape, blocking};
-pub use completion::CompletionRequest;
-pub use context::{Context, Principal};
-#[cfg(all(feature = "files", unix))]
-#[cfg_attr(docsrs, doc(cfg(feature = "files")))]
-pub use directory::{RootDir, directory};
+pub use call::approval::Proposal;
+pub use call::confirmation_store::{ConfirmationStore, ConfirmationUse};
+pub use call::context::{Context, Principal};
+pub use call::hook::{Call, Outcome};
+pub use call::question::{Question, Roots};
 pub use error::{AskError, Error, ToolError};
-pub use handler::{Handler, NoArgs, ToolArgs};
-pub use hook::{Call, Outcome};
 #[cfg(feature = "log")]
 #[cfg_attr(docsrs, doc(cfg(feature = "log")))]
 pub use log::log_to_stderr;
 pub use mcp_protocol::Json;
-pub use outcome::{IntoOutcome, Structured};
-pub use prompt::{IntoPrompt, PromptArguments, ServedPrompt, prompt};
-pub use registry::{InvalidDefinition, Registry};
-pub use resource::{
+pub use offer::blocking::{Blocking, BlockingShape, blocking};
+pub use offer::completion::CompletionRequest;
+#[cfg(all(feature = "files", unix))]
+#[cfg_attr(docsrs, doc(cfg(feature = "files")))]
+pub use offer::directory::{RootDir, directory};
+pub use offer::handler::{Handler, NoArgs, ToolArgs};
+pub use offer::outcome::{IntoOutcome, Structured};
+pub use offer::prompt::{IntoPrompt, PromptArguments, ServedPrompt, prompt};
+pub use offer::registry::{InvalidDefinition, Registry};
+pub use offer::resource::{
     IntoContents, Place, ReadRequest, ServedResource, ServedTemplate, resource, resource_template,
 };
+pub use offer::tool::{Tool, ToolSpec, tool};
 pub use server::McpServer;
-pub use spent::{ConfirmationStore, ConfirmationUse};
-pub use tool::{Tool, ToolSpec, tool};
 
 /// The guides as doc tests.
 #[cfg(all(doctest, feature = "serve", feature = "files", feature = "log", unix))]

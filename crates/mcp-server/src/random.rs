@@ -13,7 +13,7 @@ pub(crate) fn fill(bytes: &mut [u8]) {
 }
 
 /// Returns a random id of 22 letters, digits, `-` and `_` (128 bits).
-pub(crate) fn name() -> String {
+pub(crate) fn id() -> String {
     let mut bytes = [0; 16];
     fill(&mut bytes);
     URL_SAFE_NO_PAD.encode(bytes)

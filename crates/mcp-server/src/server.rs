@@ -10,19 +10,19 @@ use mcp_protocol::messages::CacheScope;
 use mcp_protocol::{Limits, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::approval::{Approver, Proposal, approver};
 use crate::budget::Budget;
-use crate::driver;
+use crate::call::approval::{Approver, Proposal, approver};
+use crate::call::confirmation_store::{ConfirmationStore, InMemoryStore};
+use crate::call::hook::{Call, Hook, Outcome, hook};
+use crate::call::seal::Sealer;
+use crate::dispatch::router::{Core, result_meta, served_versions};
+use crate::dispatch::watchdog::Watchdog;
 use crate::error::{Error, ToolError};
-use crate::hook::{Call, Hook, Outcome, hook};
-use crate::prompt::ServedPrompt;
-use crate::registry::{CacheHint, Identity, Registry};
-use crate::resource::{ServedResource, ServedTemplate, hint};
-use crate::router::{Core, result_meta, served_versions};
-use crate::seal::Sealer;
-use crate::spent::{ConfirmationStore, InMemory};
-use crate::tool::{Tool, ToolEntry, ToolSpec};
-use crate::watchdog::Watchdog;
+use crate::link::driver;
+use crate::offer::prompt::ServedPrompt;
+use crate::offer::registry::{CacheHint, Identity, Registry};
+use crate::offer::resource::{ServedResource, ServedTemplate, hint};
+use crate::offer::tool::{Tool, ToolEntry, ToolSpec};
 
 /// The default number of items in a page of a list.
 const DEFAULT_PAGE_SIZE: usize = 1000;
@@ -47,12 +47,12 @@ const DEFAULT_PAGE_SIZE: usize = 1000;
 pub struct McpServer {
     registry: Registry,
     limits: Limits,
-    patience: Duration,
+    ask_timeout: Duration,
     grace: Duration,
     sealer: Sealer,
     hooks: Vec<Arc<Hook>>,
     approver: Option<Arc<Approver>>,
-    spent: Arc<dyn ConfirmationStore>,
+    confirmation_store: Arc<dyn ConfirmationStore>,
 }
 
 impl McpServer {
@@ -69,12 +69,12 @@ impl McpServer {
                 page_size: DEFAULT_PAGE_SIZE,
             }),
             limits: Limits::default(),
-            patience: Duration::from_secs(600),
+            ask_timeout: Duration::from_secs(600),
             grace: Duration::from_secs(1),
             sealer: Sealer::new(),
             hooks: Vec::new(),
             approver: None,
-            spent: Arc::new(InMemory::default()),
+            confirmation_store: Arc::new(InMemoryStore::default()),
         };
         tools.into_iter().fold(server, |server, spec| server.tool(Tool::from(spec)))
     }
@@ -132,7 +132,7 @@ impl McpServer {
     /// person may have to answer.
     #[must_use]
     pub fn ask_timeout(mut self, timeout: Duration) -> Self {
-        self.patience = timeout;
+        self.ask_timeout = timeout;
         self
     }
 
@@ -237,7 +237,7 @@ impl McpServer {
     /// share one [`sealing_key`](Self::sealing_key): see [`ConfirmationStore`].
     #[must_use]
     pub fn confirmation_store(mut self, store: impl ConfirmationStore) -> Self {
-        self.spent = Arc::new(store);
+        self.confirmation_store = Arc::new(store);
         self
     }
 
@@ -281,11 +281,11 @@ impl McpServer {
             registry: self.registry,
             sealer: self.sealer,
             limits: self.limits,
-            patience: self.patience,
+            ask_timeout: self.ask_timeout,
             grace: self.grace,
             hooks: self.hooks,
             approver: self.approver,
-            spent: self.spent,
+            confirmation_store: self.confirmation_store,
             watchdog: Watchdog::default(),
             calls: Budget::new(calls),
         }))

@@ -18,9 +18,9 @@ use mcp_protocol::visible::Visible;
 use mcp_protocol::{Dialect, Json, Limits, ProtocolVersion};
 use tokio::task::JoinHandle;
 
-use crate::driver;
 use crate::error::Error;
-use crate::pipe::{PipeReader, PipeWriter, pipe};
+use crate::link::pipe::{PipeReader, PipeWriter, pipe};
+use crate::link::{driver, io};
 use crate::server::McpServer;
 
 /// The capacity of the pipe in each direction, in bytes.
@@ -247,7 +247,7 @@ impl TestClient {
     pub async fn send_line(&mut self, line: &[u8]) -> Result<(), TestError> {
         for mut bytes in [line, b"\n"] {
             while !bytes.is_empty() {
-                let count = driver::write(&mut self.sending, bytes).await?.count;
+                let count = io::write(&mut self.sending, bytes).await?.count;
                 bytes = &bytes[count..];
             }
         }
@@ -292,7 +292,7 @@ impl TestClient {
                     _ => Err(TestError::Unreadable("a line exceeds the length limit".to_owned())),
                 };
             }
-            if driver::read(&mut self.receiving, self.lines.space(), PIPE_BYTES).await? == 0 {
+            if io::read(&mut self.receiving, self.lines.space(), PIPE_BYTES).await? == 0 {
                 return Err(TestError::Ended);
             }
         }

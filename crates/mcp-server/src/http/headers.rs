@@ -1,6 +1,6 @@
 //! The relevant request headers, collected in one pass.
 
-use http::header::{HeaderMap, HeaderValue};
+use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use mcp_protocol::codec::header;
 
 /// The relevant request headers.
@@ -45,6 +45,38 @@ impl<'a> Headers<'a> {
         }
         found
     }
+
+    /// Returns true if the content type is JSON, which a cross-site "simple" request cannot have.
+    pub(super) fn is_json(&self) -> bool {
+        let Some(value) = self.content_type.first() else { return false };
+        if value == "application/json" {
+            return true;
+        }
+        let value = value.to_str().unwrap_or("");
+        value.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case("application/json")
+    }
+
+    /// Returns true if `Accept` is absent or allows JSON or SSE.
+    pub(super) fn accepts_response(&self, all: &HeaderMap) -> bool {
+        // Fast path: the value that the specification requires.
+        if self.accept.first().is_none_or(|value| value == "application/json, text/event-stream") {
+            return true;
+        }
+        accepts_one_of(all, &["application/json", "text/event-stream", "application/*", "text/*", "*/*"])
+    }
+}
+
+/// Returns true if `Accept` is absent or allows SSE.
+pub(super) fn accepts_events(all: &HeaderMap) -> bool {
+    !all.contains_key(ACCEPT) || accepts_one_of(all, &["text/event-stream", "text/*", "*/*"])
+}
+
+fn accepts_one_of(all: &HeaderMap, kinds: &[&str]) -> bool {
+    let values = all.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|range| {
+        let kind = range.split(';').next().unwrap_or("").trim();
+        kinds.iter().any(|known| kind.eq_ignore_ascii_case(known))
+    })
 }
 
 /// The first value of a header, and the number of values.

@@ -14,18 +14,21 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use http_body::Body;
+use mcp_protocol::codec::sse::KEEP_ALIVE;
 use mcp_protocol::messages::{Incoming, Message, parse_bytes};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
-use super::body::Work;
 use super::headers::Headers;
-use super::{Answer, HttpBody, Shared, accepts, bare, is_json, overloaded, refused, stream_headers};
+use super::response::{HttpResponse, empty_response, overload_response, refusal_response, stream_response};
+use super::response_body::Work;
+use super::{HttpBody, Shared};
 use crate::budget::{Budget, Share};
-use crate::driver;
-use crate::pieces::{Piece, Pieces};
-use crate::pipe::{PipeReader, pipe};
+use crate::connection::outlet::EVENT_START;
+use crate::link::chunks::{Chunk, ChunkReader};
+use crate::link::driver;
+use crate::link::pipe::{PipeReader, pipe};
 use crate::random;
 
 /// The path of the SSE stream.
@@ -46,7 +49,7 @@ pub(super) struct HttpSseSessions(Mutex<HashMap<String, Input>>);
 #[derive(Clone)]
 struct Input {
     /// Complete messages only.
-    messages: mpsc::Sender<io::Result<Piece>>,
+    messages: mpsc::Sender<io::Result<Chunk>>,
     /// The memory budget of the session.
     memory: Arc<Budget>,
 }
@@ -72,7 +75,7 @@ impl Drop for SessionGuard {
 
 impl Shared {
     /// Handles a request to one of the two paths.
-    pub(super) async fn http_sse<B>(self: &Arc<Self>, parts: Parts, body: B) -> Answer
+    pub(super) async fn http_sse<B>(self: &Arc<Self>, parts: Parts, body: B) -> HttpResponse
     where
         B: Body + Send + 'static,
         B::Data: Send,
@@ -80,41 +83,41 @@ impl Shared {
     {
         let headers = Headers::of(&parts.headers);
         if let Err(status) = self.options.access.check(&parts.uri, &parts.headers, &headers) {
-            return bare(status);
+            return empty_response(status);
         }
         match (parts.uri.path(), parts.method) {
             (SSE_PATH, Method::GET) => self.open_sse(),
             (MESSAGES_PATH, Method::POST) => {
                 let mut query = parts.uri.query().unwrap_or("").split('&');
                 let Some(id) = query.find_map(|pair| pair.strip_prefix("sessionId=")) else {
-                    return bare(StatusCode::BAD_REQUEST);
+                    return empty_response(StatusCode::BAD_REQUEST);
                 };
                 let input = self.http_sse.lock().get(id).cloned();
-                let Some(input) = input else { return bare(StatusCode::NOT_FOUND) };
-                if !is_json(&headers) {
-                    return bare(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+                let Some(input) = input else { return empty_response(StatusCode::NOT_FOUND) };
+                if !headers.is_json() {
+                    return empty_response(StatusCode::UNSUPPORTED_MEDIA_TYPE);
                 }
-                if !accepts(&parts.headers, &headers) {
-                    return bare(StatusCode::NOT_ACCEPTABLE);
+                if !headers.accepts_response(&parts.headers) {
+                    return empty_response(StatusCode::NOT_ACCEPTABLE);
                 }
                 match self.read_body(body).await {
                     Ok((bytes, memory)) => self.queue_message(&input, &bytes, memory).await,
                     Err(answer) => *answer,
                 }
             }
-            _ => bare(StatusCode::METHOD_NOT_ALLOWED),
+            _ => empty_response(StatusCode::METHOD_NOT_ALLOWED),
         }
     }
 
-    fn open_sse(self: &Arc<Self>) -> Answer {
+    fn open_sse(self: &Arc<Self>) -> HttpResponse {
         let Some(slot) = self.streams.take(1) else {
-            return overloaded("too many open streams; retry later", None);
+            return overload_response("too many open streams; retry later", None);
         };
         let memory = Budget::within(&self.memory, self.options.session_memory);
         let (messages, reader) = mpsc::channel(MAX_QUEUED_MESSAGES);
-        let mut reader = Pieces::new(reader);
+        let mut reader = ChunkReader::new(reader);
         let (mut writer, output) = pipe(PIPE_BYTES);
-        let guard = SessionGuard { shared: Arc::clone(self), id: random::name(), _slot: slot };
+        let guard = SessionGuard { shared: Arc::clone(self), id: random::id(), _slot: slot };
         let endpoint = format!("event: endpoint\ndata: {MESSAGES_PATH}?sessionId={}\n\n", guard.id);
         self.http_sse.lock().insert(guard.id.clone(), Input { messages, memory: Arc::clone(&memory) });
         let work: Work = Box::pin(async move {
@@ -129,30 +132,37 @@ impl Shared {
                 }
             }
         });
-        stream_headers(HttpBody::lines(SseLines::new(endpoint.into(), output, work, self.options.keep_alive)))
+        stream_response(HttpBody::lines(SseLines::new(
+            endpoint.into(),
+            output,
+            work,
+            self.options.keep_alive,
+        )))
     }
 
     /// Queues a message for the driver as one line: outside of strings JSON allows replacing line breaks by spaces. An
     /// invalid message is refused here.
-    async fn queue_message(&self, input: &Input, message: &[u8], memory: Share) -> Answer {
+    async fn queue_message(&self, input: &Input, message: &[u8], memory: Share) -> HttpResponse {
         match parse_bytes(message, &self.limits) {
-            Err(error) => return refused(self.negotiation.classify_unreadable(&error), error.id.as_ref()),
+            Err(error) => {
+                return refusal_response(self.negotiation.classify_unreadable(&error), error.id.as_ref());
+            }
             // Responses and cancellations free memory, so they are always accepted.
             Ok(Incoming::Message(Message::Response(_) | Message::Notification(_))) => {}
             Ok(_) if input.memory.is_spent() => {
                 let why = "memory limit of this session reached; read the pending events or retry later";
-                return overloaded(why, None);
+                return overload_response(why, None);
             }
             Ok(_) => {}
         }
         let blank = |byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
         let bytes: Vec<u8> = message.iter().map(blank).chain([b'\n']).collect();
-        let line = Piece { bytes, _memory: Some(memory) };
+        let line = Chunk { bytes, _memory: Some(memory) };
         match tokio::time::timeout(self.options.body_time, input.messages.send(Ok(line))).await {
-            Ok(Ok(())) => bare(StatusCode::ACCEPTED),
-            Ok(Err(_)) => bare(StatusCode::NOT_FOUND),
+            Ok(Ok(())) => empty_response(StatusCode::ACCEPTED),
+            Ok(Err(_)) => empty_response(StatusCode::NOT_FOUND),
             // The queue stays full because the client does not read.
-            Err(_) => bare(StatusCode::SERVICE_UNAVAILABLE),
+            Err(_) => empty_response(StatusCode::SERVICE_UNAVAILABLE),
         }
     }
 }
@@ -166,14 +176,21 @@ pub(super) struct SseLines {
     work: Option<Work>,
     /// True between the start and the end of an event.
     is_inside: bool,
-    silence: Pin<Box<Sleep>>,
+    keep_alive_timer: Pin<Box<Sleep>>,
     keep_alive: Duration,
 }
 
 impl SseLines {
     fn new(endpoint: Bytes, output: PipeReader, work: Work, keep_alive: Duration) -> Self {
-        let silence = Box::pin(tokio::time::sleep(keep_alive));
-        Self { endpoint: Some(endpoint), output, work: Some(work), is_inside: false, silence, keep_alive }
+        let keep_alive_timer = Box::pin(tokio::time::sleep(keep_alive));
+        Self {
+            endpoint: Some(endpoint),
+            output,
+            work: Some(work),
+            is_inside: false,
+            keep_alive_timer,
+            keep_alive,
+        }
     }
 
     pub(super) fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
@@ -188,7 +205,7 @@ impl SseLines {
         let mut space = [0; 8 << 10];
         let mut read = ReadBuf::new(&mut space);
         if let Poll::Ready(done) = Pin::new(&mut self.output).poll_read(cx, &mut read) {
-            self.silence.as_mut().reset(Instant::now() + self.keep_alive);
+            self.keep_alive_timer.as_mut().reset(Instant::now() + self.keep_alive);
             let is_end = done.is_err() || read.filled().is_empty();
             return Poll::Ready((!is_end).then(|| self.events(read.filled())));
         }
@@ -196,19 +213,19 @@ impl SseLines {
         if self.is_inside {
             return Poll::Pending;
         }
-        ready!(self.silence.as_mut().poll(cx));
-        self.silence.as_mut().reset(Instant::now() + self.keep_alive);
-        Poll::Ready(Some(Bytes::from_static(b":\n\n")))
+        ready!(self.keep_alive_timer.as_mut().poll(cx));
+        self.keep_alive_timer.as_mut().reset(Instant::now() + self.keep_alive);
+        Poll::Ready(Some(Bytes::from_static(KEEP_ALIVE)))
     }
 
     fn events(&mut self, read: &[u8]) -> Bytes {
         let mut events = Vec::with_capacity(read.len() + 64);
-        for piece in read.split_inclusive(|byte| *byte == b'\n') {
+        for chunk in read.split_inclusive(|byte| *byte == b'\n') {
             if !self.is_inside {
-                events.extend_from_slice(b"event: message\ndata: ");
+                events.extend_from_slice(EVENT_START);
             }
-            events.extend_from_slice(piece);
-            self.is_inside = !piece.ends_with(b"\n");
+            events.extend_from_slice(chunk);
+            self.is_inside = !chunk.ends_with(b"\n");
             if !self.is_inside {
                 events.push(b'\n');
             }

@@ -117,7 +117,7 @@ impl HttpOptions {
     #[doc(alias = "SSE")]
     #[doc(alias = "HTTP+SSE")]
     #[must_use]
-    pub fn with_sse_pair(mut self) -> Self {
+    pub fn with_http_sse(mut self) -> Self {
         self.http_sse = true;
         self
     }

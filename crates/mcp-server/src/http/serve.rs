@@ -19,8 +19,9 @@ use tokio::task::JoinSet;
 use tower_service::Service;
 
 use super::http_sse::{MESSAGES_PATH, SSE_PATH};
+use super::response::{HttpResponse, empty_response};
 use super::write_timeout::WriteTimeout;
-use super::{Answer, HttpOptions, HttpService, bare};
+use super::{HttpOptions, HttpService};
 use crate::error::Error;
 use crate::server::McpServer;
 
@@ -51,7 +52,7 @@ impl McpServer {
     /// As [`serve_http`](Self::serve_http).
     #[doc(alias = "HTTP+SSE")]
     pub async fn serve_sse(self, address: SocketAddr) -> Result<(), Error> {
-        self.serve_at(address, HttpOptions::default().with_sse_pair()).await
+        self.serve_at(address, HttpOptions::default().with_http_sse()).await
     }
 
     async fn serve_at(self, address: SocketAddr, options: HttpOptions) -> Result<(), Error> {
@@ -149,9 +150,9 @@ fn send_unavailable(stream: &TcpStream) {
 struct AtPath(HttpService);
 
 impl HyperService<Request<Incoming>> for AtPath {
-    type Response = Answer;
+    type Response = HttpResponse;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         match request.uri().path() {
@@ -163,7 +164,7 @@ impl HyperService<Request<Incoming>> for AtPath {
                     Ok(shared.http_sse(parts, body).await)
                 })
             }
-            _ => Box::pin(async { Ok(bare(StatusCode::NOT_FOUND)) }),
+            _ => Box::pin(async { Ok(empty_response(StatusCode::NOT_FOUND)) }),
         }
     }
 }

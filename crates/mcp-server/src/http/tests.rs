@@ -2,6 +2,7 @@
 
 use http_body_util::Full;
 
+use super::legacy::SESSION_ID;
 use super::*;
 
 /// Allocations above 1 KiB miss the fast path of common allocators.

@@ -168,7 +168,7 @@ fn initialize() -> Value {
 
 #[tokio::test]
 async fn http_sse_transport_is_served_beside_streamable_http() {
-    let served = Served::new(HttpOptions::default().with_sse_pair()).await;
+    let served = Served::new(HttpOptions::default().with_http_sse()).await;
     let mut events = served.request("GET /sse HTTP/1.1", "").await;
     assert_eq!(events.status, 200);
     assert_eq!(events.field("event:").await.unwrap(), "endpoint");
@@ -201,7 +201,7 @@ async fn http_sse_transport_is_served_beside_streamable_http() {
 
 #[tokio::test]
 async fn http_sse_transport_is_off_by_default_and_has_its_statuses() {
-    let served = Served::new(HttpOptions::default().with_sse_pair().streams(1)).await;
+    let served = Served::new(HttpOptions::default().with_http_sse().streams(1)).await;
     let call = request(1, "ping", json!({}));
     assert_eq!(served.post("/messages", &call).await.status, 400);
     assert_eq!(served.post("/messages?sessionId=unknown", &call).await.status, 404);
@@ -216,7 +216,7 @@ async fn http_sse_transport_is_off_by_default_and_has_its_statuses() {
         let head = format!("{verb} {path} HTTP/1.1\r\nHost: evil.example");
         assert_eq!(served.request_of(&head, "").await.status, 403, "{path}");
     }
-    let served = Served::new(HttpOptions::default().with_sse_pair().streams(1)).await;
+    let served = Served::new(HttpOptions::default().with_http_sse().streams(1)).await;
     let _one = served.request("GET /sse HTTP/1.1", "").await;
     assert_eq!(served.request("GET /sse HTTP/1.1", "").await.status, 503);
 
@@ -276,7 +276,7 @@ async fn slow_headers_and_bodies_time_out() {
 
 #[tokio::test]
 async fn shutdown_ends_listen_streams_with_a_result_without_delay() {
-    let served = Served::new(HttpOptions::default().with_sse_pair()).await;
+    let served = Served::new(HttpOptions::default().with_http_sse()).await;
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
     let listen = request(
         7,
@@ -317,7 +317,7 @@ async fn connection_of_a_client_that_does_not_read_is_closed() {
 
 #[tokio::test]
 async fn http_sse_calls_get_a_grace_period_at_shutdown() {
-    let served = Served::new(HttpOptions::default().with_sse_pair()).await;
+    let served = Served::new(HttpOptions::default().with_http_sse()).await;
     let mut events = served.request("GET /sse HTTP/1.1", "").await;
     let endpoint = events.field("data:").await.unwrap();
     served.post(&endpoint, &initialize()).await;
@@ -330,7 +330,7 @@ async fn http_sse_calls_get_a_grace_period_at_shutdown() {
 
 #[tokio::test]
 async fn http_sse_message_is_written_whole_or_not_at_all() {
-    let short = HttpOptions::default().with_sse_pair().body_time(Duration::from_millis(200));
+    let short = HttpOptions::default().with_http_sse().body_time(Duration::from_millis(200));
     let served = Served::new(short).await;
     let mut events = served.request("GET /sse HTTP/1.1", "").await;
     let endpoint = events.field("data:").await.unwrap();
@@ -396,7 +396,7 @@ fn resident() -> usize {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn http_sse_session_stays_within_its_memory() {
-    let served = Served::new(HttpOptions::default().with_sse_pair().memory(8 << 20)).await;
+    let served = Served::new(HttpOptions::default().with_http_sse().memory(8 << 20)).await;
     let before = resident();
     let mut pairs = Vec::new();
     for number in 0..40 {
@@ -425,7 +425,7 @@ async fn http_sse_session_stays_within_its_memory() {
 
 #[tokio::test]
 async fn full_http_sse_session_still_accepts_cancellations() {
-    let options = HttpOptions::default().with_sse_pair().session_memory(100 << 10);
+    let options = HttpOptions::default().with_http_sse().session_memory(100 << 10);
     let served = Served::new(options).await;
     let mut events = served.request("GET /sse HTTP/1.1", "").await;
     let endpoint = events.field("data:").await.unwrap();
@@ -472,7 +472,7 @@ async fn memory_of_unread_resumed_streams_is_limited() {
 
 #[tokio::test]
 async fn cross_site_page_cannot_open_an_http_sse_stream() {
-    let served = Served::new(HttpOptions::default().with_sse_pair()).await;
+    let served = Served::new(HttpOptions::default().with_http_sse()).await;
     for (site, status) in [("cross-site", 403), ("same-site", 403), ("none", 200), ("same-origin", 200)] {
         let answer = served.request(&format!("GET /sse HTTP/1.1\r\nSec-Fetch-Site: {site}"), "").await;
         assert_eq!(answer.status, status, "{site}");

@@ -1,0 +1,192 @@
+//! The store of used confirmations: each confirmation is valid for one run.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::error::Error as StdError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+
+/// The retention time of a use: longer than the lifetime of sealed state.
+const USE_RETENTION: Duration = Duration::from_secs(11 * 60);
+/// The maximum number of stored uses per principal, for all anonymous clients, and in total. Beyond that, confirmations
+/// fail until the oldest uses expire.
+const MAX_PER_PRINCIPAL: usize = 10_000;
+const MAX_ANONYMOUS: usize = 200_000;
+const MAX_USES: usize = 250_000;
+
+/// A use of a confirmation, as stored by a [`ConfirmationStore`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConfirmationUse {
+    /// The unique id of the use. Printable ASCII, at most 128 bytes.
+    pub id: String,
+    /// The user on whose behalf the call is made, if known.
+    pub principal: Option<Arc<str>>,
+    /// The minimum retention time.
+    pub keep_for: Duration,
+}
+
+impl ConfirmationUse {
+    pub(crate) fn new(id: String, principal: Option<Arc<str>>) -> Self {
+        Self { id, principal, keep_for: USE_RETENTION }
+    }
+}
+
+/// A store of used confirmations, so that each is used for one run only: see [`Context::confirm`] and
+/// [`Tool::needs_approval`].
+///
+/// By default the store is the memory of the process, and each process with the sealing key accepts a confirmation
+/// once: once per replica, and once more after a restart with the same key within ten minutes. With one shared store,
+/// such as a database table set by [`McpServer::confirmation_store`], it is accepted once in total.
+///
+/// ```
+/// use std::collections::HashSet;
+/// use std::error::Error;
+/// use std::sync::Mutex;
+///
+/// use mcp_server::{ConfirmationUse, ConfirmationStore, async_trait};
+///
+/// /// A real store would use `INSERT … ON CONFLICT DO NOTHING`, or `SET … NX EX`.
+/// struct Table(Mutex<HashSet<String>>);
+///
+/// #[async_trait]
+/// impl ConfirmationStore for Table {
+///     async fn spend(&self, spent: &ConfirmationUse) -> Result<bool, Box<dyn Error + Send + Sync>> {
+///         Ok(self.0.lock().unwrap().insert(spent.id.clone()))
+///     }
+///
+///     async fn is_spent(&self, id: &str) -> Result<bool, Box<dyn Error + Send + Sync>> {
+///         Ok(self.0.lock().unwrap().contains(id))
+///     }
+/// }
+///
+/// let server = mcp_server::McpServer::named("replica", "1").confirmation_store(Table(Mutex::default()));
+/// ```
+///
+/// [`Context::confirm`]: crate::Context::confirm
+/// [`Tool::needs_approval`]: crate::Tool::needs_approval
+/// [`McpServer::confirmation_store`]: crate::McpServer::confirmation_store
+#[async_trait]
+pub trait ConfirmationStore: Send + Sync + 'static {
+    /// Records a use atomically. Returns false if it was already recorded.
+    ///
+    /// # Errors
+    /// When the use cannot be recorded. The call then fails, and the error is logged.
+    async fn spend(&self, spent: &ConfirmationUse) -> Result<bool, Box<dyn StdError + Send + Sync>>;
+
+    /// Returns true if this use was recorded.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn is_spent(&self, id: &str) -> Result<bool, Box<dyn StdError + Send + Sync>>;
+}
+
+/// The default store: the memory of this process.
+#[derive(Default)]
+pub(crate) struct InMemoryStore(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    ids: HashSet<Arc<str>>,
+    oldest_first: VecDeque<Entry>,
+    /// The number of stored uses per principal.
+    principals: HashMap<Option<Arc<str>>, usize>,
+}
+
+struct Entry {
+    since: Instant,
+    id: Arc<str>,
+    principal: Option<Arc<str>>,
+}
+
+impl State {
+    fn spend(&mut self, spent: &ConfirmationUse, now: Instant) -> Result<bool, &'static str> {
+        self.forget(now);
+        if self.ids.contains(&*spent.id) {
+            return Ok(false);
+        }
+        let of_principal = self.principals.get(&spent.principal).copied().unwrap_or(0);
+        let limit = if spent.principal.is_some() { MAX_PER_PRINCIPAL } else { MAX_ANONYMOUS };
+        if of_principal >= limit || self.ids.len() >= MAX_USES {
+            return Err("too many confirmations used within 11 minutes; retry later");
+        }
+        let id: Arc<str> = spent.id.as_str().into();
+        self.ids.insert(Arc::clone(&id));
+        self.principals.insert(spent.principal.clone(), of_principal + 1);
+        self.oldest_first.push_back(Entry { since: now, id, principal: spent.principal.clone() });
+        Ok(true)
+    }
+
+    fn forget(&mut self, now: Instant) {
+        let is_old = |entry: &Entry| now.duration_since(entry.since) > USE_RETENTION;
+        while self.oldest_first.front().is_some_and(is_old) {
+            let Some(entry) = self.oldest_first.pop_front() else { return };
+            self.ids.remove(&entry.id);
+            if let Some(count) = self.principals.get_mut(&entry.principal) {
+                *count -= 1;
+                if *count == 0 {
+                    self.principals.remove(&entry.principal);
+                }
+            }
+        }
+    }
+}
+
+impl InMemoryStore {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl ConfirmationStore for InMemoryStore {
+    async fn spend(&self, spent: &ConfirmationUse) -> Result<bool, Box<dyn StdError + Send + Sync>> {
+        Ok(self.lock().spend(spent, Instant::now())?)
+    }
+
+    async fn is_spent(&self, id: &str) -> Result<bool, Box<dyn StdError + Send + Sync>> {
+        Ok(self.lock().ids.contains(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spent(id: usize, principal: &str) -> ConfirmationUse {
+        ConfirmationUse::new(format!("call/{id}"), Some(principal.into()))
+    }
+
+    #[test]
+    fn each_use_counts_once_until_it_is_forgotten() {
+        let (mut state, now) = (State::default(), Instant::now());
+        assert_eq!(state.spend(&spent(1, "a"), now), Ok(true));
+        assert_eq!(state.spend(&spent(1, "a"), now + USE_RETENTION), Ok(false));
+        assert_eq!(state.spend(&spent(1, "a"), now + USE_RETENTION + Duration::from_secs(1)), Ok(true));
+        assert_eq!((state.ids.len(), state.oldest_first.len(), state.principals.len()), (1, 1, 1));
+    }
+
+    #[test]
+    fn one_principal_cannot_use_up_the_room_of_others() {
+        let (mut state, now) = (State::default(), Instant::now());
+        for id in 0..MAX_PER_PRINCIPAL {
+            assert_eq!(state.spend(&spent(id, "greedy"), now), Ok(true));
+        }
+        assert!(state.spend(&spent(MAX_PER_PRINCIPAL, "greedy"), now).is_err());
+        assert_eq!(state.spend(&spent(MAX_PER_PRINCIPAL, "other"), now), Ok(true));
+        let later = now + USE_RETENTION + Duration::from_secs(1);
+        assert_eq!(state.spend(&spent(MAX_PER_PRINCIPAL, "greedy"), later), Ok(true));
+        assert_eq!(state.principals.len(), 1);
+    }
+
+    #[test]
+    fn anonymous_clients_leave_room_for_principals() {
+        let (mut state, now) = (State::default(), Instant::now());
+        for id in 0..MAX_ANONYMOUS {
+            assert_eq!(state.spend(&ConfirmationUse::new(id.to_string(), None), now), Ok(true));
+        }
+        assert!(state.spend(&ConfirmationUse::new("one more".to_owned(), None), now).is_err());
+        assert_eq!(state.spend(&spent(1, "somebody"), now), Ok(true));
+    }
+}

@@ -1,0 +1,329 @@
+//! The context of a call: request data, progress, log messages and cancellation.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use mcp_protocol::capabilities::{ClientCapabilities, Implementation};
+use mcp_protocol::dialect::Lower;
+use mcp_protocol::logging::{LogLevel, LogMessageParams};
+use mcp_protocol::messages::{Id, Method, ProgressParams, ProgressToken, write};
+use mcp_protocol::meta::Meta;
+use mcp_protocol::peer::ProgressGate;
+use mcp_protocol::{Dialect, Json};
+use serde::Serialize;
+use tokio::sync::Notify;
+
+use crate::call::rounds::Rounds;
+use crate::connection::outlet::Outlet;
+use crate::connection::{Client, Connection};
+use crate::error::AskError;
+use crate::offer::registry::Registry;
+
+/// The context of the call that a function handles. Cheap to clone, and valid in tasks that the function spawns.
+#[derive(Clone)]
+pub struct Context(Arc<Call>);
+
+struct Call {
+    id: Id,
+    method: Method,
+    /// The name of the tool or prompt, or the URI of the resource.
+    name: Arc<str>,
+    exchange: Exchange,
+    registry: Registry,
+    rounds: Option<Rounds>,
+    progress: Option<Progress>,
+    log_level: Option<LogLevel>,
+    asks: AtomicU32,
+    cancelled: AtomicBool,
+    /// The call was answered or cancelled: no more notifications are sent for it.
+    over: AtomicBool,
+    cancellation: Notify,
+    ask_timeout: Duration,
+}
+
+/// The sender of a request, and the way to send messages back.
+#[derive(Clone)]
+pub(crate) struct Exchange {
+    pub(crate) dialect: Dialect,
+    /// The `_meta` of the request.
+    pub(crate) meta: Option<Arc<Meta>>,
+    /// The connection of a legacy request.
+    pub(crate) legacy: Option<Legacy>,
+    pub(crate) outlet: Arc<Outlet>,
+    pub(crate) principal: Principal,
+}
+
+#[derive(Clone)]
+pub(crate) struct Legacy {
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) client: Option<Arc<Client>>,
+    pub(crate) log_level: Option<LogLevel>,
+}
+
+/// The user on whose behalf a call is made. Anonymous unless the transport authenticates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Principal {
+    /// The subject as the authorization server names it.
+    pub subject: Option<Arc<str>>,
+}
+
+struct Progress {
+    token: ProgressToken,
+    gate: Mutex<ProgressGate<ProgressParams>>,
+}
+
+/// The parameters of [`Context::new`].
+pub(crate) struct Parts {
+    pub(crate) id: Id,
+    pub(crate) method: Method,
+    pub(crate) name: Arc<str>,
+    pub(crate) exchange: Exchange,
+    pub(crate) registry: Registry,
+    pub(crate) rounds: Option<Rounds>,
+    pub(crate) ask_timeout: Duration,
+}
+
+impl Context {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts { id, method, name, exchange, registry, rounds, ask_timeout } = parts;
+        let token = exchange.meta.as_ref().and_then(|meta| meta.progress_token.clone());
+        let progress =
+            token.map(|token| Progress { token, gate: Mutex::new(ProgressGate::new(Instant::now())) });
+        let log_level = match &exchange.legacy {
+            Some(legacy) => legacy.log_level.clone(),
+            None => exchange.meta.as_ref().and_then(|meta| meta.log_level.clone()),
+        };
+        Self(Arc::new(Call {
+            id,
+            method,
+            name,
+            exchange,
+            registry,
+            rounds,
+            progress,
+            log_level,
+            asks: AtomicU32::new(0),
+            cancelled: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            cancellation: Notify::new(),
+            ask_timeout,
+        }))
+    }
+
+    /// Returns the id of the request, as the client chose it.
+    #[must_use]
+    pub fn request_id(&self) -> &Id {
+        &self.0.id
+    }
+
+    /// Returns the method: `tools/call`, `prompts/get`, `resources/read` or `completion/complete`.
+    #[must_use]
+    pub fn method(&self) -> &Method {
+        &self.0.method
+    }
+
+    /// Returns the name of the tool or prompt, or the URI of the resource.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Returns the user on whose behalf the call is made.
+    #[must_use]
+    pub fn principal(&self) -> &Principal {
+        &self.0.exchange.principal
+    }
+
+    /// Returns the `_meta` of the request: trace context and other metadata of the client.
+    #[must_use]
+    pub fn meta(&self) -> Option<&Meta> {
+        self.0.exchange.meta.as_deref()
+    }
+
+    /// Returns the client info: name, version, title. Self-reported: for display and logs, not for access decisions.
+    #[doc(alias = "clientInfo")]
+    #[must_use]
+    pub fn client_info(&self) -> Option<&Implementation> {
+        match &self.0.exchange.legacy {
+            Some(legacy) => legacy.client.as_ref().map(|client| &client.info),
+            None => self.meta().and_then(|meta| meta.client_info.as_deref()),
+        }
+    }
+
+    /// Returns the self-reported name of the client.
+    #[must_use]
+    pub fn client_name(&self) -> Option<&str> {
+        self.client_info().map(|info| info.name.as_str())
+    }
+
+    /// Returns the capabilities that the client declared.
+    #[must_use]
+    pub fn client_capabilities(&self) -> Option<&ClientCapabilities> {
+        match &self.0.exchange.legacy {
+            Some(legacy) => legacy.client.as_ref().map(|client| &client.capabilities),
+            None => self.meta().and_then(|meta| meta.client_capabilities.as_deref()),
+        }
+    }
+
+    /// Returns the registry of the server, which adds and removes tools, resources and prompts.
+    #[must_use]
+    pub fn registry(&self) -> &Registry {
+        &self.0.registry
+    }
+
+    /// Sends a progress notification. Values that do not increase are dropped; the rate is limited, and the last value
+    /// is always sent. Does nothing if the request has no progress token.
+    #[doc(alias = "notifications/progress")]
+    #[doc(alias = "progressToken")]
+    pub fn progress(&self, progress: f64, total: impl Into<Option<f64>>) {
+        self.offer_progress(progress, total.into(), None);
+    }
+
+    /// Sends a progress notification with a message for people; otherwise like [`progress`](Self::progress).
+    pub fn progress_note(&self, progress: f64, total: impl Into<Option<f64>>, note: impl Into<String>) {
+        self.offer_progress(progress, total.into(), Some(note.into()));
+    }
+
+    fn offer_progress(&self, done: f64, total: Option<f64>, note: Option<String>) {
+        let Some(progress) = &self.0.progress else { return };
+        let mut params = ProgressParams::new(progress.token.clone(), done);
+        params.total = total;
+        params.message = note;
+        let mut gate = progress.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_over() {
+            return;
+        }
+        // Sent under the lock to keep the order.
+        if let Some(params) = gate.offer(done, params, Instant::now()) {
+            self.send_progress(&params);
+        }
+    }
+
+    fn send_progress(&self, params: &ProgressParams) {
+        let dialect = self.0.exchange.dialect;
+        self.0
+            .exchange
+            .outlet
+            .offer(|out| write::notification(out, &Method::Progress, Some(&dialect.lower(params))));
+    }
+
+    /// Sends delayed progress that is due. Returns the time of the next call.
+    pub(crate) fn due_progress(&self, now: Instant) -> Option<Instant> {
+        let progress = self.0.progress.as_ref()?;
+        let mut gate = progress.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(params) = gate.handle_timeout(now) {
+            self.send_progress(&params);
+        }
+        gate.poll_timeout()
+    }
+
+    /// Sends the last progress value before the response, and stops further notifications.
+    pub(crate) fn finish(&self) {
+        let mut gate = self
+            .0
+            .progress
+            .as_ref()
+            .map(|progress| progress.gate.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(params) = gate.as_mut().and_then(|gate| gate.flush()) {
+            self.send_progress(&params);
+        }
+        self.0.over.store(true, Ordering::Release);
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.over.load(Ordering::Acquire)
+    }
+
+    /// Closes the SSE stream of this call and tells the client to reconnect after about this long (the SSE `retry`
+    /// field). For calls of several minutes over legacy HTTP. Returns false, and keeps the stream open, if the client
+    /// cannot resume a stream.
+    #[doc(alias = "retry")]
+    #[doc(alias = "resumability")]
+    pub fn send_away(&self, retry: Duration) -> bool {
+        !self.is_over() && self.0.exchange.outlet.end_with_retry(retry)
+    }
+
+    /// Sends a log message to the client if it enabled this level. Must not contain secrets.
+    #[doc(alias = "notifications/message")]
+    #[doc(alias = "logging")]
+    pub fn log(&self, level: LogLevel, data: impl Serialize) {
+        if self.is_over() || self.0.log_level.as_ref().is_none_or(|least| !level.is_at_least(least)) {
+            return;
+        }
+        let Ok(data) = Json::of(&data) else { return };
+        let dialect = self.0.exchange.dialect;
+        let params = LogMessageParams::new(level, data);
+        self.0
+            .exchange
+            .outlet
+            .offer(|out| write::notification(out, &Method::LogMessage, Some(&dialect.lower(&params))));
+    }
+
+    /// Returns true if the call was cancelled.
+    #[doc(alias = "cancellation")]
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.cancelled.load(Ordering::Acquire)
+    }
+
+    /// Waits until the call is cancelled. The future of the function is dropped then anyway; use this in tasks and
+    /// threads that the function spawned.
+    #[doc(alias = "notifications/cancelled")]
+    #[doc(alias = "cancellation")]
+    ///
+    /// # Cancellation
+    /// Safe.
+    pub async fn cancelled(&self) {
+        loop {
+            let notified = self.0.cancellation.notified();
+            if self.is_cancelled() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    pub(crate) fn cancel(&self) {
+        self.0.cancelled.store(true, Ordering::Release);
+        self.0.over.store(true, Ordering::Release);
+        self.0.cancellation.notify_waiters();
+    }
+
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.0.exchange.dialect
+    }
+
+    pub(crate) fn rounds(&self) -> Option<&Rounds> {
+        self.0.rounds.as_ref()
+    }
+
+    /// Counts one more request to a legacy client, and returns the count.
+    pub(crate) fn next_ask(&self) -> u32 {
+        self.0.asks.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Sends a request over the legacy connection.
+    pub(crate) async fn request(
+        &self,
+        method: &Method,
+        params: &(dyn Lower + Sync),
+    ) -> Result<(Dialect, Json), AskError> {
+        let Exchange { dialect, legacy, outlet, .. } = &self.0.exchange;
+        let Some(legacy) = legacy.as_ref().filter(|_| !self.is_over()) else { return Err(AskError::Lost) };
+        let answer = legacy.connection.request(outlet, *dialect, method, params, self.0.ask_timeout).await?;
+        Ok((*dialect, answer))
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("id", &self.0.id)
+            .field("method", &self.0.method)
+            .field("name", &self.0.name)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,58 @@
+//! Steps: work of a call that is not repeated in its later rounds.
+
+use std::future::Future;
+
+use mcp_protocol::Json;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::call::context::Context;
+use crate::call::seal::fresh_id;
+use crate::error::ToolError;
+
+impl Context {
+    /// Runs a function once per call and keeps its result: later rounds of a modern call return the kept result instead
+    /// of running it again.
+    ///
+    /// The guarantee is **at least once**: a client that loses a response sends the call again. The function receives
+    /// an idempotency key that is the same in every run of the call, for the system that it calls. Before the first
+    /// question of a call a retry cannot be told from a new call, and the key is new.
+    #[doc(alias = "idempotency")]
+    ///
+    /// ```
+    /// # use mcp_server::{Context, ToolError};
+    /// # async fn pay(cx: Context) -> Result<(), ToolError> {
+    /// let receipt: String = cx.step("charge", |key| async move {
+    ///     // charge(key, …).await
+    ///     Ok::<_, ToolError>(format!("paid under {key}"))
+    /// }).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// The error of the function, or an error if its result cannot be serialized as JSON.
+    pub async fn step<T, E, Fut>(
+        &self,
+        key: &str,
+        function: impl FnOnce(String) -> Fut,
+    ) -> Result<T, ToolError>
+    where
+        T: Serialize + DeserializeOwned,
+        E: Into<ToolError>,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        let Some(rounds) = self.rounds() else {
+            return function(format!("{}.{key}", fresh_id())).await.map_err(Into::into);
+        };
+        let (kept, idempotency) = {
+            let mut state = rounds.lock();
+            (state.request_state.steps.get(key).cloned(), format!("{}.{key}", state.call_id()))
+        };
+        if let Some(kept) = kept {
+            return Ok(kept.to()?);
+        }
+        let result = function(idempotency).await.map_err(Into::into)?;
+        rounds.lock().request_state.steps.insert(key.to_owned(), Json::of(&result)?);
+        Ok(result)
+    }
+}

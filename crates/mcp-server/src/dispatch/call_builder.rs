@@ -1,0 +1,100 @@
+//! A call before its handler runs.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use mcp_protocol::Dialect;
+use mcp_protocol::errors::{ErrorCode, ErrorObject};
+use mcp_protocol::input::InputResponses;
+use mcp_protocol::messages::{Method, Request};
+use mcp_protocol::visible::Visible;
+
+use super::params::member;
+use super::router::Core;
+use crate::call::context::{Context, Exchange, Parts};
+use crate::call::rounds::{Binding, Rounds};
+
+/// A call before its handler runs. The context is created only if the handler takes one.
+pub(super) struct CallBuilder<'a> {
+    core: &'a Core,
+    pub(super) request: &'a Request<'a>,
+    pub(super) name: Arc<str>,
+    pub(super) arguments: &'a str,
+    pub(super) dialect: Dialect,
+    exchange: Exchange,
+    /// The state of earlier rounds.
+    rounds: Option<Rounds>,
+    pub(super) context: Option<Context>,
+}
+
+impl<'a> CallBuilder<'a> {
+    pub(super) fn new(
+        core: &'a Core,
+        request: &'a Request<'a>,
+        name: Arc<str>,
+        arguments: &'a str,
+        exchange: Exchange,
+    ) -> Result<Self, ErrorObject> {
+        let dialect = exchange.dialect;
+        let mut call =
+            Self { core, request, name, arguments, dialect, exchange, rounds: None, context: None };
+        if call.has_rounds() {
+            let responses: Option<InputResponses> = member(request, "inputResponses")?;
+            let sealed: Option<Cow<'_, str>> = member(request, "requestState")?;
+            if responses.is_some() || sealed.is_some() {
+                let store = Arc::clone(&core.confirmation_store);
+                let rounds = Rounds::new(responses, sealed.as_deref(), &core.sealer, call.binding(), store);
+                call.rounds = Some(rounds.ok_or_else(|| {
+                    ErrorObject::new(ErrorCode::InvalidParams, "invalid or expired requestState")
+                })?);
+            }
+        }
+        Ok(call)
+    }
+
+    /// Returns the tracing span of the call. It does not contain the arguments.
+    pub(super) fn span(&self) -> tracing::Span {
+        let trace = self.exchange.meta.as_ref().and_then(|meta| meta.traceparent.as_deref());
+        tracing::debug_span!(
+            "call",
+            method = %self.request.method,
+            name = %Visible::name(&self.name),
+            id = %Visible::name(&self.request.id.to_string()),
+            traceparent = trace.map(|trace| tracing::field::display(Visible::name(trace))),
+        )
+    }
+
+    fn has_rounds(&self) -> bool {
+        self.dialect.is_modern() && self.request.method != Method::Complete
+    }
+
+    fn binding(&self) -> Binding {
+        Binding {
+            principal: self.exchange.principal.subject.clone(),
+            method: self.request.method.clone(),
+            name: Arc::clone(&self.name),
+            arguments: self.arguments.into(),
+        }
+    }
+
+    pub(super) fn context(&mut self) -> Context {
+        if let Some(context) = &self.context {
+            return context.clone();
+        }
+        let mut rounds = self.rounds.take();
+        if rounds.is_none() && self.has_rounds() {
+            let store = Arc::clone(&self.core.confirmation_store);
+            rounds = Rounds::new(None, None, &self.core.sealer, self.binding(), store);
+        }
+        let context = Context::new(Parts {
+            id: self.request.id.clone(),
+            method: self.request.method.clone(),
+            name: Arc::clone(&self.name),
+            exchange: self.exchange.clone(),
+            registry: self.core.registry.clone(),
+            rounds,
+            ask_timeout: self.core.ask_timeout,
+        });
+        self.context.insert(context).clone()
+    }
+}

@@ -1,0 +1,187 @@
+//! Requests that a handler serves: tools, prompts, resources and completion.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use mcp_protocol::Json;
+use mcp_protocol::completion::{CompleteParams, CompletionReference};
+use mcp_protocol::errors::{ErrorCode, ErrorObject};
+use mcp_protocol::messages::{Request, TimeToLive};
+use mcp_protocol::prompts::{GetPromptParams, PromptArgument};
+
+use super::call_builder::CallBuilder;
+use super::params::{check_uri, invalid, member, missing, raise};
+use super::router::{Core, Route, RouteResult};
+use super::run::{Run, Work, begin};
+use crate::call::BoxFuture;
+use crate::call::approval;
+use crate::call::context::Exchange;
+use crate::call::hook::{Next, Outcome, before};
+use crate::call::reply::Reply;
+use crate::offer::completion::CompletionRequest;
+use crate::offer::prompt::PromptArguments;
+use crate::offer::registry::{ResourceMatch, Snapshot};
+use crate::offer::resource::ReadRequest;
+use crate::offer::tool::ToolEntry;
+
+impl Core {
+    pub(super) fn call_tool(
+        self: &Arc<Self>,
+        state: &Snapshot,
+        request: &Request<'_>,
+        exchange: Exchange,
+    ) -> RouteResult {
+        let name = member::<Cow<'_, str>>(request, "name")?.ok_or_else(|| missing("name"))?;
+        let arguments = match request.params.member("arguments").map_err(invalid)? {
+            None | Some("null") => "{}",
+            Some(text) if text.starts_with('{') => text,
+            Some(_) => {
+                return Err(ErrorObject::new(ErrorCode::InvalidParams, "`arguments` must be an object"));
+            }
+        };
+        let Some(tool) = state.tools.get(&name) else {
+            return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("unknown tool `{name}`")));
+        };
+        let mut call = CallBuilder::new(self, request, Arc::clone(&tool.name), arguments, exchange)?;
+        if !self.hooks.is_empty() || tool.needs_approval {
+            return self.hooked(call, self.tool_after_hooks(tool, arguments));
+        }
+        Ok(match self.begin(&tool.name, || tool.begin(arguments, &mut || call.context())) {
+            Ok(future) => self.run(Work::Tool(future), call),
+            Err(reply) => Route::Reply(reply),
+        })
+    }
+
+    /// Returns the innermost `Next` of a tool: approval if needed, then the handler.
+    fn tool_after_hooks(self: &Arc<Self>, tool: &Arc<ToolEntry>, arguments: &str) -> Next {
+        let (core, tool, arguments) = (Arc::clone(self), Arc::clone(tool), Box::<str>::from(arguments));
+        Box::new(move |context| {
+            Box::pin(async move {
+                if !tool.needs_approval {
+                    return Ok(Outcome::Tool(tool.begin(&arguments, &mut || context.clone()).await?));
+                }
+                tool.check(&arguments)?;
+                // The canonical form is both shown and run: no escapes, no whitespace, no duplicate members.
+                let arguments = arguments.parse::<Json>()?.canonical()?;
+                approval::wait_for(&context, &arguments, core.approver.as_deref()).await?;
+                Ok(Outcome::Tool(tool.begin(arguments.get(), &mut || context.clone()).await?))
+            })
+        })
+    }
+
+    /// Starts a call under the watchdog. A panic before the handler returns its future fails this call only.
+    fn begin<T>(&self, name: &Arc<str>, start: impl FnOnce() -> BoxFuture<T>) -> Result<BoxFuture<T>, Reply> {
+        begin(|| self.watchdog.watch(name, start))
+    }
+
+    /// Runs the hooks and then `next`.
+    fn hooked(self: &Arc<Self>, mut call: CallBuilder<'_>, next: Next) -> RouteResult {
+        let arguments: Json = call.arguments.parse().map_err(invalid)?;
+        let next = self.hooks.iter().rev().fold(next, |next, hook| before(hook, &arguments, next));
+        let (context, method) = (call.context(), call.request.method.clone());
+        let name = Arc::clone(&call.name);
+        Ok(match self.begin(&name, || next(context)) {
+            Ok(future) => self.run(Work::Hooked(future, method), call),
+            Err(reply) => Route::Reply(reply),
+        })
+    }
+
+    pub(super) fn get_prompt(
+        self: &Arc<Self>,
+        state: &Snapshot,
+        request: &Request<'_>,
+        exchange: Exchange,
+    ) -> RouteResult {
+        let params: GetPromptParams = raise(request, &exchange)?;
+        let Some(prompt) = state.prompts.get(&params.name) else {
+            let message = format!("unknown prompt `{}`", params.name);
+            return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
+        };
+        let arguments = params.arguments.unwrap_or_default();
+        let is_missing = |argument: &&PromptArgument| {
+            argument.required == Some(true) && !arguments.contains_key(&argument.name)
+        };
+        if let Some(argument) = prompt.definition.arguments.iter().flatten().find(is_missing) {
+            let message =
+                format!("missing required argument `{}` of prompt `{}`", argument.name, params.name);
+            return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
+        }
+        let text = request.params.member("arguments").map_err(invalid)?.unwrap_or("{}");
+        let call = CallBuilder::new(self, request, params.name.into(), text, exchange)?;
+        let prompt = Arc::clone(prompt);
+        let next: Next = Box::new(move |context| {
+            let future = (prompt.get)(PromptArguments(arguments), context);
+            Box::pin(async move {
+                let mut result = future.await?;
+                result.description = result.description.or_else(|| prompt.definition.description.clone());
+                Ok(Outcome::Prompt(result))
+            })
+        });
+        self.hooked(call, next)
+    }
+
+    pub(super) fn read_resource(
+        self: &Arc<Self>,
+        state: &Snapshot,
+        request: &Request<'_>,
+        exchange: Exchange,
+    ) -> RouteResult {
+        let uri: String = member(request, "uri")?.ok_or_else(|| missing("uri"))?;
+        check_uri(&uri)?;
+        let found = state.find_resource(&uri).ok_or_else(|| ErrorObject::resource_not_found(&uri))?;
+        let call = CallBuilder::new(self, request, uri.as_str().into(), "{}", exchange)?;
+        let (read, cache, variables) = match found {
+            ResourceMatch::Resource(entry) => (Arc::clone(&entry.read), entry.cache.clone(), Vec::new()),
+            ResourceMatch::Template(entry, variables) => {
+                (Arc::clone(&entry.read), entry.cache.clone(), variables)
+            }
+        };
+        let next: Next = Box::new(move |context| {
+            let future = read(ReadRequest { uri, variables }, context);
+            Box::pin(async move {
+                let result = future.await?.ttl_ms(TimeToLive(cache.ttl_ms)).cache_scope(cache.scope);
+                Ok(Outcome::Read(result))
+            })
+        });
+        self.hooked(call, next)
+    }
+
+    pub(super) fn complete(
+        self: &Arc<Self>,
+        state: &Snapshot,
+        request: &Request<'_>,
+        exchange: Exchange,
+    ) -> RouteResult {
+        let params: CompleteParams = raise(request, &exchange)?;
+        let unknown = |what: String| Err(ErrorObject::new(ErrorCode::InvalidParams, what));
+        let completers = match &params.reference {
+            CompletionReference::Prompt(prompt) => match state.prompts.get(&prompt.name) {
+                Some(entry) => entry.completers.get(&params.argument.name),
+                None => return unknown(format!("unknown prompt `{}`", prompt.name)),
+            },
+            CompletionReference::Resource(template) => match state.templates.get(&template.uri) {
+                Some(entry) => entry.completers.get(&params.argument.name),
+                None => return unknown(format!("unknown resource template `{}`", template.uri)),
+            },
+            _ => return unknown("unknown `ref` type; use `ref/prompt` or `ref/resource`".to_owned()),
+        };
+        let mut call = CallBuilder::new(self, request, params.argument.name.into(), "{}", exchange)?;
+        let arguments = params.context.and_then(|context| context.arguments).unwrap_or_default();
+        let completion = CompletionRequest { value: params.argument.value, arguments };
+        let Some(complete) = completers else {
+            let none = Box::pin(std::future::ready(Vec::new()));
+            return Ok(self.run(Work::Complete(none), call));
+        };
+        let context = call.context();
+        let name = Arc::clone(&call.name);
+        Ok(match self.begin(&name, || complete(completion, context)) {
+            Ok(future) => self.run(Work::Complete(future), call),
+            Err(reply) => Route::Reply(reply),
+        })
+    }
+
+    fn run(self: &Arc<Self>, work: Work, call: CallBuilder<'_>) -> Route {
+        let span = call.span();
+        Route::Run(Box::new(Run::new(work, call.context, call.dialect, Arc::clone(self), call.name, span)))
+    }
+}

@@ -1,0 +1,36 @@
+//! Parsing the params of a request.
+
+use mcp_protocol::dialect::Raise;
+use mcp_protocol::errors::{BodyError, ErrorCode, ErrorObject};
+use mcp_protocol::limits::MAX_URI;
+use mcp_protocol::messages::Request;
+
+use crate::call::context::Exchange;
+
+pub(super) fn member<'a, T: serde::Deserialize<'a>>(
+    request: &Request<'a>,
+    name: &'static str,
+) -> Result<Option<T>, ErrorObject> {
+    request.params.parse_member(name).map_err(invalid)
+}
+
+pub(super) fn raise<T: Raise>(request: &Request<'_>, exchange: &Exchange) -> Result<T, ErrorObject> {
+    exchange.dialect.raise(&request.params).map_err(invalid)
+}
+
+pub(super) fn invalid(error: BodyError) -> ErrorObject {
+    ErrorObject::new(ErrorCode::InvalidParams, error.to_string())
+}
+
+pub(super) fn missing(name: &str) -> ErrorObject {
+    ErrorObject::new(ErrorCode::InvalidParams, format!("missing `{name}`"))
+}
+
+/// Returns an error for a URI that is too long.
+pub(super) fn check_uri(uri: &str) -> Result<(), ErrorObject> {
+    if uri.len() <= MAX_URI {
+        return Ok(());
+    }
+    let message = format!("URI too long: {} bytes, limit {MAX_URI}", uri.len());
+    Err(ErrorObject::new(ErrorCode::InvalidParams, message))
+}

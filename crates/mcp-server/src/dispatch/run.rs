@@ -1,0 +1,192 @@
+//! A call in flight: the future of the handler, its context, and the conversion of its outcome into a reply.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Instant;
+
+use mcp_protocol::Dialect;
+use mcp_protocol::completion::{CompleteResult, Completion};
+use mcp_protocol::errors::{ErrorCode, ErrorObject};
+use mcp_protocol::messages::Method;
+use mcp_protocol::tools::CallToolResult;
+use tokio::time::Sleep;
+
+use crate::budget::Share;
+use crate::call::BoxFuture;
+use crate::call::context::Context;
+use crate::call::hook::HookResult;
+use crate::call::reply::Reply;
+use crate::dispatch::router::Core;
+use crate::error::{AskError, Failure, ToolError};
+use crate::offer::tool::ToolOutcome;
+
+/// The maximum number of values in a completion (MCP 2026-07-28, server/utilities/completion).
+const MAX_COMPLETIONS: usize = 100;
+/// The error message for a legacy client without the capability that a call needs.
+const UNDECLARED_INPUT: &str =
+    "this call needs input, but the client did not declare the capability (elicitation, sampling or roots)";
+
+/// A call that was started. The future always returns a reply, even if the handler panics.
+pub(crate) struct Run {
+    work: Work,
+    /// `None` if the handler does not take a context.
+    pub(crate) context: Option<Context>,
+    dialect: Dialect,
+    core: Arc<Core>,
+    /// The name of the tool or prompt, or the URI of the resource.
+    name: Arc<str>,
+    /// The timer of delayed progress.
+    timer: Option<Pin<Box<Sleep>>>,
+    span: tracing::Span,
+    /// The share of the call budget, taken when the call is first pending.
+    call_share: Option<Share>,
+    /// The memory of the request, which the handler may hold.
+    request: Option<Share>,
+}
+
+pub(crate) enum Work {
+    Tool(BoxFuture<ToolOutcome>),
+    Complete(BoxFuture<Vec<String>>),
+    /// A call with a context, and possibly with hooks.
+    Hooked(BoxFuture<HookResult>, Method),
+}
+
+impl Run {
+    pub(crate) fn new(
+        work: Work,
+        context: Option<Context>,
+        dialect: Dialect,
+        core: Arc<Core>,
+        name: Arc<str>,
+        span: tracing::Span,
+    ) -> Self {
+        Self { work, context, dialect, core, name, timer: None, span, call_share: None, request: None }
+    }
+
+    /// Charges the memory that a pending call keeps of its request besides the body.
+    #[cfg(feature = "http")]
+    pub(crate) fn hold_more(&mut self, bytes: usize) {
+        if let Some(request) = &mut self.request {
+            request.grow_beyond(bytes);
+        }
+    }
+
+    /// Holds the memory of the request until the call ends.
+    pub(crate) fn hold(&mut self, request: Share) {
+        self.request = Some(request);
+    }
+
+    /// Polls the handler once. A panic fails this call only.
+    fn step(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<Reply, ToolError>> {
+        let Self { work, core, name, .. } = self;
+        let step = || match work {
+            Work::Tool(future) => future.as_mut().poll(cx).map(|outcome| outcome.map(Reply::result)),
+            Work::Complete(future) => {
+                future.as_mut().poll(cx).map(|values| Ok(Reply::result(completion(values))))
+            }
+            Work::Hooked(future, method) => future
+                .as_mut()
+                .poll(cx)
+                .map(|hooked| Ok(hooked?.into_reply(method).unwrap_or_else(|| mismatch_reply(method)))),
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| core.watchdog.watch(name, step)));
+        result.unwrap_or_else(|_| Poll::Ready(Ok(panic_reply())))
+    }
+
+    fn failure_reply(&self, error: ToolError) -> Reply {
+        let is_tool = matches!(self.work, Work::Tool(_) | Work::Hooked(_, Method::ToolsCall));
+        let is_modern = self.dialect.is_modern();
+        let invalid = |message: String| Reply::Error(ErrorObject::new(ErrorCode::InvalidParams, message));
+        match error.into_failure() {
+            Failure::Failed(text) if is_tool => Reply::result(CallToolResult::error(text)),
+            Failure::Failed(text) => Reply::Error(ErrorObject::new(ErrorCode::InternalError, text)),
+            Failure::Refused(error) => Reply::Error(error),
+            Failure::Undeclared(needed) if is_modern => {
+                Reply::Error(ErrorObject::missing_client_capability(*needed))
+            }
+            Failure::Undeclared(_) if is_tool => Reply::result(CallToolResult::error(UNDECLARED_INPUT)),
+            Failure::Undeclared(_) => invalid(UNDECLARED_INPUT.to_owned()),
+            Failure::Unanswered => match self.context.as_ref().and_then(Context::rounds) {
+                Some(rounds) => match rounds.input_required(&self.core.sealer) {
+                    Ok(result) => Reply::result(result),
+                    Err(error @ AskError::FeatureDisabled(_)) => {
+                        Reply::Error(ErrorObject::new(ErrorCode::InternalError, error.to_string()))
+                    }
+                    Err(error) if is_tool => Reply::result(CallToolResult::error(error.to_string())),
+                    Err(error) => invalid(error.to_string()),
+                },
+                None => invalid("this call cannot ask the client for input".to_owned()),
+            },
+        }
+    }
+}
+
+impl Future for Run {
+    type Output = Reply;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Reply> {
+        let span = self.span.clone();
+        let _entered = (!span.is_none()).then(|| span.enter());
+        match self.step(cx) {
+            Poll::Ready(done) => {
+                if let Some(context) = &self.context {
+                    context.finish();
+                }
+                Poll::Ready(done.unwrap_or_else(|error| self.failure_reply(error)))
+            }
+            Poll::Pending => {
+                if self.call_share.is_none() {
+                    self.call_share = Some(self.core.calls.overdraw(1));
+                }
+                while let Some(due) =
+                    self.context.as_ref().and_then(|context| context.due_progress(Instant::now()))
+                {
+                    let mut timer = Box::pin(tokio::time::sleep_until(due.into()));
+                    let is_due = timer.as_mut().poll(cx).is_ready();
+                    self.timer = Some(timer);
+                    if !is_due {
+                        break;
+                    }
+                }
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Cancels the context of a call that is dropped before its end.
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let Some(context) = &self.context {
+            context.cancel();
+        }
+    }
+}
+
+/// Returns the reply to a call whose handler panicked. The panic message is not sent to the client.
+pub(crate) fn panic_reply() -> Reply {
+    tracing::error!("handler panicked");
+    Reply::Error(ErrorObject::new(ErrorCode::InternalError, "the handler failed"))
+}
+
+/// Returns the reply to a call whose hook returned an outcome that does not match the method.
+fn mismatch_reply(method: &Method) -> Reply {
+    tracing::error!(%method, "a hook returned an outcome that does not match the method");
+    Reply::Error(ErrorObject::new(ErrorCode::InternalError, "the handler failed"))
+}
+
+/// Starts a call. A panic before the handler returns its future fails this call only.
+pub(crate) fn begin<T>(start: impl FnOnce() -> BoxFuture<T>) -> Result<BoxFuture<T>, Reply> {
+    catch_unwind(AssertUnwindSafe(start)).map_err(|_| panic_reply())
+}
+
+fn completion(mut values: Vec<String>) -> CompleteResult {
+    let total = values.len();
+    values.truncate(MAX_COMPLETIONS);
+    let mut completion = Completion::new(values).has_more(total > MAX_COMPLETIONS);
+    completion.total = u64::try_from(total).ok();
+    CompleteResult::new(completion)
+}

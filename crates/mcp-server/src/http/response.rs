@@ -1,0 +1,108 @@
+//! HTTP responses: JSON, an SSE stream, or a status without a body.
+
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::{Response, StatusCode};
+use mcp_protocol::Dialect;
+use mcp_protocol::errors::{ErrorCode, ErrorObject};
+use mcp_protocol::messages::{Id, write};
+use mcp_protocol::negotiation::Refusal;
+
+use super::Shared;
+use super::response_body::HttpBody;
+use crate::call::reply::Reply;
+
+pub(super) type HttpResponse = Response<HttpBody>;
+
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+/// The initial capacity of a response buffer in bytes: enough for most responses without reallocation.
+pub(super) const RESPONSE_CAPACITY: usize = 512;
+
+impl Shared {
+    /// Returns one response as JSON.
+    pub(super) fn reply(&self, id: &Id, dialect: Dialect, reply: &Reply) -> HttpResponse {
+        let status = match reply {
+            Reply::Error(error) => status_of(error),
+            Reply::Overloaded(why) => return overload_response(why, Some(id)),
+            _ => StatusCode::OK,
+        };
+        let mut out = Vec::with_capacity(RESPONSE_CAPACITY);
+        // Does not fail: `Reply::write` falls back to an error response.
+        let _ = reply.write(&mut out, id, dialect, &self.core.meta);
+        json_response(status, out)
+    }
+
+    pub(super) fn error(&self, id: &Id, dialect: Dialect, error: &ErrorObject) -> HttpResponse {
+        self.reply(id, dialect, &Reply::Error(error.clone()))
+    }
+}
+
+/// Returns the HTTP status of an error response that is not on a stream.
+fn status_of(error: &ErrorObject) -> StatusCode {
+    match error.code {
+        ErrorCode::MethodNotFound => StatusCode::NOT_FOUND,
+        ErrorCode::ParseError
+        | ErrorCode::InvalidRequest
+        | ErrorCode::HeaderMismatch
+        | ErrorCode::MissingClientCapability
+        | ErrorCode::UnsupportedVersion => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    }
+}
+
+pub(super) fn refusal_response(refusal: Refusal, id: Option<&Id>) -> HttpResponse {
+    let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
+    match refusal.error {
+        Some(error) => error_response(status, &error, id),
+        None => empty_response(status),
+    }
+}
+
+pub(super) fn error_response(status: StatusCode, error: &ErrorObject, id: Option<&Id>) -> HttpResponse {
+    let mut out = Vec::new();
+    let _ = write::error(&mut out, id, write::NoId::Omitted, error);
+    json_response(status, out)
+}
+
+/// Returns 503 with `Retry-After`: a limit of the service is reached and nothing was done.
+pub(super) fn overload_response(why: &str, id: Option<&Id>) -> HttpResponse {
+    let error = ErrorObject::new(ErrorCode::InternalError, why);
+    let mut answer = error_response(StatusCode::SERVICE_UNAVAILABLE, &error, id);
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    answer
+}
+
+pub(super) fn already_initialized(id: &Id) -> HttpResponse {
+    let message = "the session is already initialized; send `initialize` without Mcp-Session-Id to open another session";
+    error_response(StatusCode::BAD_REQUEST, &ErrorObject::new(ErrorCode::InvalidRequest, message), Some(id))
+}
+
+pub(super) fn not_acceptable(id: &Id) -> HttpResponse {
+    let message = "a subscription stream needs `Accept: text/event-stream`";
+    error_response(
+        StatusCode::NOT_ACCEPTABLE,
+        &ErrorObject::new(ErrorCode::InvalidRequest, message),
+        Some(id),
+    )
+}
+
+pub(super) fn json_response(status: StatusCode, bytes: Vec<u8>) -> HttpResponse {
+    let mut answer = Response::new(HttpBody::full(bytes));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer
+}
+
+pub(super) fn empty_response(status: StatusCode) -> HttpResponse {
+    let mut answer = Response::new(HttpBody::empty());
+    *answer.status_mut() = status;
+    answer
+}
+
+pub(super) fn stream_response(body: HttpBody) -> HttpResponse {
+    let mut answer = Response::new(body);
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    answer
+}

@@ -1,0 +1,228 @@
+//! All sessions of a service, within limits for their number, memory and idle time.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use mcp_protocol::{Dialect, Limits};
+
+use super::{Session, SessionUse};
+use crate::budget::Budget;
+use crate::connection::Client;
+use crate::http::HttpOptions;
+
+/// The minimum time between two sweeps for idle sessions.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// The memory of a session without its client, in bytes.
+const SESSION_OVERHEAD_BYTES: usize = 2 << 10;
+/// The minimum memory of an unused session that is ended to make room for subscriptions of others, in bytes.
+const LARGE_SESSION_BYTES: usize = 64 << 10;
+/// The minimum time between two searches for sessions to end.
+const SEARCH_INTERVAL: Duration = Duration::from_millis(20);
+
+/// All sessions of a service.
+pub(in crate::http) struct Sessions {
+    max_sessions: usize,
+    idle_timeout: Duration,
+    /// The memory limits of one session and of all together.
+    session_memory: usize,
+    memory: Arc<Budget>,
+    state: Mutex<Table>,
+}
+
+struct Table {
+    sessions: HashMap<String, Arc<Session>>,
+    last_sweep: Instant,
+    /// The last search that could not free enough memory: its time, and the minimum memory of the sessions it
+    /// considered.
+    failed_memory_search: Option<(Instant, usize)>,
+    /// The time of the last search for sessions with abandoned calls.
+    last_call_search: Option<Instant>,
+}
+
+impl Table {
+    fn end(&mut self, id: &str) {
+        if let Some(session) = self.sessions.remove(id) {
+            session.end();
+        }
+    }
+}
+
+/// Ends all sessions: the tasks of their calls hold them and would continue.
+impl Drop for Sessions {
+    fn drop(&mut self) {
+        self.end_all();
+    }
+}
+
+impl Sessions {
+    pub(in crate::http) fn new(options: &HttpOptions, memory: &Arc<Budget>) -> Self {
+        Self {
+            max_sessions: options.sessions,
+            idle_timeout: options.session_idle,
+            session_memory: options.session_memory,
+            memory: Arc::clone(memory),
+            state: Mutex::new(Table {
+                sessions: HashMap::default(),
+                last_sweep: Instant::now(),
+                failed_memory_search: None,
+                last_call_search: None,
+            }),
+        }
+    }
+
+    /// Opens a session for a client that needs this much memory. At the limits, ends the unused sessions that are idle
+    /// for the longest time; returns `None` if that is not enough.
+    pub(in crate::http) fn open(
+        &self,
+        dialect: Dialect,
+        client: Client,
+        client_memory: usize,
+        limits: &Limits,
+    ) -> Option<Arc<Session>> {
+        let memory = Budget::within(&self.memory, self.session_memory);
+        let bytes = SESSION_OVERHEAD_BYTES + client_memory;
+        if bytes > self.session_memory {
+            return None;
+        }
+        let mut table = self.lock();
+        self.sweep(&mut table, Instant::now());
+        if table.sessions.len() >= self.max_sessions {
+            self.make_room(&mut table, 0, 0);
+        }
+        if table.sessions.len() >= self.max_sessions {
+            return None;
+        }
+        self.make_memory(&mut table, bytes, 0);
+        let share = memory.take(bytes)?;
+        let session = Arc::new(Session::new(dialect, client, limits, memory, share));
+        table.sessions.insert(session.id.clone(), Arc::clone(&session));
+        Some(session)
+    }
+
+    /// Frees memory for an existing client: ends large unused sessions, those idle for the longest time first. Small
+    /// sessions are not ended.
+    pub(in crate::http) fn reclaim(&self, bytes: usize) {
+        if self.memory.left() < bytes {
+            self.make_memory(&mut self.lock(), bytes, LARGE_SESSION_BYTES);
+        }
+    }
+
+    fn make_memory(&self, table: &mut Table, bytes: usize, least_held: usize) {
+        let now = Instant::now();
+        let is_futile =
+            |(at, held): (Instant, usize)| held <= least_held && now.duration_since(at) <= SEARCH_INTERVAL;
+        if self.memory.left() < bytes && !table.failed_memory_search.is_some_and(is_futile) {
+            let is_enough = self.make_room(table, bytes, least_held);
+            table.failed_memory_search = (!is_enough).then_some((now, least_held));
+        }
+    }
+
+    /// Ends unused sessions that hold at least `least_held` bytes, those idle for the longest time first, until `bytes`
+    /// are free. Ends at least 1 % of all sessions, so that a flood of new sessions does not search the table each
+    /// time. Ends none if all of them together would not be enough. Returns true if `bytes` are free.
+    fn make_room(&self, table: &mut Table, bytes: usize, least_held: usize) -> bool {
+        let mut held = 0;
+        let mut unused: Vec<_> = table
+            .sessions
+            .values()
+            .filter_map(|session| {
+                let state = session.lock();
+                let holds = session.memory.used();
+                (state.users == 0 && holds >= least_held).then(|| {
+                    held += holds;
+                    (state.last_used, session.id.clone())
+                })
+            })
+            .collect();
+        if self.memory.left().saturating_add(held) < bytes {
+            return false;
+        }
+        unused.sort_unstable();
+        let least = table.sessions.len().div_ceil(100);
+        for (ended, (_, id)) in unused.into_iter().enumerate() {
+            if ended >= least && self.memory.left() >= bytes {
+                break;
+            }
+            table.end(&id);
+        }
+        self.memory.left() >= bytes
+    }
+
+    /// Ends half of the unused sessions with calls in flight, those idle for the longest time first, so that calls of
+    /// disconnected clients do not block others. Returns true if there were any. Their resources are freed soon, not at
+    /// once.
+    pub(in crate::http) fn end_abandoned(&self) -> bool {
+        let now = Instant::now();
+        let mut table = self.lock();
+        if table.last_call_search.is_some_and(|at| now.duration_since(at) <= SEARCH_INTERVAL) {
+            return false;
+        }
+        table.last_call_search = Some(now);
+        let mut abandoned: Vec<_> = table
+            .sessions
+            .values()
+            .filter_map(|session| {
+                let mut state = session.lock();
+                while state.runs.try_join_next().is_some() {}
+                (state.users == 0 && !state.runs.is_empty()).then(|| (state.last_used, session.id.clone()))
+            })
+            .collect();
+        abandoned.sort_unstable();
+        abandoned.truncate(abandoned.len().div_ceil(2));
+        for (_, id) in &abandoned {
+            table.end(id);
+        }
+        !abandoned.is_empty()
+    }
+
+    /// Ends idle sessions; called periodically, for times without requests.
+    #[cfg(feature = "serve")]
+    pub(in crate::http) fn reap(&self) {
+        self.sweep(&mut self.lock(), Instant::now());
+    }
+
+    pub(in crate::http) fn get(&self, id: &str) -> Option<SessionUse> {
+        let now = Instant::now();
+        let mut table = self.lock();
+        self.sweep(&mut table, now);
+        let session = table.sessions.get(id)?;
+        Some(SessionUse::new(session, now))
+    }
+
+    /// Ends every session.
+    pub(in crate::http) fn end_all(&self) {
+        for (_, session) in self.lock().sessions.drain() {
+            session.end();
+        }
+    }
+
+    pub(in crate::http) fn end(&self, id: &str) {
+        self.lock().end(id);
+    }
+
+    /// Ends sessions that are unused for the idle timeout, even if calls are in flight.
+    fn sweep(&self, table: &mut Table, now: Instant) {
+        if now.duration_since(table.last_sweep) < SWEEP_INTERVAL.min(self.idle_timeout) {
+            return;
+        }
+        table.last_sweep = now;
+        table.sessions.retain(|_, session| {
+            let state = session.lock();
+            let is_used = state.users > 0 || now.duration_since(state.last_used) < self.idle_timeout;
+            drop(state);
+            if !is_used {
+                session.end();
+            }
+            is_used
+        });
+        table.sessions.shrink_to(2 * table.sessions.len());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

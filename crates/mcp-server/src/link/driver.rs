@@ -1,0 +1,253 @@
+//! The I/O loop of one client over any pair of byte streams, one message per line.
+//!
+//! A call is polled once in place. Most calls are done then, and their responses are written together with those of the
+//! other lines that were read; only a pending call is spawned.
+
+mod batch;
+mod negotiate;
+mod subscriptions;
+mod tasks;
+
+use std::collections::HashMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mcp_protocol::codec::line::{Line, Lines};
+use mcp_protocol::errors::DecodeError;
+use mcp_protocol::messages::{Incoming, Message, parse_bytes};
+use mcp_protocol::negotiation::{ServerVerdict, StdioServer};
+use mcp_protocol::peer::{Arrival, DuplicateIds, Ignored};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinSet;
+
+use super::io::{WriteBuffer, read, write};
+use crate::budget::{Budget, Share};
+use crate::connection::outlet::{Framing, Outlet};
+use crate::connection::{Client, Connection};
+use crate::dispatch::router::{Core, Route};
+use negotiate::Admission;
+use subscriptions::Subscriptions;
+use tasks::{RunningTask, TaskOutput};
+
+/// The size of one read in bytes. Adapts to the input, because the space is zeroed before each read.
+const READ_BYTES: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
+/// The number of unwritten bytes above which reading stops.
+const MAX_UNWRITTEN_BYTES: usize = 1 << 20;
+/// The time limit for writing the remaining messages after calls were cancelled, and for dropping the calls.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Serves one client until it closes its end. Memory held for the client is charged to `memory`, if there is a budget.
+///
+/// Takes trait objects, so that it is compiled once for all stream types.
+pub(crate) fn drive<'a>(
+    core: &'a Arc<Core>,
+    reader: &'a mut (dyn AsyncRead + Send + Unpin),
+    writer: &'a mut (dyn AsyncWrite + Send + Unpin),
+    memory: Option<Arc<Budget>>,
+) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>> {
+    Box::pin(serve(core, reader, writer, memory))
+}
+
+async fn serve(
+    core: &Arc<Core>,
+    reader: &mut (dyn AsyncRead + Send + Unpin),
+    writer: &mut (dyn AsyncWrite + Send + Unpin),
+    memory: Option<Arc<Budget>>,
+) -> io::Result<()> {
+    let mut driver = Driver::new(core, memory);
+    let mut changes = core.registry.changes();
+    let mut lines = Lines::new(&core.limits);
+    let mut writing = WriteBuffer::default();
+    // The deadline after the end of input: first of the calls in flight, then of the remaining output.
+    let mut ending: Option<tokio::time::Instant> = None;
+    let mut cancelled = false;
+    // End of input; lines that were read may still be unprocessed.
+    let mut is_end = false;
+    let mut room = *READ_BYTES.start();
+    // The writer may buffer.
+    let mut is_flushed = true;
+    loop {
+        if ending.is_none() {
+            match driver.handle_lines(&mut lines) {
+                Progress::AllLines if is_end => {
+                    if !lines.rest().is_empty() {
+                        driver.handle_line(lines.rest());
+                    }
+                    ending = Some(driver.end());
+                }
+                Progress::Closed => ending = Some(driver.end()),
+                Progress::AllLines | Progress::OutputFull => {}
+            }
+        }
+        if driver.memory.is_some() {
+            lines.shrink();
+        }
+        writing.refill(&driver.outlet);
+        if ending.is_some() && driver.runs.is_empty() && writing.is_empty() && is_flushed {
+            break;
+        }
+        let reads = ending.is_none() && !is_end && driver.has_room();
+        tokio::select! {
+            biased;
+            // Every branch is cancel-safe.
+            written = write(writer, writing.rest()), if !writing.is_empty() || !is_flushed => match written {
+                Ok(written) => {
+                    is_flushed = written.is_flushed;
+                    writing.advance(written.count, &driver.outlet);
+                }
+                // The client has closed its end.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+                Err(error) => return Err(error),
+            },
+            Some(ended) = driver.runs.join_next_with_id(), if !driver.runs.is_empty() => driver.handle_task_end(ended),
+            () = driver.outlet.filled(), if writing.is_empty() => {}
+            change = changes.recv() => driver.handle_change(change),
+            read = read(reader, lines.space(), room), if reads => {
+                driver.now = Instant::now();
+                let count = read?;
+                is_end = count == 0;
+                room = (count * 2).clamp(*READ_BYTES.start(), *READ_BYTES.end());
+            }
+            // Limits the wait for a client that does not read.
+            () = wait_until(ending), if ending.is_some() => {
+                if cancelled {
+                    break;
+                }
+                driver.cancel_all();
+                cancelled = true;
+                ending = Some(tokio::time::Instant::now() + FLUSH_TIMEOUT);
+            }
+        }
+    }
+    driver.connection.close();
+    driver.outlet.close();
+    // A handler that blocks its thread cannot be stopped, so the wait is limited.
+    let _ = tokio::time::timeout(FLUSH_TIMEOUT, driver.runs.shutdown()).await;
+    Ok(())
+}
+
+async fn wait_until(instant: Option<tokio::time::Instant>) {
+    if let Some(instant) = instant {
+        tokio::time::sleep_until(instant).await;
+    }
+}
+
+/// The result of processing the lines that were read.
+enum Progress {
+    AllLines,
+    /// Lines are left, because the client has to read first.
+    OutputFull,
+    /// The connection must be closed.
+    Closed,
+}
+
+struct Driver<'a> {
+    core: &'a Arc<Core>,
+    negotiation: StdioServer,
+    connection: Arc<Connection>,
+    client: Option<Arc<Client>>,
+    outlet: Arc<Outlet>,
+    runs: JoinSet<TaskOutput>,
+    running: HashMap<tokio::task::Id, RunningTask>,
+    subscriptions: Subscriptions,
+    memory: Option<Arc<Budget>>,
+    /// The memory of client info and capabilities.
+    client_memory: Option<Share>,
+    now: Instant,
+}
+
+impl<'a> Driver<'a> {
+    fn new(core: &'a Arc<Core>, memory: Option<Arc<Budget>>) -> Self {
+        let versions = &core.registry.snapshot().identity.versions;
+        let connection = Connection::new(core.limits.clone(), DuplicateIds::Unnamed, memory.as_ref());
+        Self {
+            core,
+            negotiation: StdioServer::new(versions),
+            connection: Arc::new(connection),
+            client: None,
+            outlet: Arc::new(Outlet::new(Framing::Lines, MAX_UNWRITTEN_BYTES, memory.clone())),
+            runs: JoinSet::new(),
+            running: HashMap::new(),
+            subscriptions: Subscriptions::default(),
+            memory,
+            client_memory: None,
+            now: Instant::now(),
+        }
+    }
+
+    /// Returns true if the output buffer has room.
+    fn has_room(&self) -> bool {
+        self.outlet.len() < MAX_UNWRITTEN_BYTES
+    }
+
+    /// Processes complete lines while the output buffer has room.
+    fn handle_lines(&mut self, lines: &mut Lines) -> Progress {
+        while self.has_room() {
+            let continues = match lines.poll_line() {
+                None => return Progress::AllLines,
+                Some(Line::Whole(line)) => self.handle_line(line),
+                Some(Line::TooLong(error)) => self.handle_unreadable(&error),
+                Some(Line::Endless) => false,
+            };
+            if !continues {
+                return Progress::Closed;
+            }
+        }
+        Progress::OutputFull
+    }
+
+    /// Handles the end of input: ends subscription streams, and returns the deadline of the calls in flight.
+    fn end(&mut self) -> tokio::time::Instant {
+        self.end_subscriptions();
+        tokio::time::Instant::now() + self.core.grace
+    }
+
+    fn handle_line(&mut self, line: &[u8]) -> bool {
+        match parse_bytes(line, &self.core.limits) {
+            Ok(Incoming::Message(message)) => self.handle_message(&message),
+            Ok(Incoming::Batch(batch)) => self.handle_batch(&batch),
+            Err(error) => return self.handle_unreadable(&error),
+        }
+        true
+    }
+
+    fn handle_unreadable(&mut self, error: &DecodeError) -> bool {
+        tracing::debug!(%error, "the client sent a line that is not a JSON-RPC message");
+        let arrival = self.connection.lock().peer.handle_unreadable(error);
+        if let Arrival::BrokenResponse(call) = arrival {
+            self.connection.settle_broken(call);
+            return true;
+        }
+        let continues = self.negotiation.classify_unreadable(error) != ServerVerdict::Close;
+        self.transmit();
+        continues
+    }
+
+    fn handle_message(&mut self, message: &Message<'_>) {
+        let arrival = self.connection.lock().peer.handle_message(message, self.now);
+        match (arrival, message) {
+            (Arrival::Request, Message::Request(request)) => match self.admit(message, request) {
+                Admission::Exchange(exchange) => {
+                    let dialect = exchange.dialect;
+                    match self.core.route(request, exchange) {
+                        Route::Reply(reply) => self.answer(&request.id, dialect, &reply),
+                        Route::Run(run) => self.start(request, dialect, run),
+                        Route::Listen(filter) => self.open_subscription(&request.id, dialect, filter),
+                    }
+                }
+                Admission::Reply(dialect, reply) => self.answer(&request.id, dialect, &reply),
+            },
+            (Arrival::Response(call), Message::Response(response)) => self.connection.settle(call, response),
+            (Arrival::Cancelled(id), _) => self.cancel(&id),
+            (Arrival::Ignored(Ignored::Refused), _) => self.transmit(),
+            _ => {}
+        }
+    }
+
+    fn transmit(&self) {
+        let dialect = self.dialect();
+        Connection::transmit(&mut self.connection.lock(), &self.outlet, dialect);
+    }
+}

@@ -1,0 +1,86 @@
+//! Negotiation: from a request to its exchange.
+
+use std::sync::Arc;
+
+use mcp_protocol::Dialect;
+use mcp_protocol::errors::{ErrorCode, ErrorObject};
+use mcp_protocol::messages::{Message, Method, Request};
+use mcp_protocol::negotiation::ServerVerdict;
+
+use super::Driver;
+use crate::call::context::{Exchange, Legacy, Principal};
+use crate::call::reply::Reply;
+use crate::connection::Client;
+
+/// The error message for an `initialize` that exceeds the memory limit.
+const NO_CLIENT_MEMORY: &str = "memory limit for clients reached; retry later";
+
+/// The result of negotiation for a request.
+pub(super) enum Admission {
+    /// The request has to be routed.
+    Exchange(Exchange),
+    /// The reply is already known.
+    Reply(Dialect, Reply),
+}
+
+impl Driver<'_> {
+    /// Negotiates a request: returns its exchange, or the reply if it needs no routing.
+    pub(super) fn admit(&mut self, message: &Message<'_>, request: &Request<'_>) -> Admission {
+        // Before `classify` marks the connection as initialized, so that the client can retry.
+        if request.method == Method::Initialize
+            && let Err(reply) = self.take_client_memory(request)
+        {
+            return Admission::Reply(self.dialect(), reply);
+        }
+        let (dialect, meta) = match self.negotiation.classify(message) {
+            ServerVerdict::Modern(dialect, meta) => {
+                let outlet = Arc::clone(&self.outlet);
+                return Admission::Exchange(Exchange {
+                    dialect,
+                    meta: Some(meta),
+                    legacy: None,
+                    outlet,
+                    principal: Principal::default(),
+                });
+            }
+            ServerVerdict::Legacy(dialect) => {
+                // A legacy request with an invalid `_meta` is still accepted.
+                (dialect, request.params.meta().ok().flatten().map(Arc::new))
+            }
+            ServerVerdict::Initialize(dialect, params) => {
+                let (reply, client) = self.core.initialize(dialect, *params);
+                self.client = Some(Arc::new(client));
+                return Admission::Reply(dialect, reply);
+            }
+            ServerVerdict::Ping => return Admission::Reply(self.dialect(), Reply::Empty),
+            ServerVerdict::Refuse(error) | ServerVerdict::RefuseUnnamed(error) => {
+                return Admission::Reply(self.dialect(), Reply::Error(error));
+            }
+            _ => {
+                let error = ErrorObject::new(ErrorCode::InvalidRequest, "not a request");
+                return Admission::Reply(self.dialect(), Reply::Error(error));
+            }
+        };
+        let legacy = Some(Legacy {
+            connection: Arc::clone(&self.connection),
+            client: self.client.clone(),
+            log_level: self.connection.lock().log_level.clone(),
+        });
+        let outlet = Arc::clone(&self.outlet);
+        Admission::Exchange(Exchange { dialect, meta, legacy, outlet, principal: Principal::default() })
+    }
+
+    /// Charges the memory of client info and capabilities, or returns the error.
+    fn take_client_memory(&mut self, request: &Request<'_>) -> Result<(), Reply> {
+        let bytes = Client::memory_of(request).map_err(Reply::Error)?;
+        if let Some(memory) = &self.memory {
+            self.client_memory = Some(memory.take(bytes).ok_or(Reply::Overloaded(NO_CLIENT_MEMORY))?);
+        }
+        Ok(())
+    }
+
+    /// Returns the dialect for messages that do not belong to a request.
+    pub(super) fn dialect(&self) -> Dialect {
+        self.negotiation.negotiated().unwrap_or(Dialect::V2026_07_28)
+    }
+}

@@ -1,0 +1,131 @@
+//! Handlers that block their thread: long computations and synchronous I/O.
+
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, LazyLock};
+use std::thread;
+
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::call::BoxFuture;
+use crate::call::context::Context;
+use crate::offer::handler::{Handler, NoArgs};
+
+/// The maximum number of blocking handlers that run at once in the process.
+const MAX_THREADS: usize = 64;
+
+static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(MAX_THREADS)));
+
+/// Creates a handler from a synchronous function. Each call runs on its own thread.
+///
+/// ```
+/// use mcp_server::{Context, McpServer, NoArgs, blocking, tool};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Count { up_to: u64 }
+///
+/// // A thread cannot be stopped from outside, so a long computation checks for cancellation.
+/// fn count(Count { up_to }: Count, cx: Context) -> String {
+///     let counted = (0..up_to).take_while(|_| !cx.is_cancelled()).count();
+///     format!("counted {counted}")
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut client = McpServer::new(vec![]).tool(tool("count", blocking(count))).test_client().await?;
+/// assert_eq!(client.call("count", serde_json::json!({"up_to": 1000})).await?.text(), "counted 1000");
+/// # Ok(()) }
+/// ```
+///
+/// At most 64 blocking handlers run at once in a process; further calls wait in a queue. Shutdown does not wait for
+/// them: the process may exit while one runs.
+///
+/// # Cancellation
+/// A call that is cancelled in the queue does not run. A call that already runs continues to its end, and its result is
+/// dropped.
+#[doc(alias = "spawn_blocking")]
+pub fn blocking<F>(function: F) -> Blocking<F> {
+    Blocking(Arc::new(function))
+}
+
+/// A synchronous function as a handler. Created by [`blocking`].
+#[derive(Debug)]
+pub struct Blocking<F>(Arc<F>);
+
+/// The signature marker of a handler created by [`blocking`].
+#[derive(Debug)]
+pub struct BlockingShape<Shape>(PhantomData<Shape>);
+
+impl<F, R> Handler<BlockingShape<()>> for Blocking<F>
+where
+    F: Fn() -> R + Send + Sync + 'static,
+    R: Send + 'static,
+{
+    type Args = NoArgs;
+    type Output = R;
+    type Future = BoxFuture<R>;
+
+    fn call(&self, _: NoArgs, _: impl FnOnce() -> Context) -> BoxFuture<R> {
+        let function = Arc::clone(&self.0);
+        on_thread(move || function())
+    }
+}
+
+impl<F, A, R> Handler<BlockingShape<(A,)>> for Blocking<F>
+where
+    F: Fn(A) -> R + Send + Sync + 'static,
+    A: Send + 'static,
+    R: Send + 'static,
+{
+    type Args = A;
+    type Output = R;
+    type Future = BoxFuture<R>;
+
+    fn call(&self, args: A, _: impl FnOnce() -> Context) -> BoxFuture<R> {
+        let function = Arc::clone(&self.0);
+        on_thread(move || function(args))
+    }
+}
+
+impl<F, A, R> Handler<BlockingShape<(A, Context)>> for Blocking<F>
+where
+    F: Fn(A, Context) -> R + Send + Sync + 'static,
+    A: Send + 'static,
+    R: Send + 'static,
+{
+    type Args = A;
+    type Output = R;
+    type Future = BoxFuture<R>;
+
+    fn call(&self, args: A, context: impl FnOnce() -> Context) -> BoxFuture<R> {
+        let (function, context) = (Arc::clone(&self.0), context());
+        on_thread(move || function(args, context))
+    }
+}
+
+/// Runs a function on a new thread when a permit is free. Not on a blocking thread of the runtime, because shutting
+/// down the runtime waits for those.
+fn on_thread<R: Send + 'static>(function: impl FnOnce() -> R + Send + 'static) -> BoxFuture<R> {
+    Box::pin(async move {
+        let permit = Arc::clone(&PERMITS).acquire_owned().await;
+        let (sender, receiver) = oneshot::channel();
+        let (span, runtime) = (tracing::Span::current(), Handle::current());
+        let work = move || {
+            let _entered = runtime.enter();
+            let done = catch_unwind(AssertUnwindSafe(|| span.in_scope(function)));
+            drop(permit);
+            // Fails if the call was cancelled.
+            let _ = sender.send(done);
+        };
+        if let Err(error) = thread::Builder::new().name("mcp-blocking".to_owned()).spawn(work) {
+            resume_unwind(Box::new(error.to_string()));
+        }
+        match receiver.await {
+            Ok(Ok(result)) => result,
+            // The panic fails this call only, as in an async handler.
+            Ok(Err(panic)) => resume_unwind(panic),
+            Err(_) => resume_unwind(Box::new("the thread of the blocking handler ended without a result")),
+        }
+    })
+}

@@ -1,0 +1,184 @@
+//! Files of one directory, safe from path traversal: `..` and symbolic links are refused.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use mcp_protocol::resources::{ResourceContents, ResourceTemplate};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat};
+
+use crate::error::ToolError;
+use crate::offer::blocking::blocking;
+use crate::offer::completion::CompletionRequest;
+use crate::offer::resource::{ReadRequest, ServedTemplate, resource_template};
+
+/// The maximum size of a file that is served as a resource. In base64, or as text with every character escaped, it
+/// still fits into one message.
+const MAX_FILE_BYTES: u64 = 6 << 20;
+/// The maximum number of directory entries read for one listing.
+const MAX_NAMES: usize = 10_000;
+
+/// An open directory, and the files below it.
+///
+/// Paths are relative to the directory, with `/` as separator, and are resolved one name at a time from the open
+/// directory. Symbolic links are never followed, which rules out a swap between check and use (TOCTOU); `..` is
+/// refused.
+#[doc(alias = "sandbox")]
+///
+/// ```
+/// use mcp_server::RootDir;
+///
+/// let root = RootDir::open(env!("CARGO_MANIFEST_DIR"))?;
+/// assert!(root.read("Cargo.toml", 1 << 20)?.starts_with(b"[package]"));
+/// assert!(root.read("../Cargo.toml", 1 << 20).is_err());
+/// assert!(root.names("src")?.contains(&"lib.rs".to_owned()));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RootDir(Arc<OwnedFd>);
+
+impl RootDir {
+    /// Opens a directory. The path itself may be a symbolic link.
+    ///
+    /// # Errors
+    /// When the path is not a directory or cannot be opened.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        let root = openat(CWD, path.as_ref(), OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self(Arc::new(root)))
+    }
+
+    /// Opens a regular file for reading.
+    ///
+    /// # Errors
+    /// When the file does not exist, the path leaves the directory or contains a symbolic link, or it is not a regular
+    /// file.
+    pub fn open_file(&self, path: &str) -> io::Result<File> {
+        let names = names_of(path)?;
+        let (last, folders) = names.split_last().ok_or_else(not_a_file)?;
+        let folder = self.walk(folders)?;
+        // Checked before opening, because opening a device or a pipe has side effects, and again afterwards, because
+        // the file may have been replaced.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let is_file = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
+        if !is_file(statat(&folder, *last, AtFlags::SYMLINK_NOFOLLOW)?.st_mode) {
+            return Err(not_a_file());
+        }
+        let file = openat(&folder, *last, flags, Mode::empty())?;
+        if !is_file(fstat(&file)?.st_mode) {
+            return Err(not_a_file());
+        }
+        Ok(file.into())
+    }
+
+    /// Reads a regular file of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// As [`open_file`](Self::open_file), and `FileTooLarge`.
+    pub fn read(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.open_file(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > limit {
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("file too large: more than {limit} bytes"),
+            ));
+        }
+        Ok(bytes)
+    }
+
+    /// Returns the sorted names in a folder; names of folders end in `/`. Omits names that are not UTF-8, entries that
+    /// are neither file nor folder, and everything after the first 10,000 entries.
+    ///
+    /// # Errors
+    /// When the folder does not exist, or the path leaves the directory or contains a symbolic link.
+    pub fn names(&self, folder: &str) -> io::Result<Vec<String>> {
+        let folder = self.walk(&names_of(folder)?)?;
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&folder)?.take(MAX_NAMES) {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            // Some file systems do not report the type of an entry in the listing.
+            let kind = match entry.file_type() {
+                FileType::Unknown => statat(&folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+                    .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
+                known => known,
+            };
+            match kind {
+                FileType::RegularFile => names.push(name.to_owned()),
+                FileType::Directory if !matches!(name, "." | "..") => names.push(format!("{name}/")),
+                _ => {}
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Opens nested folders, each relative to its parent.
+    fn walk(&self, folders: &[&str]) -> io::Result<OwnedFd> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let start = self.0.as_fd().try_clone_to_owned()?;
+        folders.iter().try_fold(start, |folder, name| Ok(openat(&folder, *name, flags, Mode::empty())?))
+    }
+}
+
+/// Splits a path into names; `..` is an error.
+fn names_of(path: &str) -> io::Result<Vec<&str>> {
+    let names: Vec<_> = path.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
+    if path.starts_with('/') || path.contains('\0') || names.contains(&"..") {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the path is absolute or contains `..` or NUL",
+        ));
+    }
+    Ok(names)
+}
+
+fn not_a_file() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
+}
+
+/// Creates a resource template that serves the files of a directory. The URI is `prefix` followed by the path. Text
+/// files are served as text, others as bytes, up to 6 MiB. The variable `path` has completion.
+///
+/// ```no_run
+/// use mcp_server::{McpServer, RootDir, directory};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let handbook = directory("handbook:///", "handbook", &RootDir::open("./handbook")?);
+/// let server = McpServer::named("handbook", "1").template(handbook);
+/// # Ok(()) }
+/// ```
+#[must_use]
+pub fn directory(prefix: &str, name: &str, root: &RootDir) -> ServedTemplate {
+    let (reads, completes) = (root.clone(), root.clone());
+    let definition = ResourceTemplate::new(format!("{prefix}{{+path}}"), name);
+    let read = move |request: ReadRequest| read(&reads, &request);
+    let complete = move |request: CompletionRequest| completions(&completes, &request.value);
+    resource_template(definition, blocking(read)).complete("path", blocking(complete))
+}
+
+fn read(root: &RootDir, request: &ReadRequest) -> Result<ResourceContents, ToolError> {
+    let path = request.variable("path");
+    let bytes = root.read(path, MAX_FILE_BYTES).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => ToolError::invalid_params(format!("cannot read `{path}`: {error}")),
+        // The error does not reveal whether a file exists that may not be read.
+        _ => ToolError::resource_not_found(&request.uri),
+    })?;
+    let contents = ResourceContents::new(request.uri.clone());
+    let is_text = |text: &str| !text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'));
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) if is_text(&text) => contents.mime_type("text/plain").text(text),
+        Ok(text) => contents.mime_type("application/octet-stream").blob(STANDARD.encode(text)),
+        Err(error) => contents.mime_type("application/octet-stream").blob(STANDARD.encode(error.as_bytes())),
+    })
+}
+
+fn completions(root: &RootDir, begun: &str) -> Vec<String> {
+    let (folder, name) = begun.rsplit_once('/').unwrap_or(("", begun));
+    let names = root.names(folder).unwrap_or_default().into_iter().filter(|known| known.starts_with(name));
+    names.map(|name| if folder.is_empty() { name } else { format!("{folder}/{name}") }).collect()
+}

@@ -1,0 +1,153 @@
+//! Handlers: the supported function signatures and argument types.
+
+use std::future::Future;
+
+use mcp_protocol::Json;
+use serde::de::DeserializeOwned;
+
+use crate::call::context::Context;
+
+/// An async function or closure that handles calls.
+///
+/// Implemented for `async fn()`, `async fn(Args)` and `async fn(Args, Context)`, and for
+/// [`blocking`](crate::blocking()) functions. A closure can capture state. There is no need to implement this trait.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot serve calls",
+    label = "expected `async fn() -> R`, `async fn(Args) -> R` or `async fn(Args, Context) -> R`",
+    note = "a function that is not async becomes a handler by `mcp_server::blocking`"
+)]
+pub trait Handler<Shape>: Send + Sync + 'static {
+    /// The type of the arguments.
+    type Args;
+    /// The return type of the function.
+    type Output;
+    /// The future returned by the function.
+    type Future: Future<Output = Self::Output>;
+
+    /// Starts one call. The context is created only for a function that takes one.
+    fn call(&self, args: Self::Args, context: impl FnOnce() -> Context) -> Self::Future;
+}
+
+impl<F, Fut> Handler<()> for F
+where
+    F: Fn() -> Fut + Send + Sync + 'static,
+    Fut: Future,
+{
+    type Args = NoArgs;
+    type Output = Fut::Output;
+    type Future = Fut;
+
+    fn call(&self, _: NoArgs, _: impl FnOnce() -> Context) -> Fut {
+        self()
+    }
+}
+
+impl<F, A, Fut> Handler<(A,)> for F
+where
+    F: Fn(A) -> Fut + Send + Sync + 'static,
+    Fut: Future,
+{
+    type Args = A;
+    type Output = Fut::Output;
+    type Future = Fut;
+
+    fn call(&self, args: A, _: impl FnOnce() -> Context) -> Fut {
+        self(args)
+    }
+}
+
+impl<F, A, Fut> Handler<(A, Context)> for F
+where
+    F: Fn(A, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future,
+{
+    type Args = A;
+    type Output = Fut::Output;
+    type Future = Fut;
+
+    fn call(&self, args: A, context: impl FnOnce() -> Context) -> Fut {
+        self(args, context())
+    }
+}
+
+/// An argument type of a tool: it can be deserialized from JSON and has a JSON Schema.
+///
+/// With the feature `schemars`, implemented for every type with `serde::Deserialize` and `schemars::JsonSchema`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the arguments of a tool",
+    label = "derive `serde::Deserialize` and `schemars::JsonSchema` for it"
+)]
+pub trait ToolArgs: Sized + Send + 'static {
+    /// Returns the JSON Schema, with `"type":"object"`.
+    fn schema() -> Json;
+
+    /// Deserializes the arguments.
+    ///
+    /// # Errors
+    /// The problem, as text for the language model to correct.
+    fn read(text: &str) -> Result<Self, String>;
+}
+
+/// No arguments: for a function that takes a [`Context`] only.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoArgs;
+
+impl ToolArgs for NoArgs {
+    fn schema() -> Json {
+        r#"{"type":"object","additionalProperties":false}"#.parse().unwrap_or_default()
+    }
+
+    fn read(_: &str) -> Result<Self, String> {
+        Ok(Self)
+    }
+}
+
+/// Any object, for [`Tool::dynamic`](crate::Tool::dynamic).
+#[cfg(not(feature = "schemars"))]
+impl ToolArgs for serde_json::Value {
+    fn schema() -> Json {
+        r#"{"type":"object"}"#.parse().unwrap_or_default()
+    }
+
+    fn read(text: &str) -> Result<Self, String> {
+        read(text)
+    }
+}
+
+#[cfg(feature = "schemars")]
+impl<T: DeserializeOwned + schemars::JsonSchema + Send + 'static> ToolArgs for T {
+    fn schema() -> Json {
+        crate::offer::schema::of::<T>()
+    }
+
+    fn read(text: &str) -> Result<Self, String> {
+        read(text)
+    }
+}
+
+/// Deserializes a value; an error has the path of the invalid field.
+#[cfg(feature = "schemars")]
+pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| {
+        // Tracking the path is slow, so it is done only after an error.
+        let mut again = serde_json::Deserializer::from_str(text);
+        match serde_path_to_error::deserialize::<_, T>(&mut again) {
+            Err(error) if error.path().iter().next().is_some() => {
+                format!("`{}`: {}", error.path(), without_position(error.inner()))
+            }
+            _ => without_position(&error),
+        }
+    })
+}
+
+/// Deserializes a value. Without types there are no field paths.
+#[cfg(not(feature = "schemars"))]
+pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| without_position(&error))
+}
+
+/// Removes line and column, which refer to the extracted arguments and not to the message that the client sent.
+fn without_position(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())
+}

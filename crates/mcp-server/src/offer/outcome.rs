@@ -1,0 +1,124 @@
+//! Return types of tools.
+
+use std::borrow::Cow;
+
+use mcp_protocol::Json;
+use mcp_protocol::content::ContentBlock;
+use mcp_protocol::tools::CallToolResult;
+use serde::Serialize;
+
+use crate::error::ToolError;
+
+/// A return type of a tool function: text, `()`, content blocks, [`Structured`] data, a whole [`CallToolResult`], or a
+/// `Result` of these whose error converts into a [`ToolError`].
+#[diagnostic::on_unimplemented(
+    message = "a tool cannot return `{Self}`",
+    label = "return text, `Structured(value)`, content blocks, a `CallToolResult`, or a `Result` of these"
+)]
+pub trait IntoOutcome {
+    /// Converts the value into the result on the wire.
+    ///
+    /// # Errors
+    /// When the tool returned an error.
+    fn into_outcome(self) -> Result<CallToolResult, ToolError>;
+
+    /// Returns the JSON Schema of the structured content, if there is one.
+    #[must_use]
+    fn output_schema() -> Option<Json> {
+        None
+    }
+}
+
+/// Structured content as the result of a tool, also serialized as text, with an output schema.
+#[doc(alias = "structuredContent")]
+#[doc(alias = "outputSchema")]
+///
+/// ```
+/// use mcp_server::{Structured, tool};
+///
+/// #[derive(serde::Serialize, schemars::JsonSchema)]
+/// struct Sum { sum: i64 }
+///
+/// async fn add() -> Structured<Sum> {
+///     Structured(Sum { sum: 2 })
+/// }
+/// let tool = tool("add", add);
+/// assert!(tool.definition().output_schema.is_some());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Structured<T>(pub T);
+
+impl<T> Structured<T> {
+    fn into_result(self) -> Result<CallToolResult, ToolError>
+    where
+        T: Serialize,
+    {
+        let data = Json::of(&self.0)?;
+        Ok(CallToolResult::text(data.get()).structured_content(data))
+    }
+}
+
+#[cfg(feature = "schemars")]
+impl<T: Serialize + schemars::JsonSchema> IntoOutcome for Structured<T> {
+    fn into_outcome(self) -> Result<CallToolResult, ToolError> {
+        self.into_result()
+    }
+
+    fn output_schema() -> Option<Json> {
+        Some(crate::offer::schema::of::<T>())
+    }
+}
+
+/// Without the feature `schemars` there is no output schema.
+#[cfg(not(feature = "schemars"))]
+impl<T: Serialize> IntoOutcome for Structured<T> {
+    fn into_outcome(self) -> Result<CallToolResult, ToolError> {
+        self.into_result()
+    }
+}
+
+impl IntoOutcome for CallToolResult {
+    fn into_outcome(self) -> Result<CallToolResult, ToolError> {
+        Ok(self)
+    }
+}
+
+impl IntoOutcome for () {
+    fn into_outcome(self) -> Result<CallToolResult, ToolError> {
+        Ok(CallToolResult::new())
+    }
+}
+
+impl IntoOutcome for ContentBlock {
+    fn into_outcome(self) -> Result<CallToolResult, ToolError> {
+        Ok(CallToolResult::new().content([self]))
+    }
+}
+
+impl IntoOutcome for Vec<ContentBlock> {
+    fn into_outcome(self) -> Result<CallToolResult, ToolError> {
+        Ok(CallToolResult::new().content(self))
+    }
+}
+
+impl<T: IntoOutcome, E: Into<ToolError>> IntoOutcome for Result<T, E> {
+    fn into_outcome(self) -> Result<CallToolResult, ToolError> {
+        self.map_err(Into::into)?.into_outcome()
+    }
+
+    fn output_schema() -> Option<Json> {
+        T::output_schema()
+    }
+}
+
+macro_rules! text {
+    ($($type:ty)*) => { $(
+        impl IntoOutcome for $type {
+            fn into_outcome(self) -> Result<CallToolResult, ToolError> {
+                Ok(CallToolResult::text(self))
+            }
+        }
+    )* };
+}
+
+text! { String &'static str Cow<'static, str> Box<str> }

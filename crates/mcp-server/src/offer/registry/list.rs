@@ -1,0 +1,155 @@
+//! A list in insertion order, with a cache of its serialized pages.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mcp_protocol::Json;
+use mcp_protocol::dialect::{Dialect, Lower, Lowering};
+use mcp_protocol::meta::Meta;
+
+use super::{CacheHint, Identity};
+
+/// An entry of a list. Implemented by [`listed!`].
+pub(crate) trait Listed {
+    /// The list result on the wire.
+    type Page: Lower;
+
+    /// Returns the lookup key.
+    fn key(&self) -> &str;
+
+    fn page<'a>(items: impl Iterator<Item = &'a Self>, next: Option<String>, cache: &CacheHint) -> Self::Page
+    where
+        Self: 'a;
+}
+
+/// Items in insertion order.
+pub(crate) struct List<T> {
+    items: Vec<Arc<T>>,
+    places: HashMap<Arc<str>, usize>,
+    /// Serialized pages by protocol version and index of the first item.
+    cache: Mutex<Vec<(Dialect, usize, Arc<Json>)>>,
+}
+
+/// The start of a page.
+pub(crate) enum Cursor<'a> {
+    Start,
+    /// After the item with this key.
+    After(&'a str),
+}
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), places: HashMap::new(), cache: Mutex::default() }
+    }
+}
+
+impl<T> Clone for List<T> {
+    fn clone(&self) -> Self {
+        Self { items: self.items.clone(), places: self.places.clone(), cache: Mutex::default() }
+    }
+}
+
+impl<T: Listed> List<T> {
+    pub(crate) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.items.iter()
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Arc<T>> {
+        self.items.get(*self.places.get(key)?)
+    }
+
+    pub(crate) fn put(&mut self, item: T) {
+        self.clear_cache();
+        match self.places.get(item.key()) {
+            Some(&place) => self.items[place] = Arc::new(item),
+            None => {
+                self.places.insert(item.key().into(), self.items.len());
+                self.items.push(Arc::new(item));
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: &str) -> bool {
+        let Some(place) = self.places.remove(key) else { return false };
+        self.clear_cache();
+        self.items.remove(place);
+        for later in self.places.values_mut().filter(|later| **later > place) {
+            *later -= 1;
+        }
+        true
+    }
+
+    /// Returns the page at a cursor as JSON; `None` if the cursor is unknown.
+    pub(crate) fn page(
+        &self,
+        dialect: Dialect,
+        cursor: &Cursor<'_>,
+        identity: &Identity,
+        meta: &Meta,
+    ) -> Option<Arc<Json>> {
+        let start = match cursor {
+            Cursor::Start => 0,
+            Cursor::After(key) => self.places.get(*key)? + 1,
+        };
+        // Only regular pages are cached: a client can make up any cursor.
+        let is_regular = start.is_multiple_of(identity.page_size);
+        if is_regular && let Some(page) = self.cached(dialect, start) {
+            return Some(page);
+        }
+        let end = start.saturating_add(identity.page_size).min(self.items.len());
+        let items = self.items.get(start..end).unwrap_or_default();
+        let next = items.last().filter(|_| end < self.items.len()).map(|last| last.key().to_owned());
+        let page = T::page(items.iter().map(|item| &**item), next, &identity.lists);
+        let page = Arc::new(Lowering::to(dialect).with_meta(meta).root(&page).to_json().unwrap_or_default());
+        if is_regular {
+            self.add_to_cache(dialect, start, &page);
+        }
+        Some(page)
+    }
+
+    fn cached(&self, dialect: Dialect, start: usize) -> Option<Arc<Json>> {
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let cached = cache.iter().find(|(of, at, _)| *of == dialect && *at == start);
+        cached.map(|(_, _, page)| Arc::clone(page))
+    }
+
+    fn add_to_cache(&self, dialect: Dialect, start: usize, page: &Arc<Json>) {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.push((dialect, start, Arc::clone(page)));
+    }
+
+    fn clear_cache(&mut self) {
+        self.cache.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// `listed! { Entry by field in Page }` implements [`Listed`]: the key is a field of the definition, and a page holds
+/// the definitions.
+macro_rules! listed {
+    ($entry:ident by $key:ident in $page:ident) => {
+        impl crate::offer::registry::Listed for $entry {
+            type Page = $page;
+
+            fn key(&self) -> &str {
+                &self.definition.$key
+            }
+
+            fn page<'a>(
+                items: impl Iterator<Item = &'a Self>,
+                next: Option<String>,
+                cache: &crate::offer::registry::CacheHint,
+            ) -> $page {
+                let mut page = $page::new(items.map(|item| item.definition.clone()).collect::<Vec<_>>())
+                    .ttl_ms(cache.ttl_ms)
+                    .cache_scope(cache.scope.clone());
+                page.next_cursor = next;
+                page
+            }
+        }
+    };
+}
+pub(crate) use listed;

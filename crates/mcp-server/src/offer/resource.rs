@@ -1,0 +1,249 @@
+//! Resources and resource templates: a definition and the function that reads.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use mcp_protocol::messages::CacheScope;
+use mcp_protocol::resources::{
+    ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource, ResourceContents,
+    ResourceTemplate,
+};
+
+use crate::call::BoxFuture;
+use crate::call::context::Context;
+use crate::error::ToolError;
+use crate::offer::completion::{Completers, CompletionRequest};
+use crate::offer::handler::{Handler, NoArgs};
+use crate::offer::registry::{CacheHint, listed};
+use crate::offer::template::UriTemplate;
+
+type Read = dyn Fn(ReadRequest, Context) -> BoxFuture<Result<ReadResourceResult, ToolError>> + Send + Sync;
+
+/// A resource and the function that reads it. Created by [`resource`].
+pub struct ServedResource(pub(crate) ResourceEntry);
+
+/// A resource template and the function that reads the resources it matches. Created by [`resource_template`].
+pub struct ServedTemplate(pub(crate) Result<TemplateEntry, String>);
+
+pub(crate) struct ResourceEntry {
+    pub(crate) definition: Resource,
+    pub(crate) read: Arc<Read>,
+    pub(crate) cache: CacheHint,
+}
+
+pub(crate) struct TemplateEntry {
+    pub(crate) definition: ResourceTemplate,
+    pub(crate) template: UriTemplate,
+    pub(crate) read: Arc<Read>,
+    pub(crate) completers: Completers,
+    pub(crate) cache: CacheHint,
+}
+
+/// Creates a resource from a definition and an async function.
+///
+/// ```
+/// use mcp_protocol::resources::Resource;
+/// use mcp_server::resource;
+///
+/// let motd = Resource::new("motd://today", "motd").mime_type("text/plain");
+/// let motd = resource(motd, || async { "Be kind." });
+/// ```
+pub fn resource<S, F>(definition: Resource, function: F) -> ServedResource
+where
+    F: Handler<S>,
+    F::Args: From<ReadRequest>,
+    F::Output: IntoContents,
+    F::Future: Send + 'static,
+{
+    let read = reader(definition.mime_type.clone(), function);
+    ServedResource(ResourceEntry { definition, read, cache: CacheHint::default() })
+}
+
+/// Creates a resource template from a definition and an async function. The URI template (RFC 6570) may use `{name}`,
+/// `{+name}`, `{/name}`, `{?name,…}` and `{&name,…}`.
+///
+/// ```
+/// use mcp_protocol::resources::ResourceTemplate;
+/// use mcp_server::{ReadRequest, resource_template};
+///
+/// let row = ResourceTemplate::new("db://{table}/{id}", "row");
+/// let row = resource_template(row, |request: ReadRequest| async move {
+///     format!("row {} of {}", request.variable("id"), request.variable("table"))
+/// });
+/// ```
+pub fn resource_template<S, F>(definition: ResourceTemplate, function: F) -> ServedTemplate
+where
+    F: Handler<S>,
+    F::Args: From<ReadRequest>,
+    F::Output: IntoContents,
+    F::Future: Send + 'static,
+{
+    let read = reader(definition.mime_type.clone(), function);
+    let template = UriTemplate::parse(&definition.uri_template);
+    ServedTemplate(template.map(|template| TemplateEntry {
+        definition,
+        template,
+        read,
+        completers: Completers::default(),
+        cache: CacheHint::default(),
+    }))
+}
+
+fn reader<S, F>(mime_type: Option<String>, function: F) -> Arc<Read>
+where
+    F: Handler<S>,
+    F::Args: From<ReadRequest>,
+    F::Output: IntoContents,
+    F::Future: Send + 'static,
+{
+    Arc::new(move |request: ReadRequest, cx: Context| {
+        let place = Place { uri: request.uri.clone(), mime_type: mime_type.clone() };
+        let future = function.call(request.into(), || cx);
+        Box::pin(async move { Ok(ReadResourceResult::new(future.await.into_contents(&place)?)) })
+    })
+}
+
+impl ServedResource {
+    /// Sets how long clients may cache the contents, and whether caches may share them. Default: no caching.
+    #[must_use]
+    pub fn cache(mut self, ttl: Duration, scope: CacheScope) -> Self {
+        self.0.cache = hint(ttl, scope);
+        self
+    }
+}
+
+impl ServedTemplate {
+    /// Sets how long clients may cache the contents, and whether caches may share them. Default: no caching.
+    #[must_use]
+    pub fn cache(mut self, ttl: Duration, scope: CacheScope) -> Self {
+        if let Ok(entry) = &mut self.0 {
+            entry.cache = hint(ttl, scope);
+        }
+        self
+    }
+
+    /// Adds a completion function for one variable.
+    #[doc(alias = "completion")]
+    #[doc(alias = "completion/complete")]
+    #[must_use]
+    pub fn complete<S, F>(mut self, variable: impl Into<String>, function: F) -> Self
+    where
+        F: Handler<S, Args = CompletionRequest, Output = Vec<String>>,
+        F::Future: Send + 'static,
+    {
+        if let Ok(entry) = &mut self.0 {
+            entry.completers.add(variable.into(), function);
+        }
+        self
+    }
+}
+
+pub(crate) fn hint(ttl: Duration, scope: CacheScope) -> CacheHint {
+    CacheHint { ttl_ms: u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX), scope }
+}
+
+impl fmt::Debug for ServedResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ServedResource").field(&self.0.definition).finish()
+    }
+}
+
+impl fmt::Debug for ServedTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ServedTemplate").field(&self.0.as_ref().map(|entry| &entry.definition)).finish()
+    }
+}
+
+listed! { ResourceEntry by uri in ListResourcesResult }
+
+listed! { TemplateEntry by uri_template in ListResourceTemplatesResult }
+
+/// A `resources/read` request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReadRequest {
+    /// The URI as the client sent it.
+    pub uri: String,
+    /// The variables of the template, percent-decoded; empty for a plain resource.
+    pub variables: Vec<(String, String)>,
+}
+
+impl ReadRequest {
+    /// Returns the value of a variable; empty if the URI does not have it.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> &str {
+        self.variables.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+}
+
+impl From<ReadRequest> for NoArgs {
+    fn from(_: ReadRequest) -> Self {
+        Self
+    }
+}
+
+/// The URI and media type for contents that have none of their own.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Place {
+    /// The URI that was read.
+    pub uri: String,
+    /// The media type of the definition.
+    pub mime_type: Option<String>,
+}
+
+/// A return type of a resource function: text, bytes, contents, or a `Result` of these.
+#[diagnostic::on_unimplemented(
+    message = "a resource cannot return `{Self}`",
+    label = "return text, bytes, `Vec<ResourceContents>`, or a `Result` of these"
+)]
+pub trait IntoContents {
+    /// Converts the value into contents on the wire.
+    ///
+    /// # Errors
+    /// When the function returned an error.
+    fn into_contents(self, place: &Place) -> Result<Vec<ResourceContents>, ToolError>;
+}
+
+impl IntoContents for Vec<ResourceContents> {
+    fn into_contents(self, _: &Place) -> Result<Vec<ResourceContents>, ToolError> {
+        Ok(self)
+    }
+}
+
+impl IntoContents for ResourceContents {
+    fn into_contents(self, _: &Place) -> Result<Vec<ResourceContents>, ToolError> {
+        Ok(vec![self])
+    }
+}
+
+impl IntoContents for String {
+    fn into_contents(self, place: &Place) -> Result<Vec<ResourceContents>, ToolError> {
+        let mut contents = ResourceContents::new(place.uri.clone()).text(self);
+        contents.mime_type.clone_from(&place.mime_type);
+        Ok(vec![contents])
+    }
+}
+
+impl IntoContents for &'static str {
+    fn into_contents(self, place: &Place) -> Result<Vec<ResourceContents>, ToolError> {
+        self.to_owned().into_contents(place)
+    }
+}
+
+impl IntoContents for Vec<u8> {
+    fn into_contents(self, place: &Place) -> Result<Vec<ResourceContents>, ToolError> {
+        let mut contents = ResourceContents::new(place.uri.clone()).blob(STANDARD.encode(self));
+        contents.mime_type.clone_from(&place.mime_type);
+        Ok(vec![contents])
+    }
+}
+
+impl<T: IntoContents, E: Into<ToolError>> IntoContents for Result<T, E> {
+    fn into_contents(self, place: &Place) -> Result<Vec<ResourceContents>, ToolError> {
+        self.map_err(Into::into)?.into_contents(place)
+    }
+}
