@@ -257,7 +257,7 @@ impl Connect {
             }
             Destination::Streams(streams) => {
                 let Streams { reader, writer, limits, mode, budget } = *streams;
-                let link = Link { reader, writer, owner: Owner::Nobody };
+                let link = Link { reader, writer, owner: Owner::Host };
                 let name = "the server".to_owned();
                 let negotiated = settings.offer.over(link, None, &limits, mode, budget).await;
                 let negotiated = negotiated.map_err(|failed| failed.named(name.clone()))?;

@@ -1,4 +1,4 @@
-//! MCP as lines over two byte streams: child processes, and streams that the host has opened.
+//! MCP over two byte streams, one message per line: child processes, and streams that the host opened.
 
 pub(crate) mod driver;
 pub(crate) mod lifetime;

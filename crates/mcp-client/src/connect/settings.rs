@@ -19,8 +19,8 @@ use crate::connection::cache::{Cache, View};
 use crate::connection::handlers::Handlers;
 use crate::connection::{Connection, ConnectionTerms, Transport};
 use crate::error::{Error, Result, Sent};
-use crate::stream::lifetime::{Live, StreamLifetime};
-use crate::stream::negotiate::{Launch, Negotiated};
+use crate::stream::lifetime::{ServerRun, StreamLifetime};
+use crate::stream::negotiate::{Launch, NegotiatedLink};
 use crate::stream::restart::Restarts;
 
 /// The settings of the host.
@@ -98,7 +98,7 @@ impl ConnectSettings {
 
     pub(super) fn over(
         self,
-        negotiated: Negotiated,
+        negotiated: NegotiatedLink,
         limits: Limits,
         name: String,
         identity: Identity,
@@ -111,15 +111,15 @@ impl ConnectSettings {
         let connection = Arc::new(Connection::new(terms, self.standing_level(&negotiation)));
         let Self { mut offer, handlers, negotiation_cache, .. } = self;
         let ended = || Error::Lost { method: Method::Initialize, sent: Sent::No, ended: Arc::default() };
-        let live = Live::begin(&connection, &handlers, negotiated).ok_or_else(ended)?;
-        let live = Arc::new(Mutex::new(live));
+        let run = ServerRun::begin(&connection, &handlers, negotiated).ok_or_else(ended)?;
+        let run = Arc::new(Mutex::new(run));
         let restarts = again.map(|mut launch| {
             // The connection keeps its version: its requests are serialized for it.
             launch.config.era = if dialect.is_modern() { Mode::Modern } else { Mode::Legacy };
             offer.versions = vec![negotiation.version.clone()];
-            Restarts::new(offer, launch, negotiation_cache, &connection, &handlers, &live)
+            Restarts::new(offer, launch, negotiation_cache, &connection, &handlers, &run)
         });
-        let lifetime = Box::new(StreamLifetime { live, restarts });
+        let lifetime = Box::new(StreamLifetime { run, restarts });
         Ok(McpClient::new(Inner::new(connection, negotiation, handlers, lifetime)))
     }
 

@@ -1,4 +1,4 @@
-//! The loop between one server and the machines. It moves bytes, wakes those who wait, and has no opinion.
+//! The driver of one link: moves bytes between the server and the protocol machines, and wakes the callers.
 
 use std::future::poll_fn;
 use std::io;
@@ -19,30 +19,30 @@ use crate::connection::{Connection, Writer, now};
 use crate::error::{ConnectionEnd, EndCause};
 use crate::stream::link::{Link, Owner};
 
-/// How much is read at once: little while little comes.
-const READ: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
-/// How long the last words of a process that ended may take, if something else holds its pipe.
-pub(crate) const LAST_WORDS: Duration = Duration::from_millis(200);
-/// How long a server whose output ended may take to end.
-const EXIT: Duration = Duration::from_millis(500);
-/// How long what was queued may take to leave before the link is closed.
-const FLUSH: Duration = Duration::from_millis(250);
-/// What a buffer keeps once it is empty.
-const KEPT: usize = 64 << 10;
+/// The buffer space of one read, in bytes; it grows with the size of the last read.
+const READ_BYTES: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
+/// How long the stdout of an exited process is still read, in case another process keeps the pipe open.
+pub(crate) const FINAL_READ_TIMEOUT: Duration = Duration::from_millis(200);
+/// How long a server that closed its output may take to exit.
+const EXIT_GRACE: Duration = Duration::from_millis(500);
+/// How long writing the queued messages may take before the link is closed.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(250);
+/// The capacity that an empty write buffer keeps.
+const MAX_IDLE_BUFFER_BYTES: usize = 64 << 10;
 
-/// Everything the loop needs.
-pub(crate) struct Driver {
+/// The state of the loop.
+pub(crate) struct StreamDriver {
     pub(crate) connection: Arc<Connection>,
     pub(crate) link: Link,
     pub(crate) lines: Lines,
     pub(crate) handlers: Arc<Handlers>,
-    /// Lines of the server that were held back until its era was known.
+    /// Lines received before the era was known.
     pub(crate) held: Vec<Vec<u8>>,
     pub(crate) report: watch::Sender<Option<Shutdown>>,
 }
 
-impl Driver {
-    /// Runs until the link ends, then ends what is behind it.
+impl StreamDriver {
+    /// Runs until the link ends, then ends the server process.
     pub(crate) async fn run(self) {
         let Self { connection, link, mut lines, handlers, held, report } = self;
         let Link { mut reader, writer, owner } = link;
@@ -50,24 +50,24 @@ impl Driver {
         for line in held {
             inbound.line(&connection, &line, now());
         }
-        // Whoever waits is told even if this future is dropped or panics.
-        let end = End(Arc::clone(&connection));
+        // Settles the requests in flight even if this future is dropped or panics.
+        let guard = EndGuard(Arc::clone(&connection));
         let cause = serve(&connection, &mut *reader, writer, &mut lines, &owner, &mut inbound).await;
         let is_closed = cause == EndCause::Closed;
         if is_closed {
             connection.end(ConnectionEnd { cause, ..ConnectionEnd::default() });
         } else {
-            connection.end(last_words(cause, &owner).await);
+            connection.end(describe_end(cause, &owner).await);
         }
-        // From here on there may be another link.
-        drop(end);
-        // Handlers that still run are dropped; one that blocks its thread is not waited for.
+        // From here on a restart may open another link.
+        drop(guard);
+        // Drops the handlers that still run, without waiting for a handler that blocks its thread.
         drop(inbound);
-        // Its input has ended, by which a server learns that it is over; what it still says is read, so that it can.
+        // Closing its stdin tells the server to exit. Its output is still read: a full pipe would block it.
         let drain = async {
-            let mut rest = Vec::with_capacity(KEPT);
-            while matches!(reader.read_buf(&mut rest).await, Ok(1..)) {
-                rest.clear();
+            let mut discarded = Vec::with_capacity(MAX_IDLE_BUFFER_BYTES);
+            while matches!(reader.read_buf(&mut discarded).await, Ok(1..)) {
+                discarded.clear();
             }
             std::future::pending::<()>().await;
         };
@@ -80,18 +80,18 @@ impl Driver {
     }
 }
 
-/// Ends a connection when it is dropped, if nothing else has.
-struct End(Arc<Connection>);
+/// Ends a connection when dropped, unless it has ended already.
+struct EndGuard(Arc<Connection>);
 
-impl Drop for End {
+impl Drop for EndGuard {
     fn drop(&mut self) {
         self.0.end_unfinished();
     }
 }
 
-/// What is known of a server whose link ended.
-async fn last_words(cause: EndCause, owner: &Owner) -> ConnectionEnd {
-    let status = owner.exits_within(EXIT).await;
+/// Describes the end of a link: the cause, and the exit status and stderr of the process.
+async fn describe_end(cause: EndCause, owner: &Owner) -> ConnectionEnd {
+    let status = owner.exits_within(EXIT_GRACE).await;
     ConnectionEnd { cause, status, stderr: owner.stderr().await }
 }
 
@@ -105,16 +105,16 @@ async fn serve(
 ) -> EndCause {
     let mut writing: Vec<u8> = Vec::new();
     let mut written = 0;
-    // A writer of the user's own may hold back what it was given.
+    // A writer that the host supplied may buffer.
     let mut is_flushed = true;
-    // Here while there is something to write, otherwise where a caller finds it.
+    // Kept here while there is something to write, otherwise in the state, where a caller can use it.
     let mut writer = Some(writer);
-    let mut room = *READ.start();
+    let mut room = *READ_BYTES.start();
     let mut alarm = Alarm::new();
-    // Once the process has ended: how long its pipe is still read.
-    let mut last: Option<tokio::time::Instant> = None;
+    // Set once the process has exited: when to stop reading its pipe.
+    let mut read_until: Option<tokio::time::Instant> = None;
     let mut closes: Option<tokio::time::Instant> = None;
-    // What came while the era was found out.
+    // Lines received during the negotiation.
     if let Some(cause) = inbound.lines(connection, lines, now()) {
         return cause;
     }
@@ -132,7 +132,7 @@ async fn serve(
                 state.give_writer(writer.take());
             }
             if state.is_closing() && closes.is_none() {
-                closes = Some(tokio::time::Instant::now() + FLUSH);
+                closes = Some(tokio::time::Instant::now() + FLUSH_TIMEOUT);
             }
             alarm.set(state.peer.poll_timeout().map(|(instant, _)| instant));
             state.rings(alarm.at);
@@ -142,7 +142,7 @@ async fn serve(
         {
             return EndCause::Closed;
         }
-        // Everything here is cancel-safe: what was not taken is still there in the next round.
+        // Every branch is cancel-safe: nothing is lost between two iterations.
         tokio::select! {
             biased;
             () = alarm.rings() => {
@@ -157,15 +157,15 @@ async fn serve(
                     written += count;
                     if written == writing.len() {
                         written = 0;
-                        // Kept while large messages keep coming, let go at the first small one.
+                        // Keeps the capacity while messages are large; shrinks at the first small message.
                         if writing.len() < writing.capacity() / 4 {
-                            writing.shrink_to(KEPT);
+                            writing.shrink_to(MAX_IDLE_BUFFER_BYTES);
                         }
                         writing.clear();
                     }
                 }
-                // A server that ended may have said why, and that is read first.
-                Err(error) if last.is_none() => {
+                // A server that exited may have written the reason; read it first.
+                Err(error) if read_until.is_none() => {
                     drain(connection, reader, lines, inbound).await;
                     return EndCause::Write(error.to_string());
                 }
@@ -179,31 +179,33 @@ async fn serve(
                     return EndCause::Server;
                 }
                 Ok(count) => {
-                    room = (count * 2).clamp(*READ.start(), *READ.end());
+                    room = (count * 2).clamp(*READ_BYTES.start(), *READ_BYTES.end());
                     if let Some(cause) = inbound.lines(connection, lines, now()) {
                         return cause;
                     }
                 }
                 Err(error) => return EndCause::Read(error.to_string()),
             },
-            _ = owner.exited(), if last.is_none() => {
-                last = Some(tokio::time::Instant::now() + LAST_WORDS);
+            _ = owner.exited(), if read_until.is_none() => {
+                read_until = Some(tokio::time::Instant::now() + FINAL_READ_TIMEOUT);
             }
-            () = until(last), if last.is_some() => return EndCause::Server,
+            () = until(read_until), if read_until.is_some() => return EndCause::Server,
             () = until(closes), if closes.is_some() => return EndCause::Closed,
         }
     }
 }
 
-/// Reads what a server wrote before its input was closed, within a short time.
+/// Reads the output that a server wrote before it closed its input, for a short time.
 async fn drain(
     connection: &Connection,
     reader: &mut (dyn AsyncRead + Send + Unpin),
     lines: &mut Lines,
     inbound: &mut Inbound,
 ) {
-    let until = tokio::time::Instant::now() + LAST_WORDS;
-    while let Ok(Ok(1..)) = tokio::time::timeout_at(until, read(reader, lines.space(), *READ.end())).await {
+    let until = tokio::time::Instant::now() + FINAL_READ_TIMEOUT;
+    while let Ok(Ok(1..)) =
+        tokio::time::timeout_at(until, read(reader, lines.space(), *READ_BYTES.end())).await
+    {
         inbound.lines(connection, lines, now());
     }
     inbound.rest(connection, lines, now());
@@ -216,7 +218,7 @@ async fn write_some(writer: &mut Option<Writer>, bytes: &[u8]) -> io::Result<(us
     }
 }
 
-/// Reads at most so many bytes to the end of the buffer.
+/// Appends the bytes of one read to the buffer, after reserving `room` bytes.
 ///
 /// # Cancellation
 /// Safe: nothing is lost.
@@ -229,8 +231,8 @@ pub(crate) async fn read(
     reader.read_buf(buffer).await
 }
 
-/// Writes some of the bytes, and when it was all of them, has the writer pass on what it holds back. Gives how many
-/// were written, and whether nothing is held back.
+/// Writes some of the bytes, and flushes the writer once all are written. Returns the number of bytes written, and whether
+/// the writer is flushed.
 ///
 /// # Cancellation
 /// Safe: nothing was written.

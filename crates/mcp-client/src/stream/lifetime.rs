@@ -1,4 +1,4 @@
-//! What runs behind a connection over byte streams: the driver and the process of one life of a server after the other.
+//! The tasks behind a connection over byte streams: the driver and process of the current server, and restarts.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,34 +11,34 @@ use crate::connection::feed::Feed;
 use crate::connection::handlers::Handlers;
 use crate::connection::transport::{Lifetime, TransportFuture};
 use crate::error::Result;
-use crate::stream::driver::Driver;
+use crate::stream::driver::StreamDriver;
 use crate::stream::link::Owner;
-use crate::stream::negotiate::Negotiated;
+use crate::stream::negotiate::NegotiatedLink;
 use crate::stream::restart::{Restarts, lock};
 
-/// One life of a server. Dropped, the server and everything it has started are killed at once.
+/// One run of a server: its process and its driver. Dropping it kills the process group at once.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub(crate) struct ServerRun {
     pub(crate) owner: Owner,
     driver: JoinHandle<()>,
     pub(crate) shutdown: watch::Receiver<Option<Shutdown>>,
 }
 
-impl Live {
-    /// Lets a link serve a connection; `None` if that was closed meanwhile.
+impl ServerRun {
+    /// Starts the driver of a link. Returns `None` if the connection was closed meanwhile.
     pub(crate) fn begin(
         connection: &Arc<Connection>,
         handlers: &Arc<Handlers>,
-        negotiated: Negotiated,
+        negotiated: NegotiatedLink,
     ) -> Option<Self> {
-        let Negotiated { link, lines, held, unsent, .. } = negotiated;
+        let NegotiatedLink { link, lines, held, unsent, .. } = negotiated;
         let owner = link.owner.clone();
         if !connection.begin(unsent) {
             owner.kill();
             return None;
         }
         let (report, shutdown) = watch::channel(None);
-        let driver = Driver {
+        let driver = StreamDriver {
             connection: Arc::clone(connection),
             link,
             lines,
@@ -50,31 +50,31 @@ impl Live {
     }
 }
 
-impl Live {
-    /// Kills the server and everything it has started.
+impl ServerRun {
+    /// Aborts the driver and kills the process group.
     pub(crate) fn end(&self) {
         self.driver.abort();
         self.owner.kill();
     }
 }
 
-impl Drop for Live {
+impl Drop for ServerRun {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-/// The lives of a server: the current one, and the restarts that replace it.
+/// The runs of a server: the current one, and the restarts that replace it.
 #[derive(Debug)]
 pub(crate) struct StreamLifetime {
     /// Shared with a restart in progress.
-    pub(crate) live: Arc<Mutex<Live>>,
+    pub(crate) run: Arc<Mutex<ServerRun>>,
     pub(crate) restarts: Option<Restarts>,
 }
 
 impl StreamLifetime {
     fn owner(&self) -> Owner {
-        lock(&self.live).owner.clone()
+        lock(&self.run).owner.clone()
     }
 }
 
@@ -93,8 +93,8 @@ impl Lifetime for StreamLifetime {
             if let Some(restarts) = &self.restarts {
                 restarts.stopped().await;
             }
-            // If the runtime is gone with the driver, dropping does the rest.
-            let mut shutdown = lock(&self.live).shutdown.clone();
+            // If the driver was dropped with its runtime, dropping `ServerRun` kills the process.
+            let mut shutdown = lock(&self.run).shutdown.clone();
             shutdown.wait_for(Option::is_some).await.ok().and_then(|shutdown| *shutdown).unwrap_or_default()
         })
     }
@@ -103,8 +103,8 @@ impl Lifetime for StreamLifetime {
         if let Some(restarts) = &self.restarts {
             restarts.stop();
         }
-        // A restart in progress still holds the life that it is to replace.
-        lock(&self.live).end();
+        // A restart in progress shares the run that it replaces.
+        lock(&self.run).end();
     }
 
     fn process_group(&self) -> Option<u32> {

@@ -1,4 +1,4 @@
-//! One live pair of byte streams, and what has to be ended with it.
+//! A link: the two byte streams to one server, and the process that ends with them.
 
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) struct Link {
 
 #[cfg(feature = "stdio")]
 impl Link {
-    /// Starts what the server config says, and writes it down.
+    /// Starts the program of a server config, and records it in the ledger.
     pub(crate) fn start(
         config: &crate::ServerConfig<crate::CommandTarget>,
         ledger: Option<&crate::Ledger>,
@@ -32,33 +32,33 @@ impl Link {
     }
 }
 
-/// What is behind a link.
+/// The owner of the server behind a link.
 #[derive(Clone, Debug)]
 pub(crate) enum Owner {
-    /// Nothing of ours: streams that were handed in.
-    Nobody,
-    /// A process that we started.
+    /// The host: it opened the streams, and nothing has to be ended here.
+    Host,
+    /// This crate: a process that it started.
     #[cfg(feature = "stdio")]
     Process(Arc<Process>),
 }
 
 impl Owner {
-    /// Waits for the process to end; for ever if there is none.
+    /// Waits for the process to exit; never returns if there is no process.
     ///
     /// # Cancellation
     /// Safe.
     pub(crate) async fn exited(&self) -> Option<ExitStatus> {
         match self {
-            Self::Nobody => std::future::pending().await,
+            Self::Host => std::future::pending().await,
             #[cfg(feature = "stdio")]
             Self::Process(process) => process.exited().await,
         }
     }
 
-    /// What the process ended with, if it does within this time.
+    /// Returns the exit status if the process exits within this time.
     pub(crate) async fn exits_within(&self, time: std::time::Duration) -> Option<ExitStatus> {
         match self {
-            Self::Nobody => {
+            Self::Host => {
                 let _ = time;
                 None
             }
@@ -67,10 +67,10 @@ impl Owner {
         }
     }
 
-    /// What it last wrote to standard error.
+    /// Returns the last stderr output of a process that exited, after reading it to its end.
     pub(crate) async fn stderr(&self) -> String {
         match self {
-            Self::Nobody => String::new(),
+            Self::Host => String::new(),
             #[cfg(feature = "stdio")]
             Self::Process(process) => {
                 process.stderr().settled().await;
@@ -79,19 +79,19 @@ impl Owner {
         }
     }
 
-    /// The same of a process that still runs.
+    /// Returns the last stderr output of a process that still runs.
     pub(crate) fn stderr_so_far(&self) -> String {
         match self {
-            Self::Nobody => String::new(),
+            Self::Host => String::new(),
             #[cfg(feature = "stdio")]
             Self::Process(process) => process.stderr().tail(),
         }
     }
 
-    /// Ends what is behind the link, whose input is closed; patiently if it was usable.
+    /// Ends the process, whose stdin is closed; `patiently` for a server that was usable.
     pub(crate) async fn end(&self, patiently: bool) -> Shutdown {
         match self {
-            Self::Nobody => {
+            Self::Host => {
                 let _ = patiently;
                 Shutdown::default()
             }
@@ -102,10 +102,10 @@ impl Owner {
         }
     }
 
-    /// The group of the process.
+    /// Returns the process group.
     pub(crate) fn group(&self) -> Option<u32> {
         match self {
-            Self::Nobody => None,
+            Self::Host => None,
             #[cfg(feature = "stdio")]
             Self::Process(process) => process.group(),
         }
@@ -113,16 +113,16 @@ impl Owner {
 
     pub(crate) fn stderr_lines(&self) -> Option<crate::Feed<Arc<str>>> {
         match self {
-            Self::Nobody => None,
+            Self::Host => None,
             #[cfg(feature = "stdio")]
             Self::Process(process) => Some(process.stderr().lines()),
         }
     }
 
-    /// Ends it at once, without a runtime.
+    /// Kills the process group at once, without a runtime.
     pub(crate) fn kill(&self) {
         match self {
-            Self::Nobody => {}
+            Self::Host => {}
             #[cfg(feature = "stdio")]
             Self::Process(process) => process.kill(),
         }
@@ -132,7 +132,7 @@ impl Owner {
 impl Mask for Owner {
     fn mask(&self, text: &str) -> String {
         match self {
-            Self::Nobody => text.to_owned(),
+            Self::Host => text.to_owned(),
             #[cfg(feature = "stdio")]
             Self::Process(process) => process.stderr().mask(text),
         }

@@ -1,4 +1,4 @@
-//! Finding out the era of a server, by starting it and talking to it.
+//! Negotiates the era of a server over a link, by driving [`StdioClient`].
 
 use std::time::{Duration, SystemTime};
 
@@ -18,46 +18,46 @@ use crate::connection::alarm::until;
 use crate::connection::now;
 use crate::connection::transport::Mask;
 use crate::error::{ConnectionEnd, EndCause, Error, Result};
-use crate::stream::driver::{LAST_WORDS, read, write as write_some};
+use crate::stream::driver::{FINAL_READ_TIMEOUT, read, write as write_some};
 use crate::stream::link::Link;
 
-/// How long a server may take to end by itself that failed to become usable.
-const EXIT: Duration = Duration::from_millis(300);
-/// The same if there is no time left.
-const MOMENT: Duration = Duration::from_millis(20);
-/// How much of the time is left for ending a server that has to be killed.
-const ENDING: Duration = Duration::from_millis(600);
+/// How long a server may take to exit by itself after a failed negotiation.
+const EXIT_GRACE: Duration = Duration::from_millis(300);
+/// The same limit when the start budget is used up.
+const MIN_EXIT_GRACE: Duration = Duration::from_millis(20);
+/// The part of the start budget that is reserved for killing a server.
+const KILL_RESERVE: Duration = Duration::from_millis(600);
 
-/// A link whose other side is known.
-pub(crate) struct Negotiated {
+/// A link to a server whose era is known.
+pub(crate) struct NegotiatedLink {
     pub(crate) link: Link,
     pub(crate) lines: Lines,
     pub(crate) held: Vec<Vec<u8>>,
-    /// What is left to be written, `notifications/initialized` most of all.
+    /// Bytes that are still to be written, usually `notifications/initialized`.
     pub(crate) unsent: Vec<u8>,
     pub(crate) negotiation: NegotiationResult,
 }
 
-/// A negotiation that failed, and what the server left behind.
-pub(crate) struct Failed {
+/// A failed negotiation, with the exit status and stderr of the server.
+pub(crate) struct NegotiationFailure {
     source: NegotiationError,
     ended: ConnectionEnd,
 }
 
-impl Failed {
+impl NegotiationFailure {
     pub(crate) fn named(self, server: String) -> Error {
         Error::Connect { server, error: Box::new(self.source), ended: self.ended }
     }
 }
 
 impl Offer {
-    /// Starts a server and finds out its era. One that is known to be a legacy one is greeted as such; if that proves
-    /// wrong, it is started again and asked.
+    /// Starts a server and negotiates its era. A server cached as legacy is initialized without a probe; if that fails, it
+    /// is restarted and probed.
     pub(crate) async fn negotiate(
         &self,
         launch: &Launch,
         negotiation_cache: Option<&NegotiationCache>,
-    ) -> Result<Negotiated> {
+    ) -> Result<NegotiatedLink> {
         let config = &launch.config;
         let until = now().checked_add(config.start_budget());
         let digest = config.target.digest();
@@ -87,7 +87,7 @@ impl Offer {
         }
     }
 
-    /// Finds out the era of what is behind a link, and ends it if that fails.
+    /// Negotiates the era over a link, and ends the server if that fails.
     pub(crate) async fn over(
         &self,
         link: Link,
@@ -95,11 +95,11 @@ impl Offer {
         limits: &Limits,
         mode: Mode,
         budget: Duration,
-    ) -> Result<Negotiated, Failed> {
+    ) -> Result<NegotiatedLink, NegotiationFailure> {
         let until = now().checked_add(budget);
-        let negotiation = budget.saturating_sub(ENDING.min(budget / 4));
+        let negotiation = budget.saturating_sub(KILL_RESERVE.min(budget / 4));
         let terms = Terms::default().versions(self.versions.clone()).mode(mode).budget(negotiation);
-        let mut negotiating = Negotiating {
+        let mut negotiation_run = LinkNegotiation {
             machine: StdioClient::new(terms, limits.clone(), now()),
             lines: Lines::new(limits),
             limits: limits.clone(),
@@ -110,27 +110,32 @@ impl Offer {
             outbox: Vec::new(),
             held: Vec::new(),
         };
-        let settled = negotiating.run().await;
-        let Negotiating { link, lines, held, outbox, .. } = negotiating;
+        let settled = negotiation_run.run().await;
+        let LinkNegotiation { link, lines, held, outbox, .. } = negotiation_run;
         match settled {
-            Ok(negotiation) => Ok(Negotiated { link, lines, held, unsent: outbox, negotiation }),
+            Ok(negotiation) => Ok(NegotiatedLink { link, lines, held, unsent: outbox, negotiation }),
             Err(mut source) => {
                 let Link { reader: _, writer, owner } = link;
                 if let NegotiationError::Noise { sample } = &mut source {
                     *sample = owner.mask(sample);
                 }
                 drop(writer);
-                let left = until.map_or(EXIT, |until| until.saturating_duration_since(now()));
-                let status = owner.exits_within(left.saturating_sub(ENDING).min(EXIT).max(MOMENT)).await;
+                let left = until.map_or(EXIT_GRACE, |until| until.saturating_duration_since(now()));
+                let status = owner
+                    .exits_within(left.saturating_sub(KILL_RESERVE).min(EXIT_GRACE).max(MIN_EXIT_GRACE))
+                    .await;
                 let stderr = if status.is_some() { owner.stderr().await } else { owner.stderr_so_far() };
                 owner.end(false).await;
-                Err(Failed { source, ended: ConnectionEnd { cause: EndCause::Server, status, stderr } })
+                Err(NegotiationFailure {
+                    source,
+                    ended: ConnectionEnd { cause: EndCause::Server, status, stderr },
+                })
             }
         }
     }
 }
 
-/// What is started, and where that is written down.
+/// The program to start, and the ledger to record it in.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
     pub(crate) config: ServerConfig<CommandTarget>,
@@ -156,13 +161,13 @@ impl Launch {
     }
 }
 
-/// A link whose other side is being found out.
-struct Negotiating {
+/// A negotiation in progress.
+struct LinkNegotiation {
     machine: StdioClient,
     link: Link,
     lines: Lines,
     limits: Limits,
-    /// What to start if the server has to be started again.
+    /// The program to start if the server has to be restarted.
     again: Option<Launch>,
     info: Implementation,
     capabilities: ClientCapabilities,
@@ -170,12 +175,12 @@ struct Negotiating {
     held: Vec<Vec<u8>>,
 }
 
-impl Negotiating {
+impl LinkNegotiation {
     async fn run(&mut self) -> Result<NegotiationResult, NegotiationError> {
         let mut written = 0;
         let mut is_open = true;
         let mut is_flushed = true;
-        let mut last: Option<tokio::time::Instant> = None;
+        let mut read_until: Option<tokio::time::Instant> = None;
         loop {
             while let Some(action) = self.machine.poll_action() {
                 match action {
@@ -186,7 +191,7 @@ impl Negotiating {
                     StdioAction::Failed(error) => return Err(error),
                     StdioAction::Respawn => {
                         self.respawn().await;
-                        (written, is_open, is_flushed, last) = (0, true, true, None);
+                        (written, is_open, is_flushed, read_until) = (0, true, true, None);
                     }
                     action => self.act(&action),
                 }
@@ -203,10 +208,10 @@ impl Negotiating {
                             written += count;
                             is_flushed = flushed;
                         }
-                        // It may have said why before it ended, which is read first.
+                        // The server may have written the reason before it exited; read it first.
                         Err(_) => {
                             is_open = false;
-                            last = last.or(Some(tokio::time::Instant::now() + LAST_WORDS));
+                            read_until = read_until.or(Some(tokio::time::Instant::now() + FINAL_READ_TIMEOUT));
                         }
                     }
                 }
@@ -217,10 +222,10 @@ impl Negotiating {
                         self.machine.handle_closed();
                     }
                 },
-                _ = self.link.owner.exited(), if last.is_none() => {
-                    last = Some(tokio::time::Instant::now() + LAST_WORDS);
+                _ = self.link.owner.exited(), if read_until.is_none() => {
+                    read_until = Some(tokio::time::Instant::now() + FINAL_READ_TIMEOUT);
                 }
-                () = until(last), if last.is_some() => {
+                () = until(read_until), if read_until.is_some() => {
                     self.take_rest();
                     self.machine.handle_closed();
                 }
@@ -230,7 +235,7 @@ impl Negotiating {
 
     fn act(&mut self, action: &StdioAction) {
         let outbox = &mut self.outbox;
-        // These have nothing that a revision cannot say.
+        // Serializing cannot fail: every revision supports these messages.
         let _ = match action {
             StdioAction::Probe { id, version } => {
                 let envelope = Meta::envelope(version.clone(), self.capabilities.clone());
@@ -245,7 +250,7 @@ impl Negotiating {
             }
             StdioAction::Initialized => write::notification(outbox, &Method::Initialized, None),
             StdioAction::Declare(required) => {
-                // Everything there is was declared before; once more can only help if all of it is there.
+                // All our capabilities were declared already; declaring them again helps only if they are enough.
                 let declared = has_all(&self.capabilities, required);
                 self.machine.handle_declared(declared, now());
                 return;
@@ -256,7 +261,7 @@ impl Negotiating {
     }
 
     fn take_lines(&mut self) {
-        // What stands behind the last answer belongs to the connection.
+        // Lines after the last response belong to the connection.
         while !self.machine.is_over()
             && let Some(line) = self.lines.poll_line()
         {

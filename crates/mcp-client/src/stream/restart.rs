@@ -1,4 +1,4 @@
-//! Starting a server again that has ended: only when somebody needs it, once for all who do, and not for ever.
+//! Restarts a server that has exited: on demand, once for all callers, and a limited number of times.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,10 +10,10 @@ use crate::connect::offer::Offer;
 use crate::connection::handlers::Handlers;
 use crate::connection::{Connection, now};
 use crate::error::{Error, Result};
-use crate::stream::lifetime::Live;
+use crate::stream::lifetime::ServerRun;
 use crate::stream::negotiate::Launch;
 
-/// Everything needed to start a server again.
+/// The data needed to restart a server.
 #[derive(Debug)]
 pub(crate) struct Restart {
     pub(crate) offer: Offer,
@@ -21,11 +21,11 @@ pub(crate) struct Restart {
     pub(crate) negotiation_cache: Option<NegotiationCache>,
     pub(crate) connection: Arc<Connection>,
     pub(crate) handlers: Arc<Handlers>,
-    pub(crate) live: Arc<Mutex<Live>>,
+    pub(crate) run: Arc<Mutex<ServerRun>>,
     limit: Mutex<RestartLimit>,
 }
 
-/// The starts of a client: at most one at a time, which goes on when the one who waits for it does not.
+/// The restarts of a client, at most one at a time. A restart continues when its caller is dropped.
 #[derive(Debug)]
 pub(crate) struct Restarts {
     restart: Arc<Restart>,
@@ -40,7 +40,7 @@ impl Restarts {
         negotiation_cache: Option<NegotiationCache>,
         connection: &Arc<Connection>,
         handlers: &Arc<Handlers>,
-        live: &Arc<Mutex<Live>>,
+        run: &Arc<Mutex<ServerRun>>,
     ) -> Self {
         let restart = Restart {
             offer,
@@ -48,19 +48,19 @@ impl Restarts {
             negotiation_cache,
             connection: Arc::clone(connection),
             handlers: Arc::clone(handlers),
-            live: Arc::clone(live),
+            run: Arc::clone(run),
             limit: Mutex::default(),
         };
         Self { restart: Arc::new(restart), running: tokio::sync::Mutex::default(), abort: Mutex::default() }
     }
 
-    /// Waits until the server is usable again. Whoever comes later waits for the same start.
+    /// Restarts the server and waits until it is usable. Later callers wait for the same restart.
     ///
     /// # Cancellation
-    /// Safe: the start goes on.
+    /// Safe: the restart continues.
     pub(crate) async fn start(&self) -> Result<()> {
         let mut running = self.running.lock().await;
-        // One that nobody waited for is old news.
+        // The caller of this restart was dropped; its outcome is outdated.
         if running.as_ref().is_some_and(JoinHandle::is_finished) {
             *running = None;
         }
@@ -74,12 +74,12 @@ impl Restarts {
         });
         let outcome = task.await;
         *running = None;
-        // One that was stopped or panicked has started nothing, and whoever asks next is told how the server ended.
+        // A restart that was aborted or panicked started nothing; the next request reports how the server ended.
         outcome.unwrap_or(Ok(()))
     }
 
-    /// Ends a start that is under way, and waits until nothing is left of it. The connection must be closing, so that
-    /// there is no other.
+    /// Aborts a restart in progress and waits for its task to end. The connection must be closing, so that no other
+    /// restart begins.
     pub(crate) async fn stopped(&self) {
         self.stop();
         if let Some(task) = self.running.lock().await.take() {
@@ -87,7 +87,7 @@ impl Restarts {
         }
     }
 
-    /// Ends a start that is under way.
+    /// Aborts a restart in progress.
     pub(crate) fn stop(&self) {
         if let Some(task) = lock(&self.abort).take() {
             task.abort();
@@ -103,23 +103,23 @@ impl Drop for Restarts {
 
 impl Restart {
     async fn run(self: Arc<Self>) -> Result<()> {
-        // Two at once would get in each other's way.
-        let mut ends = lock(&self.live).shutdown.clone();
-        let _ = ends.wait_for(Option::is_some).await;
+        // Two processes of one server at the same time could conflict.
+        let mut shutdown = lock(&self.run).shutdown.clone();
+        let _ = shutdown.wait_for(Option::is_some).await;
         let wait = lock(&self.limit).start(now()).map_err(|wait| Error::TooManyRestarts {
             server: self.launch.to_string(),
             wait,
             ended: self.connection.ended().unwrap_or_default(),
         })?;
         tokio::time::sleep(wait).await;
-        // It may have been closed meanwhile.
+        // The connection may have been closed meanwhile.
         if !self.connection.can_restart() {
             return Ok(());
         }
         tracing::debug!(server = %self.launch, "restarting the server");
         let negotiated = self.offer.negotiate(&self.launch, self.negotiation_cache.as_ref()).await?;
-        if let Some(live) = Live::begin(&self.connection, &self.handlers, negotiated) {
-            *lock(&self.live) = live;
+        if let Some(run) = ServerRun::begin(&self.connection, &self.handlers, negotiated) {
+            *lock(&self.run) = run;
         }
         Ok(())
     }
