@@ -1,8 +1,8 @@
 //! The same work through mcp-protocol, as mcp-server does it: envelope, era, then the members that are needed.
 
 use mcp_protocol::dialect::Lowering;
-use mcp_protocol::messages::{Incoming, KeptBody, Message, Method, Request, parse_bytes, write};
-use mcp_protocol::negotiation::{ServerVerdict, StdioServer};
+use mcp_protocol::messages::{Incoming, Message, Method, OwnedBody, Request, parse_bytes, write};
+use mcp_protocol::negotiation::{StdioClassification, StdioServerNegotiation};
 use mcp_protocol::tools::{CallToolResponse, CallToolResult, ListToolsResult, Tool};
 use mcp_protocol::version::SUPPORTED;
 use mcp_protocol::{Dialect, Json, Limits};
@@ -14,7 +14,7 @@ fn call<'a, A: DeserializeOwned>(
     message: &'a [u8],
     limits: &Limits,
     dialect: Dialect,
-    server: &mut StdioServer,
+    server: &mut StdioServerNegotiation,
     tool: &str,
 ) -> (Request<'a>, A) {
     let request = request(message, limits, dialect, server, Method::ToolsCall);
@@ -28,13 +28,13 @@ fn request<'a>(
     message: &'a [u8],
     limits: &Limits,
     dialect: Dialect,
-    server: &mut StdioServer,
+    server: &mut StdioServerNegotiation,
     expected: Method,
 ) -> Request<'a> {
     let Ok(Incoming::Message(message)) = parse_bytes(message, limits) else { panic!() };
     match server.classify(&message) {
-        ServerVerdict::Modern(spoken, meta) => assert!(spoken == dialect && meta.client_info.is_some()),
-        ServerVerdict::Legacy(spoken) => assert_eq!(spoken, dialect),
+        StdioClassification::Modern(spoken, meta) => assert!(spoken == dialect && meta.client_info.is_some()),
+        StdioClassification::Legacy(spoken) => assert_eq!(spoken, dialect),
         other => panic!("{other:?}"),
     }
     let Message::Request(request) = message else { panic!() };
@@ -66,11 +66,11 @@ pub fn echo() -> impl FnMut(&[u8], &mut Vec<u8>) {
 }
 
 /// A server that shook hands for 2025-11-25 and takes modern requests besides.
-fn server() -> StdioServer {
-    let mut server = StdioServer::new(SUPPORTED);
+fn server() -> StdioServerNegotiation {
+    let mut server = StdioServerNegotiation::new(SUPPORTED);
     let handshake = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
     let Ok(Incoming::Message(message)) = parse_bytes(handshake, &Limits::default()) else { panic!() };
-    assert!(matches!(server.classify(&message), ServerVerdict::Initialize(..)));
+    assert!(matches!(server.classify(&message), StdioClassification::Initialize(..)));
     server
 }
 
@@ -93,7 +93,7 @@ pub fn list(count: usize) -> impl FnMut(&[u8], &mut Vec<u8>) {
 }
 
 /// The body of a response as mcp-client hands it to the one who waits: a copy, because the line is gone by then.
-fn body(message: &[u8], limits: &Limits) -> KeptBody {
+fn body(message: &[u8], limits: &Limits) -> OwnedBody {
     let Ok(Incoming::Message(Message::Response(response))) = parse_bytes(message, limits) else { panic!() };
     response.outcome.unwrap().keep()
 }

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::hint::black_box;
 use std::time::Instant;
 
-use mcp_protocol::codec::line::{Line, Lines, Outbox};
+use mcp_protocol::codec::line::{Line, LineBuffer, Lines};
 use mcp_protocol::messages::{Incoming, Message, Method, parse_bytes, write};
-use mcp_protocol::peer::{Arrival, Clocks, DuplicateIds, Peer};
+use mcp_protocol::peer::{Arrival, DuplicateIds, Peer, Timeouts};
 use mcp_protocol::tools::{CallToolParams, CallToolResult};
 use mcp_protocol::{Dialect, Json, Limits};
 use serde::{Deserialize, Serialize};
@@ -21,8 +21,8 @@ struct Pair {
     limits: Limits,
     client: Peer,
     server: Peer,
-    up: Outbox,
-    down: Outbox,
+    up: LineBuffer,
+    down: LineBuffer,
     client_lines: Lines,
     server_lines: Lines,
 }
@@ -33,8 +33,8 @@ impl Pair {
         Self {
             client: Peer::client(limits.clone()),
             server: Peer::server(limits.clone(), DuplicateIds::Unnamed),
-            up: Outbox::default(),
-            down: Outbox::default(),
+            up: LineBuffer::default(),
+            down: LineBuffer::default(),
             client_lines: Lines::new(&limits),
             server_lines: Lines::new(&limits),
             limits,
@@ -43,7 +43,7 @@ impl Pair {
 
     fn call(&mut self, a: i64, b: i64, now: Instant) -> String {
         let params = CallToolParams::new("add").arguments(Json::of(&Arguments { a, b }).unwrap());
-        let call = self.client.open(&Method::ToolsCall, Clocks::default(), now).unwrap();
+        let call = self.client.open(&Method::ToolsCall, Timeouts::default(), now).unwrap();
         self.up
             .line(|out| write::request(out, &call.id(), &Method::ToolsCall, &DIALECT.lower(&params)))
             .unwrap();

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
     use std::fs;
 
     use crate::{cargo, counts, root, workspace};
@@ -87,30 +88,72 @@ mod tests {
     }
 
     #[test]
-    fn core_types_are_defined_once_and_crates_have_readmes() {
+    fn crates_have_a_readme_and_a_changelog() {
         for name in ["mcp-protocol", "mcp-client", "mcp-server", "mcp-compat"] {
             for page in ["README.md", "CHANGELOG.md"] {
                 assert!(root().join("crates").join(name).join(page).is_file(), "{name} has no {page}");
             }
         }
-        // Framing, naming and negotiation have one home.
-        for (folder, others) in [("codec", ["Lines", "Events"]), ("peer", ["Peer", "ProgressGate"])] {
-            for other in others {
-                let definition = format!("pub struct {other}");
-                let mut all: Vec<(String, String)> = Vec::new();
-                for crate_name in ["mcp-protocol", "mcp-client", "mcp-server", "mcp-compat"] {
-                    all.extend(sources(&format!("crates/{crate_name}/src")));
+    }
+
+    /// Type names that several files define, and why.
+    const REPEATED_TYPE_NAMES: &[(&str, &str)] = &[
+        ("Connection", "one connection, seen from the client and from the server"),
+        ("Driver", "the loop of a connection, in each crate"),
+        ("Error", "the error type of each crate"),
+        ("Handler", "a function of the user, in each crate"),
+        ("HttpBody", "the body of an HTTP response, in each crate"),
+        ("McpClient", "async, blocking, and the deprecated name"),
+        ("McpClientConfig", "the deprecated name in mcp-compat"),
+        ("McpServer", "the deprecated name in mcp-compat"),
+        ("OAuthConfig", "the deprecated name in mcp-compat"),
+        ("OAuthProvider", "the deprecated name in mcp-compat"),
+        ("Session", "one legacy session over HTTP, seen from the client and from the server"),
+        ("State", "the private state of the type beside it"),
+        ("TokenStorage", "the deprecated name in mcp-compat"),
+        ("Tool", "described by the protocol, offered by a server"),
+        ("ToolSchema", "the deprecated name in mcp-compat"),
+        ("ToolSpec", "the deprecated name in mcp-compat"),
+    ];
+
+    /// Returns the types that a file defines, test modules left out.
+    fn defined_types(text: &str) -> impl Iterator<Item = &str> {
+        let shipped = text.split("mod tests {").next().unwrap_or(text);
+        shipped.lines().filter_map(|line| {
+            let item = match line.trim_start().strip_prefix("pub") {
+                Some(rest) => rest.split_once(' ')?.1,
+                None => line,
+            };
+            let item = item.strip_prefix("const ").unwrap_or(item);
+            let name =
+                ["struct ", "enum ", "trait ", "type "].iter().find_map(|word| item.strip_prefix(word))?;
+            name.split(|c: char| !c.is_alphanumeric() && c != '_').next().filter(|name| !name.is_empty())
+        })
+    }
+
+    #[test]
+    fn a_repeated_type_name_is_on_the_list() {
+        let mut files: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for name in ["mcp-protocol", "mcp-client", "mcp-server", "mcp-compat"] {
+            for (path, text) in sources(&format!("crates/{name}/src")) {
+                if path.contains("test") || path.contains("/bin/") {
+                    continue;
                 }
-                let homes: Vec<&str> = all
-                    .iter()
-                    .filter(|(_, text)| {
-                        text.contains(&format!("{definition} ")) || text.contains(&format!("{definition}<"))
-                    })
-                    .map(|(path, _)| path.as_str())
-                    .collect();
-                assert!(matches!(homes[..], [home] if home.contains(folder)), "{definition}: {homes:?}");
+                for name in defined_types(&text) {
+                    files.entry(name.to_owned()).or_default().insert(path.clone());
+                }
             }
         }
+        files.retain(|_, files| files.len() > 1);
+        let listed: BTreeSet<&str> = REPEATED_TYPE_NAMES.iter().map(|(name, _)| *name).collect();
+        let repeated: BTreeSet<&str> = files.keys().map(String::as_str).collect();
+        let unlisted: Vec<_> = files.iter().filter(|(name, _)| !listed.contains(name.as_str())).collect();
+        assert!(unlisted.is_empty(), "one name means one thing; rename one of them: {unlisted:#?}");
+        assert_eq!(
+            listed.difference(&repeated).collect::<Vec<_>>(),
+            Vec::<&&str>::new(),
+            "no longer repeated"
+        );
     }
 
     #[test]

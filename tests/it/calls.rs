@@ -1,11 +1,11 @@
-//! Calls: outcomes, progress, clocks, cancellation.
+//! Calls: outcomes, progress, timeouts, cancellation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mcp_client::Error;
-use mcp_client::protocol::peer::Reason;
+use mcp_client::protocol::peer::TimeoutReason;
 use mcp_server::{Context, McpServer, NoArgs, Structured, ToolError, tool};
 use serde_json::json;
 
@@ -149,7 +149,7 @@ async fn idle_timeout_ends_a_silent_call_and_cancels_on_the_server() {
         let client = connect(server, version).await;
         let began = tokio::time::Instant::now();
         let error = client.call("endless", json!({})).timeout(Duration::from_secs(7)).await.unwrap_err();
-        assert!(matches!(error, Error::TimedOut { reason: Reason::Idle, .. }), "{error:?}");
+        assert!(matches!(error, Error::TimedOut { reason: TimeoutReason::Idle, .. }), "{error:?}");
         assert_eq!(began.elapsed().as_secs(), 7);
         until_running(&running, 0).await;
         // Without a word from the caller it is a minute.
@@ -176,7 +176,7 @@ async fn progress_resets_the_idle_timeout_but_not_the_total_timeout() {
         let began = tokio::time::Instant::now();
         let call = client.call("slow", json!({})).timeout(Duration::from_secs(15));
         let error = call.total_timeout(Duration::from_secs(95)).await.unwrap_err();
-        assert!(matches!(error, Error::TimedOut { reason: Reason::Total, .. }), "{error:?}");
+        assert!(matches!(error, Error::TimedOut { reason: TimeoutReason::Total, .. }), "{error:?}");
         assert_eq!(began.elapsed().as_secs(), 95);
     }
 }

@@ -118,7 +118,7 @@ async fn call_timeouts_are_paused_while_a_handler_runs() {
 async fn unanswered_form_ends_the_call_after_the_handler_limit() {
     for version in &BOTH_ERAS {
         let handlers = Handlers::new()
-            .patience(Duration::from_secs(100))
+            .timeout(Duration::from_secs(100))
             .on_form(async |_: ServerRequest<ElicitFormParams>| std::future::pending().await);
         let pair = pair(asking(), version, handlers).await;
         let began = tokio::time::Instant::now();

@@ -8,7 +8,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::service::Service as _;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use mcp_client::http::{Answering, HttpBody, HttpClient, HttpError, Network};
+use mcp_client::http::{HttpBody, HttpClient, HttpError, Network, ResponseFuture};
 use mcp_client::protocol::Era;
 use mcp_client::{Error, McpClient, Sent, ServerConfig};
 use mcp_server::http::{Access, HttpOptions};
@@ -414,7 +414,7 @@ struct Theirs {
 }
 
 impl HttpClient for Theirs {
-    fn send(&self, request: http::Request<Bytes>) -> Answering<'_> {
+    fn send(&self, request: http::Request<Bytes>) -> ResponseFuture<'_> {
         self.requests.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
             let answer = self.client.request(request.map(http_body_util::Full::new)).await;

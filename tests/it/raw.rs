@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
-use mcp_client::protocol::peer::Reason;
+use mcp_client::protocol::peer::TimeoutReason;
 use mcp_client::protocol::subscriptions::SubscriptionFilter;
 use mcp_client::protocol::{Era, ProtocolVersion};
 use mcp_client::{EndCause, Error, Handlers, McpClient, Sent, ServerRequest};
@@ -154,7 +154,7 @@ async fn idle_timeout_resumes_after_the_last_handler_answers() {
     assert_eq!(raw.read().await["id"], 2, "the call is still there after 200 s");
     let answered = tokio::time::Instant::now();
     let error = call.await.unwrap().unwrap_err();
-    assert!(matches!(error, Error::TimedOut { reason: Reason::Idle, .. }), "{error:?}");
+    assert!(matches!(error, Error::TimedOut { reason: TimeoutReason::Idle, .. }), "{error:?}");
     assert_eq!(answered.elapsed().as_secs(), 50);
 }
 
@@ -265,7 +265,7 @@ async fn total_timeout_ends_a_call_that_is_only_deferred() {
         raw.write(&[json!({"jsonrpc": "2.0", "id": id, "result": result})]).await;
     }
     let error = call.await.unwrap().unwrap_err();
-    let Error::TimedOut { reason: Reason::Total, after, .. } = error else { panic!("{error:?}") };
+    let Error::TimedOut { reason: TimeoutReason::Total, after, .. } = error else { panic!("{error:?}") };
     assert!(after >= Duration::from_millis(600), "{after:?}");
 }
 
@@ -307,7 +307,7 @@ async fn list_answered_with_an_unknown_id_times_out_after_30_seconds() {
     raw.read().await;
     raw.write(&[json!({"jsonrpc": "2.0", "id": 4711, "result": {"tools": []}})]).await;
     let error = list.await.unwrap().unwrap_err();
-    assert!(matches!(error, Error::TimedOut { reason: Reason::Idle, .. }), "{error:?}");
+    assert!(matches!(error, Error::TimedOut { reason: TimeoutReason::Idle, .. }), "{error:?}");
     assert_eq!(began.elapsed().as_secs(), 30);
     assert_eq!(stats.stats().unknown, 1);
 }

@@ -106,7 +106,7 @@ async fn change_prompts(_: NoArgs, cx: Context) -> &'static str {
 }
 
 async fn reconnection(_: NoArgs, cx: Context) -> &'static str {
-    cx.send_away(Duration::from_millis(500));
+    cx.close_sse_stream(Duration::from_millis(500));
     tokio::time::sleep(Duration::from_millis(100)).await;
     "The client came back."
 }

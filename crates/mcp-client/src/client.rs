@@ -18,7 +18,7 @@ use mcp_protocol::capabilities::{Implementation, ServerCapabilities};
 use mcp_protocol::dialect::{Lower, Raise};
 use mcp_protocol::logging::{LogLevel, LogMessageParams, SetLevelParams};
 use mcp_protocol::messages::{EmptyParams, EmptyResult, Method};
-use mcp_protocol::negotiation::{NegotiationResult, ServerAnswer};
+use mcp_protocol::negotiation::{NegotiationResult, ServerResponse};
 use mcp_protocol::peer::Stats;
 use mcp_protocol::{Dialect, Era, Json, ProtocolVersion};
 
@@ -87,8 +87,8 @@ impl Drop for Inner {
 /// Returns the name that a server reports.
 pub(crate) fn name_of(negotiation: &NegotiationResult) -> Option<String> {
     match &negotiation.server {
-        ServerAnswer::Discovered(result) => result.server_info().map(|info| info.name),
-        ServerAnswer::Initialized(result) => Some(result.server_info.name.clone()),
+        ServerResponse::Discover(result) => result.server_info().map(|info| info.name),
+        ServerResponse::Initialize(result) => Some(result.server_info.name.clone()),
         _ => None,
     }
 }
@@ -97,8 +97,8 @@ pub(crate) fn name_of(negotiation: &NegotiationResult) -> Option<String> {
 pub(crate) fn capabilities_of(negotiation: &NegotiationResult) -> &ServerCapabilities {
     static NONE: std::sync::OnceLock<ServerCapabilities> = std::sync::OnceLock::new();
     match &negotiation.server {
-        ServerAnswer::Discovered(result) => &result.capabilities,
-        ServerAnswer::Initialized(result) => &result.capabilities,
+        ServerResponse::Discover(result) => &result.capabilities,
+        ServerResponse::Initialize(result) => &result.capabilities,
         _ => NONE.get_or_init(ServerCapabilities::new),
     }
 }
@@ -134,8 +134,8 @@ impl McpClient {
     #[must_use]
     pub fn server_info(&self) -> Option<Implementation> {
         match &self.inner.negotiation.server {
-            ServerAnswer::Discovered(result) => result.server_info(),
-            ServerAnswer::Initialized(result) => Some(result.server_info.clone()),
+            ServerResponse::Discover(result) => result.server_info(),
+            ServerResponse::Initialize(result) => Some(result.server_info.clone()),
             _ => None,
         }
     }
@@ -150,8 +150,8 @@ impl McpClient {
     #[must_use]
     pub fn instructions(&self) -> Option<&str> {
         match &self.inner.negotiation.server {
-            ServerAnswer::Discovered(result) => result.instructions.as_deref(),
-            ServerAnswer::Initialized(result) => result.instructions.as_deref(),
+            ServerResponse::Discover(result) => result.instructions.as_deref(),
+            ServerResponse::Initialize(result) => result.instructions.as_deref(),
             _ => None,
         }
     }

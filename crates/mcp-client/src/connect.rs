@@ -19,7 +19,7 @@ use crate::client::McpClient;
 use crate::connect::negotiation_cache::NegotiationCache;
 use crate::connect::offer::Offer;
 use crate::connect::server_config::{ServerConfig, Target};
-use crate::connect::settings::{ConnectSettings, Identity};
+use crate::connect::settings::{CacheIdentity, ConnectSettings};
 use crate::connection::cache::Cache;
 use crate::connection::handlers::Handlers;
 use crate::error::{Error, Result};
@@ -261,7 +261,7 @@ impl Connect {
                 let name = "the server".to_owned();
                 let negotiated = settings.offer.over(link, None, &limits, mode, budget).await;
                 let negotiated = negotiated.map_err(|failed| failed.named(name.clone()))?;
-                settings.over(negotiated, limits, name, Identity::unknown(), None)
+                settings.over(negotiated, limits, name, CacheIdentity::unknown(), None)
             }
         }
     }

@@ -24,17 +24,17 @@ use mcp_protocol::errors::ErrorObject;
 use mcp_protocol::logging::{LogLevel, SetLevelParams};
 use mcp_protocol::messages::{Id, Method};
 use mcp_protocol::meta::Meta;
-use mcp_protocol::peer::{Call, Clocks};
+use mcp_protocol::peer::{CallHandle, Timeouts};
 use mcp_protocol::resources::SubscribeParams;
 use mcp_protocol::{Dialect, Limits};
 
-use crate::connection::cache::View;
+use crate::connection::cache::CacheView;
 use crate::connection::outbox::Framing;
-use crate::connection::subscribers::{Change, LISTEN, Resubscriptions};
+use crate::connection::subscribers::{Change, LISTEN_TIMEOUTS, Resubscriptions};
 use crate::error::{ConnectionEnd, EndCause};
 
 pub(crate) use locked::Locked;
-pub(crate) use request::{Request, Step};
+pub(crate) use request::{InFlightRequest, RequestUpdate};
 pub(crate) use state::{State, Writer};
 pub(crate) use transport::Transport;
 
@@ -65,16 +65,16 @@ pub(crate) struct ConnectionTerms {
     pub(crate) envelope: Option<Meta>,
     pub(crate) limits: Limits,
     pub(crate) transport: Transport,
-    pub(crate) cache: View,
+    pub(crate) cache: CacheView,
 }
 
 /// Options of one request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RequestOptions {
-    pub(crate) clocks: Clocks,
+    pub(crate) timeouts: Timeouts,
     /// Whether progress is queued for the caller.
     pub(crate) progress: bool,
-    /// Whether its clocks pause while a person answers a request of the server.
+    /// Whether its timeouts pause while a person answers a request of the server.
     pub(crate) asks: bool,
 }
 
@@ -114,7 +114,7 @@ impl Connection {
         }
         let Resubscriptions { listens, uris } = state.subscribers.reopened();
         for (key, params) in listens {
-            match self.open(state, &Method::Listen, &params, LISTEN, now()) {
+            match self.open(state, &Method::Listen, &params, LISTEN_TIMEOUTS, now()) {
                 Ok((call, _)) => state.subscribers.listens(key, call),
                 Err(_) => state.subscribers.give_up(|subscriber| subscriber == key),
             }
@@ -165,7 +165,7 @@ impl Connection {
     }
 
     /// Cancels a request whose caller stopped waiting.
-    pub(crate) fn cancel(&self, state: &mut State, call: Option<Call>) {
+    pub(crate) fn cancel(&self, state: &mut State, call: Option<CallHandle>) {
         if call.is_some_and(|call| state.peer.cancel(call, DROPPED_REASON)) {
             state.transmit(self.dialect());
             state.wake_driver();
@@ -179,8 +179,8 @@ impl Connection {
         state.wake_driver();
     }
 
-    /// Resumes clocks that were paused while a person was asked.
-    pub(crate) fn resume(&self, paused: &[Call]) {
+    /// Resumes timeouts that were paused while a person was asked.
+    pub(crate) fn resume(&self, paused: &[CallHandle]) {
         let mut state = self.lock();
         for call in paused {
             state.peer.resume(*call, now());

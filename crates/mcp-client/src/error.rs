@@ -13,8 +13,8 @@ use mcp_protocol::codec::challenge::Challenge;
 use mcp_protocol::errors::{BodyError, ErrorObject};
 use mcp_protocol::messages::Method;
 use mcp_protocol::negotiation::NegotiationError;
-use mcp_protocol::peer::Reason;
-use mcp_protocol::visible::Visible;
+use mcp_protocol::peer::TimeoutReason;
+use mcp_protocol::safe_text::SafeText;
 
 pub use ended::{ConnectionEnd, EndCause};
 pub use http_status::HttpStatus;
@@ -38,7 +38,7 @@ pub enum Error {
     #[error(transparent)]
     Start(#[from] StartError),
     /// The server was started or reached, but the handshake failed.
-    #[error("cannot connect to `{}`: {error}{ended}", Visible::message(server))]
+    #[error("cannot connect to `{}`: {error}{ended}", SafeText::message(server))]
     Connect {
         /// The command or URL of the server.
         server: String,
@@ -48,7 +48,7 @@ pub enum Error {
         ended: ConnectionEnd,
     },
     /// The server config cannot be used. Nothing was sent.
-    #[error("invalid server config `{}`: {}", Visible::message(config), Visible::message(problem))]
+    #[error("invalid server config `{}`: {}", SafeText::message(config), SafeText::message(problem))]
     InvalidConfig {
         /// The server config, without secrets.
         config: String,
@@ -58,8 +58,8 @@ pub enum Error {
     /// The network policy does not allow the connection. Nothing was sent.
     #[error(
         "connection to `{}` denied by the network policy: {}",
-        Visible::message(host),
-        Visible::message(reason)
+        SafeText::message(host),
+        SafeText::message(reason)
     )]
     Denied {
         /// The host.
@@ -71,7 +71,7 @@ pub enum Error {
     /// with credentials. Nothing was sent there.
     #[error(
         "`{server}` named an endpoint on another web origin, {}, which is not allowed; fix the server, or connect to that \
-         address directly if you trust it", Visible::new(origin).at_most(200)
+         address directly if you trust it", SafeText::new(origin).at_most(200)
     )]
     ForeignEndpoint {
         /// The server that was connected to.
@@ -106,7 +106,7 @@ pub enum Error {
         error: ErrorObject,
     },
     /// The response cannot be parsed.
-    #[error("invalid response to `{method}`: {}", Visible::message(problem))]
+    #[error("invalid response to `{method}`: {}", SafeText::message(problem))]
     Unreadable {
         /// The method of the request.
         method: Method,
@@ -129,7 +129,7 @@ pub enum Error {
         /// The method of the request.
         method: Method,
         /// Which timeout expired.
-        reason: Reason,
+        reason: TimeoutReason,
         /// The time since the request was made.
         after: Duration,
     },
@@ -159,7 +159,7 @@ pub enum Error {
         error: ErrorObject,
     },
     /// The request cannot be serialized, for example because the server's revision has no way to express it.
-    #[error("cannot serialize `{method}`: {}", Visible::message(problem))]
+    #[error("cannot serialize `{method}`: {}", SafeText::message(problem))]
     Unsendable {
         /// The method of the request.
         method: Method,
@@ -169,7 +169,7 @@ pub enum Error {
     /// The server kept exiting after restarts, or kept forgetting its session. Nothing was sent.
     #[error(
         "`{}` kept failing: restarted 5 times in 30 s; next attempt allowed in {wait:.0?}{ended}",
-        Visible::message(server)
+        SafeText::message(server)
     )]
     TooManyRestarts {
         /// The command or URL of the server.
@@ -203,9 +203,9 @@ pub enum Error {
 
 fn demanded(challenges: &[Challenge]) -> String {
     let Some(challenge) = challenges.first() else { return String::new() };
-    let mut text = format!("; it accepts `{}`", Visible::new(&challenge.scheme).at_most(32));
+    let mut text = format!("; it accepts `{}`", SafeText::new(&challenge.scheme).at_most(32));
     if let Some(scope) = challenge.scope() {
-        text.push_str(&format!(" with scope `{}`", Visible::new(scope).at_most(200)));
+        text.push_str(&format!(" with scope `{}`", SafeText::new(scope).at_most(200)));
     }
     text
 }

@@ -9,6 +9,6 @@ pub(crate) mod policy;
 pub(crate) mod request;
 pub(crate) mod target_url;
 
-pub use network::{Answering, HttpBody, HttpClient, Network};
+pub use network::{HttpBody, HttpClient, Network, ResponseFuture};
 pub use policy::{HostError, NetworkPolicy, RangeError};
 pub use request::HttpError;

@@ -5,7 +5,7 @@
 
 pub mod challenge;
 pub mod header;
-pub(crate) mod intake;
+pub(crate) mod input;
 pub mod line;
 pub mod param_header;
 pub mod retry_after;

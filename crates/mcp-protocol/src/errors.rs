@@ -14,8 +14,8 @@ use crate::json::Json;
 use crate::json::scan::{Fault, FaultKind};
 use crate::macros::object;
 use crate::messages::Id;
+use crate::safe_text::SafeText;
 use crate::version::ProtocolVersion;
-use crate::visible::Visible;
 
 macro_rules! codes {
     ($($(#[$attr:meta])* $constant:ident $variant:ident = $code:literal,)*) => {
@@ -187,7 +187,7 @@ impl ErrorObject {
 /// text.
 impl std::fmt::Display for ErrorObject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ({})", Visible::message(&self.message), i64::from(self.code))
+        write!(f, "{} ({})", SafeText::message(&self.message), i64::from(self.code))
     }
 }
 
@@ -259,7 +259,7 @@ pub enum BodyError {
         problem: &'static str,
     },
     /// The result type is not valid for the request.
-    #[error("a result of type `{}` is not valid for this request", Visible::name(.0))]
+    #[error("a result of type `{}` is not valid for this request", SafeText::name(.0))]
     ResultType(String),
     /// The tool has an invalid `x-mcp-header` annotation.
     #[error(transparent)]
@@ -270,7 +270,7 @@ impl From<serde_json::Error> for BodyError {
     /// Escapes and truncates the error text: it may quote the peer, and error reporters print all sources verbatim.
     fn from(error: serde_json::Error) -> Self {
         let text = error.to_string();
-        let shown = Visible::message(&text).to_string();
+        let shown = SafeText::message(&text).to_string();
         Self::Shape(if shown == text { error } else { serde::de::Error::custom(shown) })
     }
 }
@@ -290,12 +290,12 @@ pub struct DecodeError {
     /// Request id, if it could be read. It lets a malformed response complete its request.
     pub id: Option<Id>,
     /// Message type, as far as it could be read. It determines which side assigned the id.
-    pub looks: Looks,
+    pub shape: MessageShape,
 }
 
 /// Apparent type of a malformed message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Looks {
+pub enum MessageShape {
     /// It has a `method`: the sender assigned the id.
     Request,
     /// It has a `result` or an `error`: this side assigned the id.

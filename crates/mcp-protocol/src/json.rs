@@ -152,7 +152,7 @@ impl Eq for Json {}
 /// Prints the text escaped and truncated, because errors that contain JSON of a peer are logged with `{:?}`.
 impl fmt::Debug for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&crate::visible::Visible::message(self.get()), f)
+        fmt::Display::fmt(&crate::safe_text::SafeText::message(self.get()), f)
     }
 }
 

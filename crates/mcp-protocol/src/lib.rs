@@ -2,7 +2,7 @@
 //!
 //! An MCP client and server exchange JSON-RPC messages. This crate has every part of that which needs no I/O: the
 //! types, their representation in each revision, the parsing of bytes into messages, the matching of responses to
-//! requests, timeouts, and the negotiation of the revision. Sockets, processes and clocks belong to the crates built on
+//! requests, timeouts, and the negotiation of the revision. Sockets, processes and timeouts belong to the crates built on
 //! it, `mcp-client` and `mcp-server`.
 //!
 //! ```
@@ -51,15 +51,15 @@
 //! | name servers and tools, detect changes | [`names`], [`fingerprint`] |
 //! | look up limits | [`limits`] |
 //! | store unparsed JSON | [`json`], [`members`], [`map`] |
-//! | test without a network | [`wire`] |
+//! | test without a network | [`simulated_link`] |
 //!
 //! # Driving a machine
 //!
 //! The state machines ([`peer::Peer`] and those of [`negotiation`]) share one interface. `handle_*` takes an event and
-//! the time of the event; `poll_*` returns the next action or deadline. There are no callbacks, locks or clocks. A
+//! the time of the event; `poll_*` returns the next action or deadline. There are no callbacks, locks or timeouts. A
 //! driver is a loop:
 //!
-//! 1. poll messages to send and events to report until there are none;
+//! 1. poll messages to send and failures to report until there are none;
 //! 2. poll the deadline, then wait for it, for bytes or for a command, whichever comes first;
 //! 3. pass that to the machine and repeat.
 //!
@@ -97,13 +97,13 @@ pub mod prompts;
 pub mod resources;
 pub mod retry;
 pub mod roots;
+pub mod safe_text;
 pub mod sampling;
+pub mod simulated_link;
 pub mod subscriptions;
 pub mod tasks;
 pub mod tools;
 pub mod version;
-pub mod visible;
-pub mod wire;
 
 pub use dialect::Dialect;
 pub use json::Json;

@@ -26,7 +26,7 @@
 //! | progress | burst of 8, then 10 per second | a tool must not flood the client; the last one is always sent. |
 //! | cached envelope | 4 KiB | the last envelope is cached, so that an identical one is not parsed again. |
 //! | arguments as headers | 100 | per tool; HTTP servers accept about as many headers in total. |
-//! | [`MAX_URI`] | 16 KiB | a URI stored for the peer, such as that of a subscription. |
+//! | [`MAX_URI_BYTES`] | 16 KiB | a URI stored for the peer, such as that of a subscription. |
 //! | paths of such arguments | 64 KiB | per tool: a long common path must not be stored once per argument. |
 //! | displayed text of a peer | 80, 1000 | characters of a name and of a message in errors and logs. |
 //! | names | 256, 64 | characters of a server name and of a callable name (the lowest limit of common model APIs). |
@@ -76,7 +76,7 @@ pub(crate) const MAX_SERVER_NAME_CHARACTERS: usize = 256;
 pub(crate) const MAX_CALLABLE_NAME_CHARACTERS: usize = 64;
 
 /// Maximum size of a URI that is stored for the peer, in bytes.
-pub const MAX_URI: usize = 16 << 10;
+pub const MAX_URI_BYTES: usize = 16 << 10;
 
 /// Maximum nesting depth of a message, including its own braces. The 128th level is rejected.
 pub const MAX_DEPTH: usize = 127;

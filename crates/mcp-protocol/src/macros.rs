@@ -309,7 +309,7 @@ macro_rules! string_enum {
         /// wire.
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                crate::visible::Visible::name(self.as_str()).fmt(f)
+                crate::safe_text::SafeText::name(self.as_str()).fmt(f)
             }
         }
 

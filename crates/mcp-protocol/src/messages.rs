@@ -14,7 +14,7 @@ mod method;
 mod notifications;
 pub mod write;
 
-pub use body::{Body, KeptBody};
+pub use body::{Body, OwnedBody};
 pub use envelope::{
     Batch, Incoming, Message, Notification, Request, Response, parse, parse_bytes, salvage_id,
 };

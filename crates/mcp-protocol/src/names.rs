@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::limits::{MAX_CALLABLE_NAME_CHARACTERS, MAX_SERVER_NAME_CHARACTERS};
 use crate::map::Map;
-use crate::visible::Visible;
+use crate::safe_text::SafeText;
 
 /// The name of a server: 1 to 256 characters of `A-Z a-z 0-9 _ -`, except a few words that are reserved in other
 /// programs.
@@ -38,7 +38,7 @@ pub enum NameError {
     Reserved(&'static str),
 }
 
-const RESERVED: [&str; 3] = ["__proto__", "constructor", "prototype"];
+const RESERVED_NAMES: [&str; 3] = ["__proto__", "constructor", "prototype"];
 
 impl ServerName {
     /// Returns the name.
@@ -58,7 +58,7 @@ impl std::str::FromStr for ServerName {
         if text.is_empty() || text.len() > MAX_SERVER_NAME_CHARACTERS {
             return Err(NameError::Length(text.len()));
         }
-        if let Some(word) = RESERVED.iter().find(|word| **word == text) {
+        if let Some(word) = RESERVED_NAMES.iter().find(|word| **word == text) {
             return Err(NameError::Reserved(word));
         }
         Ok(Self(text.into()))
@@ -71,7 +71,7 @@ impl fmt::Display for ServerName {
     }
 }
 
-const PREFIX: &str = "mcp__";
+const CALLABLE_NAME_PREFIX: &str = "mcp__";
 /// Number of base32 characters of the digest, which follow `_x`.
 const DIGEST_CHARACTERS: usize = 10;
 const MAX_LABEL_CHARACTERS: usize = 20;
@@ -92,8 +92,8 @@ pub fn callable_name(server: &str, tool: &str) -> String {
     let is_plain = is_label(server)
         && is_tool(tool)
         && !ends_like_a_digest(tool)
-        && PREFIX.len() + server.len() + 2 + tool.len() <= MAX_CALLABLE_NAME_CHARACTERS;
-    if is_plain { format!("{PREFIX}{server}__{tool}") } else { digest_name(server, tool) }
+        && CALLABLE_NAME_PREFIX.len() + server.len() + 2 + tool.len() <= MAX_CALLABLE_NAME_CHARACTERS;
+    if is_plain { format!("{CALLABLE_NAME_PREFIX}{server}__{tool}") } else { digest_name(server, tool) }
 }
 
 /// Returns the form with a digest, which exists for every pair of names: for names that [`callable_name`] cannot use,
@@ -101,10 +101,11 @@ pub fn callable_name(server: &str, tool: &str) -> String {
 #[must_use]
 pub fn digest_name(server: &str, tool: &str) -> String {
     let label = short_label(server);
-    let room = MAX_CALLABLE_NAME_CHARACTERS - PREFIX.len() - label.len() - 2 - 2 - DIGEST_CHARACTERS;
+    let room =
+        MAX_CALLABLE_NAME_CHARACTERS - CALLABLE_NAME_PREFIX.len() - label.len() - 2 - 2 - DIGEST_CHARACTERS;
     let tool_part: String =
         tool.chars().map(|c| if is_tool_character(c) { c } else { '_' }).take(room).collect();
-    format!("{PREFIX}{label}__{tool_part}_x{}", digest(server, tool))
+    format!("{CALLABLE_NAME_PREFIX}{label}__{tool_part}_x{}", digest(server, tool))
 }
 
 /// Matches `[A-Za-z0-9]+([_-][A-Za-z0-9]+)*`: without `__`, so that the first one after the prefix ends the server
@@ -151,7 +152,7 @@ fn short_label(server: &str) -> String {
 /// Returns the first ten characters of the lower-case base32 of SHA-256 over the length of the label, the label, and
 /// the tool.
 fn digest(server: &str, tool: &str) -> String {
-    const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    const BASE32_ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let mut hash = hmac_sha256::Hash::new();
     hash.update(u32::try_from(server.len()).unwrap_or(u32::MAX).to_be_bytes());
     hash.update(server);
@@ -161,7 +162,7 @@ fn digest(server: &str, tool: &str) -> String {
         .map(|at| {
             let bit = at * 5;
             let pair = u16::from_be_bytes([hash[bit / 8], hash[bit / 8 + 1]]);
-            char::from(ALPHABET[usize::from((pair >> (11 - bit % 8)) & 31)])
+            char::from(BASE32_ALPHABET[usize::from((pair >> (11 - bit % 8)) & 31)])
         })
         .collect()
 }
@@ -186,11 +187,11 @@ pub struct NameTable {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "tool `{}` of `{}` was skipped: the name `{}` is already used by tool `{}` of `{}`",
-    Visible::name(tool),
-    Visible::name(server),
-    Visible::name(name),
-    Visible::name(holder_tool),
-    Visible::name(holder_server)
+    SafeText::name(tool),
+    SafeText::name(server),
+    SafeText::name(name),
+    SafeText::name(holder_tool),
+    SafeText::name(holder_server)
 )]
 pub struct NameTaken {
     /// Callable name.

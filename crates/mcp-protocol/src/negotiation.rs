@@ -2,53 +2,55 @@
 //!
 //! | side | transport | machine |
 //! |---|---|---|
-//! | client | stdio | [`StdioClient`] |
-//! | client | HTTP | [`HttpClient`] |
-//! | server | stdio | [`StdioServer`] |
-//! | server | HTTP | [`HttpServer`] |
+//! | client | stdio | [`StdioClientNegotiation`] |
+//! | client | HTTP | [`HttpClientNegotiation`] |
+//! | server | stdio | [`StdioServerNegotiation`] |
+//! | server | HTTP | [`HttpServerNegotiation`] |
 //!
 //! A client sends `server/discover` first and infers the era from the response; a server classifies each message
 //! separately. Apart from [`crate::dialect`], only this module compares versions.
 //!
 //! Spec: MCP 2026-07-28, basic/versioning and basic/transports.
 
+mod era_detection;
 mod http_client;
 mod http_server;
-mod judge;
 mod stdio_client;
 mod stdio_server;
 
 use std::time::Duration;
 
-pub use http_client::{HttpAction, HttpAnswer, HttpClient, Obstacle};
-pub use http_server::{Envelope, HttpMethod, HttpRequest, HttpServer, HttpVerdict, Refusal};
-pub use stdio_client::{Handling, StdioAction, StdioClient};
-pub use stdio_server::{ServerVerdict, StdioServer};
+pub use http_client::{HttpAction, HttpClientNegotiation, HttpFailure, NegotiationResponse};
+pub use http_server::{
+    Envelope, HttpClassification, HttpMethod, HttpRejection, HttpRequest, HttpServerNegotiation,
+};
+pub use stdio_client::{MessageHandling, StdioAction, StdioClientNegotiation};
+pub use stdio_server::{StdioClassification, StdioServerNegotiation};
 
 use crate::errors::ErrorObject;
 use crate::messages::{DiscoverResult, InitializeResult};
+use crate::safe_text::SafeText;
 use crate::version::{Era, ProtocolVersion, SUPPORTED};
-use crate::visible::Visible;
 
 /// The versions, eras and timeouts of a client for a negotiation.
 ///
 /// ```
-/// use mcp_protocol::negotiation::{Mode, Terms};
+/// use mcp_protocol::negotiation::{Mode, NegotiationOptions};
 ///
-/// let terms = Terms::default().mode(Mode::Modern);
-/// assert_eq!(terms.versions[0].as_str(), "2026-07-28");
+/// let options = NegotiationOptions::default().mode(Mode::Modern);
+/// assert_eq!(options.versions[0].as_str(), "2026-07-28");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Terms {
+pub struct NegotiationOptions {
     /// Supported versions, most preferred first.
     pub versions: Vec<ProtocolVersion>,
     /// Eras to try.
     pub mode: Mode,
     /// Timeout of the whole negotiation. Default: 30 s.
-    pub budget: Duration,
-    /// Timeout of the first request. Default: 10 s, and at most a third of the budget.
-    pub probe: Duration,
+    pub timeout: Duration,
+    /// Timeout of the first request. Default: 10 s, and at most a third of `timeout`.
+    pub probe_timeout: Duration,
 }
 
 /// Eras that a client tries.
@@ -63,18 +65,18 @@ pub enum Mode {
     Modern,
 }
 
-impl Default for Terms {
+impl Default for NegotiationOptions {
     fn default() -> Self {
         Self {
             versions: SUPPORTED.to_vec(),
             mode: Mode::Auto,
-            budget: Duration::from_secs(30),
-            probe: Duration::from_secs(10),
+            timeout: Duration::from_secs(30),
+            probe_timeout: Duration::from_secs(10),
         }
     }
 }
 
-impl Terms {
+impl NegotiationOptions {
     /// Sets the versions, most preferred first.
     #[must_use]
     pub fn versions(mut self, versions: impl Into<Vec<ProtocolVersion>>) -> Self {
@@ -91,20 +93,20 @@ impl Terms {
 
     /// Sets the timeout of the whole negotiation.
     #[must_use]
-    pub fn budget(mut self, budget: Duration) -> Self {
-        self.budget = budget;
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
     /// Sets the timeout of the first request.
     #[must_use]
-    pub fn probe(mut self, probe: Duration) -> Self {
-        self.probe = probe;
+    pub fn probe_timeout(mut self, probe_timeout: Duration) -> Self {
+        self.probe_timeout = probe_timeout;
         self
     }
 
-    fn probe_time(&self) -> Duration {
-        self.probe.min(self.budget / 3)
+    fn effective_probe_timeout(&self) -> Duration {
+        self.probe_timeout.min(self.timeout / 3)
     }
 
     /// Returns the versions that the mode allows.
@@ -135,21 +137,21 @@ pub struct NegotiationResult {
     /// Negotiated version.
     pub version: ProtocolVersion,
     /// The server's response.
-    pub server: ServerAnswer,
+    pub server: ServerResponse,
     /// False if the result was inferred from a timeout: valid for this connection only, and not to be cached.
-    pub may_be_kept: bool,
+    pub is_cacheable: bool,
     /// False if the server omitted its capabilities: call a method to find out whether it is supported.
-    pub is_announced: bool,
+    pub declares_capabilities: bool,
 }
 
 /// The server's response that determined its era.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum ServerAnswer {
+pub enum ServerResponse {
     /// The result of `server/discover`.
-    Discovered(Box<DiscoverResult>),
+    Discover(Box<DiscoverResult>),
     /// The result of `initialize`.
-    Initialized(Box<InitializeResult>),
+    Initialize(Box<InitializeResult>),
 }
 
 impl NegotiationResult {
@@ -157,8 +159,8 @@ impl NegotiationResult {
     #[must_use]
     pub fn era(&self) -> Era {
         match self.server {
-            ServerAnswer::Discovered(_) => Era::Modern,
-            ServerAnswer::Initialized(_) => Era::Legacy,
+            ServerResponse::Discover(_) => Era::Modern,
+            ServerResponse::Initialize(_) => Era::Legacy,
         }
     }
 }
@@ -174,7 +176,7 @@ pub enum NegotiationError {
         list(ours),
         remedy(ours, theirs)
     )]
-    NothingInCommon {
+    NoCommonVersion {
         /// Versions that the client allows.
         ours: Vec<ProtocolVersion>,
         /// Versions that the server supports. Untrusted.
@@ -187,7 +189,7 @@ pub enum NegotiationError {
         list(std::slice::from_ref(answered)),
         list(ours)
     )]
-    UnsupportedAnswer {
+    UnsupportedVersion {
         /// Legacy versions that this client supports.
         ours: Vec<ProtocolVersion>,
         /// Version in the response. Untrusted.
@@ -198,10 +200,10 @@ pub enum NegotiationError {
     NotModern,
     /// The server is modern but rejected the request.
     #[error("the server rejected the negotiation: {0}")]
-    Refused(ErrorObject),
+    Rejected(ErrorObject),
     /// The server is modern, but its response to `server/discover` is invalid.
     #[error("invalid response to `server/discover`")]
-    Unreadable,
+    InvalidResponse,
     /// The server neither supports `server/discover` nor completed `initialize`.
     #[error("handshake failed: {handshake}{}", after(probe))]
     Handshake {
@@ -213,7 +215,7 @@ pub enum NegotiationError {
     /// The server wrote too many lines to stdout that are not messages.
     #[error(
         "the server wrote lines that are not JSON-RPC messages; write logs to stderr; first line: \"{}\"",
-        Visible::message(sample)
+        SafeText::message(sample)
     )]
     Noise {
         /// Beginning of the first such line.
@@ -224,13 +226,13 @@ pub enum NegotiationError {
     NotStarted,
     /// The process exited, even after a restart.
     #[error("the server process exited before it responded")]
-    Ended,
-    /// The terms have no version that the mode allows.
+    Exited,
+    /// The options have no version that the mode allows.
     #[error("no protocol version to offer; allow at least one")]
-    NothingToOffer,
+    NoVersionToOffer,
     /// The HTTP request failed; the era is unknown.
     #[error("the HTTP request failed: {0}")]
-    Http(Obstacle),
+    Http(HttpFailure),
     /// The URL is not an MCP endpoint of any kind.
     #[error(
         "no MCP endpoint at this URL (POST server/discover: {probe}, POST initialize: {initialize}, GET: {get})"
@@ -251,13 +253,13 @@ pub enum NegotiationError {
 pub enum HandshakeFailure {
     /// The server responded with an error.
     #[error("{0}")]
-    Refused(ErrorObject),
+    Rejected(ErrorObject),
     /// The response is not a valid result of `initialize`.
     #[error("invalid response to `initialize`")]
-    Unreadable,
+    InvalidResponse,
     /// The request timed out.
     #[error("`initialize` timed out")]
-    Silence,
+    Timeout,
 }
 
 /// Maximum number of versions listed in an error.
@@ -268,7 +270,7 @@ const MAX_VERSION_CHARACTERS: usize = 24;
 /// Formats a list of versions. A server may send any text and any number of them.
 fn list(versions: &[ProtocolVersion]) -> String {
     let shown = |version: &ProtocolVersion| {
-        Visible::new(version.as_str()).at_most(MAX_VERSION_CHARACTERS).to_string()
+        SafeText::new(version.as_str()).at_most(MAX_VERSION_CHARACTERS).to_string()
     };
     let names: Vec<String> = versions.iter().take(MAX_LISTED_VERSIONS).map(shown).collect();
     match versions.len().saturating_sub(MAX_LISTED_VERSIONS) {

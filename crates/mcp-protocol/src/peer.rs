@@ -9,7 +9,8 @@
 //! # Invariants
 //! - At most [`Limits::in_flight`] calls are in flight in each direction; further calls are rejected, not queued.
 //! - An id is never reused on a connection, not even after a cancellation.
-//! - Every opened call ends in exactly one of: its response, an [`Event`], or a [`Peer::cancel`] that returned true.
+//! - Every opened call ends in exactly one of: its response, a [`CallFailure`], or a [`Peer::cancel`] that returned
+//!   true.
 
 mod deadline;
 mod progress;
@@ -17,11 +18,11 @@ mod progress;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-pub use deadline::{Clocks, Reason};
+pub use deadline::{TimeoutReason, Timeouts};
 pub use progress::ProgressGate;
 
 use crate::dialect::Raising;
-use crate::errors::{DecodeError, ErrorCode, ErrorObject, Looks};
+use crate::errors::{DecodeError, ErrorCode, ErrorObject, MessageShape};
 use crate::limits::Limits;
 use crate::map::Map;
 use crate::messages::{
@@ -31,19 +32,19 @@ use deadline::{NextDeadline, Timers};
 
 /// The requests in flight of one connection, in both directions.
 ///
-/// **After every input or command, poll the events and the deadline again; unpolled transmits apply back pressure, and
+/// **After every input or command, poll the failures and the deadline again; unpolled transmits apply back pressure, and
 /// no call is lost.**
 ///
 /// ```
 /// use std::time::Instant;
 /// use mcp_protocol::Limits;
 /// use mcp_protocol::messages::{Incoming, Method, parse};
-/// use mcp_protocol::peer::{Arrival, Clocks, Peer};
+/// use mcp_protocol::peer::{Arrival, Timeouts, Peer};
 ///
 /// let limits = Limits::default();
 /// let now = Instant::now();
 /// let mut peer = Peer::client(limits.clone());
-/// let call = peer.open(&Method::ToolsList, Clocks::default(), now)?;
+/// let call = peer.open(&Method::ToolsList, Timeouts::default(), now)?;
 /// // … the driver writes the request with `call.id()`, and later reads:
 /// let Incoming::Message(message) = parse(r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}"#, &limits)? else {
 ///     unreachable!()
@@ -53,13 +54,13 @@ use deadline::{NextDeadline, Timers};
 /// ```
 #[derive(Debug)]
 pub struct Peer {
-    side: Side,
+    side: ConnectionSide,
     limits: Limits,
     /// Sorted by id, because ids are ascending. Most calls complete in order.
-    calls: VecDeque<Slot>,
+    calls: VecDeque<OpenCall>,
     next_id: i64,
-    requests: Map<Id, Incoming>,
-    events: VecDeque<Event>,
+    requests: Map<Id, IncomingRequest>,
+    failures: VecDeque<CallFailure>,
     transmits: VecDeque<Transmit>,
     /// Number of cancellations in `transmits`.
     cancellations: usize,
@@ -70,9 +71,9 @@ pub struct Peer {
 
 /// A request of this side, from [`Peer::open`] until it is completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Call(i64);
+pub struct CallHandle(i64);
 
-impl Call {
+impl CallHandle {
     /// Returns the request id.
     #[must_use]
     pub fn id(self) -> Id {
@@ -88,7 +89,7 @@ impl Call {
 
 /// The side of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+enum ConnectionSide {
     Client,
     Server { duplicates: DuplicateIds },
 }
@@ -103,14 +104,14 @@ pub enum DuplicateIds {
 }
 
 #[derive(Debug)]
-struct Slot {
+struct OpenCall {
     id: i64,
     timers: Timers,
-    kind: Kind,
+    kind: CallKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum CallKind {
     Ordinary,
     /// Cannot be cancelled.
     Handshake,
@@ -119,7 +120,7 @@ enum Kind {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Incoming {
+enum IncomingRequest {
     Running,
     /// In flight, and cannot be cancelled.
     Handshake,
@@ -131,28 +132,28 @@ enum Incoming {
 #[non_exhaustive]
 pub enum Arrival {
     /// The response to this call.
-    Response(Call),
+    Response(CallHandle),
     /// A malformed response to this call: the call fails now, not at its deadline.
-    BrokenResponse(Call),
+    BrokenResponse(CallHandle),
     /// A request to respond to once, if [`Peer::respond`] returns true.
     Request,
     /// The other side cancelled this request.
     #[doc(alias = "cancellation")]
     Cancelled(Id),
     /// A progress notification for this call.
-    Progress(Call),
+    Progress(CallHandle),
     /// The server ended this subscription.
-    Ended(Call),
+    Ended(CallHandle),
     /// Another notification.
     Notification,
     /// A message without effect; counted in [`Stats`].
-    Ignored(Ignored),
+    Ignored(IgnoreReason),
 }
 
 /// Reason why a message was ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Ignored {
+pub enum IgnoreReason {
     /// A response to a call that was already completed.
     Late,
     /// A response, cancellation or progress notification for an unknown request.
@@ -162,7 +163,7 @@ pub enum Ignored {
     /// A malformed notification.
     Malformed,
     /// A rejected request; the error response is among the transmits.
-    Refused,
+    Rejected,
     /// The connection is closed.
     Closed,
 }
@@ -191,18 +192,18 @@ pub enum Transmit {
 /// Completion of a call without a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Event {
+pub enum CallFailure {
     /// The call timed out; a cancellation is sent.
     #[doc(alias = "timeout")]
-    TimedOut(Call, Reason),
+    TimedOut(CallHandle, TimeoutReason),
     /// The connection closed before the response.
-    Lost(Call),
+    Lost(CallHandle),
 }
 
 /// Reason why a call cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum OpenError {
     /// [`Limits::in_flight`] calls are in flight.
     #[error("too many requests in flight (limit {0}); wait for one to complete")]
     Full(usize),
@@ -243,23 +244,23 @@ impl Peer {
     /// Creates the client side of a connection.
     #[must_use]
     pub fn client(limits: Limits) -> Self {
-        Self::new(Side::Client, limits)
+        Self::new(ConnectionSide::Client, limits)
     }
 
     /// Creates the server side of a connection.
     #[must_use]
     pub fn server(limits: Limits, duplicates: DuplicateIds) -> Self {
-        Self::new(Side::Server { duplicates }, limits)
+        Self::new(ConnectionSide::Server { duplicates }, limits)
     }
 
-    fn new(side: Side, limits: Limits) -> Self {
+    fn new(side: ConnectionSide, limits: Limits) -> Self {
         Self {
             side,
             limits,
             calls: VecDeque::new(),
             next_id: 1,
             requests: Map::new(),
-            events: VecDeque::new(),
+            failures: VecDeque::new(),
             transmits: VecDeque::new(),
             cancellations: 0,
             wake: NextDeadline::default(),
@@ -284,7 +285,7 @@ impl Peer {
     /// [`respond`](Self::respond).
     #[must_use]
     pub fn is_cancelled(&self, id: &Id) -> bool {
-        self.closed || self.requests.get(id) == Some(&Incoming::Cancelled)
+        self.closed || self.requests.get(id) == Some(&IncomingRequest::Cancelled)
     }
 
     /// Returns the number of requests of the other side that are in flight.
@@ -303,32 +304,37 @@ impl Peer {
     ///
     /// # Errors
     /// Fails if the peer is closed or the limit is reached; nothing is queued.
-    pub fn open(&mut self, method: &Method, clocks: Clocks, now: Instant) -> Result<Call, Refused> {
+    pub fn open(
+        &mut self,
+        method: &Method,
+        timeouts: Timeouts,
+        now: Instant,
+    ) -> Result<CallHandle, OpenError> {
         if self.closed {
-            return Err(Refused::Closed);
+            return Err(OpenError::Closed);
         }
-        // Unpolled cancellations and events count too, because they grow with the number of calls.
-        let waiting = self.cancellations.max(self.events.len());
+        // Unpolled cancellations and failures count too, because they grow with the number of calls.
+        let waiting = self.cancellations.max(self.failures.len());
         if self.calls.len() + waiting >= self.limits.in_flight {
-            return Err(Refused::Full(self.limits.in_flight));
+            return Err(OpenError::Full(self.limits.in_flight));
         }
         let kind = match method {
-            Method::Initialize => Kind::Handshake,
-            Method::Listen => Kind::Listen,
-            _ => Kind::Ordinary,
+            Method::Initialize => CallKind::Handshake,
+            Method::Listen => CallKind::Listen,
+            _ => CallKind::Ordinary,
         };
-        let slot = Slot { id: self.next_id, timers: Timers::start(clocks, now), kind };
+        let slot = OpenCall { id: self.next_id, timers: Timers::start(timeouts, now), kind };
         self.next_id += 1;
         self.wake.include(slot.timers.due());
         self.stats.opened += 1;
-        let call = Call(slot.id);
+        let call = CallHandle(slot.id);
         self.calls.push_back(slot);
         Ok(call)
     }
 
     /// Cancels a call and notifies the other side. Returns false if the call was already completed.
     #[doc(alias = "cancellation")]
-    pub fn cancel(&mut self, call: Call, reason: &'static str) -> bool {
+    pub fn cancel(&mut self, call: CallHandle, reason: &'static str) -> bool {
         let Some(slot) = self.take(call) else { return false };
         self.stats.cancelled += 1;
         self.tell_cancelled(&slot, reason);
@@ -337,7 +343,7 @@ impl Peer {
 
     /// Pauses the timeouts of a call while the user is asked, for at most `cap`. Pauses may overlap: the timeouts
     /// continue when the last one ends. Returns false, without pausing, after ten pauses.
-    pub fn pause(&mut self, call: Call, cap: Duration, now: Instant) -> bool {
+    pub fn pause(&mut self, call: CallHandle, cap: Duration, now: Instant) -> bool {
         let Some(slot) = self.slot(call) else { return false };
         let is_paused = slot.timers.pause(cap, now);
         let due = slot.timers.due();
@@ -346,7 +352,7 @@ impl Peer {
     }
 
     /// Resumes the timeouts of a call: the idle timeout restarts, the total timeout continues.
-    pub fn resume(&mut self, call: Call, now: Instant) {
+    pub fn resume(&mut self, call: CallHandle, now: Instant) {
         if let Some(slot) = self.slot(call) {
             slot.timers.resume(now);
             let due = slot.timers.due();
@@ -355,7 +361,7 @@ impl Peer {
     }
 
     /// Removes the timeouts of a call, for example of an acknowledged subscription.
-    pub fn stop_clocks(&mut self, call: Call) {
+    pub fn remove_timeouts(&mut self, call: CallHandle) {
         if let Some(slot) = self.slot(call) {
             slot.timers = Timers::none();
         }
@@ -366,13 +372,13 @@ impl Peer {
     /// False means that the request was cancelled, answered or unknown, and nothing may be sent. Also call it when the
     /// work of a cancelled request has ended: until then its id stays in use.
     pub fn respond(&mut self, id: &Id) -> bool {
-        self.requests.remove(id).is_some_and(|request| request != Incoming::Cancelled)
+        self.requests.remove(id).is_some_and(|request| request != IncomingRequest::Cancelled)
     }
 
     /// Handles a message.
     pub fn handle_message(&mut self, message: &Message<'_>, now: Instant) -> Arrival {
         if self.closed {
-            return Arrival::Ignored(Ignored::Closed);
+            return Arrival::Ignored(IgnoreReason::Closed);
         }
         match message {
             Message::Response(response) => self.response(response),
@@ -387,48 +393,48 @@ impl Peer {
 
     /// Handles a request. Like [`handle_message`](Self::handle_message), for callers that know the type.
     pub fn handle_request(&mut self, request: &Request<'_>) -> Arrival {
-        if self.closed { Arrival::Ignored(Ignored::Closed) } else { self.request(request) }
+        if self.closed { Arrival::Ignored(IgnoreReason::Closed) } else { self.request(request) }
     }
 
     /// Handles input that is not a message. A malformed response completes its call, and a malformed request is
     /// rejected; a server also responds to other unreadable input.
     pub fn handle_unreadable(&mut self, error: &DecodeError) -> Arrival {
         if self.closed {
-            return Arrival::Ignored(Ignored::Closed);
+            return Arrival::Ignored(IgnoreReason::Closed);
         }
         self.stats.unreadable += 1;
-        let may_settle = match error.looks {
-            Looks::Response => true,
+        let may_settle = match error.shape {
+            MessageShape::Response => true,
             // Requests of a server begin with the method, so a truncated line without one is a response.
-            Looks::Unknown => self.side == Side::Client,
-            Looks::Request => false,
+            MessageShape::Unknown => self.side == ConnectionSide::Client,
+            MessageShape::Request => false,
         };
         if may_settle
             && let Some(Id::Number(number)) = error.id
-            && self.take(Call(number)).is_some()
+            && self.take(CallHandle(number)).is_some()
         {
             self.stats.broken += 1;
-            return Arrival::BrokenResponse(Call(number));
+            return Arrival::BrokenResponse(CallHandle(number));
         }
         // The error response must not complete another request with the same id.
-        let is_request = match error.looks {
-            Looks::Request => true,
+        let is_request = match error.shape {
+            MessageShape::Request => true,
             // Input from a client without a method is more likely a request than a response.
-            Looks::Unknown => self.side != Side::Client,
-            Looks::Response => false,
+            MessageShape::Unknown => self.side != ConnectionSide::Client,
+            MessageShape::Response => false,
         };
         let id = error.id.clone().filter(|id| is_request && !self.requests.contains_key(id));
         // A client responds only to requests, not to other output of the server.
-        if id.is_some() || self.side != Side::Client {
+        if id.is_some() || self.side != ConnectionSide::Client {
             self.refuse(id, error.to_error_object());
         }
-        Arrival::Ignored(Ignored::Malformed)
+        Arrival::Ignored(IgnoreReason::Malformed)
     }
 
     /// Handles the end of the connection: all calls are lost, and no request of the other side can be answered.
     pub fn handle_closed(&mut self) {
         self.closed = true;
-        self.events.extend(self.calls.drain(..).map(|slot| Event::Lost(Call(slot.id))));
+        self.failures.extend(self.calls.drain(..).map(|slot| CallFailure::Lost(CallHandle(slot.id))));
         self.requests.clear();
         self.transmits.clear();
         self.cancellations = 0;
@@ -437,7 +443,7 @@ impl Peer {
 
     /// Handles the loss of the exchange of one call, such as an HTTP connection. No cancellation is sent. Returns false
     /// if the call was already completed.
-    pub fn handle_lost(&mut self, call: Call) -> bool {
+    pub fn handle_lost(&mut self, call: CallHandle) -> bool {
         self.take(call).is_some()
     }
 
@@ -464,7 +470,7 @@ impl Peer {
                 Some((instant, reason)) if instant <= now => {
                     self.stats.timed_out += 1;
                     if let Some(slot) = self.calls.remove(at) {
-                        self.events.push_back(Event::TimedOut(Call(slot.id), reason));
+                        self.failures.push_back(CallFailure::TimedOut(CallHandle(slot.id), reason));
                         self.tell_cancelled(&slot, reason.as_str());
                     }
                 }
@@ -486,16 +492,16 @@ impl Peer {
         transmit
     }
 
-    /// Returns the next event.
+    /// Returns the next call that failed without a response.
     #[must_use]
-    pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+    pub fn poll_failure(&mut self) -> Option<CallFailure> {
+        self.failures.pop_front()
     }
 
     /// Returns the time at which to call [`handle_timeout`](Self::handle_timeout), and the reason. The time may be
     /// early but never late.
     #[must_use]
-    pub fn poll_timeout(&self) -> Option<(Instant, Reason)> {
+    pub fn poll_timeout(&self) -> Option<(Instant, TimeoutReason)> {
         if self.calls.is_empty() { None } else { self.wake.next() }
     }
 
@@ -503,14 +509,14 @@ impl Peer {
         let number = match response.id {
             Some(Id::Number(number)) => number,
             Some(Id::String(_)) => return self.unknown(),
-            None => return Arrival::Ignored(Ignored::NoId),
+            None => return Arrival::Ignored(IgnoreReason::NoId),
         };
-        if self.take(Call(number)).is_some() {
+        if self.take(CallHandle(number)).is_some() {
             self.stats.answered += 1;
-            Arrival::Response(Call(number))
+            Arrival::Response(CallHandle(number))
         } else if (1..self.next_id).contains(&number) {
             self.stats.late += 1;
-            Arrival::Ignored(Ignored::Late)
+            Arrival::Ignored(IgnoreReason::Late)
         } else {
             self.unknown()
         }
@@ -519,53 +525,56 @@ impl Peer {
     fn request(&mut self, request: &Request<'_>) -> Arrival {
         self.stats.requests += 1;
         if self.requests.contains_key(&request.id) {
-            let named = self.side == Side::Server { duplicates: DuplicateIds::Named };
+            let named = self.side == ConnectionSide::Server { duplicates: DuplicateIds::Named };
             let error =
                 ErrorObject::new(ErrorCode::InvalidRequest, "a request with this id is already in flight");
             self.refuse(named.then(|| request.id.clone()), error);
-            return Arrival::Ignored(Ignored::Refused);
+            return Arrival::Ignored(IgnoreReason::Rejected);
         }
         if self.requests.len() >= self.limits.in_flight {
             let error = ErrorObject::new(ErrorCode::InternalError, "too many requests in flight");
             self.refuse(Some(request.id.clone()), error);
-            return Arrival::Ignored(Ignored::Refused);
+            return Arrival::Ignored(IgnoreReason::Rejected);
         }
-        let running =
-            if request.method == Method::Initialize { Incoming::Handshake } else { Incoming::Running };
+        let running = if request.method == Method::Initialize {
+            IncomingRequest::Handshake
+        } else {
+            IncomingRequest::Running
+        };
         self.requests.insert(request.id.clone(), running);
         Arrival::Request
     }
 
     fn cancelled(&mut self, notification: &Notification<'_>) -> Arrival {
         let Ok(params) = Raising::STRICT.text::<CancelledParams>(notification.params.text()) else {
-            return Arrival::Ignored(Ignored::Malformed);
+            return Arrival::Ignored(IgnoreReason::Malformed);
         };
         match self.requests.get_mut(&params.request_id) {
             // `initialize` cannot be cancelled.
-            Some(Incoming::Handshake) => return Arrival::Ignored(Ignored::Unknown),
+            Some(IncomingRequest::Handshake) => return Arrival::Ignored(IgnoreReason::Unknown),
             Some(request) => {
-                *request = Incoming::Cancelled;
+                *request = IncomingRequest::Cancelled;
                 return Arrival::Cancelled(params.request_id);
             }
             None => {}
         }
         if let Id::Number(number) = params.request_id
-            && self.slot(Call(number)).is_some_and(|slot| slot.kind == Kind::Listen)
+            && self.slot(CallHandle(number)).is_some_and(|slot| slot.kind == CallKind::Listen)
         {
-            self.take(Call(number));
+            self.take(CallHandle(number));
             self.stats.answered += 1;
-            return Arrival::Ended(Call(number));
+            return Arrival::Ended(CallHandle(number));
         }
         self.unknown()
     }
 
     fn progress(&mut self, notification: &Notification<'_>, now: Instant) -> Arrival {
         let Ok(params) = Raising::STRICT.text::<ProgressParams>(notification.params.text()) else {
-            return Arrival::Ignored(Ignored::Malformed);
+            return Arrival::Ignored(IgnoreReason::Malformed);
         };
         let call = match params.progress_token {
             // Only the exact text that this side sent.
-            Id::String(text) => text.parse().ok().map(Call).filter(|call| call.0.to_string() == *text),
+            Id::String(text) => text.parse().ok().map(CallHandle).filter(|call| call.0.to_string() == *text),
             Id::Number(_) => None,
         };
         match call.and_then(|call| self.slot(call).map(|slot| (call, slot))) {
@@ -579,7 +588,7 @@ impl Peer {
 
     fn unknown(&mut self) -> Arrival {
         self.stats.unknown += 1;
-        Arrival::Ignored(Ignored::Unknown)
+        Arrival::Ignored(IgnoreReason::Unknown)
     }
 
     fn refuse(&mut self, id: Option<Id>, error: ErrorObject) {
@@ -591,19 +600,19 @@ impl Peer {
         }
     }
 
-    fn tell_cancelled(&mut self, slot: &Slot, reason: &'static str) {
-        if slot.kind != Kind::Handshake {
+    fn tell_cancelled(&mut self, slot: &OpenCall, reason: &'static str) {
+        if slot.kind != CallKind::Handshake {
             self.cancellations += 1;
             self.transmits.push_back(Transmit::Cancelled { id: Id::Number(slot.id), reason });
         }
     }
 
-    fn slot(&mut self, call: Call) -> Option<&mut Slot> {
+    fn slot(&mut self, call: CallHandle) -> Option<&mut OpenCall> {
         let at = self.calls.binary_search_by_key(&call.0, |slot| slot.id).ok()?;
         self.calls.get_mut(at)
     }
 
-    fn take(&mut self, call: Call) -> Option<Slot> {
+    fn take(&mut self, call: CallHandle) -> Option<OpenCall> {
         let at = self.calls.binary_search_by_key(&call.0, |slot| slot.id).ok()?;
         self.calls.remove(at)
     }

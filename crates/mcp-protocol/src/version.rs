@@ -169,7 +169,7 @@ impl From<String> for ProtocolVersion {
 /// Prints the version for people: an unknown version is escaped and truncated. `as_str` returns the string on the wire.
 impl fmt::Display for ProtocolVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        crate::visible::Visible::name(self.as_str()).fmt(f)
+        crate::safe_text::SafeText::name(self.as_str()).fmt(f)
     }
 }
 

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn budget_is_short_from_three_quarters_on() {
+    fn budget_is_short_when_three_quarters_are_used() {
         let budget = Budget::new(100);
         let mut share = budget.take(74).unwrap();
         assert!(!budget.is_short());

@@ -10,7 +10,7 @@ use mcp_protocol::dialect::Lower;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::logging::LogLevel;
 use mcp_protocol::messages::{CancelledParams, Method, Request, Response, write};
-use mcp_protocol::peer::{Call, Clocks, DuplicateIds, Peer, Refused, Transmit};
+use mcp_protocol::peer::{CallHandle, DuplicateIds, OpenError, Peer, Timeouts, Transmit};
 use mcp_protocol::{Dialect, Json, Limits, Map};
 use tokio::sync::oneshot;
 
@@ -28,7 +28,7 @@ pub(crate) struct Connection {
 pub(crate) struct State {
     pub(crate) peer: Peer,
     /// Requests to the client that are in flight.
-    waiting: Map<Call, oneshot::Sender<Result<Json, AskError>>>,
+    waiting: Map<CallHandle, oneshot::Sender<Result<Json, AskError>>>,
     pub(crate) log_level: Option<LogLevel>,
     /// Subscribed resources (`resources/subscribe`).
     pub(crate) subscribed: SubscribedUris,
@@ -88,6 +88,7 @@ impl SubscribedUris {
     }
 }
 
+/// The client info and capabilities of a legacy client.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     pub(crate) capabilities: ClientCapabilities,
@@ -131,7 +132,7 @@ impl Connection {
     }
 
     /// Passes a response to its request.
-    pub(crate) fn settle(&self, call: Call, response: &Response<'_>) {
+    pub(crate) fn settle(&self, call: CallHandle, response: &Response<'_>) {
         let answer = match &response.outcome {
             Ok(result) => result.text().parse().map_err(|_| unreadable()),
             Err(error) => Err(AskError::Refused(Box::new(error.clone()))),
@@ -140,11 +141,11 @@ impl Connection {
     }
 
     /// Fails a request whose response is not valid.
-    pub(crate) fn settle_broken(&self, call: Call) {
+    pub(crate) fn settle_broken(&self, call: CallHandle) {
         self.answer(call, Err(unreadable()));
     }
 
-    fn answer(&self, call: Call, answer: Result<Json, AskError>) {
+    fn answer(&self, call: CallHandle, answer: Result<Json, AskError>) {
         if let Some(waiting) = self.lock().waiting.remove(&call) {
             // Fails if the request was dropped.
             let _ = waiting.send(answer);
@@ -167,10 +168,12 @@ impl Connection {
         let call = {
             let mut state = self.lock();
             let call =
-                state.peer.open(method, Clocks::none(), Instant::now()).map_err(|refused| match refused {
-                    Refused::Closed => AskError::Lost,
-                    other => AskError::Malformed(other.to_string()),
-                })?;
+                state.peer.open(method, Timeouts::none(), Instant::now()).map_err(
+                    |refused| match refused {
+                        OpenError::Closed => AskError::Lost,
+                        other => AskError::Malformed(other.to_string()),
+                    },
+                )?;
             state.waiting.insert(call, sender);
             call
         };
@@ -241,14 +244,14 @@ struct RequestGuard<'a> {
     connection: &'a Connection,
     outlet: &'a Outlet,
     dialect: Dialect,
-    call: Call,
+    call: CallHandle,
 }
 
 impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.connection.lock();
         state.waiting.remove(&self.call);
-        if state.peer.cancel(self.call, "the call that asked has ended") {
+        if state.peer.cancel(self.call, "the call that sent this request has ended") {
             Connection::transmit(&mut state, self.outlet, self.dialect);
         }
     }

@@ -7,7 +7,7 @@ use std::io;
 
 use mcp_protocol::capabilities::ClientCapabilities;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
-use mcp_protocol::visible::Visible;
+use mcp_protocol::safe_text::SafeText;
 
 /// An error that stopped the server or kept it from starting.
 #[derive(Debug, thiserror::Error)]
@@ -49,9 +49,9 @@ pub enum Error {
 /// ```
 ///
 /// `ToolError` does not implement [`std::error::Error`] itself: that would conflict with the conversion.
-pub struct ToolError(Kind);
+pub struct ToolError(ToolErrorKind);
 
-enum Kind {
+enum ToolErrorKind {
     /// Sent to the model as a result with `isError`.
     Failed(String),
     /// Sent to the client as an error response.
@@ -61,7 +61,7 @@ enum Kind {
 }
 
 /// The response to a failed call.
-pub(crate) enum Failure {
+pub(crate) enum HandlerFailure {
     Failed(String),
     Refused(ErrorObject),
     Unanswered,
@@ -73,13 +73,13 @@ impl ToolError {
     /// Creates an error that the model can read and act on: a result with `isError`.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
-        Self(Kind::Failed(text.into()))
+        Self(ToolErrorKind::Failed(text.into()))
     }
 
     /// Creates an error of the request itself: the client receives this error response, and the model does not see it.
     #[must_use]
     pub fn refused(error: ErrorObject) -> Self {
-        Self(Kind::Refused(Box::new(error)))
+        Self(ToolErrorKind::Refused(Box::new(error)))
     }
 
     /// Creates the "resource not found" error response for this URI.
@@ -95,22 +95,22 @@ impl ToolError {
     }
 
     /// Returns true if the call did not fail but needs input: this run ends, and the client sends the call again with
-    /// the answer. A hook sees every run and must return such an error unchanged.
+    /// the answer. A hook is called for every run and must return such an error unchanged.
     #[must_use]
     pub fn is_unanswered(&self) -> bool {
-        matches!(self.0, Kind::Input(AskError::Unanswered))
+        matches!(self.0, ToolErrorKind::Input(AskError::Unanswered))
     }
 
-    pub(crate) fn into_failure(self) -> Failure {
+    pub(crate) fn into_failure(self) -> HandlerFailure {
         match self.0 {
-            Kind::Failed(text) => Failure::Failed(text),
-            Kind::Refused(error) => Failure::Refused(*error),
-            Kind::Input(AskError::Unanswered) => Failure::Unanswered,
-            Kind::Input(AskError::Undeclared(needed)) => Failure::Undeclared(needed),
-            Kind::Input(AskError::Malformed(problem)) => {
-                Failure::Refused(ErrorObject::new(ErrorCode::InvalidParams, problem))
+            ToolErrorKind::Failed(text) => HandlerFailure::Failed(text),
+            ToolErrorKind::Refused(error) => HandlerFailure::Refused(*error),
+            ToolErrorKind::Input(AskError::Unanswered) => HandlerFailure::Unanswered,
+            ToolErrorKind::Input(AskError::Undeclared(needed)) => HandlerFailure::Undeclared(needed),
+            ToolErrorKind::Input(AskError::Malformed(problem)) => {
+                HandlerFailure::Refused(ErrorObject::new(ErrorCode::InvalidParams, problem))
             }
-            Kind::Input(other) => Failure::Failed(other.to_string()),
+            ToolErrorKind::Input(other) => HandlerFailure::Failed(other.to_string()),
         }
     }
 }
@@ -118,7 +118,7 @@ impl ToolError {
 impl<E: StdError + Send + Sync + 'static> From<E> for ToolError {
     fn from(error: E) -> Self {
         if let Some(ask) = ask_error(&error) {
-            return Self(Kind::Input(ask));
+            return Self(ToolErrorKind::Input(ask));
         }
         let mut text = error.to_string();
         let mut source = error.source();
@@ -130,7 +130,7 @@ impl<E: StdError + Send + Sync + 'static> From<E> for ToolError {
             }
             source = cause.source();
         }
-        Self(Kind::Failed(text))
+        Self(ToolErrorKind::Failed(text))
     }
 }
 
@@ -152,9 +152,9 @@ fn ask_error<E: StdError + 'static>(error: &E) -> Option<AskError> {
 impl fmt::Debug for ToolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Failed(text) => f.debug_tuple("ToolError").field(text).finish(),
-            Kind::Refused(error) => f.debug_tuple("ToolError").field(error).finish(),
-            Kind::Input(ask) => f.debug_tuple("ToolError").field(ask).finish(),
+            ToolErrorKind::Failed(text) => f.debug_tuple("ToolError").field(text).finish(),
+            ToolErrorKind::Refused(error) => f.debug_tuple("ToolError").field(error).finish(),
+            ToolErrorKind::Input(ask) => f.debug_tuple("ToolError").field(ask).finish(),
         }
     }
 }
@@ -170,7 +170,7 @@ pub enum AskError {
     #[error("the client did not declare the capability for this request (elicitation, sampling or roots)")]
     Undeclared(Box<ClientCapabilities>),
     /// The client returned an error response.
-    #[error("the client returned an error: {}", Visible::message(&.0.message))]
+    #[error("the client returned an error: {}", SafeText::message(&.0.message))]
     Refused(Box<ErrorObject>),
     /// The client did not answer within [`McpServer::ask_timeout`](crate::McpServer::ask_timeout).
     #[error("timed out waiting for the client to answer; raise McpServer::ask_timeout")]
@@ -179,7 +179,7 @@ pub enum AskError {
     #[error("the connection was closed before the client answered")]
     Lost,
     /// The answer or the request state that came with it is not valid.
-    #[error("{}", Visible::message(.0))]
+    #[error("{}", SafeText::message(.0))]
     Malformed(String),
     /// The call asked in too many rounds.
     #[error(

@@ -36,7 +36,9 @@ use mcp_protocol::Limits;
 use mcp_protocol::codec::header as mirrored;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::messages::{Incoming, Message, parse_bytes};
-use mcp_protocol::negotiation::{Envelope, HttpMethod, HttpRequest, HttpServer, HttpVerdict};
+use mcp_protocol::negotiation::{
+    Envelope, HttpClassification, HttpMethod, HttpRequest, HttpServerNegotiation,
+};
 use tokio::sync::watch;
 use tower_service::Service;
 
@@ -48,8 +50,8 @@ use crate::budget::{Budget, Share};
 use crate::dispatch::router::Core;
 use crate::error::Error;
 use crate::server::McpServer;
-use first_event::Step;
-use headers::{Headers, McpHeaders};
+use first_event::FirstPoll;
+use headers::{McpHeaders, RequestHeaders};
 use legacy::no_session;
 use request_body::{SMALL_BODY_BYTES, TOO_MANY_BODIES, retained_bytes};
 use response::{
@@ -66,11 +68,12 @@ const MAX_UNREAD_BYTES: usize = 1 << 20;
 #[doc(alias = "Streamable HTTP")]
 #[doc(alias = "axum")]
 #[derive(Clone)]
-pub struct HttpService(Arc<Shared>);
+pub struct HttpService(Arc<ServiceState>);
 
-struct Shared {
+/// The state that all clones of a service share.
+struct ServiceState {
     core: Arc<Core>,
-    negotiation: HttpServer,
+    negotiation: HttpServerNegotiation,
     options: HttpOptions,
     limits: Limits,
     sessions: Sessions,
@@ -78,7 +81,7 @@ struct Shared {
     streams: Arc<Budget>,
     /// Bytes held by sessions and streams.
     memory: Arc<Budget>,
-    /// Bytes of request bodies, and the part that large bodies may use.
+    /// The budget of request bodies, and the part of it that large bodies may use.
     bodies: Arc<Budget>,
     large_bodies: Arc<Budget>,
     /// True after [`HttpService::close`]: subscription streams end.
@@ -113,11 +116,11 @@ impl McpServer {
     #[doc(alias = "Streamable HTTP")]
     pub fn into_http_service(self, options: HttpOptions) -> Result<HttpService, Error> {
         let core = self.into_core(options.calls)?;
-        let versions = core.registry.snapshot().identity.versions.clone();
+        let versions = core.registry.snapshot().settings.versions.clone();
         let limits = core.limits.clone().message(options.body);
         let (memory, bodies) = (Budget::new(options.memory), Budget::new(options.bodies));
-        Ok(HttpService(Arc::new(Shared {
-            negotiation: HttpServer::new(&versions),
+        Ok(HttpService(Arc::new(ServiceState {
+            negotiation: HttpServerNegotiation::new(&versions),
             limits,
             sessions: Sessions::new(&options, &memory),
             core,
@@ -154,7 +157,7 @@ where
     }
 }
 
-impl Shared {
+impl ServiceState {
     /// Handles one exchange. The future is allocated for each request and should stay small.
     async fn handle<B>(self: Arc<Self>, parts: Parts, body: B) -> Result<HttpResponse, Infallible>
     where
@@ -164,7 +167,7 @@ impl Shared {
     {
         let headers = match self.admit(&parts) {
             Ok(headers) => headers,
-            Err(answer) => return Ok(answer),
+            Err(response) => return Ok(response),
         };
         let is_short = self.core.calls.is_short() || self.bodies.is_short() || self.large_bodies.is_short();
         if is_short && self.sessions.end_abandoned() {
@@ -173,11 +176,11 @@ impl Shared {
         }
         let (bytes, memory) = match self.read_body(body).await {
             Ok(read) => read,
-            Err(answer) => return Ok(*answer),
+            Err(response) => return Ok(*response),
         };
         match self.post(&parts.headers, &headers, &bytes, memory) {
-            Step::Done(answer) => Ok(answer),
-            Step::Pending(rest) => {
+            FirstPoll::Done(response) => Ok(response),
+            FirstPoll::Pending(rest) => {
                 drop(bytes);
                 Ok(rest.await)
             }
@@ -187,11 +190,11 @@ impl Shared {
     /// Checks the headers before the body is read. The `Err` variant is the HTTP response.
     #[expect(clippy::result_large_err, reason = "the `Err` variant is the HTTP response")]
     fn admit<'a>(self: &Arc<Self>, parts: &'a Parts) -> Result<McpHeaders<'a>, HttpResponse> {
-        let headers = Headers::of(&parts.headers);
+        let headers = RequestHeaders::of(&parts.headers);
         if let Err(status) = self.options.access.check(&parts.uri, &parts.headers, &headers) {
             return Err(empty_response(status));
         }
-        // A proxy may have used the other value.
+        // Refused, because a proxy may have checked the other value.
         for (name, values) in
             [(mirrored::SESSION_ID, &headers.mcp.session), (mirrored::LAST_EVENT_ID, &headers.last_event)]
         {
@@ -209,9 +212,9 @@ impl Shared {
             HttpVerb::GET => self.get(&parts.headers, &headers),
             HttpVerb::DELETE => self.delete(&headers.mcp),
             _ => {
-                let mut answer = empty_response(StatusCode::METHOD_NOT_ALLOWED);
-                answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
-                answer
+                let mut response = empty_response(StatusCode::METHOD_NOT_ALLOWED);
+                response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
+                response
             }
         })
     }
@@ -223,45 +226,46 @@ impl Shared {
         headers: &McpHeaders<'_>,
         body: &Bytes,
         mut memory: Share,
-    ) -> Step {
+    ) -> FirstPoll {
         let incoming = match parse_bytes(body, &self.limits) {
             Ok(incoming) => incoming,
             Err(error) => {
                 let refusal = self.negotiation.classify_unreadable(&error);
-                return Step::Done(refusal_response(refusal, error.id.as_ref()));
+                return FirstPoll::Done(refusal_response(refusal, error.id.as_ref()));
             }
         };
         if let Incoming::Message(Message::Request(request)) = &incoming
             && body.len() > SMALL_BODY_BYTES
             && !memory.grow(retained_bytes(request))
         {
-            return Step::Done(overload_response(TOO_MANY_BODIES, Some(&request.id)));
+            return FirstPoll::Done(overload_response(TOO_MANY_BODIES, Some(&request.id)));
         }
         let session = self.session(headers);
         let negotiation = self.classify(HttpMethod::Post, headers, session.as_ref(), Some(&incoming));
-        Step::Done(match (negotiation, &incoming) {
-            (HttpVerdict::Modern(dialect, meta), Incoming::Message(Message::Request(request))) => {
+        FirstPoll::Done(match (negotiation, &incoming) {
+            (HttpClassification::Modern(dialect, meta), Incoming::Message(Message::Request(request))) => {
                 return self.modern(request, dialect, meta, all, memory);
             }
-            (HttpVerdict::ModernNotification, _) => empty_response(StatusCode::ACCEPTED),
-            (HttpVerdict::Initialize(dialect, params), Incoming::Message(Message::Request(request))) => {
-                match session {
-                    Some(_) => already_initialized(&request.id),
-                    None => self.initialize(request, dialect, *params),
-                }
-            }
-            (HttpVerdict::Legacy(_), Incoming::Message(Message::Request(request))) => match session {
+            (HttpClassification::ModernNotification, _) => empty_response(StatusCode::ACCEPTED),
+            (
+                HttpClassification::Initialize(dialect, params),
+                Incoming::Message(Message::Request(request)),
+            ) => match session {
+                Some(_) => already_initialized(&request.id),
+                None => self.initialize(request, dialect, *params),
+            },
+            (HttpClassification::Legacy(_), Incoming::Message(Message::Request(request))) => match session {
                 Some(session_use) => return self.legacy_request(session_use, request, memory),
                 None => no_session(headers, Some(&request.id)),
             },
-            (HttpVerdict::Legacy(dialect), _) => match session {
+            (HttpClassification::Legacy(dialect), _) => match session {
                 Some(session_use) => return self.legacy(session_use, dialect, &incoming, body, memory),
                 None => no_session(headers, None),
             },
-            (HttpVerdict::Refuse(refusal), Incoming::Message(Message::Request(request))) => {
+            (HttpClassification::Reject(refusal), Incoming::Message(Message::Request(request))) => {
                 refusal_response(refusal, Some(&request.id))
             }
-            (HttpVerdict::Refuse(refusal), _) => refusal_response(refusal, None),
+            (HttpClassification::Reject(refusal), _) => refusal_response(refusal, None),
             _ => empty_response(StatusCode::BAD_REQUEST),
         })
     }
@@ -272,7 +276,7 @@ impl Shared {
         headers: &McpHeaders<'_>,
         session: Option<&SessionUse>,
         body: Option<&Incoming<'_>>,
-    ) -> HttpVerdict {
+    ) -> HttpClassification {
         let (mut versions, mut methods, mut names) = <([&[u8]; 2], [&[u8]; 2], [&[u8]; 2])>::default();
         let mut request = HttpRequest::new(method)
             .versions(headers.version.up_to_two(&mut versions))
@@ -286,7 +290,7 @@ impl Shared {
             request = request.known(known);
         }
         let negotiation = self.negotiation.classify(&request, body);
-        if let (HttpVerdict::Modern(dialect, meta), Some(Incoming::Message(Message::Request(request)))) =
+        if let (HttpClassification::Modern(dialect, meta), Some(Incoming::Message(Message::Request(request)))) =
             (&negotiation, body)
             && !known.is_some_and(|known| known.is_of(request))
         {

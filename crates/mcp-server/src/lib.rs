@@ -19,10 +19,10 @@
 //! }
 //! ```
 //!
-//! The server speaks all five protocol revisions at once; a function is written once for all of them. A tool returns
-//! any type that implements [`IntoOutcome`]. A [`Context`] gives a function access to progress notifications, log
-//! messages, cancellation, and requests to the client (elicitation, sampling, roots). The [`Registry`] adds and removes
-//! tools, resources and prompts while the server runs. [`testing`] has an in-memory client.
+//! The server supports all five protocol revisions at once; a function is written once for all of them. A tool returns
+//! any type that implements [`IntoOutcome`]. A [`Context`] provides progress notifications, log messages, cancellation,
+//! and requests to the client (elicitation, sampling, roots). The [`Registry`] adds and removes tools, resources and
+//! prompts while the server runs. [`testing`] has an in-memory client.
 //!
 //! # Features
 //!
@@ -79,7 +79,7 @@ pub use offer::outcome::{IntoOutcome, Structured};
 pub use offer::prompt::{IntoPrompt, PromptArguments, ServedPrompt, prompt};
 pub use offer::registry::{InvalidDefinition, Registry};
 pub use offer::resource::{
-    IntoContents, Place, ReadRequest, ServedResource, ServedTemplate, resource, resource_template,
+    ContentDefaults, IntoContents, ReadRequest, ServedResource, ServedTemplate, resource, resource_template,
 };
 pub use offer::tool::{Tool, ToolSpec, tool};
 pub use server::McpServer;

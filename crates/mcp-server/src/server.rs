@@ -20,7 +20,7 @@ use crate::dispatch::watchdog::Watchdog;
 use crate::error::{Error, ToolError};
 use crate::link::driver;
 use crate::offer::prompt::ServedPrompt;
-use crate::offer::registry::{CacheHint, Identity, Registry};
+use crate::offer::registry::{CacheHint, Registry, ServerSettings};
 use crate::offer::resource::{ServedResource, ServedTemplate, hint};
 use crate::offer::tool::{Tool, ToolEntry, ToolSpec};
 
@@ -61,7 +61,7 @@ impl McpServer {
     #[must_use]
     pub fn new(tools: Vec<Arc<dyn ToolSpec>>) -> Self {
         let server = Self {
-            registry: Registry::new(Identity {
+            registry: Registry::new(ServerSettings {
                 implementation: Implementation::new(executable_name(), "0.0.0"),
                 instructions: None,
                 versions: served_versions(),
@@ -89,21 +89,21 @@ impl McpServer {
     #[doc(alias = "serverInfo")]
     #[must_use]
     pub fn implementation(self, implementation: Implementation) -> Self {
-        self.identity(|identity| identity.implementation = implementation)
+        self.with_settings(|settings| settings.implementation = implementation)
     }
 
     /// Sets the instructions: how to use the server, for a language model.
     #[must_use]
     pub fn instructions(self, instructions: impl Into<String>) -> Self {
         let instructions = instructions.into();
-        self.identity(|identity| identity.instructions = Some(instructions))
+        self.with_settings(|settings| settings.instructions = Some(instructions))
     }
 
     /// Sets the supported protocol versions, newest first. Default: all five.
     #[must_use]
     pub fn versions(self, versions: impl Into<Vec<ProtocolVersion>>) -> Self {
         let versions = versions.into();
-        self.identity(|identity| identity.versions = versions)
+        self.with_settings(|settings| settings.versions = versions)
     }
 
     /// Sets how long clients may cache the lists, and whether caches may share them. Default: no caching.
@@ -111,14 +111,14 @@ impl McpServer {
     #[doc(alias = "cacheScope")]
     #[must_use]
     pub fn cache_lists(self, ttl: Duration, scope: CacheScope) -> Self {
-        self.identity(|identity| identity.lists = hint(ttl, scope))
+        self.with_settings(|settings| settings.lists = hint(ttl, scope))
     }
 
     /// Sets the number of items in a page of a list. Default: 1000.
     #[doc(alias = "pagination")]
     #[must_use]
     pub fn page_size(self, items: usize) -> Self {
-        self.identity(|identity| identity.page_size = items.max(1))
+        self.with_settings(|settings| settings.page_size = items.max(1))
     }
 
     /// Sets the limits of each connection.
@@ -264,8 +264,8 @@ impl McpServer {
         Ok(())
     }
 
-    fn identity(self, change: impl FnOnce(&mut Identity)) -> Self {
-        self.registry.update(|state| change(Arc::make_mut(&mut state.identity)));
+    fn with_settings(self, change: impl FnOnce(&mut ServerSettings)) -> Self {
+        self.registry.update(|state| change(Arc::make_mut(&mut state.settings)));
         self
     }
 
@@ -277,7 +277,7 @@ impl McpServer {
             return Err(Error::Setup { problems });
         }
         Ok(Arc::new(Core {
-            meta: result_meta(&state.identity.implementation),
+            meta: result_meta(&state.settings.implementation),
             registry: self.registry,
             sealer: self.sealer,
             limits: self.limits,

@@ -13,8 +13,8 @@ use mcp_protocol::messages::{
     EmptyParams, Id, Incoming, InitializeParams, InitializeResult, Message, Method, parse_bytes, write,
 };
 use mcp_protocol::meta::Meta;
+use mcp_protocol::safe_text::SafeText;
 use mcp_protocol::tools::{CallToolParams, CallToolResponse, CallToolResult};
-use mcp_protocol::visible::Visible;
 use mcp_protocol::{Dialect, Json, Limits, ProtocolVersion};
 use tokio::task::JoinHandle;
 
@@ -34,7 +34,7 @@ pub enum TestError {
     #[error("the server returned an error: {0}")]
     Refused(ErrorObject),
     /// The server sent a message that is not valid.
-    #[error("invalid message from the server: {}", Visible::message(.0))]
+    #[error("invalid message from the server: {}", SafeText::message(.0))]
     Unreadable(String),
     /// The server closed the connection.
     #[error("the server closed the connection")]
@@ -51,7 +51,7 @@ impl From<BodyError> for TestError {
 }
 
 /// A function that answers requests of the server: elicitation, sampling, roots.
-pub type Answer = Box<dyn FnMut(&str, &InputRequest) -> InputResponse + Send>;
+pub type AskHandler = Box<dyn FnMut(&str, &InputRequest) -> InputResponse + Send>;
 
 /// An in-memory client for tests. Dropping it stops the server.
 pub struct TestClient {
@@ -65,7 +65,7 @@ pub struct TestClient {
     pub notifications: VecDeque<(Method, Json)>,
     /// Received responses that were not returned yet.
     responses: Vec<(Id, Result<Json, ErrorObject>)>,
-    answer: Option<Answer>,
+    ask_handler: Option<AskHandler>,
     server: JoinHandle<std::io::Result<()>>,
 }
 
@@ -107,7 +107,7 @@ impl McpServer {
             next_id: 1,
             notifications: VecDeque::new(),
             responses: Vec::new(),
-            answer: None,
+            ask_handler: None,
             server,
         })
     }
@@ -146,7 +146,7 @@ impl TestClient {
         mut self,
         answer: impl FnMut(&str, &InputRequest) -> InputResponse + Send + 'static,
     ) -> Self {
-        self.answer = Some(Box::new(answer));
+        self.ask_handler = Some(Box::new(answer));
         self
     }
 
@@ -174,7 +174,7 @@ impl TestClient {
                 CallToolResponse::InputRequired(required) => {
                     let mut responses = InputResponses::new();
                     for (key, request) in required.input_requests.iter().flatten() {
-                        let Some(answer) = &mut self.answer else { return Err(TestError::Ended) };
+                        let Some(answer) = &mut self.ask_handler else { return Err(TestError::Ended) };
                         responses.insert(key.clone(), answer(key, request));
                     }
                     params.input_responses = Some(responses);
@@ -322,7 +322,7 @@ impl TestClient {
                     request.params.text()
                 );
                 let asked: InputRequest = serde_json::from_str(&text).map_err(|_| unreadable())?;
-                let Some(answer) = &mut self.answer else { return Err(unreadable()) };
+                let Some(answer) = &mut self.ask_handler else { return Err(unreadable()) };
                 let response = answer("", &asked);
                 let mut out = Vec::new();
                 let written = write::response(&mut out, &request.id, &self.dialect.lower(&response));

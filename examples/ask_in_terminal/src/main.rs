@@ -8,7 +8,7 @@ use mcp_client::protocol::Map;
 use mcp_client::protocol::elicitation::{
     ElicitFormParams, ElicitResult, ElicitUrlParams, FieldSchema, FieldValue,
 };
-use mcp_client::protocol::visible::Visible;
+use mcp_client::protocol::safe_text::SafeText;
 use mcp_client::{Handlers, McpClient, ServerConfig, ServerRequest};
 
 #[tokio::main(flavor = "current_thread")]
@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let config = ServerConfig::command(program).args(words);
     let client = McpClient::builder(config).handlers(handlers).connect().await?;
     let outcome = client.call(tool, serde_json::json!({})).await?;
-    println!("{}", Visible::new(&outcome.text()));
+    println!("{}", SafeText::new(&outcome.text()));
     client.close().await;
     Ok(())
 }
@@ -31,7 +31,7 @@ async fn form(asked: ServerRequest<ElicitFormParams>) -> ElicitResult {
     if !std::io::stdin().is_terminal() {
         return ElicitResult::cancel();
     }
-    println!("{} asks: {}", Visible::new(&asked.server), Visible::new(&asked.params.message));
+    println!("{} asks: {}", SafeText::new(&asked.server), SafeText::new(&asked.params.message));
     println!("Leave a field empty for its default; type `no` to decline. Never type a password here.");
     let mut answers = Map::new();
     for (name, field) in &asked.params.requested_schema.fields {
@@ -52,12 +52,12 @@ fn prompt(name: &str, field: &FieldSchema) -> String {
     let choices: Vec<String> = field
         .choices()
         .iter()
-        .map(|(value, title)| format!("{} ({})", Visible::new(value), Visible::new(title)))
+        .map(|(value, title)| format!("{} ({})", SafeText::new(value), SafeText::new(title)))
         .collect();
     if choices.is_empty() {
-        return format!("{}: ", Visible::new(name));
+        return format!("{}: ", SafeText::new(name));
     }
-    format!("{}, one of {}: ", Visible::new(name), choices.join(", "))
+    format!("{}, one of {}: ", SafeText::new(name), choices.join(", "))
 }
 
 fn value(field: &FieldSchema, text: &str) -> Option<FieldValue> {
@@ -75,8 +75,8 @@ async fn url(asked: ServerRequest<ElicitUrlParams>) -> ElicitResult {
     if !std::io::stdin().is_terminal() {
         return ElicitResult::cancel();
     }
-    println!("{} asks: {}", Visible::new(&asked.server), Visible::new(&asked.params.message));
-    println!("The server asks you to open this page: {}", Visible::new(&asked.params.url));
+    println!("{} asks: {}", SafeText::new(&asked.server), SafeText::new(&asked.params.message));
+    println!("The server asks you to open this page: {}", SafeText::new(&asked.params.url));
     println!("Host: {}", host(&asked.params.url));
     match read("Type `yes` to agree and open it yourself: ").await.as_deref() {
         Some("yes") => ElicitResult::new(mcp_client::protocol::elicitation::ElicitAction::Accept),
@@ -97,7 +97,7 @@ fn host(url: &str) -> String {
     if !host.is_ascii() || host.split('.').any(|label| label.starts_with("xn--")) {
         shown.push_str(" (beware: this name has characters that can imitate others)");
     }
-    Visible::new(&shown).to_string()
+    SafeText::new(&shown).to_string()
 }
 
 /// Reads a line from the terminal without blocking the runtime.

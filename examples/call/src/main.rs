@@ -5,7 +5,7 @@ mod options;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use mcp_client::protocol::visible::Visible;
+use mcp_client::protocol::safe_text::SafeText;
 use mcp_client::{Error, McpClient};
 use options::{Action, Options};
 
@@ -54,7 +54,7 @@ async fn act(client: &McpClient, action: Action, timeout: Option<std::time::Dura
         Action::List => {
             for tool in client.list_tools().await? {
                 let about = tool.description.unwrap_or_default();
-                let line = format!("{}\t{}", Visible::new(&tool.name), Visible::new(&about).at_most(200));
+                let line = format!("{}\t{}", SafeText::new(&tool.name), SafeText::new(&about).at_most(200));
                 if let Err(code) = say(&line) {
                     return Ok(code);
                 }
@@ -81,7 +81,7 @@ async fn act(client: &McpClient, action: Action, timeout: Option<std::time::Dura
 /// Escapes control characters for a terminal, except line breaks and tabs.
 fn escaped(text: &str) -> String {
     let line = |line: &str| {
-        let parts: Vec<String> = line.split('\t').map(|part| Visible::new(part).to_string()).collect();
+        let parts: Vec<String> = line.split('\t').map(|part| SafeText::new(part).to_string()).collect();
         parts.join("\t")
     };
     text.split('\n').map(|part| line(part.strip_suffix('\r').unwrap_or(part))).collect::<Vec<_>>().join("\n")

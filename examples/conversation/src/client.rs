@@ -4,14 +4,14 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use mcp_protocol::capabilities::{ClientCapabilities, Implementation};
-use mcp_protocol::codec::line::{Line, Lines, Outbox};
+use mcp_protocol::codec::line::{Line, LineBuffer, Lines};
 use mcp_protocol::dialect::{Lower, Lowering};
 use mcp_protocol::messages::{
     Body, EmptyParams, Incoming, InitializeParams, Message, Method, PageParams, parse_bytes, write,
 };
 use mcp_protocol::meta::Meta;
-use mcp_protocol::negotiation::{NegotiationResult, StdioAction, StdioClient, Terms};
-use mcp_protocol::peer::{Arrival, Clocks, Peer};
+use mcp_protocol::negotiation::{NegotiationOptions, NegotiationResult, StdioAction, StdioClientNegotiation};
+use mcp_protocol::peer::{Arrival, Peer, Timeouts};
 use mcp_protocol::tools::{CallToolParams, CallToolResult, ListToolsResult, Tool};
 use mcp_protocol::{Dialect, Era, Limits, ProtocolVersion};
 
@@ -21,7 +21,7 @@ use crate::server::Server;
 pub(crate) struct Link {
     limits: Limits,
     peer: Peer,
-    outbox: Outbox,
+    outbox: LineBuffer,
     lines: Lines,
     server: Server,
     now: Instant,
@@ -35,7 +35,7 @@ impl Link {
         let limits = Limits::default();
         Self {
             peer: Peer::client(limits.clone()),
-            outbox: Outbox::default(),
+            outbox: LineBuffer::default(),
             lines: Lines::new(&limits),
             server: Server::new(&limits),
             limits,
@@ -50,8 +50,8 @@ impl Link {
         preferred: &ProtocolVersion,
         print: Print<'_>,
     ) -> Result<NegotiationResult, Box<dyn Error>> {
-        let terms = Terms::default().versions([preferred.clone()]);
-        let mut negotiation = StdioClient::new(terms, self.limits.clone(), self.now);
+        let options = NegotiationOptions::default().versions([preferred.clone()]);
+        let mut negotiation = StdioClientNegotiation::new(options, self.limits.clone(), self.now);
         loop {
             let Some(action) = negotiation.poll_action() else {
                 return Err("the negotiation has no next action".into());
@@ -71,7 +71,7 @@ impl Link {
                     self.exchange(print);
                     continue;
                 }
-                StdioAction::Settled(negotiation) => return Ok(*negotiation),
+                StdioAction::Succeeded(negotiation) => return Ok(*negotiation),
                 StdioAction::Failed(error) => return Err(error.into()),
                 other => return Err(format!("unexpected action: {other:?}").into()),
             }
@@ -127,7 +127,7 @@ impl Link {
             Era::Modern => Lowering::to(dialect).with_meta(&envelope),
             Era::Legacy => Lowering::to(dialect),
         };
-        let call = self.peer.open(&method, Clocks::default(), self.now)?;
+        let call = self.peer.open(&method, Timeouts::default(), self.now)?;
         self.outbox.line(|out| write::request(out, &call.id(), &method, &lowering.root(params)))?;
         self.exchange(print);
         let Some(Line::Whole(line)) = self.lines.poll_line() else { return Err("no response".into()) };

@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use mcp_protocol::capabilities::{Implementation, ListCapability, ServerCapabilities};
-use mcp_protocol::codec::line::{Line, Lines, Outbox};
+use mcp_protocol::codec::line::{Line, LineBuffer, Lines};
 use mcp_protocol::dialect::{Dialect, Lower, Lowering};
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::messages::{
     DiscoverResult, Id, Incoming, InitializeResult, Message, Method, Request, parse_bytes, write,
 };
-use mcp_protocol::negotiation::{ServerVerdict, StdioServer};
+use mcp_protocol::negotiation::{StdioClassification, StdioServerNegotiation};
 use mcp_protocol::peer::{Arrival, DuplicateIds, Peer};
 use mcp_protocol::tools::{CallToolParams, CallToolResult, ListToolsResult, Tool};
 use mcp_protocol::version::SUPPORTED;
@@ -19,9 +19,9 @@ use serde_json::json;
 pub(crate) struct Server {
     limits: Limits,
     lines: Lines,
-    eras: StdioServer,
+    eras: StdioServerNegotiation,
     peer: Peer,
-    outbox: Outbox,
+    outbox: LineBuffer,
 }
 
 impl Server {
@@ -29,9 +29,9 @@ impl Server {
         Self {
             limits: limits.clone(),
             lines: Lines::new(limits),
-            eras: StdioServer::new(SUPPORTED),
+            eras: StdioServerNegotiation::new(SUPPORTED),
             peer: Peer::server(limits.clone(), DuplicateIds::Unnamed),
-            outbox: Outbox::default(),
+            outbox: LineBuffer::default(),
         }
     }
 
@@ -57,19 +57,23 @@ impl Server {
     }
 }
 
-fn answer(outbox: &mut Outbox, negotiation: ServerVerdict, request: &Request<'_>) {
+fn answer(outbox: &mut LineBuffer, negotiation: StdioClassification, request: &Request<'_>) {
     match negotiation {
-        ServerVerdict::Initialize(dialect, _) => {
+        StdioClassification::Initialize(dialect, _) => {
             let result = InitializeResult::new(dialect.version().clone(), capabilities(), name());
             respond(outbox, dialect, &request.id, Ok(&result));
         }
-        ServerVerdict::Modern(dialect, _) | ServerVerdict::Legacy(dialect) => serve(outbox, dialect, request),
-        ServerVerdict::Refuse(error) => respond::<CallToolResult>(outbox, newest(), &request.id, Err(error)),
+        StdioClassification::Modern(dialect, _) | StdioClassification::Legacy(dialect) => {
+            serve(outbox, dialect, request)
+        }
+        StdioClassification::Reject(error) => {
+            respond::<CallToolResult>(outbox, newest(), &request.id, Err(error))
+        }
         _ => {}
     }
 }
 
-fn serve(outbox: &mut Outbox, dialect: Dialect, request: &Request<'_>) {
+fn serve(outbox: &mut LineBuffer, dialect: Dialect, request: &Request<'_>) {
     let id = &request.id;
     match request.method {
         Method::Discover => respond(outbox, dialect, id, Ok(&DiscoverResult::new(SUPPORTED, capabilities()))),
@@ -108,7 +112,7 @@ fn call(dialect: Dialect, request: &Request<'_>) -> Result<CallToolResult, Error
     })
 }
 
-fn respond<T: Lower>(outbox: &mut Outbox, dialect: Dialect, id: &Id, result: Result<&T, ErrorObject>) {
+fn respond<T: Lower>(outbox: &mut LineBuffer, dialect: Dialect, id: &Id, result: Result<&T, ErrorObject>) {
     let own = mcp_protocol::meta::Meta::new().server_info(name());
     let lowering = Lowering::to(dialect).with_meta(&own);
     let written = outbox.line(|out| match &result {

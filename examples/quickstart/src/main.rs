@@ -1,5 +1,5 @@
 //! Starts the example server `hello`, lists its tools and calls one: `cargo run -p example-quickstart`
-use mcp_client::protocol::visible::Visible;
+use mcp_client::protocol::safe_text::SafeText;
 use mcp_client::{Error, McpClient, ServerConfig};
 use serde_json::json;
 
@@ -10,10 +10,10 @@ async fn main() -> Result<(), Error> {
     println!("The server speaks {}.", client.version());
     for tool in client.list_tools().await? {
         let about = tool.description.unwrap_or_default();
-        println!("It offers `{}`: {}", Visible::name(&tool.name), Visible::message(&about));
+        println!("It offers `{}`: {}", SafeText::name(&tool.name), SafeText::message(&about));
     }
     let outcome = client.call("hello", json!({"name": "world"})).await?;
-    println!("It says: {}", Visible::new(&outcome.text()));
+    println!("It says: {}", SafeText::new(&outcome.text()));
     client.close().await;
     Ok(())
 }

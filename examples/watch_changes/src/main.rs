@@ -1,8 +1,8 @@
 //! Prints the tools of a server now and after every change: `cargo run -p example-watch-changes -- COMMAND ARGS…`
 use std::error::Error;
 
+use mcp_client::protocol::safe_text::SafeText;
 use mcp_client::protocol::subscriptions::SubscriptionFilter;
-use mcp_client::protocol::visible::Visible;
 use mcp_client::{McpClient, ServerConfig};
 
 #[tokio::main(flavor = "current_thread")]
@@ -13,7 +13,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut changes = client.changes(SubscriptionFilter::new().tools_list_changed(true)).await?;
     loop {
         let tools = client.list_tools().await?;
-        let names: Vec<String> = tools.iter().map(|tool| Visible::name(&tool.name).to_string()).collect();
+        let names: Vec<String> = tools.iter().map(|tool| SafeText::name(&tool.name).to_string()).collect();
         println!("{} tools: {}", names.len(), names.join(", "));
         // After every change, including a gap, list the tools again.
         if changes.next().await.is_none() {

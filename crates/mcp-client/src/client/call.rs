@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use mcp_protocol::content::ContentBlock;
 use mcp_protocol::errors::BodyError;
-use mcp_protocol::messages::{KeptBody, Method};
+use mcp_protocol::messages::{Method, OwnedBody};
 use mcp_protocol::meta::Meta;
-use mcp_protocol::peer::Clocks;
+use mcp_protocol::peer::Timeouts;
 use mcp_protocol::tools::{CallToolParams, CallToolResponse, CallToolResult};
 use mcp_protocol::{Dialect, Json};
 use serde::de::DeserializeOwned;
@@ -30,7 +30,7 @@ use crate::error::{Error, Result};
 pub struct ToolCall {
     client: McpClient,
     params: CallToolParams,
-    clocks: Clocks,
+    timeouts: Timeouts,
     on_progress: Option<OnProgress>,
     cancel: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
@@ -41,19 +41,19 @@ impl ToolCall {
         if !arguments.is_null() {
             params = params.arguments(arguments);
         }
-        Self { client, params, clocks: Clocks::default(), on_progress: None, cancel: None }
+        Self { client, params, timeouts: Timeouts::default(), on_progress: None, cancel: None }
     }
 
     /// Sets the idle timeout. Progress resets it.
     #[doc(alias = "idle timeout")]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.clocks = self.clocks.idle(timeout);
+        self.timeouts = self.timeouts.idle(timeout);
         self
     }
 
     /// Sets the total timeout, which progress does not reset.
     pub fn total_timeout(mut self, timeout: Duration) -> Self {
-        self.clocks = self.clocks.total(timeout);
+        self.timeouts = self.timeouts.total(timeout);
         self
     }
 
@@ -84,18 +84,18 @@ impl ToolCall {
     }
 
     /// Makes the call, and returns the body of the result unparsed.
-    pub(crate) async fn raw(&mut self) -> Result<KeptBody> {
-        let Self { client, params, clocks, on_progress, cancel } = self;
+    pub(crate) async fn raw(&mut self) -> Result<OwnedBody> {
+        let Self { client, params, timeouts, on_progress, cancel } = self;
         if params.arguments.as_ref().is_some_and(|arguments| !arguments.is_object()) {
             let problem = "arguments must be an object".to_owned();
             return Err(Error::Unsendable { method: Method::ToolsCall, problem });
         }
         // Constructed where it is awaited: a future that is moved would need its space twice.
         let Some(cancel) = cancel.take() else {
-            return input_rounds::run(client, &Method::ToolsCall, params, *clocks, on_progress.as_mut())
+            return input_rounds::run(client, &Method::ToolsCall, params, *timeouts, on_progress.as_mut())
                 .await;
         };
-        let run = input_rounds::run(client, &Method::ToolsCall, params, *clocks, on_progress.as_mut());
+        let run = input_rounds::run(client, &Method::ToolsCall, params, *timeouts, on_progress.as_mut());
         Box::pin(unless(run, cancel)).await
     }
 
@@ -132,7 +132,7 @@ impl std::fmt::Debug for ToolCall {
         // Arguments may contain secrets.
         f.debug_struct("ToolCall")
             .field("tool", &self.params.name)
-            .field("clocks", &self.clocks)
+            .field("timeouts", &self.timeouts)
             .finish_non_exhaustive()
     }
 }
@@ -144,7 +144,7 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
-    fn read(dialect: Dialect, body: &KeptBody) -> Result<Self, BodyError> {
+    fn read(dialect: Dialect, body: &OwnedBody) -> Result<Self, BodyError> {
         match CallToolResponse::raise(dialect, &body.body())? {
             CallToolResponse::Complete(result) => Ok(Self { result }),
             CallToolResponse::Task(_) | CallToolResponse::LegacyTask(_) => {

@@ -10,8 +10,8 @@ use mcp_protocol::resources::SubscribeParams;
 use mcp_protocol::subscriptions::{ListenParams, SubscriptionFilter};
 
 use crate::client::McpClient;
-use crate::connection::subscribers::{Change, LISTEN, NextChange};
-use crate::connection::{Request, RequestOptions};
+use crate::connection::subscribers::{Change, LISTEN_TIMEOUTS, NextChange};
+use crate::connection::{InFlightRequest, RequestOptions};
 use crate::error::{Error, Result, Sent};
 
 /// How long queued messages may delay a subscription.
@@ -31,7 +31,7 @@ pub struct Changes {
     acknowledged: SubscriptionFilter,
     followed: Vec<String>,
     /// The request of a modern subscription until it is acknowledged. Dropping it cancels the subscription.
-    request: Option<Request>,
+    request: Option<InFlightRequest>,
 }
 
 impl McpClient {
@@ -70,7 +70,7 @@ impl McpClient {
 
     async fn listen(&self, filter: SubscriptionFilter) -> Result<Changes> {
         let connection = &self.inner().connection;
-        let options = RequestOptions { clocks: LISTEN, ..RequestOptions::default() };
+        let options = RequestOptions { timeouts: LISTEN_TIMEOUTS, ..RequestOptions::default() };
         let params = ListenParams::new(filter.clone());
         let mut key = 0;
         let opened = |state: &mut crate::connection::State, call| {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use mcp_protocol::dialect::{Lower, Raise};
 use mcp_protocol::errors::{BodyError, ErrorCode, ErrorObject};
 use mcp_protocol::input::{InputRequiredResult, InputResponses, Round};
-use mcp_protocol::messages::{KeptBody, Method, ResultType};
-use mcp_protocol::peer::{Clocks, Reason};
+use mcp_protocol::messages::{Method, OwnedBody, ResultType};
+use mcp_protocol::peer::{TimeoutReason, Timeouts};
 use mcp_protocol::prompts::GetPromptParams;
 use mcp_protocol::resources::ReadResourceParams;
 use mcp_protocol::retry::Backoff;
@@ -16,7 +16,7 @@ use mcp_protocol::tools::CallToolParams;
 
 use crate::client::McpClient;
 use crate::connection::progress::Progress;
-use crate::connection::{Request, RequestOptions, Step, now};
+use crate::connection::{InFlightRequest, RequestOptions, RequestUpdate, now};
 use crate::error::{Error, Result, Sent};
 
 /// The most rounds in which a server may request input.
@@ -54,14 +54,14 @@ pub(crate) async fn run(
     client: &McpClient,
     method: &Method,
     params: &mut dyn Repeat,
-    mut clocks: Clocks,
+    mut timeouts: Timeouts,
     mut on_progress: Option<&mut OnProgress>,
-) -> Result<KeptBody> {
-    let total = clocks.total;
+) -> Result<OwnedBody> {
+    let total = timeouts.total;
     let mut began = None;
     if client.exchanges().is_some_and(|exchanges| *method == Method::ToolsCall && exchanges.needs_tools()) {
         began = Some(now());
-        clocks.total = Box::pin(learn(client, method, clocks)).await?;
+        timeouts.total = Box::pin(learn(client, method, timeouts)).await?;
     }
     let connection = &client.inner().connection;
     // The time in which the host was asked does not count as the server's.
@@ -69,7 +69,7 @@ pub(crate) async fn run(
     let mut later = EMPTY_ROUND_BACKOFF;
     let mut retry = client.retry(method);
     for round in 0..=MAX_ROUNDS {
-        let outcome = match connection.request(method, &*params, options(clocks, on_progress.is_some())) {
+        let outcome = match connection.request(method, &*params, options(timeouts, on_progress.is_some())) {
             Ok(mut request) => {
                 began.get_or_insert(request.opened());
                 poll_fn(|cx| poll_answer(&mut request, &mut on_progress, cx)).await
@@ -82,11 +82,11 @@ pub(crate) async fn run(
                 // Boxed: rare path; keeps the common future small.
                 Box::pin(async {
                     let first = *began.get_or_insert_with(now);
-                    clocks.total = match client.before_again(&mut retry, error, clocks, first).await {
+                    timeouts.total = match client.before_again(&mut retry, error, timeouts, first).await {
                         Err(error) if round > 0 => return Err(in_a_later_round(method, error)),
                         left => left?,
                     };
-                    let options = options(clocks, on_progress.is_some());
+                    let options = options(timeouts, on_progress.is_some());
                     let mut request = connection.request(method, &*params, options)?;
                     poll_fn(|cx| poll_answer(&mut request, &mut on_progress, cx)).await
                 })
@@ -105,9 +105,13 @@ pub(crate) async fn run(
         params.repeat(responses, required.request_state);
         let used = began.map_or(Duration::ZERO, |began| now().saturating_duration_since(began));
         let used = used.saturating_sub(asked);
-        clocks.total = total.map(|total| total.saturating_sub(used));
-        if clocks.total == Some(Duration::ZERO) {
-            return Err(Error::TimedOut { method: method.clone(), reason: Reason::Total, after: used });
+        timeouts.total = total.map(|total| total.saturating_sub(used));
+        if timeouts.total == Some(Duration::ZERO) {
+            return Err(Error::TimedOut {
+                method: method.clone(),
+                reason: TimeoutReason::Total,
+                after: used,
+            });
         }
     }
     let problem =
@@ -116,9 +120,9 @@ pub(crate) async fn run(
 }
 
 /// Lists the tools for the transport, within the timeouts of the call. Returns the rest of the total time.
-async fn learn(client: &McpClient, method: &Method, clocks: Clocks) -> Result<Option<Duration>> {
+async fn learn(client: &McpClient, method: &Method, timeouts: Timeouts) -> Result<Option<Duration>> {
     let began = now();
-    let clock = clocks.idle.into_iter().chain(clocks.total).min();
+    let clock = timeouts.idle.into_iter().chain(timeouts.total).min();
     let learnt = match clock {
         Some(clock) => tokio::time::timeout(clock, client.learn_tools()).await.is_ok(),
         None => {
@@ -127,16 +131,18 @@ async fn learn(client: &McpClient, method: &Method, clocks: Clocks) -> Result<Op
         }
     };
     let after = now().saturating_duration_since(began);
-    match clocks.total.map(|total| total.saturating_sub(after)) {
-        Some(Duration::ZERO) => Err(Error::TimedOut { method: method.clone(), reason: Reason::Total, after }),
-        _ if !learnt => Err(Error::TimedOut { method: method.clone(), reason: Reason::Idle, after }),
+    match timeouts.total.map(|total| total.saturating_sub(after)) {
+        Some(Duration::ZERO) => {
+            Err(Error::TimedOut { method: method.clone(), reason: TimeoutReason::Total, after })
+        }
+        _ if !learnt => Err(Error::TimedOut { method: method.clone(), reason: TimeoutReason::Idle, after }),
         left => Ok(left),
     }
 }
 
 impl McpClient {
     /// Parses a result that must be complete.
-    pub(super) fn complete_round<T: Raise>(&self, method: &Method, body: &KeptBody) -> Result<T> {
+    pub(super) fn complete_round<T: Raise>(&self, method: &Method, body: &OwnedBody) -> Result<T> {
         let round = Round::raise(self.dialect(), &body.body());
         match round.map_err(|error| Error::unreadable(method, &error))? {
             Round::Complete(result) => Ok(result),
@@ -145,20 +151,20 @@ impl McpClient {
     }
 }
 
-fn options(clocks: Clocks, progress: bool) -> RequestOptions {
-    RequestOptions { clocks, progress, asks: true }
+fn options(timeouts: Timeouts, progress: bool) -> RequestOptions {
+    RequestOptions { timeouts, progress, asks: true }
 }
 
 /// Polls for the response, and reports progress.
 fn poll_answer(
-    request: &mut Request,
+    request: &mut InFlightRequest,
     on_progress: &mut Option<&mut OnProgress>,
     cx: &mut Context<'_>,
-) -> Poll<Result<KeptBody>> {
+) -> Poll<Result<OwnedBody>> {
     for _ in 0..MAX_STEPS_PER_POLL {
-        match ready!(request.poll_step(cx)) {
-            Step::Done(outcome) => return Poll::Ready(outcome),
-            Step::Progress(step) => {
+        match ready!(request.poll_update(cx)) {
+            RequestUpdate::Done(outcome) => return Poll::Ready(outcome),
+            RequestUpdate::Progress(step) => {
                 if let Some(on_progress) = on_progress {
                     on_progress(step);
                 }
@@ -208,7 +214,7 @@ async fn respond(
 fn input_required(
     client: &McpClient,
     method: &Method,
-    body: &KeptBody,
+    body: &OwnedBody,
 ) -> Result<Option<InputRequiredResult>> {
     let dialect = client.dialect();
     // A text search first: most results are complete, and parsed once, by the caller.

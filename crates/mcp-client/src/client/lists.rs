@@ -2,12 +2,12 @@
 
 use mcp_protocol::dialect::Raise;
 use mcp_protocol::errors::ErrorCode;
-use mcp_protocol::messages::{Body, KeptBody, Method, PageParams};
-use mcp_protocol::peer::Clocks;
+use mcp_protocol::messages::{Body, Method, OwnedBody, PageParams};
+use mcp_protocol::peer::Timeouts;
 use mcp_protocol::prompts::{ListPromptsResult, Prompt};
 use mcp_protocol::resources::{ListResourceTemplatesResult, ListResourcesResult, Resource, ResourceTemplate};
+use mcp_protocol::safe_text::SafeText;
 use mcp_protocol::tools::{ListToolsResult, SkippedTool, Tool};
-use mcp_protocol::visible::Visible;
 
 use crate::client::McpClient;
 use crate::connection::RequestOptions;
@@ -87,9 +87,9 @@ impl McpClient {
             let unusable = exchanges.tools_listed(&mut list.items);
             if let Some(first) = unusable.first() {
                 tracing::warn!(
-                    server = %Visible::name(&self.inner().connection.terms.server),
+                    server = %SafeText::name(&self.inner().connection.terms.server),
                     skipped = unusable.len(),
-                    first = %Visible::name(first.name.as_deref().unwrap_or_default()),
+                    first = %SafeText::name(first.name.as_deref().unwrap_or_default()),
                     error = %first.error,
                     "tools that cannot be called over HTTP were left out of the list"
                 );
@@ -137,7 +137,7 @@ impl McpClient {
 
     /// True if the server declares the capability, or declares none at all.
     fn may_offer(&self, is_offered: bool) -> bool {
-        is_offered || !self.negotiation().is_announced
+        is_offered || !self.negotiation().declares_capabilities
     }
 
     /// Reads a whole list, whose items are in `member` of each page.
@@ -176,7 +176,8 @@ impl McpClient {
             let body = match self.page(method, &params).await {
                 // The capabilities did not say, so the server had to be asked.
                 Err(Error::Refused { error: source, .. })
-                    if source.code == ErrorCode::MethodNotFound && !self.negotiation().is_announced =>
+                    if source.code == ErrorCode::MethodNotFound
+                        && !self.negotiation().declares_capabilities =>
                 {
                     return Ok(list);
                 }
@@ -210,14 +211,14 @@ impl McpClient {
     }
 
     /// Returns one page, from the cache or from the server.
-    async fn page(&self, method: &Method, params: &PageParams) -> Result<KeptBody> {
+    async fn page(&self, method: &Method, params: &PageParams) -> Result<OwnedBody> {
         let cache = &self.inner().connection.terms.cache;
         let wanted = match cache.find(method, params.cursor.as_deref().unwrap_or_default()) {
             Ok(body) => return Ok(body),
             Err(wanted) => wanted,
         };
         let options =
-            RequestOptions { clocks: Clocks::default().idle(PAGE_TIMEOUT), ..RequestOptions::default() };
+            RequestOptions { timeouts: Timeouts::default().idle(PAGE_TIMEOUT), ..RequestOptions::default() };
         let body = self.send(method, params, options).await;
         match (&body, wanted) {
             (Ok(body), Some(wanted)) if self.dialect().is_modern() => cache.keep(wanted, body),

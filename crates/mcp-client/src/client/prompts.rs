@@ -3,7 +3,7 @@
 use mcp_protocol::Map;
 use mcp_protocol::completion::{CompleteParams, CompleteResult, Completion};
 use mcp_protocol::messages::Method;
-use mcp_protocol::peer::Clocks;
+use mcp_protocol::peer::Timeouts;
 use mcp_protocol::prompts::{GetPromptParams, GetPromptResult};
 
 use crate::client::{McpClient, input_rounds};
@@ -20,7 +20,8 @@ impl McpClient {
         arguments: impl Into<Map<String, String>>,
     ) -> Result<GetPromptResult> {
         let mut params = GetPromptParams::new(name).arguments(arguments);
-        let body = input_rounds::run(self, &Method::PromptsGet, &mut params, Clocks::default(), None).await?;
+        let body =
+            input_rounds::run(self, &Method::PromptsGet, &mut params, Timeouts::default(), None).await?;
         self.complete_round(&Method::PromptsGet, &body)
     }
 

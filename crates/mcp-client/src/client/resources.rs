@@ -1,7 +1,7 @@
 //! Reading resources.
 
 use mcp_protocol::messages::Method;
-use mcp_protocol::peer::Clocks;
+use mcp_protocol::peer::Timeouts;
 use mcp_protocol::resources::{ReadResourceParams, ReadResourceResult};
 
 use crate::client::{McpClient, input_rounds};
@@ -20,7 +20,7 @@ impl McpClient {
             Err(wanted) => wanted,
         };
         let body =
-            input_rounds::run(self, &Method::ResourcesRead, &mut params, Clocks::default(), None).await?;
+            input_rounds::run(self, &Method::ResourcesRead, &mut params, Timeouts::default(), None).await?;
         let is_first = params.input_responses.is_none() && params.request_state.is_none();
         if let Some(wanted) = wanted.filter(|_| is_first && self.dialect().is_modern()) {
             cache.keep(wanted, &body);

@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use mcp_protocol::dialect::Lower;
 use mcp_protocol::errors::ErrorCode;
-use mcp_protocol::messages::{KeptBody, Method};
-use mcp_protocol::peer::Clocks;
+use mcp_protocol::messages::{Method, OwnedBody};
+use mcp_protocol::peer::Timeouts;
 use mcp_protocol::retry::{Decision, Failure, Retry};
 
 use crate::client::{Inner, McpClient};
 use crate::connection::transport::Exchanges;
-use crate::connection::{Request, RequestOptions, now};
+use crate::connection::{InFlightRequest, RequestOptions, now};
 use crate::error::{Error, Result, Sent};
 
 impl McpClient {
@@ -20,20 +20,20 @@ impl McpClient {
         method: &Method,
         params: &(dyn Lower + Sync),
         mut options: RequestOptions,
-    ) -> Result<KeptBody> {
+    ) -> Result<OwnedBody> {
         let connection = &self.inner().connection;
         let began = now();
         match Self::answer(connection.request(method, params, options)).await {
             Err(error) => {
-                options.clocks.total =
-                    self.before_again(&mut self.retry(method), error, options.clocks, began).await?;
+                options.timeouts.total =
+                    self.before_again(&mut self.retry(method), error, options.timeouts, began).await?;
                 connection.request(method, params, options)?.await
             }
             body => body,
         }
     }
 
-    async fn answer(request: Result<Request>) -> Result<KeptBody> {
+    async fn answer(request: Result<InFlightRequest>) -> Result<OwnedBody> {
         request?.await
     }
 
@@ -47,12 +47,13 @@ impl McpClient {
         &self,
         retry: &mut Retry,
         error: Error,
-        clocks: Clocks,
+        timeouts: Timeouts,
         began: Instant,
     ) -> Result<Option<Duration>> {
         let decision = retry.handle_failure(&self.failure(&error), None, now());
-        let left = || clocks.total.map(|total| total.saturating_sub(now().saturating_duration_since(began)));
-        let clock = clocks.idle.into_iter().chain(left()).min();
+        let left =
+            || timeouts.total.map(|total| total.saturating_sub(now().saturating_duration_since(began)));
+        let clock = timeouts.idle.into_iter().chain(left()).min();
         let recovered = match clock {
             Some(clock) => tokio::time::timeout(clock, self.recover(decision)).await.unwrap_or(None),
             None => self.recover(decision).await,

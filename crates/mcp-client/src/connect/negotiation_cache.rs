@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mcp_protocol::Era;
 use mcp_protocol::fingerprint::fingerprint;
-use mcp_protocol::negotiation::{NegotiationResult, ServerAnswer};
+use mcp_protocol::negotiation::{NegotiationResult, ServerResponse};
 
 use crate::connect::server_config::{CommandTarget, ServerConfig, Target, UrlTarget};
 use crate::error::{Error, Result};
@@ -100,8 +100,8 @@ impl NegotiationCache {
     /// Stores a negotiation result, if it may be stored.
     pub(crate) fn keep(&self, digest: &str, negotiation: &NegotiationResult, now: SystemTime) {
         let life = match &negotiation.server {
-            _ if !negotiation.may_be_kept => return self.remove(digest),
-            ServerAnswer::Discovered(result) => {
+            _ if !negotiation.is_cacheable => return self.remove(digest),
+            ServerResponse::Discover(result) => {
                 Duration::from_millis(result.ttl_ms.map_or(0, |ttl| ttl.0)).min(MAX_MODERN_LIFE)
             }
             _ => LEGACY_LIFE,
@@ -169,14 +169,14 @@ impl CommandTarget {
 mod tests {
     use mcp_protocol::capabilities::{Implementation, ServerCapabilities};
     use mcp_protocol::messages::InitializeResult;
-    use mcp_protocol::negotiation::{StdioAction, StdioClient, Terms};
+    use mcp_protocol::negotiation::{NegotiationOptions, StdioAction, StdioClientNegotiation};
 
     use super::*;
 
-    fn legacy(may_be_kept: bool) -> NegotiationResult {
+    fn legacy(is_cacheable: bool) -> NegotiationResult {
         let now = std::time::Instant::now();
-        let terms = Terms::default().mode(mcp_protocol::negotiation::Mode::Legacy);
-        let mut machine = StdioClient::new(terms, mcp_protocol::Limits::default(), now);
+        let options = NegotiationOptions::default().mode(mcp_protocol::negotiation::Mode::Legacy);
+        let mut machine = StdioClientNegotiation::new(options, mcp_protocol::Limits::default(), now);
         let Some(StdioAction::Initialize { id, version }) = machine.poll_action() else { panic!() };
         let result = InitializeResult::new(version, ServerCapabilities::new(), Implementation::new("x", "1"));
         let mut line = Vec::new();
@@ -185,8 +185,8 @@ mod tests {
         let mcp_protocol::messages::Incoming::Message(message) = parsed else { panic!() };
         machine.handle_message(&message, now);
         assert_eq!(machine.poll_action(), Some(StdioAction::Initialized));
-        let Some(StdioAction::Settled(mut negotiation)) = machine.poll_action() else { panic!() };
-        negotiation.may_be_kept = may_be_kept;
+        let Some(StdioAction::Succeeded(mut negotiation)) = machine.poll_action() else { panic!() };
+        negotiation.is_cacheable = is_cacheable;
         *negotiation
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mcp_protocol::Limits;
 use mcp_protocol::negotiation::Mode;
-use mcp_protocol::visible::Visible;
+use mcp_protocol::safe_text::SafeText;
 
 /// Programs that may have to download what they run, and get twice the time to start.
 const LAUNCHERS: &[&str] = &[
@@ -247,7 +247,7 @@ pub(crate) fn shown_url(url: &str) -> String {
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let host = host.rsplit('@').next().unwrap_or_default();
     let slashes = if scheme.is_empty() { "" } else { "://" };
-    format!("{}{slashes}{}{}{hidden}", Visible::new(scheme), Visible::new(host), Visible::new(path))
+    format!("{}{slashes}{}{}{hidden}", SafeText::new(scheme), SafeText::new(host), SafeText::new(path))
 }
 
 /// The command line as text; it is not quoted for a shell. A URL is shown without its query.
@@ -268,13 +268,13 @@ impl fmt::Display for Target {
 
 impl fmt::Display for CommandTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", Visible::new(&self.program.to_string_lossy()))?;
+        write!(f, "{}", SafeText::new(&self.program.to_string_lossy()))?;
         for argument in &self.arguments {
             let text = argument.to_string_lossy();
             if text.is_empty() || text.contains(char::is_whitespace) {
-                write!(f, " \"{}\"", Visible::new(&text))?;
+                write!(f, " \"{}\"", SafeText::new(&text))?;
             } else {
-                write!(f, " {}", Visible::new(&text))?;
+                write!(f, " {}", SafeText::new(&text))?;
             }
         }
         Ok(())

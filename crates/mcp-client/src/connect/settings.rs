@@ -15,7 +15,7 @@ use super::server_config::CommandTarget;
 #[cfg(feature = "http")]
 use super::server_config::{self, ServerConfig};
 use crate::client::{Inner, McpClient};
-use crate::connection::cache::{Cache, View};
+use crate::connection::cache::{Cache, CacheView};
 use crate::connection::handlers::Handlers;
 use crate::connection::{Connection, ConnectionTerms, Transport};
 use crate::error::{Error, Result, Sent};
@@ -33,12 +33,12 @@ pub(super) struct ConnectSettings {
 }
 
 /// The identity of a server and of the user, as digests: the key of cached responses.
-pub(super) struct Identity {
+pub(super) struct CacheIdentity {
     server: String,
     principal: String,
 }
 
-impl Identity {
+impl CacheIdentity {
     /// A process has one user: the one who starts it.
     fn of_command(target: &CommandTarget) -> Self {
         Self { server: target.digest(), principal: String::new() }
@@ -65,7 +65,7 @@ impl Identity {
 impl ConnectSettings {
     pub(super) async fn with_launch(self, launch: Launch) -> Result<McpClient> {
         let (limits, name) = (launch.config.limits.clone(), launch.config.to_string());
-        let identity = Identity::of_command(&launch.config.target);
+        let identity = CacheIdentity::of_command(&launch.config.target);
         let negotiated = self.offer.negotiate(&launch, self.negotiation_cache.as_ref()).await?;
         let again = Some(launch).filter(|launch| launch.config.target.restarts);
         self.over(negotiated, limits, name, identity, again)
@@ -82,7 +82,7 @@ impl ConnectSettings {
         use crate::streamable::{HttpLifetime, HttpTransport, find};
 
         let (limits, name) = (config.limits.clone(), config.to_string());
-        let identity = Identity::of_url(&config.target, &network);
+        let identity = CacheIdentity::of_url(&config.target, &network);
         let (target, negotiation, start) =
             find(&self.offer, &config, &network, self.negotiation_cache.as_ref()).await?;
         let inbound = Inbound::new(Arc::clone(&self.handlers), None);
@@ -101,7 +101,7 @@ impl ConnectSettings {
         negotiated: NegotiatedLink,
         limits: Limits,
         name: String,
-        identity: Identity,
+        identity: CacheIdentity,
         again: Option<Launch>,
     ) -> Result<McpClient> {
         let negotiation = negotiated.negotiation.clone();
@@ -128,7 +128,7 @@ impl ConnectSettings {
         negotiation: &NegotiationResult,
         limits: Limits,
         name: String,
-        Identity { server, principal }: Identity,
+        CacheIdentity { server, principal }: CacheIdentity,
         transport: Transport,
     ) -> ConnectionTerms {
         // Negotiation only selects versions that have a dialect.
@@ -143,7 +143,7 @@ impl ConnectSettings {
             envelope: dialect.is_modern().then_some(envelope),
             limits,
             transport,
-            cache: View::new(self.cache.clone(), format!("{server} {}", negotiation.version), principal),
+            cache: CacheView::new(self.cache.clone(), format!("{server} {}", negotiation.version), principal),
         }
     }
 

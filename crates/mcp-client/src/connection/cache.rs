@@ -9,11 +9,11 @@ mod tests;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mcp_protocol::messages::{KeptBody, Method};
+use mcp_protocol::messages::{Method, OwnedBody};
 
 use crate::connection::now;
 use crate::connection::subscribers::Change;
-use entries::{Entries, Entry, Key};
+use entries::{CacheEntry, Entries, Key};
 
 /// The longest time that a response is cached, whatever its `ttlMs`.
 const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -78,7 +78,7 @@ impl Cache {
 }
 
 /// The part of a cache that one connection may see.
-pub(crate) struct View {
+pub(crate) struct CacheView {
     cache: Cache,
     /// The server's config and revision.
     server: String,
@@ -86,9 +86,9 @@ pub(crate) struct View {
     principal: String,
 }
 
-impl std::fmt::Debug for View {
+impl std::fmt::Debug for CacheView {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("View").field(&self.cache).finish()
+        f.debug_tuple("CacheView").field(&self.cache).finish()
     }
 }
 
@@ -100,13 +100,13 @@ pub(crate) struct CacheableRequest {
     clock: u64,
 }
 
-impl View {
+impl CacheView {
     pub(crate) fn new(cache: Cache, server: String, principal: String) -> Self {
         Self { cache, server, principal }
     }
 
-    /// Looks up the response to a request. If there is none, the `Err` variant is the request whose response may be stored.
-    pub(crate) fn find(&self, method: &Method, about: &str) -> Result<KeptBody, Option<CacheableRequest>> {
+    /// MessageShape up the response to a request. If there is none, the `Err` variant is the request whose response may be stored.
+    pub(crate) fn find(&self, method: &Method, about: &str) -> Result<OwnedBody, Option<CacheableRequest>> {
         let Some(method) = name(method) else { return Err(None) };
         let Some(mut entries) = self.cache.lock() else { return Err(None) };
         let now = now();
@@ -122,7 +122,7 @@ impl View {
     }
 
     /// Stores a response, if the server allows it.
-    pub(crate) fn keep(&self, request: CacheableRequest, body: &KeptBody) {
+    pub(crate) fn keep(&self, request: CacheableRequest, body: &OwnedBody) {
         let CacheableRequest { method, about, clock } = request;
         let Some(mut entries) = self.cache.lock() else { return };
         if clock < entries.last_change(&self.server) {
@@ -138,7 +138,7 @@ impl View {
         let key = Key { server: self.server.clone(), method, about, principal };
         let now = now();
         let Some(until) = now.checked_add(time) else { return };
-        entries.insert(key, Entry { body: body.clone(), until }, now);
+        entries.insert(key, CacheEntry { body: body.clone(), until }, now);
     }
 
     /// Evicts the entries that a change affects.

@@ -31,7 +31,7 @@ pub struct ServerRequest<P> {
     /// The name of the server. Self-reported: show it together with the command or URL of the server.
     pub server: String,
     /// The params of the request. Untrusted: escape them before they are displayed, for example with
-    /// [`Visible`](mcp_protocol::visible::Visible).
+    /// [`SafeText`](mcp_protocol::safe_text::SafeText).
     pub params: P,
 }
 
@@ -59,7 +59,7 @@ pub struct Handlers {
     sample: Option<Handler<CreateMessageParams, Result<CreateMessageResult, ErrorObject>>>,
     sampling: SamplingCapability,
     roots: Option<Handler<(), Vec<Root>>>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Default for Handlers {
@@ -70,7 +70,7 @@ impl Default for Handlers {
             sample: None,
             sampling: SamplingCapability::new(),
             roots: None,
-            patience: Duration::from_secs(600),
+            timeout: Duration::from_secs(600),
         }
     }
 }
@@ -145,10 +145,9 @@ impl Handlers {
     }
 
     /// Sets the timeout of a handler. Default: ten minutes. The timeouts of the call are paused in the meantime.
-    #[doc(alias = "timeout")]
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
@@ -185,8 +184,8 @@ impl Handlers {
         }
     }
 
-    pub(crate) fn time(&self) -> Duration {
-        self.patience
+    pub(crate) fn handler_timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// Runs the handler for a request of a server. The `Err` variant is the JSON-RPC error to respond with.
@@ -230,13 +229,13 @@ impl Handlers {
         }
     }
 
-    /// Runs [`answer`](Self::answer) with the timeout of [`patience`](Self::patience).
+    /// Runs [`answer`](Self::answer) within the [`timeout`](Self::timeout).
     pub(crate) async fn answer_in_time(
         &self,
         server: String,
         ask: Ask,
     ) -> Result<InputResponse, ErrorObject> {
-        match tokio::time::timeout(self.patience, self.answer(server, ask)).await {
+        match tokio::time::timeout(self.timeout, self.answer(server, ask)).await {
             Ok(answer) => answer,
             Err(_) => Err(ErrorObject::new(ErrorCode::InternalError, "nobody answered in time")),
         }

@@ -10,12 +10,12 @@ use mcp_protocol::codec::line::{Line, Lines};
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::input::{Ask, InputRequest, InputResponse};
 use mcp_protocol::messages::{
-    Body, EmptyResult, Id, Incoming, KeptBody, Message, Method, Notification, Request, Response, parse_bytes,
+    Body, EmptyResult, Id, Incoming, Message, Method, Notification, OwnedBody, Request, Response, parse_bytes,
 };
-use mcp_protocol::peer::{Arrival, Call, Ignored};
+use mcp_protocol::peer::{Arrival, CallHandle, IgnoreReason};
 use mcp_protocol::resources::ResourceUpdatedParams;
+use mcp_protocol::safe_text::SafeText;
 use mcp_protocol::subscriptions::AcknowledgedParams;
-use mcp_protocol::visible::Visible;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::connection::handlers::Handlers;
@@ -40,8 +40,8 @@ struct RunningHandler {
     /// The request of the server.
     id: Id,
     handle: AbortHandle,
-    /// Calls whose clocks are paused meanwhile.
-    paused: Vec<Call>,
+    /// Calls whose timeouts are paused meanwhile.
+    paused: Vec<CallHandle>,
 }
 
 /// Handles received messages, and owns the running handlers.
@@ -215,8 +215,8 @@ impl Inbound {
         if !std::mem::replace(&mut self.has_warned, true) {
             let text = String::from_utf8_lossy(&line[..line.len().min(1 << 10)]);
             let masked = mask.mask(&text);
-            let sample = Visible::name(&masked);
-            let server = Visible::name(&connection.terms.server);
+            let sample = SafeText::name(&masked);
+            let server = SafeText::name(&connection.terms.server);
             tracing::warn!(%server, %sample, "the server wrote a line that is not a JSON-RPC message");
         }
     }
@@ -240,12 +240,12 @@ impl Inbound {
                 }
             }
             // The stream may end before it is acknowledged.
-            (Arrival::Ended(call), _) => state.settle(call, Ok(KeptBody::default())),
+            (Arrival::Ended(call), _) => state.settle(call, Ok(OwnedBody::default())),
             (Arrival::Notification, Message::Notification(notification)) => {
                 notified(connection, state, notification);
             }
             // The refusal has to be sent.
-            (Arrival::Ignored(Ignored::Refused), _) => state.wake_driver(),
+            (Arrival::Ignored(IgnoreReason::Rejected), _) => state.wake_driver(),
             (Arrival::Ignored(why), _) => tracing::debug!(?why, "ignored message"),
             _ => {}
         }
@@ -287,7 +287,7 @@ impl Inbound {
         let server = connection.terms.server.clone();
         // Calls wait while a person is asked, which has a timeout of its own. Roots are answered without a person.
         let asks_somebody = !matches!(ask, Ask::ListRoots(_));
-        let paused = if asks_somebody { state.pause(handlers.time()) } else { Vec::new() };
+        let paused = if asks_somebody { state.pause(handlers.handler_timeout()) } else { Vec::new() };
         let handle = self.running.spawn(async move { handlers.answer_in_time(server, ask).await });
         self.asked.insert(handle.id(), RunningHandler { id, handle, paused });
         // The driver waits for handlers, and may not be the task that reads.
@@ -297,7 +297,7 @@ impl Inbound {
 
 /// A method name of the server, escaped and cut for a refusal.
 fn shown(method: &Method) -> String {
-    Visible::new(method.as_str()).at_most(64).to_string()
+    SafeText::new(method.as_str()).at_most(64).to_string()
 }
 
 fn unreadable(state: &mut State, error: &mcp_protocol::errors::DecodeError) {
@@ -340,7 +340,7 @@ fn notified(connection: &Connection, state: &mut State, notification: &Notificat
                 (subscription(), dialect.raise::<AcknowledgedParams>(&notification.params))
                 && let Some(call) = state.subscribers.acknowledged(&id, params.notifications)
             {
-                state.peer.stop_clocks(call);
+                state.peer.remove_timeouts(call);
             }
             return;
         }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use mcp_protocol::peer::Call;
+use mcp_protocol::peer::CallHandle;
 
 /// How messages stand in the outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(crate) struct Outbox {
     framing: Framing,
     bytes: Vec<u8>,
     /// Where each message stands; empty with [`Framing::Lines`].
-    messages: Vec<(Option<Call>, Range<usize>)>,
+    messages: Vec<(Option<CallHandle>, Range<usize>)>,
     /// How many bytes were queued since the connection began.
     queued: u64,
     /// How many of them were written or dropped.
@@ -34,7 +34,7 @@ impl Outbox {
     /// Appends a message. `call` is set if it is a request.
     pub(super) fn push(
         &mut self,
-        call: Option<Call>,
+        call: Option<CallHandle>,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
     ) -> Result<(), serde_json::Error> {
         let start = self.bytes.len();
@@ -105,7 +105,7 @@ impl Outbox {
     }
 
     /// Hands all messages to a driver.
-    pub(super) fn drain(&mut self, mut take: impl FnMut(Option<Call>, &[u8])) {
+    pub(super) fn drain(&mut self, mut take: impl FnMut(Option<CallHandle>, &[u8])) {
         for (call, range) in self.messages.drain(..) {
             take(call, &self.bytes[range]);
         }

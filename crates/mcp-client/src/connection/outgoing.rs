@@ -1,17 +1,17 @@
-//! Requests and notifications to the server: an id is reserved, the clocks start, the message is serialized.
+//! Requests and notifications to the server: an id is reserved, the timeouts start, the message is serialized.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use mcp_protocol::dialect::{Lower, Lowering};
 use mcp_protocol::messages::{Method, write};
-use mcp_protocol::peer::{Call, Clocks, Refused};
+use mcp_protocol::peer::{CallHandle, OpenError, Timeouts};
 use mcp_protocol::subscriptions::ListenParams;
 
 use super::state::State;
 use super::transport::{Exchanges, OutgoingRequest, SubscriptionStream, Transport};
 use super::waiting::{Departure, Waiting};
-use super::{Connection, ConnectionTerms, Request, RequestOptions, UNAWAITED_TIMEOUT, now};
+use super::{Connection, ConnectionTerms, InFlightRequest, RequestOptions, UNAWAITED_TIMEOUT, now};
 use crate::error::{Error, Result, Sent};
 
 impl Connection {
@@ -21,7 +21,7 @@ impl Connection {
         method: &Method,
         params: &dyn Lower,
         options: RequestOptions,
-    ) -> Result<Request> {
+    ) -> Result<InFlightRequest> {
         self.request_with(method, params, options, |_, _| {})
     }
 
@@ -32,12 +32,12 @@ impl Connection {
         method: &Method,
         params: &dyn Lower,
         options: RequestOptions,
-        begun: impl FnOnce(&mut State, Call),
-    ) -> Result<Request> {
+        begun: impl FnOnce(&mut State, CallHandle),
+    ) -> Result<InFlightRequest> {
         let opened = now();
         let call = {
             let mut state = self.lock();
-            let call = self.reserve(&mut state, method, options.clocks, opened)?;
+            let call = self.reserve(&mut state, method, options.timeouts, opened)?;
             let progress = options.progress.then(Box::default);
             let departure = Departure::Apart;
             let waiting = Waiting { departure, waker: None, settled: None, progress, asks: options.asks };
@@ -46,7 +46,7 @@ impl Connection {
             state.ring();
             call
         };
-        let mut request = Request {
+        let mut request = InFlightRequest {
             connection: Arc::clone(self),
             call,
             method: method.clone(),
@@ -59,8 +59,8 @@ impl Connection {
             request.abandon();
             return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
         }
-        let clocks = options.clocks.idle.into_iter().chain(options.clocks.total);
-        let deadline = clocks.min().and_then(|time| opened.checked_add(time));
+        let timeouts = options.timeouts.idle.into_iter().chain(options.timeouts.total);
+        let deadline = timeouts.min().and_then(|time| opened.checked_add(time));
         let connection = Arc::clone(self);
         let outgoing = OutgoingRequest { connection, call, method: method.clone(), body, deadline };
         request.exchange = Some(Arc::clone(exchanges).begin(outgoing));
@@ -73,20 +73,20 @@ impl Connection {
         method: &Method,
         params: &dyn Lower,
         options: RequestOptions,
-        opened: impl FnOnce(&mut State, Call),
-    ) -> Result<Request> {
+        opened: impl FnOnce(&mut State, CallHandle),
+    ) -> Result<InFlightRequest> {
         if let Transport::Exchanges(exchanges) = &self.terms.transport {
             return self.exchange(exchanges, method, params, options, opened);
         }
         let opened_at = now();
         let mut state = self.lock();
-        let (call, offset) = self.open(&mut state, method, params, options.clocks, opened_at)?;
+        let (call, offset) = self.open(&mut state, method, params, options.timeouts, opened_at)?;
         let progress = options.progress.then(Box::default);
         let departure = Departure::After(offset);
         let waiting = Waiting { departure, waker: None, settled: None, progress, asks: options.asks };
         state.waiting.push_back((call, waiting));
         opened(&mut state, call);
-        Ok(Request {
+        Ok(InFlightRequest {
             connection: Arc::clone(self),
             call,
             method: method.clone(),
@@ -97,7 +97,7 @@ impl Connection {
     }
 
     /// Keeps an acknowledged subscription open for as long as it has a subscriber.
-    pub(crate) fn keep(self: &Arc<Self>, request: Request, key: u64, params: ListenParams) {
+    pub(crate) fn keep(self: &Arc<Self>, request: InFlightRequest, key: u64, params: ListenParams) {
         match &self.terms.transport {
             Transport::Stream { .. } => request.release(),
             Transport::Exchanges(exchanges) => {
@@ -110,22 +110,22 @@ impl Connection {
 
     /// Queues a request whose response no caller waits for. Returns false if the connection is lost or busy.
     pub(crate) fn forget(&self, state: &mut State, method: &Method, params: &dyn Lower) -> bool {
-        self.open(state, method, params, Clocks::default().idle(UNAWAITED_TIMEOUT), now()).is_ok()
+        self.open(state, method, params, Timeouts::default().idle(UNAWAITED_TIMEOUT), now()).is_ok()
     }
 
-    /// Reserves an id, starts the clocks and queues the request. Returns its position in the outbox, too.
+    /// Reserves an id, starts the timeouts and queues the request. Returns its position in the outbox, too.
     pub(super) fn open(
         &self,
         state: &mut State,
         method: &Method,
         params: &dyn Lower,
-        clocks: Clocks,
+        timeouts: Timeouts,
         now: Instant,
-    ) -> Result<(Call, u64)> {
+    ) -> Result<(CallHandle, u64)> {
         if state.outbox.bytes().len() > self.terms.limits.message {
             return Err(Error::Busy(state.peer.calls_in_flight()));
         }
-        let call = self.reserve(state, method, clocks, now)?;
+        let call = self.reserve(state, method, timeouts, now)?;
         let offset = state.outbox.queued();
         if let Err(error) = state.outbox.push(Some(call), |out| self.serialize(call, method, params, out)) {
             // It was not sent, so no cancellation is needed.
@@ -136,10 +136,16 @@ impl Connection {
         Ok((call, offset))
     }
 
-    fn reserve(&self, state: &mut State, method: &Method, clocks: Clocks, now: Instant) -> Result<Call> {
-        match state.peer.open(method, clocks, now) {
+    fn reserve(
+        &self,
+        state: &mut State,
+        method: &Method,
+        timeouts: Timeouts,
+        now: Instant,
+    ) -> Result<CallHandle> {
+        match state.peer.open(method, timeouts, now) {
             Ok(call) => Ok(call),
-            Err(Refused::Closed) => Err(state.lost(method, Sent::No)),
+            Err(OpenError::Closed) => Err(state.lost(method, Sent::No)),
             Err(_) => Err(Error::Busy(state.peer.calls_in_flight())),
         }
     }
@@ -147,7 +153,7 @@ impl Connection {
     /// Serializes a request.
     fn serialize(
         &self,
-        call: Call,
+        call: CallHandle,
         method: &Method,
         params: &dyn Lower,
         out: &mut Vec<u8>,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use mcp_protocol::messages::{KeptBody, Method};
-use mcp_protocol::peer::Call;
+use mcp_protocol::messages::{Method, OwnedBody};
+use mcp_protocol::peer::CallHandle;
 
 use super::waiting::Settled;
 use super::{Connection, now};
@@ -15,9 +15,9 @@ use crate::connection::transport::TransportFuture;
 use crate::error::{Error, Result};
 
 /// A request in flight. Dropped before it is settled, it is cancelled on the server.
-pub(crate) struct Request {
+pub(crate) struct InFlightRequest {
     pub(super) connection: Arc<Connection>,
-    pub(super) call: Call,
+    pub(super) call: CallHandle,
     pub(super) method: Method,
     pub(super) opened: Instant,
     pub(super) is_settled: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Request {
     pub(super) exchange: Option<TransportFuture<'static, Result<()>>>,
 }
 
-impl Request {
+impl InFlightRequest {
     /// Stops waiting without cancelling the request.
     pub(crate) fn release(mut self) {
         self.is_settled = true;
@@ -53,13 +53,13 @@ impl Request {
     }
 
     /// Returns the next progress notification, or the outcome.
-    pub(crate) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+    pub(crate) fn poll_update(&mut self, cx: &mut Context<'_>) -> Poll<RequestUpdate> {
         // A response that has arrived counts, even if the exchange failed afterwards.
         if let Some(error) = self.poll_exchange(cx)
             && self.connection.lock().is_open(self.call)
         {
             self.abandon();
-            return Poll::Ready(Step::Done(Err(error)));
+            return Poll::Ready(RequestUpdate::Done(Err(error)));
         }
         let mut state = self.connection.lock();
         let Some(waiting) = state.waiting(self.call) else {
@@ -67,7 +67,7 @@ impl Request {
             return Poll::Pending;
         };
         if let Some(step) = waiting.progress.as_mut().and_then(|progress| progress.pop()) {
-            return Poll::Ready(Step::Progress(step));
+            return Poll::Ready(RequestUpdate::Progress(step));
         }
         let Some(settled) = waiting.settled.take() else {
             match &mut waiting.waker {
@@ -79,7 +79,7 @@ impl Request {
         state.stop_waiting(self.call);
         self.is_settled = true;
         let method = self.method.clone();
-        Poll::Ready(Step::Done(match settled {
+        Poll::Ready(RequestUpdate::Done(match settled {
             Settled::Response(Ok(body)) => Ok(body),
             Settled::Response(Err(source)) => Err(Error::Refused { method, error: *source }),
             Settled::Broken(problem) => Err(Error::Unreadable { method, problem }),
@@ -91,37 +91,37 @@ impl Request {
     }
 }
 
-impl std::fmt::Debug for Request {
+impl std::fmt::Debug for InFlightRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Request")
+        f.debug_struct("InFlightRequest")
             .field("call", &self.call)
             .field("method", &self.method)
             .finish_non_exhaustive()
     }
 }
 
-/// One step of a request.
+/// What the caller of a request receives next.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum RequestUpdate {
     Progress(Progress),
-    Done(Result<KeptBody>),
+    Done(Result<OwnedBody>),
 }
 
-impl Future for Request {
-    type Output = Result<KeptBody>;
+impl Future for InFlightRequest {
+    type Output = Result<OwnedBody>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
-            match self.poll_step(cx) {
-                Poll::Ready(Step::Done(outcome)) => return Poll::Ready(outcome),
-                Poll::Ready(Step::Progress(_)) => {}
+            match self.poll_update(cx) {
+                Poll::Ready(RequestUpdate::Done(outcome)) => return Poll::Ready(outcome),
+                Poll::Ready(RequestUpdate::Progress(_)) => {}
                 Poll::Pending => return Poll::Pending,
             }
         }
     }
 }
 
-impl Drop for Request {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
         if self.is_settled {
             return;

@@ -10,7 +10,7 @@ use mcp_protocol::dialect::Lower;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::logging::{LogLevel, LogMessageParams};
 use mcp_protocol::messages::{CancelledParams, Id, Method, write};
-use mcp_protocol::peer::{Call, Peer, Transmit};
+use mcp_protocol::peer::{CallHandle, Peer, Transmit};
 use mcp_protocol::subscriptions::SubscriptionFilter;
 use mcp_protocol::{Dialect, Limits};
 use tokio::io::AsyncWrite;
@@ -35,7 +35,7 @@ pub(crate) struct State {
     /// Tasks that wait until the outbox is empty.
     pub(super) flushed: Vec<Waker>,
     /// Sorted by call, because ids only grow. Most are settled in the order in which they were made.
-    pub(super) waiting: VecDeque<(Call, Waiting)>,
+    pub(super) waiting: VecDeque<(CallHandle, Waiting)>,
     pub(crate) subscribers: Subscribers,
     /// The log level of the connection, to be set again after a restart.
     pub(crate) log_level: Option<LogLevel>,
@@ -169,8 +169,8 @@ impl State {
         self.wake_driver();
     }
 
-    /// Pauses the clocks of all requests that may wait for a person. Returns those requests.
-    pub(crate) fn pause(&mut self, cap: Duration) -> Vec<Call> {
+    /// Pauses the timeouts of all requests that may wait for a person. Returns those requests.
+    pub(crate) fn pause(&mut self, cap: Duration) -> Vec<CallHandle> {
         let Self { peer, waiting, .. } = self;
         let asking = waiting.iter().filter(|(_, waiting)| waiting.asks).map(|(call, _)| *call);
         asking.filter(|call| peer.pause(*call, cap, now())).collect()
@@ -230,7 +230,7 @@ impl State {
     }
 
     /// Hands the messages that wait to the driver, each with its call if it is a request.
-    pub(crate) fn take_messages(&mut self, dialect: Dialect, take: impl FnMut(Option<Call>, &[u8])) {
+    pub(crate) fn take_messages(&mut self, dialect: Dialect, take: impl FnMut(Option<CallHandle>, &[u8])) {
         self.transmit(dialect);
         self.outbox.drain(take);
     }

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use mcp_protocol::limits::MAX_URI;
+use mcp_protocol::limits::MAX_URI_BYTES;
 use mcp_protocol::messages::Id;
-use mcp_protocol::peer::{Call, Clocks};
+use mcp_protocol::peer::{CallHandle, Timeouts};
 use mcp_protocol::subscriptions::{ListenParams, SubscriptionFilter};
 
 /// The timeout until a subscription is acknowledged; afterwards there is none.
-pub(crate) const LISTEN: Clocks = Clocks::none().idle(Duration::from_secs(10));
+pub(crate) const LISTEN_TIMEOUTS: Timeouts = Timeouts::none().idle(Duration::from_secs(10));
 
 /// The most changes that wait for their reader. The same change waits only once.
 const MAX_QUEUED_CHANGES: usize = 256;
@@ -44,7 +44,7 @@ struct Subscriber {
     key: u64,
     filter: SubscriptionFilter,
     /// The request of a modern subscription.
-    listen: Option<Call>,
+    listen: Option<CallHandle>,
     acknowledged: Option<SubscriptionFilter>,
     waiting: VecDeque<Change>,
     state: SubscriberState,
@@ -93,7 +93,7 @@ impl Subscriber {
     fn push(&mut self, change: Change) {
         let change = match change {
             // A server may report any URI below a subscribed one.
-            Change::Resource(uri) if uri.len() > MAX_URI => Change::Gap,
+            Change::Resource(uri) if uri.len() > MAX_URI_BYTES => Change::Gap,
             change => change,
         };
         if self.waiting.contains(&change) {
@@ -138,7 +138,7 @@ pub(crate) fn is_part(uri: &str, followed: &str) -> bool {
 }
 
 impl Subscribers {
-    pub(crate) fn add(&mut self, filter: SubscriptionFilter, listen: Option<Call>) -> u64 {
+    pub(crate) fn add(&mut self, filter: SubscriptionFilter, listen: Option<CallHandle>) -> u64 {
         self.next += 1;
         // A legacy server acknowledges nothing.
         let acknowledged = if listen.is_none() { Some(filter.clone()) } else { None };
@@ -156,7 +156,7 @@ impl Subscribers {
     }
 
     /// Removes a subscriber. Returns the request that has to be cancelled.
-    pub(crate) fn remove(&mut self, key: u64) -> Option<Call> {
+    pub(crate) fn remove(&mut self, key: u64) -> Option<CallHandle> {
         let at = self.subscribers.iter().position(|subscriber| subscriber.key == key)?;
         self.subscribers.remove(at).listen
     }
@@ -185,7 +185,11 @@ impl Subscribers {
     }
 
     /// Records what the server acknowledged. Returns the request, whose timeout ends.
-    pub(crate) fn acknowledged(&mut self, subscription: &Id, filter: SubscriptionFilter) -> Option<Call> {
+    pub(crate) fn acknowledged(
+        &mut self,
+        subscription: &Id,
+        filter: SubscriptionFilter,
+    ) -> Option<CallHandle> {
         let mut subscribers = self.subscribers.iter_mut();
         let subscriber = subscribers
             .find(|subscriber| subscriber.listen.is_some_and(|call| call.id() == *subscription))?;
@@ -195,7 +199,7 @@ impl Subscribers {
     }
 
     /// Ends the subscription whose request is settled.
-    pub(crate) fn settled(&mut self, call: Call) {
+    pub(crate) fn settled(&mut self, call: CallHandle) {
         for subscriber in self.subscribers.iter_mut().filter(|subscriber| subscriber.listen == Some(call)) {
             subscriber.state = SubscriberState::Over;
             subscriber.wake();
@@ -270,7 +274,7 @@ impl Subscribers {
     }
 
     /// Sets the new request of a subscription.
-    pub(crate) fn listens(&mut self, key: u64, call: Call) {
+    pub(crate) fn listens(&mut self, key: u64, call: CallHandle) {
         if let Some(subscriber) = self.subscribers.iter_mut().find(|subscriber| subscriber.key == key) {
             subscriber.listen = Some(call);
         }

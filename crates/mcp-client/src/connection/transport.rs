@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use mcp_protocol::messages::Method;
-use mcp_protocol::peer::Call;
+use mcp_protocol::peer::CallHandle;
 use mcp_protocol::retry::Route;
 use mcp_protocol::subscriptions::ListenParams;
 use mcp_protocol::tools::{SkippedTool, Tool};
 
 use crate::client::shutdown::Shutdown;
 use crate::connection::feed::Feed;
-use crate::connection::{Connection, Request};
+use crate::connection::{Connection, InFlightRequest};
 use crate::error::Result;
 
 /// A boxed future of a transport.
@@ -61,7 +61,7 @@ pub(crate) trait Exchanges: Debug + Send + Sync {
 /// A serialized request, ready to be sent.
 pub(crate) struct OutgoingRequest {
     pub(crate) connection: Arc<Connection>,
-    pub(crate) call: Call,
+    pub(crate) call: CallHandle,
     pub(crate) method: Method,
     pub(crate) body: Vec<u8>,
     /// When the caller stops waiting.
@@ -71,7 +71,7 @@ pub(crate) struct OutgoingRequest {
 /// A subscription of the modern era that the server has acknowledged.
 pub(crate) struct SubscriptionStream {
     pub(crate) connection: Arc<Connection>,
-    pub(crate) request: Request,
+    pub(crate) request: InFlightRequest,
     /// The subscriber.
     pub(crate) key: u64,
     pub(crate) params: ListenParams,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use mcp_protocol::errors::ErrorObject;
-use mcp_protocol::messages::{KeptBody, ProgressParams};
-use mcp_protocol::peer::{Call, Event, Reason};
+use mcp_protocol::messages::{OwnedBody, ProgressParams};
+use mcp_protocol::peer::{CallFailure, CallHandle, TimeoutReason};
 
 use super::state::State;
 use crate::connection::progress::ProgressQueue;
@@ -19,7 +19,7 @@ pub(super) struct Waiting {
     pub(super) waker: Option<Waker>,
     pub(super) settled: Option<Settled>,
     pub(super) progress: Option<Box<ProgressQueue>>,
-    /// Whether its clocks pause while a person is asked.
+    /// Whether its timeouts pause while a person is asked.
     pub(super) asks: bool,
 }
 
@@ -36,31 +36,31 @@ pub(super) enum Departure {
 
 #[derive(Debug)]
 pub(super) enum Settled {
-    Response(std::result::Result<KeptBody, Box<ErrorObject>>),
+    Response(std::result::Result<OwnedBody, Box<ErrorObject>>),
     /// The response cannot be read: the problem.
     Broken(String),
-    TimedOut(Reason),
+    TimedOut(TimeoutReason),
     Lost(Sent, Arc<ConnectionEnd>),
 }
 
 impl State {
     /// Settles a call with its response.
-    pub(crate) fn settle(&mut self, call: Call, response: std::result::Result<KeptBody, ErrorObject>) {
+    pub(crate) fn settle(&mut self, call: CallHandle, response: std::result::Result<OwnedBody, ErrorObject>) {
         self.settle_with(call, Settled::Response(response.map_err(Box::new)));
     }
 
     /// Settles a call whose response cannot be read.
-    pub(crate) fn settle_broken(&mut self, call: Call, problem: String) {
+    pub(crate) fn settle_broken(&mut self, call: CallHandle, problem: String) {
         self.settle_with(call, Settled::Broken(problem));
     }
 
     /// Settles the calls that timed out or were lost.
     pub(crate) fn settle_events(&mut self) {
         let written = self.outbox.written();
-        while let Some(event) = self.peer.poll_event() {
-            match event {
-                Event::TimedOut(call, reason) => self.settle_with(call, Settled::TimedOut(reason)),
-                Event::Lost(call) => {
+        while let Some(failure) = self.peer.poll_failure() {
+            match failure {
+                CallFailure::TimedOut(call, reason) => self.settle_with(call, Settled::TimedOut(reason)),
+                CallFailure::Lost(call) => {
                     let is_sent = self.waiting(call).is_some_and(|waiting| match waiting.departure {
                         Departure::After(offset) => offset < written,
                         Departure::Apart | Departure::On(_) => true,
@@ -74,7 +74,7 @@ impl State {
     }
 
     /// Queues progress for the caller.
-    pub(crate) fn progressed(&mut self, call: Call, params: ProgressParams) {
+    pub(crate) fn progressed(&mut self, call: CallHandle, params: ProgressParams) {
         if let Some(waiting) = self.waiting(call)
             && let Some(progress) = &mut waiting.progress
         {
@@ -84,13 +84,13 @@ impl State {
         }
     }
 
-    pub(super) fn waiting(&mut self, call: Call) -> Option<&mut Waiting> {
+    pub(super) fn waiting(&mut self, call: CallHandle) -> Option<&mut Waiting> {
         let at = self.waiting.binary_search_by_key(&call, |(call, _)| *call).ok()?;
         self.waiting.get_mut(at).map(|(_, waiting)| waiting)
     }
 
     /// Records that a request is sent, to be answered on this stream; without one, that it is sent anew.
-    pub(crate) fn departs(&mut self, call: Call, stream: Option<u64>) {
+    pub(crate) fn departs(&mut self, call: CallHandle, stream: Option<u64>) {
         if let Some(waiting) = self.waiting(call) {
             waiting.departure = stream.map_or(Departure::Apart, Departure::On);
         }
@@ -101,7 +101,7 @@ impl State {
         let is_lost = |waiting: &Waiting| {
             waiting.settled.is_none() && matches!(waiting.departure, Departure::On(on) if on <= stream)
         };
-        let calls: Vec<Call> =
+        let calls: Vec<CallHandle> =
             self.waiting.iter().filter(|(_, waiting)| is_lost(waiting)).map(|(call, _)| *call).collect();
         for call in calls {
             self.peer.handle_lost(call);
@@ -110,17 +110,17 @@ impl State {
     }
 
     /// True if a caller waits for a call that is not settled.
-    pub(crate) fn is_open(&mut self, call: Call) -> bool {
+    pub(crate) fn is_open(&mut self, call: CallHandle) -> bool {
         self.waiting(call).is_some_and(|waiting| waiting.settled.is_none())
     }
 
-    pub(super) fn stop_waiting(&mut self, call: Call) {
+    pub(super) fn stop_waiting(&mut self, call: CallHandle) {
         if let Ok(at) = self.waiting.binary_search_by_key(&call, |(call, _)| *call) {
             self.waiting.remove(at);
         }
     }
 
-    fn settle_with(&mut self, call: Call, settled: Settled) {
+    fn settle_with(&mut self, call: CallHandle, settled: Settled) {
         // A subscription that was lost may be opened again.
         let is_made_again = match settled {
             Settled::Lost(..) => true,

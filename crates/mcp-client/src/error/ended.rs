@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitStatus;
 
-use mcp_protocol::visible::Visible;
+use mcp_protocol::safe_text::SafeText;
 
 use super::HttpStatus;
 
@@ -49,9 +49,9 @@ impl fmt::Display for ConnectionEnd {
         match &self.cause {
             EndCause::Server => {}
             EndCause::Closed => f.write_str("; this client closed the connection")?,
-            EndCause::Write(error) => write!(f, "; write failed: {}", Visible::message(error))?,
-            EndCause::Read(error) => write!(f, "; read failed: {}", Visible::message(error))?,
-            EndCause::Network(problem) => write!(f, "; network error: {}", Visible::message(problem))?,
+            EndCause::Write(error) => write!(f, "; write failed: {}", SafeText::message(error))?,
+            EndCause::Read(error) => write!(f, "; read failed: {}", SafeText::message(error))?,
+            EndCause::Network(problem) => write!(f, "; network error: {}", SafeText::message(problem))?,
             EndCause::Response(answer) => write!(f, "; the response was {answer}")?,
             EndCause::EndlessLine => f.write_str("; the server sent a line without end")?,
             EndCause::Flood => f.write_str("; the server sent too many requests that are not allowed")?,

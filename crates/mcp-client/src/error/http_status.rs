@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use mcp_protocol::visible::Visible;
+use mcp_protocol::safe_text::SafeText;
 
 /// An HTTP response that is not a JSON-RPC message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +25,10 @@ impl fmt::Display for HttpStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HTTP status {}", self.status)?;
         if let Some(kind) = &self.content_type {
-            write!(f, " with {}", Visible::new(kind).at_most(80))?;
+            write!(f, " with {}", SafeText::new(kind).at_most(80))?;
         }
         if let Some(location) = &self.location {
-            write!(f, "; redirect to {} was not followed", Visible::new(location).at_most(200))?;
+            write!(f, "; redirect to {} was not followed", SafeText::new(location).at_most(200))?;
         }
         if let Some(wait) = self.retry_after {
             write!(f, "; retry after {} s", wait.as_secs())?;

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mcp_protocol::visible::Visible;
+use mcp_protocol::safe_text::SafeText;
 
 /// Why a program could not be started.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -54,7 +54,7 @@ const MAX_SHOWN_PATH: usize = 400;
 
 /// A path, escaped and cut: configuration files and packages may come from strangers.
 fn shown(path: impl AsRef<OsStr>) -> String {
-    Visible::new(&path.as_ref().to_string_lossy()).at_most(MAX_SHOWN_PATH).to_string()
+    SafeText::new(&path.as_ref().to_string_lossy()).at_most(MAX_SHOWN_PATH).to_string()
 }
 
 /// The folders that were searched, and the remedy.

@@ -22,7 +22,7 @@ fn displayed_error_is_complete_and_source_repeats_nothing() {
         Error::Start(StartError::Refused { path: "x".into(), error: Arc::new(refused) }),
         Error::Connect {
             server: "x".to_owned(),
-            error: Box::new(NegotiationError::Ended),
+            error: Box::new(NegotiationError::Exited),
             ended: ended.clone(),
         },
         Error::Lost { method, sent: Sent::No, ended: Arc::new(ended) },

@@ -37,14 +37,14 @@ pub(super) struct Connector {
     direct: HttpConnector<CheckedResolver>,
     /// Without a policy: the operator has named the proxy.
     to_proxy: HttpConnector<CheckedResolver>,
-    proxies: Route,
+    proxies: ProxyRules,
 }
 
 /// The proxy for each URL.
 #[derive(Clone)]
-pub(super) struct Route(Option<std::sync::Arc<Matcher>>);
+pub(super) struct ProxyRules(Option<std::sync::Arc<Matcher>>);
 
-impl Route {
+impl ProxyRules {
     pub(super) fn of(network: &Network) -> Result<Self, String> {
         let matcher = match &network.proxies {
             Proxies::None => return Ok(Self(None)),
@@ -92,7 +92,7 @@ fn is_loopback(uri: &Uri) -> bool {
 }
 
 impl Connector {
-    pub(super) fn new(network: &Network, proxies: Route) -> Self {
+    pub(super) fn new(network: &Network, proxies: ProxyRules) -> Self {
         let connector = |policy| {
             let resolver = CheckedResolver { policy, resolver: network.resolver.clone() };
             let mut connector = HttpConnector::new_with_resolver(resolver);
@@ -109,9 +109,9 @@ impl Connector {
 }
 
 impl Service<Uri> for Connector {
-    type Response = Stream;
+    type Response = TcpConnection;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Stream, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<TcpConnection, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.direct.poll_ready(cx).map_err(Into::into)
@@ -120,7 +120,7 @@ impl Service<Uri> for Connector {
     fn call(&mut self, uri: Uri) -> Self::Future {
         let Some(proxy) = self.proxies.to(&uri) else {
             let connecting = self.direct.call(uri);
-            return Box::pin(async { Ok(Stream { io: connecting.await?, is_proxied: false }) });
+            return Box::pin(async { Ok(TcpConnection { io: connecting.await?, is_proxied: false }) });
         };
         let to_proxy = self.to_proxy.clone();
         Box::pin(through(proxy, to_proxy, uri))
@@ -131,7 +131,7 @@ async fn through(
     proxy: Intercept,
     mut to_proxy: HttpConnector<CheckedResolver>,
     uri: Uri,
-) -> Result<Stream, BoxError> {
+) -> Result<TcpConnection, BoxError> {
     let address = proxy.uri().clone();
     match address.scheme_str() {
         Some("http") if uri.scheme_str() == Some("https") => {
@@ -139,15 +139,15 @@ async fn through(
             if let Some(authorization) = proxy.basic_auth() {
                 tunnel = tunnel.with_auth(authorization.clone());
             }
-            Ok(Stream { io: tunnel.call(uri).await?, is_proxied: false })
+            Ok(TcpConnection { io: tunnel.call(uri).await?, is_proxied: false })
         }
-        Some("http") => Ok(Stream { io: to_proxy.call(address).await?, is_proxied: true }),
+        Some("http") => Ok(TcpConnection { io: to_proxy.call(address).await?, is_proxied: true }),
         Some("socks5" | "socks5h") => {
             let mut socks = SocksV5::new(address, to_proxy).local_dns(false);
             if let Some((user, password)) = proxy.raw_auth() {
                 socks = socks.with_auth(user.to_owned(), password.to_owned());
             }
-            Ok(Stream { io: socks.call(uri).await?, is_proxied: false })
+            Ok(TcpConnection { io: socks.call(uri).await?, is_proxied: false })
         }
         scheme => Err(format!("a proxy with `{}` is not supported", scheme.unwrap_or_default()).into()),
     }
@@ -193,18 +193,18 @@ impl Service<Name> for CheckedResolver {
 }
 
 /// A connection that knows whether its proxy needs absolute URLs in requests.
-pub(super) struct Stream {
+pub(super) struct TcpConnection {
     io: TokioIo<TcpStream>,
     is_proxied: bool,
 }
 
-impl Connection for Stream {
+impl Connection for TcpConnection {
     fn connected(&self) -> Connected {
         self.io.connected().proxy(self.is_proxied)
     }
 }
 
-impl Read for Stream {
+impl Read for TcpConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -214,7 +214,7 @@ impl Read for Stream {
     }
 }
 
-impl Write for Stream {
+impl Write for TcpConnection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.io).poll_write(cx, bytes)
     }

@@ -29,7 +29,7 @@ use super::request::HttpError;
 #[derive(Clone, Default)]
 pub struct Network {
     roots: Vec<Vec<u8>>,
-    identity: Option<Identity>,
+    identity: Option<ClientCertificate>,
     tls: Option<Arc<ClientConfig>>,
     pub(super) proxies: Proxies,
     pub(super) policy: NetworkPolicy,
@@ -43,7 +43,7 @@ pub struct Network {
 
 /// A client certificate and its key, as PEM.
 #[derive(Clone)]
-struct Identity {
+struct ClientCertificate {
     chain: Vec<u8>,
     key: Vec<u8>,
 }
@@ -63,7 +63,7 @@ type Resolving = Pin<Box<dyn Future<Output = std::io::Result<Vec<IpAddr>>> + Sen
 pub(super) type Resolver = Arc<dyn Fn(String) -> Resolving + Send + Sync>;
 
 /// The future returned by [`HttpClient::send`].
-pub type Answering<'a> =
+pub type ResponseFuture<'a> =
     Pin<Box<dyn Future<Output = Result<http::Response<HttpBody>, HttpError>> + Send + 'a>>;
 
 /// A streaming response body.
@@ -76,7 +76,7 @@ pub type HttpBody =
 /// settings of [`Network`] for certificates, proxies and name resolution do not apply to it; the policy checks only the URL.
 pub trait HttpClient: Send + Sync + 'static {
     /// Sends a request.
-    fn send(&self, request: http::Request<Bytes>) -> Answering<'_>;
+    fn send(&self, request: http::Request<Bytes>) -> ResponseFuture<'_>;
 }
 
 impl Network {
@@ -98,7 +98,7 @@ impl Network {
     #[doc(alias = "mTLS")]
     #[must_use]
     pub fn client_certificate(mut self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
-        self.identity = Some(Identity { chain: chain.into(), key: key.into() });
+        self.identity = Some(ClientCertificate { chain: chain.into(), key: key.into() });
         self.built_tls = Arc::default();
         self
     }
@@ -195,7 +195,9 @@ impl Network {
             .dangerous()
             // Not dangerous: it is the verifier of the platform, with the additional roots.
             .with_custom_certificate_verifier(Arc::new(verifier));
-        let Some(Identity { chain, key }) = &self.identity else { return Ok(builder.with_no_client_auth()) };
+        let Some(ClientCertificate { chain, key }) = &self.identity else {
+            return Ok(builder.with_no_client_auth());
+        };
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
         let chain = chain.map_err(|error| format!("the client certificate cannot be read: {error}"))?;
         let key = PrivateKeyDer::from_pem_slice(key)

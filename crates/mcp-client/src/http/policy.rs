@@ -7,7 +7,7 @@ mod tests;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-use mcp_protocol::visible::Visible;
+use mcp_protocol::safe_text::SafeText;
 use url::{Host, Url};
 
 pub use address::RangeError;
@@ -232,7 +232,7 @@ impl Denied {
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` {}", Visible::message(&self.host), Visible::message(&self.reason))
+        write!(f, "`{}` {}", SafeText::message(&self.host), SafeText::message(&self.reason))
     }
 }
 
@@ -242,6 +242,6 @@ impl std::error::Error for Denied {}
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{}` is not a host; write a name such as example.com, .example.com for all names below it, or an address",
-    Visible::name(.0)
+    SafeText::name(.0)
 )]
 pub struct HostError(String);

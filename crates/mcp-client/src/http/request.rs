@@ -22,7 +22,7 @@ use hyper_util::rt::TokioTimer;
 use tokio::task::JoinSet;
 use url::Url;
 
-use super::connector::{Connector, Route};
+use super::connector::{Connector, ProxyRules};
 use super::network::{HttpBody, HttpClient, Network};
 use super::policy::{Denied, NetworkPolicy};
 use crate::error::{ConnectionEnd, EndCause, Error, Sent};
@@ -43,10 +43,10 @@ const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The HTTP connections of one client to one server. They are closed when this is dropped.
-pub(crate) struct Wire {
+pub(crate) struct HttpConnections {
     client: Backend,
     policy: NetworkPolicy,
-    connections: Connections,
+    connections: ConnectionTasks,
 }
 
 /// The HTTP client that sends the requests.
@@ -58,7 +58,7 @@ enum Backend {
 
 /// An HTTP request with its complete body. It contains secrets, so it has no `Debug`.
 #[derive(Clone)]
-pub(crate) struct Ask {
+pub(crate) struct RawRequest {
     pub(crate) method: Method,
     pub(crate) url: Arc<Url>,
     pub(crate) uri: http::Uri,
@@ -67,16 +67,16 @@ pub(crate) struct Ask {
 }
 
 /// An HTTP response.
-pub(crate) struct Answer {
+pub(crate) struct RawResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    pub(crate) body: Body,
+    pub(crate) body: ResponseBody,
     /// The address of the server, if it is known.
     pub(crate) address: Option<SocketAddr>,
 }
 
 /// A streaming response body. Dropping it ends the exchange.
-pub(crate) enum Body {
+pub(crate) enum ResponseBody {
     BuiltIn(Incoming),
     Custom(HttpBody),
 }
@@ -120,7 +120,7 @@ impl HttpError {
 
 impl fmt::Display for HttpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        mcp_protocol::visible::Visible::message(&self.problem).fmt(f)
+        mcp_protocol::safe_text::SafeText::message(&self.problem).fmt(f)
     }
 }
 
@@ -146,15 +146,15 @@ impl From<ClientError> for HttpError {
     }
 }
 
-impl Wire {
+impl HttpConnections {
     /// Creates the connections to one server. The certificates of the platform are loaded only for HTTPS.
     pub(crate) fn new(network: &Network, url: &Url) -> Result<Self, String> {
-        let connections = Connections::default();
+        let connections = ConnectionTasks::default();
         let client = match &network.client {
             Some(client) => Backend::Custom(Arc::clone(client)),
             None => {
                 let tls = if url.scheme() == "https" { network.tls_config()? } else { empty_tls_config()? };
-                let route = Route::of(network)?;
+                let route = ProxyRules::of(network)?;
                 let uri = url.as_str().parse().map_err(|_| "not a valid URL".to_owned())?;
                 let authorization = route.authorization(&uri);
                 let connector = Connector::new(network, route);
@@ -176,7 +176,7 @@ impl Wire {
     ///
     /// # Cancellation
     /// Dropping the future ends the exchange.
-    pub(crate) async fn send(&self, make: impl Fn() -> Ask) -> Result<Answer, HttpError> {
+    pub(crate) async fn send(&self, make: impl Fn() -> RawRequest) -> Result<RawResponse, HttpError> {
         let ask = make();
         let mut url = Arc::clone(&ask.url);
         let mut answer = self.send_once(ask).await?;
@@ -184,15 +184,15 @@ impl Wire {
             let Some(next) = redirect(&url, &answer) else { return Ok(answer) };
             let Ok(uri) = next.as_str().parse() else { return Ok(answer) };
             url = Arc::new(next);
-            let ask = Ask { url: Arc::clone(&url), uri, ..make() };
+            let ask = RawRequest { url: Arc::clone(&url), uri, ..make() };
             answer = Box::pin(self.send_once(ask)).await?;
         }
         Ok(answer)
     }
 
-    async fn send_once(&self, ask: Ask) -> Result<Answer, HttpError> {
+    async fn send_once(&self, ask: RawRequest) -> Result<RawResponse, HttpError> {
         self.policy.check_url(&ask.url)?;
-        let Ask { method, uri, headers, body, .. } = ask;
+        let RawRequest { method, uri, headers, body, .. } = ask;
         let mut request = Request::new(body);
         *request.method_mut() = method;
         *request.uri_mut() = uri;
@@ -207,21 +207,21 @@ impl Wire {
                 let response = client.request(request).await?;
                 suspect.clear();
                 let address = response.extensions().get::<HttpInfo>().map(HttpInfo::remote_addr);
-                Ok(Answer::new(response, address, Body::BuiltIn))
+                Ok(RawResponse::new(response, address, ResponseBody::BuiltIn))
             }
             Backend::Custom(client) => {
                 let response = client.send(request).await?;
-                Ok(Answer::new(response, None, Body::Custom))
+                Ok(RawResponse::new(response, None, ResponseBody::Custom))
             }
         }
     }
 
     /// Reads the rest of a body in the background, within limits, so that its connection can be reused.
-    pub(crate) fn drain(&self, mut body: Body) {
+    pub(crate) fn drain(&self, mut body: ResponseBody) {
         let draining = async move {
             let mut left = MAX_DRAINED_BYTES;
-            while let Some(Ok(piece)) = body.piece().await {
-                let Some(rest) = left.checked_sub(piece.len()) else { return };
+            while let Some(Ok(chunk)) = body.chunk().await {
+                let Some(rest) = left.checked_sub(chunk.len()) else { return };
                 left = rest;
             }
         };
@@ -237,15 +237,15 @@ impl Wire {
     }
 }
 
-impl Drop for Wire {
+impl Drop for HttpConnections {
     fn drop(&mut self) {
         self.connections.lock().abort_all();
     }
 }
 
-impl fmt::Debug for Wire {
+impl fmt::Debug for HttpConnections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wire").finish_non_exhaustive()
+        f.debug_struct("HttpConnections").finish_non_exhaustive()
     }
 }
 
@@ -290,7 +290,7 @@ fn empty_tls_config() -> Result<Arc<rustls::ClientConfig>, String> {
 }
 
 /// Returns the target of a redirect that may be followed.
-fn redirect(from: &Url, answer: &Answer) -> Option<Url> {
+fn redirect(from: &Url, answer: &RawResponse) -> Option<Url> {
     if !matches!(answer.status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
         return None;
     }
@@ -298,8 +298,12 @@ fn redirect(from: &Url, answer: &Answer) -> Option<Url> {
     (to.origin() == from.origin() && to.username().is_empty() && to.password().is_none()).then_some(to)
 }
 
-impl Answer {
-    fn new<B>(response: Response<B>, address: Option<SocketAddr>, body: impl FnOnce(B) -> Body) -> Self {
+impl RawResponse {
+    fn new<B>(
+        response: Response<B>,
+        address: Option<SocketAddr>,
+        body: impl FnOnce(B) -> ResponseBody,
+    ) -> Self {
         let (parts, content) = response.into_parts();
         Self { status: parts.status, headers: parts.headers, body: body(content), address }
     }
@@ -316,16 +320,16 @@ impl Answer {
     }
 }
 
-impl Body {
-    /// Returns the next piece; `None` at the end.
+impl ResponseBody {
+    /// Returns the next chunk; `None` at the end.
     ///
     /// # Cancellation
     /// Safe.
-    pub(crate) async fn piece(&mut self) -> Option<Result<Bytes, HttpError>> {
-        std::future::poll_fn(|cx| self.poll_piece(cx)).await
+    pub(crate) async fn chunk(&mut self) -> Option<Result<Bytes, HttpError>> {
+        std::future::poll_fn(|cx| self.poll_chunk(cx)).await
     }
 
-    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, HttpError>>> {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, HttpError>>> {
         loop {
             let frame = match self {
                 Self::BuiltIn(body) => ready!(Pin::new(body).poll_frame(cx)).map(|frame| {
@@ -367,15 +371,15 @@ impl Body {
 
 /// The tasks of the connections, so that they end with their owner.
 #[derive(Clone, Default)]
-struct Connections(Arc<Mutex<JoinSet<()>>>);
+struct ConnectionTasks(Arc<Mutex<JoinSet<()>>>);
 
-impl Connections {
+impl ConnectionTasks {
     fn lock(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Connections {
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for ConnectionTasks {
     fn execute(&self, future: F) {
         let mut connections = self.lock();
         while connections.try_join_next().is_some() {}

@@ -37,16 +37,16 @@ const REAP_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The time that a process gets at each step of its shutdown.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct ShutdownTimeouts {
     /// After its standard input was closed.
     pub(crate) close: Duration,
     /// After SIGTERM.
     pub(crate) terminate: Duration,
 }
 
-impl Patience {
+impl ShutdownTimeouts {
     /// For a server that works.
-    pub(crate) const ORDERLY: Self =
+    pub(crate) const DEFAULT: Self =
         Self { close: Duration::from_secs(3), terminate: Duration::from_secs(1) };
     /// For one that never became usable.
     pub(crate) const FAILED_START: Self =
@@ -88,7 +88,7 @@ impl Process {
         command.args(&config.target.arguments).env_clear().envs(&environment);
         let mark = ledger.map(Ledger::mark);
         if let Some(mark) = &mark {
-            command.env(ledger::MARK, mark);
+            command.env(ledger::MARK_VARIABLE, mark);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(directory) = &config.target.directory {
@@ -139,19 +139,19 @@ impl Process {
     ///
     /// # Cancellation
     /// Dropping the process afterwards still kills it.
-    pub(crate) async fn end(&self, patience: Patience) -> Shutdown {
-        let shutdown = self.end_group(patience).await;
+    pub(crate) async fn end(&self, timeouts: ShutdownTimeouts) -> Shutdown {
+        let shutdown = self.end_group(timeouts).await;
         self.group.forget();
         shutdown
     }
 
-    async fn end_group(&self, patience: Patience) -> Shutdown {
-        let by_itself = tokio::time::timeout(patience.close, self.exited()).await;
+    async fn end_group(&self, timeouts: ShutdownTimeouts) -> Shutdown {
+        let by_itself = tokio::time::timeout(timeouts.close, self.exited()).await;
         if by_itself.is_ok() && self.group.is_empty() {
             return Shutdown { status: by_itself.ok().flatten(), force: Force::None };
         }
         self.group.signal(Signal::Terminate);
-        if tokio::time::timeout(patience.terminate, self.gone()).await.is_ok() {
+        if tokio::time::timeout(timeouts.terminate, self.gone()).await.is_ok() {
             return Shutdown { status: self.status(), force: Force::Terminated };
         }
         self.kill_now();

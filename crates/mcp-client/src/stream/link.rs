@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::client::shutdown::Shutdown;
 use crate::connection::transport::Mask;
 #[cfg(feature = "stdio")]
-use crate::stdio::process::{Patience, Process};
+use crate::stdio::process::{Process, ShutdownTimeouts};
 
 pub(crate) struct Link {
     pub(crate) reader: Box<dyn AsyncRead + Send + Unpin>,
@@ -97,7 +97,9 @@ impl Owner {
             }
             #[cfg(feature = "stdio")]
             Self::Process(process) => {
-                process.end(if patiently { Patience::ORDERLY } else { Patience::FAILED_START }).await
+                process
+                    .end(if patiently { ShutdownTimeouts::DEFAULT } else { ShutdownTimeouts::FAILED_START })
+                    .await
             }
         }
     }

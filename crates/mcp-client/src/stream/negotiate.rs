@@ -1,4 +1,4 @@
-//! Negotiates the era of a server over a link, by driving [`StdioClient`].
+//! Negotiates the era of a server over a link, by driving [`StdioClientNegotiation`].
 
 use std::time::{Duration, SystemTime};
 
@@ -7,7 +7,8 @@ use mcp_protocol::codec::line::{Line, Lines};
 use mcp_protocol::messages::{EmptyParams, Incoming, InitializeParams, Method, parse_bytes, write};
 use mcp_protocol::meta::Meta;
 use mcp_protocol::negotiation::{
-    Handling, Mode, NegotiationError, NegotiationResult, StdioAction, StdioClient, Terms,
+    MessageHandling, Mode, NegotiationError, NegotiationOptions, NegotiationResult, StdioAction,
+    StdioClientNegotiation,
 };
 use mcp_protocol::{Era, Limits};
 
@@ -98,9 +99,10 @@ impl Offer {
     ) -> Result<NegotiatedLink, NegotiationFailure> {
         let until = now().checked_add(budget);
         let negotiation = budget.saturating_sub(KILL_RESERVE.min(budget / 4));
-        let terms = Terms::default().versions(self.versions.clone()).mode(mode).budget(negotiation);
+        let options =
+            NegotiationOptions::default().versions(self.versions.clone()).mode(mode).timeout(negotiation);
         let mut negotiation_run = LinkNegotiation {
-            machine: StdioClient::new(terms, limits.clone(), now()),
+            machine: StdioClientNegotiation::new(options, limits.clone(), now()),
             lines: Lines::new(limits),
             limits: limits.clone(),
             link,
@@ -163,7 +165,7 @@ impl Launch {
 
 /// A negotiation in progress.
 struct LinkNegotiation {
-    machine: StdioClient,
+    machine: StdioClientNegotiation,
     link: Link,
     lines: Lines,
     limits: Limits,
@@ -184,12 +186,12 @@ impl LinkNegotiation {
         loop {
             while let Some(action) = self.machine.poll_action() {
                 match action {
-                    StdioAction::Settled(negotiation) => {
+                    StdioAction::Succeeded(negotiation) => {
                         self.outbox.drain(..written);
                         return Ok(*negotiation);
                     }
                     StdioAction::Failed(error) => return Err(error),
-                    StdioAction::Respawn => {
+                    StdioAction::Restart => {
                         self.respawn().await;
                         (written, is_open, is_flushed, read_until) = (0, true, true, None);
                     }
@@ -298,10 +300,10 @@ impl LinkNegotiation {
     }
 }
 
-fn take_line(machine: &mut StdioClient, held: &mut Vec<Vec<u8>>, line: &[u8], limits: &Limits) {
+fn take_line(machine: &mut StdioClientNegotiation, held: &mut Vec<Vec<u8>>, line: &[u8], limits: &Limits) {
     match parse_bytes(line, limits) {
         Ok(Incoming::Message(message)) => {
-            if machine.handle_message(&message, now()) == Handling::Hold {
+            if machine.handle_message(&message, now()) == MessageHandling::Queue {
                 held.push(line.to_vec());
             }
         }

@@ -9,8 +9,8 @@ use mcp_protocol::retry::Backoff;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A stream that lived this long resets the backoff.
-pub(super) const LIVED: Duration = Duration::from_secs(30);
+/// A stream that stayed open this long resets the backoff.
+pub(super) const RESET_AFTER: Duration = Duration::from_secs(30);
 /// The shortest and longest pause that a server may request.
 const RETRY_RANGE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
 
@@ -47,7 +47,7 @@ impl StreamBackoff {
         jitter: Duration,
         cost: Cost,
     ) -> Duration {
-        if lived >= LIVED {
+        if lived >= RESET_AFTER {
             self.failures = 0;
         }
         let retry = retry.map(|millis| Duration::from_millis(millis).clamp(RETRY_RANGE.0, RETRY_RANGE.1));
@@ -78,7 +78,7 @@ pub(super) fn jitter() -> Duration {
 mod tests {
     use super::*;
 
-    /// How many connections a server sees in a minute that ends every stream at once.
+    /// Returns how many connections a server sees in a minute if it closes every stream at once.
     fn in_a_minute(lived: Duration, retry: Option<u64>, cost: Cost) -> usize {
         let mut backoff = StreamBackoff::default();
         let (mut time, mut connects) = (Duration::ZERO, 0);
@@ -96,8 +96,8 @@ mod tests {
                 let lived = Duration::from_millis(lived);
                 let connects = in_a_minute(lived, retry, Cost::default());
                 assert!((1..=8).contains(&connects), "{retry:?} {lived:?} {connects}");
-                // One for each of what it takes.
-                let connects = in_a_minute(lived, retry, super::super::http_sse::COST) * 4;
+                // Reopening an HTTP+SSE session takes four requests.
+                let connects = in_a_minute(lived, retry, super::super::http_sse::REOPEN_COST) * 4;
                 assert!((4..=8).contains(&connects), "{retry:?} {lived:?} {connects}");
             }
         }
@@ -114,10 +114,13 @@ mod tests {
             backoff.ended(Duration::ZERO, Some(500), Duration::ZERO, Cost::default()),
             Duration::from_secs(2)
         );
-        assert_eq!(backoff.ended(LIVED, Some(u64::MAX), Duration::ZERO, Cost::default()), RETRY_RANGE.1);
-        assert_eq!(backoff.ended(LIVED, Some(0), Duration::ZERO, Cost::default()), RETRY_RANGE.0);
         assert_eq!(
-            backoff.ended(LIVED, None, Duration::from_secs(1), Cost::default()),
+            backoff.ended(RESET_AFTER, Some(u64::MAX), Duration::ZERO, Cost::default()),
+            RETRY_RANGE.1
+        );
+        assert_eq!(backoff.ended(RESET_AFTER, Some(0), Duration::ZERO, Cost::default()), RETRY_RANGE.0);
+        assert_eq!(
+            backoff.ended(RESET_AFTER, None, Duration::from_secs(1), Cost::default()),
             FIRST_PAUSE + FIRST_PAUSE / 4
         );
         let mut backoff = StreamBackoff::default();

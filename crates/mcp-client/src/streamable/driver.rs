@@ -1,4 +1,4 @@
-//! What runs beside the calls of a client over HTTP: clocks, answers to the server, its own stream.
+//! The driver of a connection over HTTP: deadlines, responses to the server, and its notification stream.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -7,14 +7,14 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use mcp_protocol::peer::Call;
+use mcp_protocol::peer::CallHandle;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use super::events::{EventStream, SseMessage};
 use super::exchange::is_events;
 use super::session::Session;
-use super::target::{Whole, whole};
+use super::target::{BodyRead, read_body};
 use super::transport::HttpTransport;
 use super::{http_sse, server_stream};
 use crate::client::shutdown::Shutdown;
@@ -22,28 +22,28 @@ use crate::connection::alarm::{Alarm, until};
 use crate::connection::{Connection, now};
 use crate::error::{ConnectionEnd, EndCause};
 
-/// Messages that are on their way at once.
-const POSTS: usize = 8;
-/// How long one may take.
-const POST: Duration = Duration::from_secs(60);
-/// How long what was queued may take to leave before the end.
-const FLUSH: Duration = Duration::from_millis(500);
-/// How long saying goodbye may take.
-const GOODBYE: Duration = Duration::from_secs(2);
+/// The number of messages that are posted at the same time.
+const MAX_CONCURRENT_POSTS: usize = 8;
+/// The timeout of one posted message.
+const POST_TIMEOUT: Duration = Duration::from_secs(60);
+/// The time to send queued messages before the connection closes.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
+/// The timeout of the request that deletes the session.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Everything the loop needs.
+/// The parts of the driver.
 pub(crate) struct Driver {
     pub(crate) connection: Arc<Connection>,
     pub(crate) transport: Arc<HttpTransport>,
     pub(crate) report: watch::Sender<Option<Shutdown>>,
-    /// Told when the server has answered whether it has a stream of its own.
-    pub(crate) asked: oneshot::Sender<()>,
+    /// Notified when the server has responded to the request for a notification stream.
+    pub(crate) probed: oneshot::Sender<()>,
 }
 
-/// Ends a connection when it is dropped, if nothing else has.
-struct End(Arc<Connection>, Arc<HttpTransport>);
+/// Ends the connection when dropped, unless it has ended already.
+struct EndOnDrop(Arc<Connection>, Arc<HttpTransport>);
 
-impl Drop for End {
+impl Drop for EndOnDrop {
     fn drop(&mut self) {
         self.0.end_unfinished();
         self.1.sessions.abort_renewals();
@@ -54,30 +54,31 @@ impl Drop for End {
 impl Driver {
     /// Runs until the connection is closed, then ends the session.
     pub(crate) async fn run(self) {
-        let Self { connection, transport, report, asked } = self;
-        let end = End(Arc::clone(&connection), Arc::clone(&transport));
-        let mut side = JoinSet::new();
+        let Self { connection, transport, report, probed } = self;
+        let end = EndOnDrop(Arc::clone(&connection), Arc::clone(&transport));
+        let mut streams = JoinSet::new();
         if transport.endpoint.is_modern || transport.endpoint.is_http_sse {
-            drop(asked);
+            drop(probed);
         } else {
-            side.spawn(server_stream::run(Arc::clone(&transport), Arc::clone(&connection), asked));
+            streams.spawn(server_stream::run(Arc::clone(&transport), Arc::clone(&connection), probed));
         }
         if transport.endpoint.is_http_sse {
-            side.spawn(http_sse::run(Arc::clone(&transport), Arc::clone(&connection)));
+            streams.spawn(http_sse::run(Arc::clone(&transport), Arc::clone(&connection)));
         }
         serve(&connection, &transport).await;
-        side.shutdown().await;
+        streams.shutdown().await;
         // The event stream of an HTTP+SSE session ends without a request.
-        let patience = if transport.endpoint.is_http_sse { Duration::ZERO } else { GOODBYE };
-        transport.sessions.end_renewals(patience).await;
+        let timeout = if transport.endpoint.is_http_sse { Duration::ZERO } else { DELETE_TIMEOUT };
+        transport.sessions.end_renewals(timeout).await;
         drop(end);
         let session = transport.sessions.current();
         if session.id.is_some() {
-            // A server that does not take it keeps the session until it is tired of it.
-            let goodbye = transport.endpoint.target.wire.send(|| transport.endpoint.goodbye(&session));
-            let _ = tokio::time::timeout(GOODBYE, goodbye).await;
+            // A server that refuses it keeps the session until its idle timeout.
+            let delete_session =
+                transport.endpoint.target.connections.send(|| transport.endpoint.delete_session(&session));
+            let _ = tokio::time::timeout(DELETE_TIMEOUT, delete_session).await;
         }
-        transport.endpoint.target.wire.close().await;
+        transport.endpoint.target.connections.close().await;
         let _ = report.send(Some(Shutdown::default()));
     }
 }
@@ -107,7 +108,7 @@ async fn serve(connection: &Arc<Connection>, transport: &Arc<HttpTransport>) {
                 state.wrote(dropped);
             }
             if state.is_closing() && closes.is_none() {
-                closes = Some(tokio::time::Instant::now() + FLUSH);
+                closes = Some(tokio::time::Instant::now() + FLUSH_TIMEOUT);
             }
             if state.is_over() {
                 return;
@@ -119,7 +120,7 @@ async fn serve(connection: &Arc<Connection>, transport: &Arc<HttpTransport>) {
         if is_flooded || transport.inbound().is_flood() {
             return connection.end(ConnectionEnd { cause: EndCause::Flood, ..ConnectionEnd::default() });
         }
-        while posts.len() < POSTS
+        while posts.len() < MAX_CONCURRENT_POSTS
             && let Some(post) = queue.pop_front()
         {
             posts.spawn(post.send(Arc::clone(connection), Arc::clone(transport)));
@@ -129,7 +130,7 @@ async fn serve(connection: &Arc<Connection>, transport: &Arc<HttpTransport>) {
             return;
         }
         let is_asked = transport.inbound().is_asked();
-        // Everything here is cancel-safe.
+        // Every branch is cancel-safe.
         tokio::select! {
             biased;
             () = alarm.rings() => {
@@ -150,7 +151,7 @@ struct Post {
     /// The session that it belongs to.
     session: Session,
     /// The call, if it is a request.
-    call: Option<Call>,
+    call: Option<CallHandle>,
     message: Bytes,
 }
 
@@ -159,7 +160,7 @@ impl Post {
     async fn send(self, connection: Arc<Connection>, transport: Arc<HttpTransport>) -> usize {
         let Self { session, call, message } = self;
         let sending = send(&connection, &transport, &session, &message);
-        let is_sent = tokio::time::timeout(POST, sending).await.unwrap_or(false);
+        let is_sent = tokio::time::timeout(POST_TIMEOUT, sending).await.unwrap_or(false);
         // Only the stream of the HTTP+SSE transport can still bring the response of a request.
         if let Some(call) = call
             && !(is_sent && transport.endpoint.is_http_sse)
@@ -170,7 +171,7 @@ impl Post {
     }
 }
 
-/// True if the message was taken.
+/// Posts a message; true if the server accepted it.
 async fn send(
     connection: &Connection,
     transport: &HttpTransport,
@@ -183,30 +184,35 @@ async fn send(
         tracing::debug!("dropped a message for a session that has ended");
         return false;
     }
-    let mut answer =
-        match transport.endpoint.target.wire.send(|| transport.endpoint.message(&[], message, session)).await
-        {
-            Ok(answer) if answer.status.is_success() => answer,
-            Ok(answer) => {
-                tracing::debug!(status = answer.status.as_u16(), "the server refused a message");
-                return false;
-            }
-            Err(error) => {
-                tracing::debug!(%error, "sending a message failed");
-                return false;
-            }
-        };
+    let mut answer = match transport
+        .endpoint
+        .target
+        .connections
+        .send(|| transport.endpoint.message(&[], message, session))
+        .await
+    {
+        Ok(answer) if answer.status.is_success() => answer,
+        Ok(answer) => {
+            tracing::debug!(status = answer.status.as_u16(), "the server refused a message");
+            return false;
+        }
+        Err(error) => {
+            tracing::debug!(%error, "sending a message failed");
+            return false;
+        }
+    };
     if transport.endpoint.is_http_sse {
-        transport.endpoint.target.wire.drain(answer.body);
+        transport.endpoint.target.connections.drain(answer.body);
     } else if is_events(&answer) {
         let mut stream = EventStream::new(answer.body, transport.endpoint.limits());
-        let take_in = |taken: SseMessage<'_>| {
-            transport.receive(connection, taken);
+        let handle = |message: SseMessage<'_>| {
+            transport.receive(connection, message);
             false
         };
-        stream.messages(take_in).await;
+        stream.messages(handle).await;
     } else if answer.media_type().as_deref() == Some("application/json")
-        && let Ok(Whole::All(body)) = whole(&mut answer.body, transport.endpoint.limits().message).await
+        && let Ok(BodyRead::Complete(body)) =
+            read_body(&mut answer.body, transport.endpoint.limits().message).await
         && !body.is_empty()
     {
         transport.receive(connection, SseMessage::Message(&body));

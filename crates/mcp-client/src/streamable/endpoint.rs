@@ -9,7 +9,7 @@ use mcp_protocol::{Limits, ProtocolVersion};
 
 use super::session::Session;
 use super::target::HttpTarget;
-use crate::http::request::Ask;
+use crate::http::request::RawRequest;
 
 /// A server behind a URL whose protocol version is known.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Endpoint {
         repeated: &[(HeaderName, HeaderValue)],
         body: &Bytes,
         session: &Session,
-    ) -> Ask {
+    ) -> RawRequest {
         if let Some(to) = &session.to {
             return self.target.post_to(&to.url, &to.uri, body.clone());
         }
@@ -52,14 +52,14 @@ impl Endpoint {
     }
 
     /// Builds the GET of a notification stream, after the event `after`; legacy.
-    pub(super) fn stream(&self, session: &Session, after: Option<&str>) -> Ask {
+    pub(super) fn stream(&self, session: &Session, after: Option<&str>) -> RawRequest {
         let mut headers = HeaderMap::new();
         self.add_standing(&mut headers, session);
         self.target.get(headers, after)
     }
 
     /// Builds the DELETE that ends a session; legacy.
-    pub(super) fn goodbye(&self, session: &Session) -> Ask {
+    pub(super) fn delete_session(&self, session: &Session) -> RawRequest {
         let mut headers = HeaderMap::new();
         self.add_standing(&mut headers, session);
         self.target.delete(headers)

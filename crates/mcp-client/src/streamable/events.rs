@@ -3,27 +3,27 @@
 use mcp_protocol::Limits;
 use mcp_protocol::codec::sse::{Events, Item};
 
-use crate::http::request::Body;
+use crate::http::request::ResponseBody;
 
 /// An event stream (`text/event-stream`).
 pub(super) struct EventStream {
-    body: Body,
+    body: ResponseBody,
     events: Events,
 }
 
 /// The reason why reading a stream ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum ReadEnd {
     /// The reader needs no more events.
     Enough,
     /// The stream or its connection ended.
     Cut(Option<String>),
     /// An event exceeds every limit, so the rest cannot be read.
-    Endless,
+    TooLong,
 }
 
 impl EventStream {
-    pub(super) fn new(body: Body, limits: &Limits) -> Self {
+    pub(super) fn new(body: ResponseBody, limits: &Limits) -> Self {
         Self { body, events: Events::new(limits) }
     }
 
@@ -31,7 +31,7 @@ impl EventStream {
     ///
     /// # Cancellation
     /// Safe: no event is lost.
-    pub(super) async fn messages(&mut self, mut read: impl FnMut(SseMessage<'_>) -> bool) -> End {
+    pub(super) async fn messages(&mut self, mut read: impl FnMut(SseMessage<'_>) -> bool) -> ReadEnd {
         self.each(|item| match item {
             Item::Event(event) if event.kind != "message" => false,
             Item::Event(event) => read(SseMessage::Message(event.data)),
@@ -42,26 +42,26 @@ impl EventStream {
     }
 
     /// Calls `read` for each event until it returns true.
-    pub(super) async fn each(&mut self, mut read: impl FnMut(Item<'_>) -> bool) -> End {
+    pub(super) async fn each(&mut self, mut read: impl FnMut(Item<'_>) -> bool) -> ReadEnd {
         loop {
             while let Some(item) = self.events.poll_event() {
                 if item == Item::Endless {
-                    return End::Endless;
+                    return ReadEnd::TooLong;
                 }
                 if read(item) {
-                    return End::Enough;
+                    return ReadEnd::Enough;
                 }
             }
-            match self.body.piece().await {
-                Some(Ok(piece)) => self.events.push(&piece),
-                Some(Err(error)) => return End::Cut(Some(error.to_string())),
-                None => return End::Cut(None),
+            match self.body.chunk().await {
+                Some(Ok(chunk)) => self.events.push(&chunk),
+                Some(Err(error)) => return ReadEnd::Cut(Some(error.to_string())),
+                None => return ReadEnd::Cut(None),
             }
         }
     }
 
     /// Returns the body, to read the rest of it.
-    pub(super) fn into_body(self) -> Body {
+    pub(super) fn into_body(self) -> ResponseBody {
         self.body
     }
 

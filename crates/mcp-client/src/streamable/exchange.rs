@@ -1,31 +1,31 @@
-//! One request over HTTP, until it is answered.
+//! One request over HTTP, until its response.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::StatusCode;
-use mcp_protocol::errors::{ErrorCode, Looks};
+use mcp_protocol::errors::{ErrorCode, MessageShape};
 use mcp_protocol::messages::{Incoming, Message, Method, Response, parse_bytes};
-use mcp_protocol::peer::Call;
+use mcp_protocol::peer::CallHandle;
 use mcp_protocol::retry::{Decision, Failure, Retry, Route};
 
 use super::backoff::{Cost, StreamBackoff, jitter};
-use super::events::{End, EventStream, SseMessage};
+use super::events::{EventStream, ReadEnd, SseMessage};
 use super::session::Session;
-use super::target::{Whole, challenges, wait, whole};
+use super::target::{BodyRead, challenges, read_body, wait};
 use super::tool_headers::RepeatedHeaders;
 use super::transport::HttpTransport;
 use crate::connection::transport::OutgoingRequest;
 use crate::connection::{Connection, now};
 use crate::error::{ConnectionEnd, EndCause, Error, HttpStatus, Result};
-use crate::http::request::{Answer, HttpError};
+use crate::http::request::{HttpError, RawResponse};
 
-/// A request that its caller sends and whose response it reads. Dropped, its stream is closed.
+/// A request that its caller sends and whose response the caller reads. Dropping it closes its stream.
 pub(super) struct Exchange {
     transport: Arc<HttpTransport>,
     connection: Arc<Connection>,
-    call: Call,
+    call: CallHandle,
     method: Method,
     body: Bytes,
     /// When the caller stops waiting.
@@ -33,7 +33,7 @@ pub(super) struct Exchange {
 }
 
 /// The next step after a response.
-enum Next {
+enum NextStep {
     /// The call is settled, or will be on the stream.
     Done,
     /// Open a new session, then send the request again.
@@ -48,8 +48,8 @@ impl Exchange {
         Self { transport, connection, call, method, body: body.into(), deadline }
     }
 
-    /// Makes the request; when it returns, the call is settled. It is sent again only where the server has refused it
-    /// before doing anything, and once for each reason.
+    /// Sends the request until the call is settled. It is sent again only if the server refused it before doing any work,
+    /// and once for each reason.
     pub(super) async fn run(self) -> Result<()> {
         let mut retry = Retry::new(&self.method, Route::Http);
         let repeated = match self.transport.endpoint.is_modern {
@@ -69,27 +69,27 @@ impl Exchange {
                 false => self.once(&repeated, &session, &mut retry).await?,
             };
             match next {
-                Next::Done => return Ok(()),
-                Next::RenewSession => {
+                NextStep::Done => return Ok(()),
+                NextStep::RenewSession => {
                     // Boxed: rare path; keeps the common future small.
                     Box::pin(self.transport.renew(&session, &self.connection)).await?;
                 }
-                Next::Again(after) => tokio::time::sleep(after).await,
+                NextStep::Again(after) => tokio::time::sleep(after).await,
             }
         }
     }
 
     /// Decides what to do after a failure. Returns `None` if the request is not sent again.
-    fn decide(&self, retry: &mut Retry, failure: Failure) -> Option<Next> {
+    fn decide(&self, retry: &mut Retry, failure: Failure) -> Option<NextStep> {
         match retry.handle_failure(&failure, self.deadline, now()) {
-            Decision::RenewSession => Some(Next::RenewSession),
-            Decision::Again { after } => Some(Next::Again(after)),
+            Decision::RenewSession => Some(NextStep::RenewSession),
+            Decision::Again { after } => Some(NextStep::Again(after)),
             _ => None,
         }
     }
 
     /// The stream of the HTTP+SSE transport has ended, and with it the session.
-    fn stream_ended(&self, retry: &mut Retry) -> Result<Next> {
+    fn stream_ended(&self, retry: &mut Retry) -> Result<NextStep> {
         let ended = || self.lost(HttpError::unsent("its stream ended"));
         self.decide(retry, Failure::SessionUnknown).ok_or_else(ended)
     }
@@ -99,19 +99,26 @@ impl Exchange {
         repeated: &[(http::HeaderName, http::HeaderValue)],
         session: &Session,
         retry: &mut Retry,
-    ) -> Result<Next> {
+    ) -> Result<NextStep> {
         if session.to.is_some() {
             self.connection.lock().departs(self.call, Some(session.generation));
-            // From here on whoever ends the stream tells this call, too.
+            // From here on, the end of the stream settles this call, too.
             if !self.transport.sessions.is_open(session) {
                 self.connection.lock().departs(self.call, None);
                 return self.stream_ended(retry);
             }
         }
-        let ask = || self.transport.endpoint.message(repeated, &self.body, session);
-        let answer = self.transport.endpoint.target.wire.send(ask).await.map_err(|error| self.lost(error))?;
-        let next = self.take_in(answer, session, retry).await?;
-        if session.to.is_some() && !matches!(next, Next::Done) {
+        let request = || self.transport.endpoint.message(repeated, &self.body, session);
+        let answer = self
+            .transport
+            .endpoint
+            .target
+            .connections
+            .send(request)
+            .await
+            .map_err(|error| self.lost(error))?;
+        let next = self.handle(answer, session, retry).await?;
+        if session.to.is_some() && !matches!(next, NextStep::Done) {
             self.connection.lock().departs(self.call, None);
         }
         Ok(next)
@@ -121,7 +128,7 @@ impl Exchange {
         error.into_lost(self.method.clone())
     }
 
-    /// What was sent is not answered.
+    /// The request was sent, but the response is lost.
     fn cut(&self, problem: String) -> Error {
         self.lost(HttpError::maybe_sent(problem))
     }
@@ -130,7 +137,12 @@ impl Exchange {
         Error::Unreadable { method: self.method.clone(), problem: problem.into() }
     }
 
-    async fn take_in(&self, mut answer: Answer, session: &Session, retry: &mut Retry) -> Result<Next> {
+    async fn handle(
+        &self,
+        mut answer: RawResponse,
+        session: &Session,
+        retry: &mut Retry,
+    ) -> Result<NextStep> {
         match answer.status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 let challenges = challenges(&answer.headers);
@@ -157,10 +169,14 @@ impl Exchange {
                 }
             }
             status if status.is_success() && session.to.is_some() => {
-                self.transport.endpoint.target.wire.drain(answer.body);
-                // It is answered on the stream, if that is still there.
+                self.transport.endpoint.target.connections.drain(answer.body);
+                // The response arrives on the stream, if that is still open.
                 let is_open = self.transport.sessions.is_open(session);
-                return if is_open { Ok(Next::Done) } else { Err(self.cut("the stream ended".to_owned())) };
+                return if is_open {
+                    Ok(NextStep::Done)
+                } else {
+                    Err(self.cut("the stream ended".to_owned()))
+                };
             }
             status if status.is_success() => {
                 if let Some(encoding) = answer.encoding() {
@@ -169,7 +185,7 @@ impl Exchange {
                 }
                 match answer.media_type().as_deref() {
                     Some("application/json") => return self.json(&mut answer).await,
-                    // Apart, as everything below: an answer of one message needs no room for it.
+                    // Boxed, like everything below: rare paths; keeps the common future small.
                     Some("text/event-stream") => return Box::pin(self.stream(answer, session)).await,
                     _ => {}
                 }
@@ -179,11 +195,11 @@ impl Exchange {
         Box::pin(self.refused(answer, session, retry)).await
     }
 
-    /// An answer of one message.
-    async fn json(&self, answer: &mut Answer) -> Result<Next> {
-        let body = match whole(&mut answer.body, self.transport.endpoint.limits().message).await {
-            Ok(Whole::All(body)) => body,
-            Ok(Whole::TooLong) => {
+    /// Handles a response with one message.
+    async fn json(&self, answer: &mut RawResponse) -> Result<NextStep> {
+        let body = match read_body(&mut answer.body, self.transport.endpoint.limits().message).await {
+            Ok(BodyRead::Complete(body)) => body,
+            Ok(BodyRead::TooLong) => {
                 let limit = self.transport.endpoint.limits().message;
                 return Err(self.unreadable(format!("the body is longer than {limit} bytes")));
             }
@@ -194,10 +210,10 @@ impl Exchange {
         }
         let incoming = parse_bytes(&body, self.transport.endpoint.limits())
             .map_err(|error| self.unreadable(error.to_string()))?;
-        if self.deliver(&incoming) { Ok(Next::Done) } else { Err(self.answer_to_somebody_else(&incoming)) }
+        if self.deliver(&incoming) { Ok(NextStep::Done) } else { Err(self.unmatched(&incoming)) }
     }
 
-    /// Takes in a message; true if the call is settled.
+    /// Handles a message. Returns true if the call is settled.
     fn deliver(&self, incoming: &Incoming<'_>) -> bool {
         let mut inbound = self.transport.inbound();
         let mut state = self.connection.lock();
@@ -210,8 +226,8 @@ impl Exchange {
         is_settled
     }
 
-    /// What answered our request, but not by its id. An error without one is meant for us.
-    fn answer_to_somebody_else(&self, incoming: &Incoming<'_>) -> Error {
+    /// The error for a response with another id. An error response without an id belongs to this request.
+    fn unmatched(&self, incoming: &Incoming<'_>) -> Error {
         match incoming {
             Incoming::Message(Message::Response(Response { id: None, outcome: Err(error) })) => {
                 Error::Refused { method: self.method.clone(), error: error.clone() }
@@ -220,9 +236,9 @@ impl Exchange {
         }
     }
 
-    /// Takes in what came on a stream: true if there is nothing more to wait for, with why if the call is not settled.
-    fn read(&self, taken: SseMessage<'_>, stray: &mut Option<Error>) -> bool {
-        let error = match taken {
+    /// Handles a message of a stream. Returns true if the stream can be closed; `stray` is the error of a call that is not settled.
+    fn read(&self, message: SseMessage<'_>, stray: &mut Option<Error>) -> bool {
+        let error = match message {
             SseMessage::Message(message) => match parse_bytes(message, self.transport.endpoint.limits()) {
                 Ok(incoming) if self.deliver(&incoming) => return true,
                 Ok(incoming) => {
@@ -231,7 +247,7 @@ impl Exchange {
                         Incoming::Message(Message::Response(Response { id: None, outcome: Err(_) }))
                     );
                     if is_error {
-                        *stray = Some(self.answer_to_somebody_else(&incoming));
+                        *stray = Some(self.unmatched(&incoming));
                     }
                     return is_error;
                 }
@@ -240,32 +256,32 @@ impl Exchange {
             SseMessage::TooLong(error) => error,
         };
         tracing::debug!(%error, "ignored an event that is not a JSON-RPC message");
-        if error.id.as_ref() == Some(&self.call.id()) && error.looks != Looks::Request {
+        if error.id.as_ref() == Some(&self.call.id()) && error.shape != MessageShape::Request {
             *stray = Some(self.unreadable(error.to_string()));
         }
         stray.is_some()
     }
 
-    /// An answer of several messages. A stream of a legacy server that is cut goes on where it was, if the server marks
-    /// its events.
-    async fn stream(&self, answer: Answer, session: &Session) -> Result<Next> {
+    /// Handles a response that is an event stream. If the stream of a legacy server is cut, it is resumed after the last
+    /// event id.
+    async fn stream(&self, answer: RawResponse, session: &Session) -> Result<NextStep> {
         let mut backoff = StreamBackoff::default();
         let mut stream = EventStream::new(answer.body, self.transport.endpoint.limits());
         let mut opened = now();
         let mut last_id: Option<String> = None;
         loop {
             let mut stray = None;
-            let end = stream.messages(|taken| self.read(taken, &mut stray)).await;
+            let end = stream.messages(|message| self.read(message, &mut stray)).await;
             if let Some(error) = stray {
                 return Err(error);
             }
             let problem = match end {
-                End::Enough => {
-                    self.transport.endpoint.target.wire.drain(stream.into_body());
-                    return Ok(Next::Done);
+                ReadEnd::Enough => {
+                    self.transport.endpoint.target.connections.drain(stream.into_body());
+                    return Ok(NextStep::Done);
                 }
-                End::Endless => return Err(self.unreadable("an event exceeds the limit")),
-                End::Cut(problem) => problem,
+                ReadEnd::TooLong => return Err(self.unreadable("an event exceeds the limit")),
+                ReadEnd::Cut(problem) => problem,
             };
             let problem = problem.unwrap_or_else(|| "the stream ended before the response".to_owned());
             last_id = stream.last_id().map(str::to_owned).or(last_id);
@@ -275,14 +291,14 @@ impl Exchange {
             let mut lived = now().saturating_duration_since(opened);
             let wish = stream.retry();
             drop(stream);
-            // The clocks of the call bound this.
+            // The timeout of the call bounds this loop.
             stream = loop {
                 tokio::time::sleep(backoff.ended(lived, wish, jitter(), Cost::default())).await;
                 let answer = self
                     .transport
                     .endpoint
                     .target
-                    .wire
+                    .connections
                     .send(|| self.transport.endpoint.stream(session, Some(after)))
                     .await;
                 match answer {
@@ -303,17 +319,17 @@ impl Exchange {
         }
     }
 
-    /// Anything else: a JSON-RPC error under any status, or no message at all.
-    async fn refused(&self, answer: Answer, session: &Session, retry: &mut Retry) -> Result<Next> {
+    /// Handles any other response: a JSON-RPC error with any status, or a body that is not a message.
+    async fn refused(&self, answer: RawResponse, session: &Session, retry: &mut Retry) -> Result<NextStep> {
         let (status, body) = self.transport.endpoint.target.status(answer).await;
         let incoming = parse_bytes(&body, self.transport.endpoint.limits());
-        // Under a good status the type of the body decides, and this one has another.
+        // With a successful status, the media type decides, and it was not a known one.
         if !(200..300).contains(&status.status)
             && let Ok(incoming @ Incoming::Message(Message::Response(response))) = &incoming
         {
             if session.id.is_some() && is_lost_session(&status, response) {
                 match retry.handle_failure(&Failure::SessionRefused, self.deadline, now()) {
-                    Decision::RenewSession => return Ok(Next::RenewSession),
+                    Decision::RenewSession => return Ok(NextStep::RenewSession),
                     Decision::GiveUpAndRenewSession => {
                         self.transport.begin_renewal(session, &self.connection);
                     }
@@ -322,16 +338,15 @@ impl Exchange {
             }
             if status.retry_after.is_none() {
                 let is_settled = self.deliver(incoming);
-                return if is_settled { Ok(Next::Done) } else { Err(self.answer_to_somebody_else(incoming)) };
+                return if is_settled { Ok(NextStep::Done) } else { Err(self.unmatched(incoming)) };
             }
         }
         Err(Error::Status { method: self.method.clone(), answer: Box::new(status) })
     }
 }
 
-/// True for the 400 by which servers refuse a session that they have forgotten, or want one that we have.
-///
-/// They name no request: whoever serves requests has not seen it.
+/// Returns true for the status 400 with which some servers refuse an unknown session. Such a response names no request:
+/// the server has refused the message before reading it.
 fn is_lost_session(status: &HttpStatus, response: &Response<'_>) -> bool {
     let Response { id: None, outcome: Err(error) } = response else { return false };
     let is_generic = matches!(error.code, ErrorCode::Other(-32000));
@@ -339,7 +354,7 @@ fn is_lost_session(status: &HttpStatus, response: &Response<'_>) -> bool {
 }
 
 /// True for a stream of events.
-pub(super) fn is_events(answer: &Answer) -> bool {
+pub(super) fn is_events(answer: &RawResponse) -> bool {
     answer.status == StatusCode::OK
         && answer.encoding().is_none()
         && answer.media_type().as_deref() == Some("text/event-stream")

@@ -12,16 +12,17 @@ use bytes::Bytes;
 use mcp_protocol::codec::challenge::Challenge;
 use mcp_protocol::messages::{Incoming, Message, Method, Response, parse_bytes};
 use mcp_protocol::negotiation::{
-    HttpAction, HttpAnswer, HttpClient, Mode, NegotiationError, NegotiationResult, Obstacle, Terms,
+    HttpAction, HttpClientNegotiation, HttpFailure, Mode, NegotiationError, NegotiationOptions,
+    NegotiationResponse, NegotiationResult,
 };
 use url::Url;
 
 use super::backoff::Cost;
-use super::events::{End, EventStream, SseMessage};
+use super::events::{EventStream, ReadEnd, SseMessage};
 use super::exchange::is_events;
 use super::negotiate::{endpoint_of, id, initialize, initialized};
 use super::reconnect::StreamEnd;
-use super::target::{HttpTarget, beginning, challenges};
+use super::target::{HttpTarget, challenges, excerpt_of};
 use super::transport::HttpTransport;
 use crate::connect::offer::Offer;
 use crate::connection::{Connection, now};
@@ -29,24 +30,24 @@ use crate::error::{ConnectionEnd, EndCause, Error, HttpStatus, Result};
 use crate::http::policy::Denied;
 use crate::http::request::HttpError;
 
-/// How long the first event may take.
-const FIRST: Duration = Duration::from_secs(10);
+/// The timeout of the first event.
+const FIRST_EVENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time to read the beginning of a page, for the error.
 const EXCERPT_TIME: Duration = Duration::from_secs(1);
-/// How many bytes may come before the answer to our greeting.
-const HELD: usize = 1 << 20;
-/// The stream, two messages, and what is asked for again.
-pub(super) const COST: Cost = Cost { requests: 4, doublings: 3 };
+/// The most bytes of messages that are kept before the response to `initialize`.
+const MAX_EARLY_BYTES: usize = 1 << 20;
+/// The cost of a new session: the stream, two messages, and the subscriptions.
+pub(super) const REOPEN_COST: Cost = Cost { requests: 4, doublings: 3 };
 
-/// A stream whose first event said where to post.
-pub(crate) struct Opened {
+/// An open event stream, whose first event named the URL to post to.
+pub(crate) struct HttpSseStream {
     stream: EventStream,
     pub(super) to: Arc<PostTarget>,
-    /// What came before the answer to our greeting.
-    held: Vec<Vec<u8>>,
+    /// Messages received before the response to `initialize`.
+    early: Vec<Vec<u8>>,
 }
 
-/// Where to post: a secret, because whoever knows it has the session.
+/// The URL to post to. It is a secret: it identifies the session.
 pub(super) struct PostTarget {
     pub(super) url: Arc<Url>,
     pub(super) uri: http::Uri,
@@ -58,32 +59,32 @@ impl std::fmt::Debug for PostTarget {
     }
 }
 
-impl std::fmt::Debug for Opened {
+impl std::fmt::Debug for HttpSseStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Opened").finish_non_exhaustive()
+        f.debug_struct("HttpSseStream").finish_non_exhaustive()
     }
 }
 
-/// What became of asking for a stream that may be one half of a pair.
+/// The response to a GET that may open the stream of the HTTP+SSE transport.
 pub(super) enum StreamProbe {
-    Pair(Box<Opened>),
-    /// It points somewhere else, where nothing of ours may go.
+    HttpSse(Box<HttpSseStream>),
+    /// The endpoint is on another web origin, to which nothing may be posted.
     OtherOrigin(String),
-    /// It is for others only.
+    /// The server requires a login.
     Unauthorized(u16, Vec<Challenge>),
-    /// It is something else.
+    /// A response that is not an event stream with an endpoint.
     Other(Box<HttpStatus>),
 }
 
-/// Asks for a stream and reads its first event.
-pub(super) async fn ask(target: &HttpTarget) -> Result<StreamProbe, HttpError> {
-    let mut answer = target.wire.send(|| target.get(http::HeaderMap::new(), None)).await?;
+/// Opens a stream and reads its first event.
+pub(super) async fn probe(target: &HttpTarget) -> Result<StreamProbe, HttpError> {
+    let mut answer = target.connections.send(|| target.get(http::HeaderMap::new(), None)).await?;
     let status = answer.status.as_u16();
     if matches!(status, 401 | 403) {
         return Ok(StreamProbe::Unauthorized(status, challenges(&answer.headers)));
     }
     if !is_events(&answer) {
-        let body = tokio::time::timeout(EXCERPT_TIME, beginning(&mut answer)).await.unwrap_or_default();
+        let body = tokio::time::timeout(EXCERPT_TIME, excerpt_of(&mut answer)).await.unwrap_or_default();
         return Ok(StreamProbe::Other(Box::new(target.describe(&answer, &body))));
     }
     let other = StreamProbe::Other(Box::new(target.describe(&answer, b"")));
@@ -103,28 +104,28 @@ pub(super) async fn ask(target: &HttpTarget) -> Result<StreamProbe, HttpError> {
     }
     let Ok(uri) = to.as_str().parse() else { return Ok(other) };
     let to = Arc::new(PostTarget { url: Arc::new(to), uri });
-    Ok(StreamProbe::Pair(Box::new(Opened { stream, to, held: Vec::new() })))
+    Ok(StreamProbe::HttpSse(Box::new(HttpSseStream { stream, to, early: Vec::new() })))
 }
 
-/// Opens what is known to be a pair, and greets it.
+/// Opens a session with a server that is known to use this transport.
 pub(super) async fn open(
     target: &HttpTarget,
     offer: &Offer,
     name: &str,
     budget: Duration,
-) -> Result<(NegotiationResult, Box<Opened>)> {
+) -> Result<(NegotiationResult, Box<HttpSseStream>)> {
     let began = now();
-    let network = |problem: &str| failed(name, NegotiationError::Http(Obstacle::Network), problem);
-    let asked = match tokio::time::timeout(FIRST.min(budget), ask(target)).await {
-        Ok(Ok(asked)) => asked,
+    let network = |problem: &str| failed(name, NegotiationError::Http(HttpFailure::Network), problem);
+    let probe = match tokio::time::timeout(FIRST_EVENT_TIMEOUT.min(budget), probe(target)).await {
+        Ok(Ok(probe)) => probe,
         Ok(Err(HttpError { denied: Some(Denied { host, reason }), .. })) => {
             return Err(Error::Denied { host, reason });
         }
         Ok(Err(error)) => return Err(network(&error.to_string())),
-        Err(_) => return Err(network("the stream said nothing in time")),
+        Err(_) => return Err(network("the first event timed out")),
     };
-    let opened = match asked {
-        StreamProbe::Pair(opened) => opened,
+    let opened = match probe {
+        StreamProbe::HttpSse(opened) => opened,
         StreamProbe::OtherOrigin(origin) => {
             return Err(Error::ForeignEndpoint { server: name.to_owned(), origin });
         }
@@ -134,16 +135,16 @@ pub(super) async fn open(
         StreamProbe::Other(response) => {
             let HttpStatus { status, retry_after, .. } = *response;
             let obstacle = match status {
-                408 | 425 | 429 | 502..=504 => Obstacle::Busy { status, retry_after },
-                500.. => Obstacle::Broken { status },
-                _ => Obstacle::Network,
+                408 | 425 | 429 | 502..=504 => HttpFailure::Busy { status, retry_after },
+                500.. => HttpFailure::ServerError { status },
+                _ => HttpFailure::Network,
             };
             if response.excerpt.is_empty() {
                 let problem =
                     format!("HTTP status {status} instead of an event stream that names the endpoint");
                 return Err(failed(name, NegotiationError::Http(obstacle), &problem));
             }
-            // How long to wait is in the source of the error.
+            // The source of the error contains it.
             let response = HttpStatus { retry_after: None, ..*response };
             let ended =
                 ConnectionEnd { cause: EndCause::Response(Box::new(response)), ..ConnectionEnd::default() };
@@ -152,7 +153,7 @@ pub(super) async fn open(
         }
     };
     let left = budget.saturating_sub(now().saturating_duration_since(began));
-    greet(target, offer, name, opened, left).await
+    handshake(target, offer, name, opened, left).await
 }
 
 fn failed(name: &str, source: NegotiationError, problem: &str) -> Error {
@@ -160,31 +161,31 @@ fn failed(name: &str, source: NegotiationError, problem: &str) -> Error {
     Error::Connect { server: name.to_owned(), error: Box::new(source), ended }
 }
 
-/// Greets a server whose stream is open.
-pub(super) async fn greet(
+/// Initializes the session of an open stream.
+pub(super) async fn handshake(
     target: &HttpTarget,
     offer: &Offer,
     name: &str,
-    mut opened: Box<Opened>,
+    mut opened: Box<HttpSseStream>,
     budget: Duration,
-) -> Result<(NegotiationResult, Box<Opened>)> {
-    let terms = Terms::default().versions(offer.versions.clone()).mode(Mode::Legacy).budget(budget);
-    let mut machine = HttpClient::new(terms, now());
+) -> Result<(NegotiationResult, Box<HttpSseStream>)> {
+    let options =
+        NegotiationOptions::default().versions(offer.versions.clone()).mode(Mode::Legacy).timeout(budget);
+    let mut machine = HttpClientNegotiation::new(options, now());
     let mut problem = "the stream ended";
-    let greeting = async {
+    let handshake = async {
         loop {
             match machine.poll_action() {
                 Some(HttpAction::Initialize { version }) => {
-                    let greeting = initialize(offer, &version);
-                    let answer = opened.exchange(target, greeting).await?;
+                    let answer = opened.exchange(target, initialize(offer, &version)).await?;
                     match answer.as_deref().map(|answer| parse_bytes(answer, &target.limits)) {
                         Some(Ok(Incoming::Message(message))) => {
-                            machine.handle_answer(&HttpAnswer::new(200).message(message), now());
+                            machine.handle_response(&NegotiationResponse::new(200).message(message), now());
                         }
                         _ => machine.handle_network_failure(),
                     }
                 }
-                Some(HttpAction::Settled(negotiation)) => {
+                Some(HttpAction::Succeeded(negotiation)) => {
                     post(target, &opened.to, &Method::Initialized, &initialized()).await?;
                     return Ok(*negotiation);
                 }
@@ -196,29 +197,29 @@ pub(super) async fn greet(
             }
         }
     };
-    match tokio::time::timeout(budget, greeting).await {
+    match tokio::time::timeout(budget, handshake).await {
         Ok(negotiation) => Ok((negotiation?, opened)),
         Err(_) => {
-            let silent = NegotiationError::Http(Obstacle::Network);
-            Err(failed(name, silent, "the greeting was not answered in time"))
+            let silent = NegotiationError::Http(HttpFailure::Network);
+            Err(failed(name, silent, "`initialize` timed out"))
         }
     }
 }
 
-impl Opened {
-    /// Posts a request and reads until it is answered; `None` if the stream ends before. A server may answer what is
-    /// posted only when its work is done.
+impl HttpSseStream {
+    /// Posts a request and reads the stream until its response; `None` if the stream ends first. Both at the same time:
+    /// some servers respond to the POST only after the response on the stream.
     async fn exchange(&mut self, target: &HttpTarget, request: Bytes) -> Result<Option<Vec<u8>>> {
-        let Self { stream, to, held } = self;
+        let Self { stream, to, early } = self;
         let mut answer = None;
-        let reading = stream.messages(|taken| {
-            let SseMessage::Message(message) = taken else { return false };
+        let reading = stream.messages(|message| {
+            let SseMessage::Message(message) = message else { return false };
             if is_answer(message, target) {
                 answer = Some(message.to_vec());
-            } else if held.iter().map(Vec::len).sum::<usize>() + message.len() <= HELD
-                && held.len() < HELD / 1024
+            } else if early.iter().map(Vec::len).sum::<usize>() + message.len() <= MAX_EARLY_BYTES
+                && early.len() < MAX_EARLY_BYTES / 1024
             {
-                held.push(message.to_vec());
+                early.push(message.to_vec());
             }
             answer.is_some()
         });
@@ -237,7 +238,7 @@ impl Opened {
     }
 }
 
-/// True for what answers our greeting.
+/// Returns true for the response to `initialize`.
 fn is_answer(message: &[u8], target: &HttpTarget) -> bool {
     match parse_bytes(message, &target.limits) {
         Ok(Incoming::Message(Message::Response(Response { id: Some(answered), .. }))) => answered == id(),
@@ -246,14 +247,14 @@ fn is_answer(message: &[u8], target: &HttpTarget) -> bool {
     }
 }
 
-/// Posts a message; gives why it was not taken.
+/// Posts a message; the error says why the server did not accept it.
 async fn post(target: &HttpTarget, to: &PostTarget, method: &Method, message: &Bytes) -> Result<()> {
     let method = || method.clone();
-    let sending = target.wire.send(|| target.post_to(&to.url, &to.uri, message.clone()));
+    let sending = target.connections.send(|| target.post_to(&to.url, &to.uri, message.clone()));
     let answer = sending.await.map_err(|error| error.into_lost(method()))?;
     match answer.status.as_u16() {
         200..300 => {
-            target.wire.drain(answer.body);
+            target.connections.drain(answer.body);
             Ok(())
         }
         status @ (401 | 403) => {
@@ -263,34 +264,34 @@ async fn post(target: &HttpTarget, to: &PostTarget, method: &Method, message: &B
     }
 }
 
-/// Reads what the server says, on one stream after the other.
+/// Reads the stream of each session, and opens a new session when it ends.
 pub(super) async fn run(transport: Arc<HttpTransport>, connection: Arc<Connection>) {
     let mut generations = transport.sessions.generations();
-    let gate = &transport.gate;
-    let _wanting = gate.want();
-    let mut turn = Some(gate.first());
+    let reconnects = &transport.reconnects;
+    let _demand = reconnects.demand();
+    let mut permit = Some(reconnects.permit_now());
     loop {
         let (session, opened) = transport.sessions.take_stream();
-        let mut ended = StreamEnd { cost: COST, ..StreamEnd::default() };
+        let mut ended = StreamEnd { cost: REOPEN_COST, ..StreamEnd::default() };
         if let Some(opened) = opened {
-            let Opened { mut stream, held, .. } = *opened;
-            for message in held {
+            let HttpSseStream { mut stream, early, .. } = *opened;
+            for message in early {
                 transport.inbound().line(&connection, &message, now());
             }
             let began = now();
-            let turn = turn.take().unwrap_or_else(|| gate.first());
-            let reading = stream.messages(|taken| {
-                transport.receive(&connection, taken);
+            let permit = permit.take().unwrap_or_else(|| reconnects.permit_now());
+            let reading = stream.messages(|message| {
+                transport.receive(&connection, message);
                 false
             });
             let problem = tokio::select! {
-                end = turn.read(reading) => match end {
-                    End::Cut(Some(problem)) => problem,
-                    End::Cut(None) | End::Enough => "the stream ended before the response".to_owned(),
-                    End::Endless => "an event exceeds the limit".to_owned(),
+                end = permit.read(reading) => match end {
+                    ReadEnd::Cut(Some(problem)) => problem,
+                    ReadEnd::Cut(None) | ReadEnd::Enough => "the stream ended before the response".to_owned(),
+                    ReadEnd::TooLong => "an event exceeds the limit".to_owned(),
                 },
                 _ = generations.wait_for(|generation| *generation != session.generation) => {
-                    "the server has forgotten the session".to_owned()
+                    "the server no longer knows the session".to_owned()
                 }
             };
             ended.lived = now().saturating_duration_since(began);
@@ -299,14 +300,14 @@ pub(super) async fn run(transport: Arc<HttpTransport>, connection: Arc<Connectio
             transport.sessions.end_stream(&session);
             connection.cut(session.generation, problem);
         }
-        // Whoever calls may be faster.
+        // A call may renew the session first.
         while transport.sessions.current().generation == session.generation {
             let next = tokio::select! {
-                next = gate.again(&connection.terms.server, ended) => next,
+                next = reconnects.permit(&connection.terms.server, ended) => next,
                 _ = generations.wait_for(|generation| *generation != session.generation) => break,
             };
             match transport.renew(&session, &connection).await {
-                Ok(()) => turn = Some(next),
+                Ok(()) => permit = Some(next),
                 Err(
                     Error::Unauthorized { .. }
                     | Error::Denied { .. }
@@ -320,7 +321,7 @@ pub(super) async fn run(transport: Arc<HttpTransport>, connection: Arc<Connectio
                         return;
                     }
                 }
-                Err(error) => ended = StreamEnd::after(&error, COST),
+                Err(error) => ended = StreamEnd::after(&error, REOPEN_COST),
             }
         }
     }

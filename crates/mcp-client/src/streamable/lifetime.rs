@@ -1,4 +1,4 @@
-//! What runs behind a connection over HTTP, from when it is usable until it is closed.
+//! The lifetime of a connection over HTTP: its driver, from the handshake to the close.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::error::Result;
 /// How long the first notification stream may delay a connection.
 const STREAM_WAIT: Duration = Duration::from_millis(300);
 
-/// The driver of a connection over HTTP. Dropped, it ends at once.
+/// The driver of a connection over HTTP. Dropping it stops the driver.
 #[derive(Debug)]
 pub(crate) struct HttpLifetime {
     driver: JoinHandle<()>,
@@ -27,12 +27,12 @@ impl HttpLifetime {
     /// Starts the driver. Waits a moment for the notification stream: servers lose what they send before it is open.
     pub(crate) async fn begin(connection: &Arc<Connection>, transport: &Arc<HttpTransport>) -> Self {
         let (report, shutdown) = watch::channel(None);
-        let (asked, is_asked) = oneshot::channel();
+        let (probed, is_probed) = oneshot::channel();
         let driver =
-            Driver { connection: Arc::clone(connection), transport: Arc::clone(transport), report, asked };
+            Driver { connection: Arc::clone(connection), transport: Arc::clone(transport), report, probed };
         connection.begin(Vec::new());
         let lifetime = Self { driver: tokio::spawn(driver.run()), shutdown };
-        let _ = tokio::time::timeout(STREAM_WAIT, is_asked).await;
+        let _ = tokio::time::timeout(STREAM_WAIT, is_probed).await;
         lifetime
     }
 }

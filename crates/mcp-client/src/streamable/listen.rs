@@ -6,7 +6,7 @@ use mcp_protocol::messages::Method;
 
 use super::reconnect::StreamEnd;
 use super::transport::HttpTransport;
-use crate::connection::subscribers::LISTEN;
+use crate::connection::subscribers::LISTEN_TIMEOUTS;
 use crate::connection::transport::SubscriptionStream;
 use crate::connection::{RequestOptions, State, now};
 use crate::error::Error;
@@ -14,12 +14,12 @@ use crate::error::Error;
 /// Reads a stream until the server ends it in good order, and reopens it when it was cut.
 pub(super) async fn listen(transport: Arc<HttpTransport>, stream: SubscriptionStream) {
     let SubscriptionStream { connection, mut request, key, params } = stream;
-    let _wanting = transport.gate.want();
-    let mut turn = transport.gate.first();
+    let _demand = transport.reconnects.demand();
+    let mut permit = transport.reconnects.permit_now();
     loop {
         let opened = now();
-        let retry_after = match turn.read(request).await {
-            // The follower knows: whatever settles its request tells it.
+        let retry_after = match permit.read(request).await {
+            // The subscriber is notified when its request is settled.
             Ok(_) => return,
             Err(Error::Lost { .. } | Error::TimedOut { .. }) => None,
             Err(Error::Status { answer, .. }) if answer.status >= 500 || answer.status == 429 => {
@@ -33,12 +33,12 @@ pub(super) async fn listen(transport: Arc<HttpTransport>, stream: SubscriptionSt
         connection.missed(Some(key));
         let lived = now().saturating_duration_since(opened);
         let mut ended = StreamEnd { lived, retry_after, ..StreamEnd::default() };
-        (turn, request) = loop {
-            let turn = transport.gate.again(&connection.terms.server, ended).await;
-            let options = RequestOptions { clocks: LISTEN, ..RequestOptions::default() };
+        (permit, request) = loop {
+            let permit = transport.reconnects.permit(&connection.terms.server, ended).await;
+            let options = RequestOptions { timeouts: LISTEN_TIMEOUTS, ..RequestOptions::default() };
             let listens = |state: &mut State, call| state.subscribers.listens(key, call);
             match connection.request_with(&Method::Listen, &params, options, listens) {
-                Ok(request) => break (turn, request),
+                Ok(request) => break (permit, request),
                 Err(Error::Busy(_)) => ended = StreamEnd::default(),
                 Err(_) => return connection.lock().subscribers.give_up(|subscriber| subscriber == key),
             }

@@ -1,4 +1,5 @@
-//! Detects the era and transport of a server behind a URL, by driving [`HttpClient`](mcp_protocol::negotiation::HttpClient).
+//! Detects the era and transport of a server behind a URL, by driving
+//! [`HttpClientNegotiation`](mcp_protocol::negotiation::HttpClientNegotiation).
 
 mod messages;
 mod negotiation;
@@ -10,7 +11,7 @@ use http::HeaderValue;
 use mcp_protocol::Era;
 use mcp_protocol::negotiation::{Mode, NegotiationError, NegotiationResult};
 
-use super::http_sse::{self, Opened};
+use super::http_sse::{self, HttpSseStream};
 use super::target::HttpTarget;
 use crate::connect::negotiation_cache::NegotiationCache;
 use crate::connect::offer::Offer;
@@ -20,23 +21,23 @@ use crate::error::{Error, Result};
 use crate::http::Network;
 
 pub(super) use messages::{endpoint_of, id, initialize, initialized};
-pub(super) use negotiation::ask;
+pub(super) use negotiation::negotiate;
 
-/// The transport that was found behind a URL.
-pub(crate) enum Found {
+/// The transport of the server behind a URL.
+pub(crate) enum ProbeResult {
     /// Streamable HTTP, of either era.
     Streamable { negotiation: Box<NegotiationResult>, session: Option<HeaderValue> },
     /// The HTTP+SSE transport (2024-11-05).
-    Pair(Box<Opened>),
+    HttpSse(Box<HttpSseStream>),
 }
 
 /// The transport of a server whose revision is known.
 #[derive(Debug)]
-pub(crate) enum Start {
+pub(crate) enum SessionStart {
     /// Streamable HTTP, of either era, with the id of the session if there is one.
     Streamable(Option<HeaderValue>),
     /// The HTTP+SSE transport (2024-11-05), with its open stream.
-    Pair(Box<Opened>),
+    HttpSse(Box<HttpSseStream>),
 }
 
 /// Negotiates with the server of a server config. A server that is cached as legacy is initialized without a probe; if that
@@ -46,25 +47,27 @@ pub(crate) async fn find(
     config: &ServerConfig<UrlTarget>,
     network: &Network,
     negotiation_cache: Option<&NegotiationCache>,
-) -> Result<(Arc<HttpTarget>, NegotiationResult, Start)> {
+) -> Result<(Arc<HttpTarget>, NegotiationResult, SessionStart)> {
     let target = Arc::new(HttpTarget::new(config, network)?);
     let name = config.to_string();
     let until = now().checked_add(config.start_budget());
     let left = || until.map_or(config.start_budget(), |until| until.saturating_duration_since(now()));
     if config.target.is_sse {
         let (negotiation, opened) = http_sse::open(&target, offer, &name, left()).await?;
-        return Ok((target, negotiation, Start::Pair(opened)));
+        return Ok((target, negotiation, SessionStart::HttpSse(opened)));
     }
     let digest = config.target.digest();
     let known = negotiation_cache.and_then(|cache| cache.era(&digest, SystemTime::now()));
     let is_guess = config.era == Mode::Auto && known == Some(Era::Legacy);
     let mut mode = if is_guess { Mode::Legacy } else { config.era };
     loop {
-        let found = match ask(&target, offer, &name, mode, left()).await {
-            Ok(Found::Streamable { negotiation, session }) => Ok((*negotiation, Start::Streamable(session))),
-            Ok(Found::Pair(opened)) => {
-                let greeted = http_sse::greet(&target, offer, &name, opened, left()).await;
-                greeted.map(|(negotiation, opened)| (negotiation, Start::Pair(opened)))
+        let found = match negotiate(&target, offer, &name, mode, left()).await {
+            Ok(ProbeResult::Streamable { negotiation, session }) => {
+                Ok((*negotiation, SessionStart::Streamable(session)))
+            }
+            Ok(ProbeResult::HttpSse(opened)) => {
+                let session = http_sse::handshake(&target, offer, &name, opened, left()).await;
+                session.map(|(negotiation, opened)| (negotiation, SessionStart::HttpSse(opened)))
             }
             Err(error) => Err(error),
         };

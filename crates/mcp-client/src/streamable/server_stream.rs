@@ -1,4 +1,4 @@
-//! The stream on which a legacy server says what belongs to no request. It never holds up a call.
+//! The notification stream of a legacy server: a GET, which never delays a call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,126 +7,134 @@ use http::StatusCode;
 use tokio::sync::oneshot;
 
 use super::backoff::Cost;
-use super::events::{End, EventStream, SseMessage};
+use super::events::{EventStream, ReadEnd, SseMessage};
 use super::exchange::is_events;
-use super::reconnect::{StreamEnd, Turn, Wanting};
+use super::reconnect::{ReconnectPermit, StreamDemand, StreamEnd};
 use super::session::Session;
 use super::target::wait;
 use super::transport::HttpTransport;
 use crate::connection::{Connection, now};
-use crate::http::request::{Answer, HttpError};
+use crate::http::request::{HttpError, RawResponse};
 
-/// How long a server may take to say whether it has a stream.
-const HEAD: Duration = Duration::from_secs(30);
-/// A new session, and a stream in it.
-const RENEWED: Cost = Cost { requests: 4, doublings: 0 };
+/// The timeout for the headers of the response.
+const HEADERS_TIMEOUT: Duration = Duration::from_secs(30);
+/// The cost of a new session with a stream.
+const RENEWAL_COST: Cost = Cost { requests: 4, doublings: 0 };
 
-/// What became of one attempt.
+/// The outcome of one attempt to open the stream.
 enum Attempt {
-    /// It may be tried again.
+    /// The stream ended or could not be opened; it may be reopened.
     Ended(StreamEnd),
-    /// The server offers none in this session.
+    /// The server has no notification stream in this session.
     NotOffered,
 }
 
-/// The stream of one session.
-struct Side<'a> {
+/// The notification stream of one session.
+struct NotificationStream<'a> {
     transport: &'a Arc<HttpTransport>,
     connection: &'a Arc<Connection>,
     session: Session,
-    /// Whether the session has had a stream.
-    had: bool,
-    /// Where to go on.
+    /// True once the session has had a stream.
+    was_open: bool,
+    /// The id of the last event, after which the server resumes the stream.
     last_id: Option<String>,
-    /// Whether there is a new session because the stream asked for one.
+    /// True if this stream opened a new session.
     has_renewed: bool,
-    _wanting: Option<Wanting<'a>>,
+    _demand: Option<StreamDemand<'a>>,
 }
 
 /// Keeps the stream open for as long as the server offers one, in one session after the other.
 pub(super) async fn run(
     transport: Arc<HttpTransport>,
     connection: Arc<Connection>,
-    asked: oneshot::Sender<()>,
+    probed: oneshot::Sender<()>,
 ) {
-    let mut asked = Some(asked);
+    let mut probed = Some(probed);
     let mut generations = transport.sessions.generations();
     let mut is_first = true;
     loop {
         let session = transport.sessions.current();
         let generation = session.generation;
-        let mut side = Side {
+        let mut stream = NotificationStream {
             transport: &transport,
             connection: &connection,
             session,
-            had: false,
+            was_open: false,
             last_id: None,
             has_renewed: false,
-            _wanting: Some(transport.gate.want()),
+            _demand: Some(transport.reconnects.demand()),
         };
         tokio::select! {
-            () = side.keep(is_first, &mut asked) => {}
-            // The stream belongs to a session that is over, and what is said in the new one begins anew.
+            () = stream.keep(is_first, &mut probed) => {}
+            // The stream belongs to the old session; the new session has its own.
             changed = generations.wait_for(|now| *now != generation) => if changed.is_err() { return },
         }
-        is_first = !side.has_renewed;
+        is_first = !stream.has_renewed;
     }
 }
 
-impl Side<'_> {
-    /// Ends never: whoever asks for it ends it with its session.
-    async fn keep(&mut self, is_first: bool, asked: &mut Option<oneshot::Sender<()>>) {
-        let gate = &self.transport.gate;
-        let renewed = StreamEnd { cost: RENEWED, ..StreamEnd::default() };
-        let mut turn = match is_first {
-            true => gate.first(),
-            false => gate.again(&self.connection.terms.server, renewed).await,
+impl NotificationStream<'_> {
+    /// Keeps the stream open. Never returns: the caller drops it when the session ends.
+    async fn keep(&mut self, is_first: bool, probed: &mut Option<oneshot::Sender<()>>) {
+        let reconnects = &self.transport.reconnects;
+        let renewed = StreamEnd { cost: RENEWAL_COST, ..StreamEnd::default() };
+        let mut permit = match is_first {
+            true => reconnects.permit_now(),
+            false => reconnects.permit(&self.connection.terms.server, renewed).await,
         };
         loop {
-            match self.attempt(turn, asked).await {
-                Attempt::Ended(ended) => turn = gate.again(&self.connection.terms.server, ended).await,
+            match self.attempt(permit, probed).await {
+                Attempt::Ended(ended) => {
+                    permit = reconnects.permit(&self.connection.terms.server, ended).await
+                }
                 Attempt::NotOffered => {
-                    self._wanting = None;
+                    self._demand = None;
                     return std::future::pending().await;
                 }
             }
         }
     }
 
-    async fn attempt(&mut self, turn: Turn<'_>, asked: &mut Option<oneshot::Sender<()>>) -> Attempt {
+    async fn attempt(
+        &mut self,
+        permit: ReconnectPermit<'_>,
+        probed: &mut Option<oneshot::Sender<()>>,
+    ) -> Attempt {
         let opened = now();
-        // The one before is closed by now: servers allow one.
-        let ask = || self.transport.endpoint.stream(&self.session, self.last_id.as_deref());
-        let answer = tokio::time::timeout(HEAD, self.transport.endpoint.target.wire.send(ask)).await;
-        if let Some(asked) = asked.take() {
-            let _ = asked.send(());
+        // The previous stream is closed at this point: servers allow one at a time.
+        let request = || self.transport.endpoint.stream(&self.session, self.last_id.as_deref());
+        let answer =
+            tokio::time::timeout(HEADERS_TIMEOUT, self.transport.endpoint.target.connections.send(request))
+                .await;
+        if let Some(probed) = probed.take() {
+            let _ = probed.send(());
         }
         match answer {
             Ok(Ok(answer)) if is_events(&answer) => {
-                self.had = true;
+                self.was_open = true;
                 let mut stream = EventStream::new(answer.body, self.transport.endpoint.limits());
-                let take_in = |taken: SseMessage<'_>| {
-                    self.transport.receive(self.connection, taken);
+                let handle = |message: SseMessage<'_>| {
+                    self.transport.receive(self.connection, message);
                     false
                 };
-                let end = turn.read(stream.messages(take_in)).await;
+                let end = permit.read(stream.messages(handle)).await;
                 self.last_id = stream.last_id().map(str::to_owned).or(self.last_id.take());
-                if self.last_id.is_none() || end == End::Endless {
-                    // What was said meanwhile is lost.
+                if self.last_id.is_none() || end == ReadEnd::TooLong {
+                    // Messages sent in the meantime are lost.
                     self.connection.missed(None);
                 }
                 let lived = now().saturating_duration_since(opened);
                 Attempt::Ended(StreamEnd { lived, retry: stream.retry(), ..StreamEnd::default() })
             }
-            // Without a stream before, 404 says that there is none: the session may be as good as ever.
-            Ok(Ok(answer)) if answer.status == StatusCode::NOT_FOUND && self.had => {
-                self.transport.endpoint.target.wire.drain(answer.body);
+            // Only after an open stream does 404 mean an unknown session; before, it means that there is no such stream.
+            Ok(Ok(answer)) if answer.status == StatusCode::NOT_FOUND && self.was_open => {
+                self.transport.endpoint.target.connections.drain(answer.body);
                 self.has_renewed = true;
                 match self.transport.renew(&self.session, self.connection).await {
                     Ok(()) => Attempt::Ended(StreamEnd::default()),
                     Err(error) => {
                         tracing::debug!(%error, "opening a new session failed");
-                        Attempt::Ended(StreamEnd::after(&error, RENEWED))
+                        Attempt::Ended(StreamEnd::after(&error, RENEWAL_COST))
                     }
                 }
             }
@@ -135,10 +143,10 @@ impl Side<'_> {
         }
     }
 
-    fn refused(&mut self, outcome: &Result<Answer, HttpError>) -> Attempt {
+    fn refused(&mut self, outcome: &Result<RawResponse, HttpError>) -> Attempt {
         let retry_after = outcome.as_ref().ok().and_then(|answer| wait(&answer.headers));
         let ended = Attempt::Ended(StreamEnd { retry_after, ..StreamEnd::default() });
-        if is_worth_another_try(outcome) {
+        if is_transient(outcome) {
             return ended;
         }
         let status = outcome.as_ref().ok().map(|answer| answer.status.as_u16());
@@ -150,7 +158,7 @@ impl Side<'_> {
             self.connection.missed(None);
             return ended;
         }
-        if self.had {
+        if self.was_open {
             return ended;
         }
         tracing::debug!(status, "the server has no notification stream");
@@ -158,8 +166,8 @@ impl Side<'_> {
     }
 }
 
-/// True for a failure that may be over soon: the network, a server that is busy or broken, a second stream (409).
-fn is_worth_another_try(outcome: &Result<Answer, HttpError>) -> bool {
+/// Returns true for a transient failure: the network, a busy or failing server, or a stream that still counts as open (409).
+fn is_transient(outcome: &Result<RawResponse, HttpError>) -> bool {
     match outcome {
         Ok(answer) => {
             answer.status.is_server_error() && answer.status != StatusCode::NOT_IMPLEMENTED

@@ -8,7 +8,7 @@ use mcp_protocol::retry::RestartLimit;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::http_sse::{Opened, PostTarget};
+use super::http_sse::{HttpSseStream, PostTarget};
 use super::lock;
 use crate::connection::now;
 use crate::error::Result;
@@ -37,7 +37,7 @@ impl Session {
 #[derive(Debug)]
 pub(super) struct OpenSession {
     session: Session,
-    stream: Option<Box<Opened>>,
+    stream: Option<Box<HttpSseStream>>,
 }
 
 impl OpenSession {
@@ -50,7 +50,7 @@ impl OpenSession {
         Self { session: Session { id, to: None, generation }, stream: None }
     }
 
-    pub(super) fn http_sse(opened: Box<Opened>, generation: u64) -> Self {
+    pub(super) fn http_sse(opened: Box<HttpSseStream>, generation: u64) -> Self {
         let session = Session { id: None, to: Some(Arc::clone(&opened.to)), generation };
         Self { session, stream: Some(opened) }
     }
@@ -107,7 +107,7 @@ impl Sessions {
     }
 
     /// The current HTTP+SSE session, and its event stream if nobody reads it yet.
-    pub(super) fn take_stream(&self) -> (Session, Option<Box<Opened>>) {
+    pub(super) fn take_stream(&self) -> (Session, Option<Box<HttpSseStream>>) {
         let mut current = lock(&self.current);
         (current.session.clone(), current.stream.take())
     }
@@ -163,10 +163,10 @@ impl Sessions {
         }
     }
 
-    /// Refuses further renewals. One in progress may finish within `patience`, so that its session can be ended.
-    pub(super) async fn end_renewals(&self, patience: Duration) {
+    /// Refuses further renewals. One in progress may finish within `timeout`, so that its session can be ended.
+    pub(super) async fn end_renewals(&self, timeout: Duration) {
         let Some(Renewal { mut outcome, task }) = self.stop_renewals() else { return };
-        let _ = tokio::time::timeout(patience, outcome.wait_for(Option::is_some)).await;
+        let _ = tokio::time::timeout(timeout, outcome.wait_for(Option::is_some)).await;
         task.abort();
         let gone = async { while outcome.changed().await.is_ok() {} };
         let _ = tokio::time::timeout(ABORT_TIMEOUT, gone).await;

@@ -10,13 +10,13 @@ use mcp_protocol::Limits;
 use mcp_protocol::codec::challenge::Challenge;
 use mcp_protocol::codec::header::{LAST_EVENT_ID, PARAM_PREFIX};
 use mcp_protocol::codec::retry_after::retry_after;
-use mcp_protocol::visible::Visible;
+use mcp_protocol::safe_text::SafeText;
 use url::Url;
 
 use crate::connect::server_config::{ServerConfig, UrlTarget};
 use crate::error::{Error, HttpStatus, Result};
 use crate::http::Network;
-use crate::http::request::{Answer, Ask, Body, HttpError, Wire};
+use crate::http::request::{HttpConnections, HttpError, RawRequest, RawResponse, ResponseBody};
 use crate::http::target_url::parse_url;
 
 /// The most bytes that are read of a response that is not a message.
@@ -52,7 +52,7 @@ const RESERVED_HEADERS: &[&str] = &[
 
 /// The address of a server, with the headers of every request and the connections to it.
 pub(crate) struct HttpTarget {
-    pub(super) wire: Wire,
+    pub(super) connections: HttpConnections,
     pub(super) url: Arc<Url>,
     uri: Uri,
     /// The headers that the host configured.
@@ -92,10 +92,10 @@ impl HttpTarget {
             .map(|(_, value)| value.into_owned())
             .filter(|value| value.len() >= MIN_SECRET_BYTES);
         let secrets = address.headers.iter().flat_map(|(_, value)| secrets_in(value)).chain(query).collect();
-        let wire = Wire::new(network, &url).map_err(unusable)?;
+        let connections = HttpConnections::new(network, &url).map_err(unusable)?;
         let limits = config.limits.clone();
         let own = limits.clone().message(usize::MAX / 8);
-        Ok(Self { wire, url: Arc::new(url), uri, given, posted, limits, own, secrets })
+        Ok(Self { connections, url: Arc::new(url), uri, given, posted, limits, own, secrets })
     }
 
     /// Returns the headers of a posted message.
@@ -103,49 +103,49 @@ impl HttpTarget {
         self.posted.clone()
     }
 
-    pub(super) fn post(&self, headers: HeaderMap, body: Bytes) -> Ask {
-        self.ask(Method::POST, headers, body)
+    pub(super) fn post(&self, headers: HeaderMap, body: Bytes) -> RawRequest {
+        self.request(Method::POST, headers, body)
     }
 
     /// Creates a request that posts a message to another URL of the same web origin.
-    pub(super) fn post_to(&self, url: &Arc<Url>, uri: &Uri, body: Bytes) -> Ask {
-        Ask { url: Arc::clone(url), uri: uri.clone(), ..self.post(self.headers(), body) }
+    pub(super) fn post_to(&self, url: &Arc<Url>, uri: &Uri, body: Bytes) -> RawRequest {
+        RawRequest { url: Arc::clone(url), uri: uri.clone(), ..self.post(self.headers(), body) }
     }
 
     /// Creates a request for an event stream, resumed after the event with this id.
-    pub(super) fn get(&self, mut more: HeaderMap, after: Option<&str>) -> Ask {
+    pub(super) fn get(&self, mut more: HeaderMap, after: Option<&str>) -> RawRequest {
         more.extend(self.given.clone());
         more.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         if let Some(id) = after.and_then(|id| HeaderValue::from_str(id).ok()) {
             more.insert(HeaderName::from_static(LAST_EVENT_ID), id);
         }
-        self.ask(Method::GET, more, Bytes::new())
+        self.request(Method::GET, more, Bytes::new())
     }
 
-    pub(super) fn delete(&self, mut more: HeaderMap) -> Ask {
+    pub(super) fn delete(&self, mut more: HeaderMap) -> RawRequest {
         more.extend(self.given.clone());
-        self.ask(Method::DELETE, more, Bytes::new())
+        self.request(Method::DELETE, more, Bytes::new())
     }
 
-    fn ask(&self, method: Method, headers: HeaderMap, body: Bytes) -> Ask {
-        Ask { method, url: Arc::clone(&self.url), uri: self.uri.clone(), headers, body }
+    fn request(&self, method: Method, headers: HeaderMap, body: Bytes) -> RawRequest {
+        RawRequest { method, url: Arc::clone(&self.url), uri: self.uri.clone(), headers, body }
     }
 
     /// Describes a response that is not a message, and returns the first part of its body.
-    pub(super) async fn status(&self, mut answer: Answer) -> (HttpStatus, Bytes) {
-        let body = beginning(&mut answer).await;
+    pub(super) async fn status(&self, mut answer: RawResponse) -> (HttpStatus, Bytes) {
+        let body = excerpt_of(&mut answer).await;
         (self.describe(&answer, &body), body)
     }
 
     /// Describes a response that is not a message, given the first part of its body.
-    pub(super) fn describe(&self, answer: &Answer, body: &[u8]) -> HttpStatus {
+    pub(super) fn describe(&self, answer: &RawResponse, body: &[u8]) -> HttpStatus {
         let body = &body[..body.len().min(MAX_EXCERPT_BYTES)];
         // Masked before it is cut: a part of a secret would not be found.
         let text = self.mask(&String::from_utf8_lossy(body));
         HttpStatus {
             status: answer.status.as_u16(),
             content_type: answer.media_type(),
-            excerpt: Visible::new(&text).at_most(MAX_SHOWN_CHARS).to_string(),
+            excerpt: SafeText::new(&text).at_most(MAX_SHOWN_CHARS).to_string(),
             retry_after: wait(&answer.headers),
             location: location(&answer.headers),
         }
@@ -164,7 +164,7 @@ fn secrets_in(value: &str) -> impl Iterator<Item = String> {
 }
 
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
-    let shown = Visible::new(name).at_most(64).to_string();
+    let shown = SafeText::new(name).at_most(64).to_string();
     let parsed = HeaderName::try_from(name).map_err(|_| format!("`{shown}` is not a valid header name"))?;
     if RESERVED_HEADERS.contains(&parsed.as_str()) || parsed.as_str().starts_with(PARAM_PREFIX) {
         return Err(format!("the header `{shown}` is reserved and cannot be set"));
@@ -194,13 +194,13 @@ pub(super) fn challenges(headers: &HeaderMap) -> Vec<Challenge> {
 }
 
 /// Reads the first part of a body. Empty if it is compressed.
-pub(super) async fn beginning(answer: &mut Answer) -> Bytes {
+pub(super) async fn excerpt_of(answer: &mut RawResponse) -> Bytes {
     let mut read = Vec::new();
     if answer.encoding().is_some() {
         return Bytes::new();
     }
-    while let Some(Ok(piece)) = answer.body.piece().await {
-        read.extend_from_slice(&piece[..piece.len().min(MAX_EXCERPT_BYTES - read.len())]);
+    while let Some(Ok(chunk)) = answer.body.chunk().await {
+        read.extend_from_slice(&chunk[..chunk.len().min(MAX_EXCERPT_BYTES - read.len())]);
         if read.len() == MAX_EXCERPT_BYTES {
             break;
         }
@@ -209,30 +209,30 @@ pub(super) async fn beginning(answer: &mut Answer) -> Bytes {
 }
 
 /// A body that was read within a limit.
-pub(super) enum Whole {
-    All(Bytes),
+pub(super) enum BodyRead {
+    Complete(Bytes),
     TooLong,
 }
 
 /// Reads a body, and stops when it exceeds the limit.
-pub(super) async fn whole(body: &mut Body, limit: usize) -> Result<Whole, HttpError> {
+pub(super) async fn read_body(body: &mut ResponseBody, limit: usize) -> Result<BodyRead, HttpError> {
     if body.length().is_some_and(|length| length > limit as u64) {
-        return Ok(Whole::TooLong);
+        return Ok(BodyRead::TooLong);
     }
-    let Some(first) = body.piece().await.transpose()? else { return Ok(Whole::All(Bytes::new())) };
-    let Some(second) = body.piece().await.transpose()? else {
-        return Ok(if first.len() > limit { Whole::TooLong } else { Whole::All(first) });
+    let Some(first) = body.chunk().await.transpose()? else { return Ok(BodyRead::Complete(Bytes::new())) };
+    let Some(second) = body.chunk().await.transpose()? else {
+        return Ok(if first.len() > limit { BodyRead::TooLong } else { BodyRead::Complete(first) });
     };
-    // Most bodies are one piece, which is not copied.
+    // Most bodies are one chunk, which is not copied.
     let mut all = Vec::with_capacity(first.len() + second.len());
     all.extend_from_slice(&first);
     let mut next = Some(second);
-    while let Some(piece) = next {
-        if all.len() + piece.len() > limit {
-            return Ok(Whole::TooLong);
+    while let Some(chunk) = next {
+        if all.len() + chunk.len() > limit {
+            return Ok(BodyRead::TooLong);
         }
-        all.extend_from_slice(&piece);
-        next = body.piece().await.transpose()?;
+        all.extend_from_slice(&chunk);
+        next = body.chunk().await.transpose()?;
     }
-    Ok(Whole::All(all.into()))
+    Ok(BodyRead::Complete(all.into()))
 }

@@ -23,11 +23,11 @@ pub(super) type RepeatedHeaders = Vec<(HeaderName, HeaderValue)>;
 /// The arguments of tools that are repeated as headers, as learned from the list of tools.
 #[derive(Debug, Default)]
 pub(super) struct ToolHeaders {
-    annotations: Mutex<Annotations>,
+    annotations: Mutex<HeaderAnnotations>,
 }
 
 #[derive(Debug, Default)]
-struct Annotations {
+struct HeaderAnnotations {
     /// True once the list was read, or could not be read.
     is_known: bool,
     /// By the name of the tool; only tools that have annotations.
@@ -54,7 +54,7 @@ impl ToolHeaders {
     /// limit for one server: they must not be called over HTTP.
     pub(super) fn learn(&self, tools: &mut Vec<Tool>) -> Vec<SkippedTool> {
         let mut unusable = Vec::new();
-        let mut learned = Annotations { is_known: true, headers: BTreeMap::new() };
+        let mut learned = HeaderAnnotations { is_known: true, headers: BTreeMap::new() };
         let mut bytes = 0;
         let mut annotations = |tool: &Tool| {
             let headers = ParamHeaders::of(&tool.input_schema)?;

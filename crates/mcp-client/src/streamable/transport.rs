@@ -1,4 +1,4 @@
-//! The transport of a connection over HTTP: one server behind a URL, its sessions, and what it has said of its tools.
+//! The transport of a connection over HTTP: one server behind a URL, its sessions, and the headers of its tools.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -6,16 +6,16 @@ use std::time::Duration;
 use mcp_protocol::ProtocolVersion;
 use mcp_protocol::messages::Method;
 use mcp_protocol::negotiation::Mode;
+use mcp_protocol::safe_text::SafeText;
 use mcp_protocol::tools::{SkippedTool, Tool};
-use mcp_protocol::visible::Visible;
 use tokio::sync::watch;
 
 use super::endpoint::Endpoint;
 use super::events::SseMessage;
 use super::exchange::Exchange;
 use super::listen::listen;
-use super::negotiate::{self, Found, Start};
-use super::reconnect::Gate;
+use super::negotiate::{self, ProbeResult, SessionStart};
+use super::reconnect::Reconnects;
 use super::session::{OpenSession, RenewalOutcome, RenewalStep, Session, Sessions};
 use super::target::HttpTarget;
 use super::tool_headers::ToolHeaders;
@@ -36,10 +36,10 @@ pub(crate) struct HttpTransport {
     pub(super) endpoint: Endpoint,
     pub(super) sessions: Sessions,
     pub(super) tool_headers: ToolHeaders,
-    /// For streams that have to be reopened.
-    pub(super) gate: Gate,
+    /// Limits how often streams are reopened.
+    pub(super) reconnects: Reconnects,
     inbound: Mutex<Inbound>,
-    /// What to say again in a new session.
+    /// Client info and capabilities, sent again in a new session.
     offer: Offer,
     name: String,
 }
@@ -50,12 +50,12 @@ impl HttpTransport {
         mut offer: Offer,
         name: String,
         version: &ProtocolVersion,
-        start: Start,
+        start: SessionStart,
         inbound: Inbound,
     ) -> Self {
         let (is_http_sse, first) = match start {
-            Start::Streamable(id) => (false, OpenSession::streamable(id, 0)),
-            Start::Pair(opened) => (true, OpenSession::http_sse(opened, 0)),
+            SessionStart::Streamable(id) => (false, OpenSession::streamable(id, 0)),
+            SessionStart::HttpSse(opened) => (true, OpenSession::http_sse(opened, 0)),
         };
         // The requests of this connection are serialized for this version.
         offer.versions = vec![version.clone()];
@@ -63,7 +63,7 @@ impl HttpTransport {
             endpoint: Endpoint::new(target, version, is_http_sse),
             sessions: Sessions::new(first),
             tool_headers: ToolHeaders::default(),
-            gate: Gate::default(),
+            reconnects: Reconnects::default(),
             inbound: Mutex::new(inbound),
             offer,
             name,
@@ -110,7 +110,7 @@ impl HttpTransport {
         connection: &Arc<Connection>,
     ) -> RenewalStep {
         self.sessions.renew(lost, |pause, outcome: watch::Sender<RenewalOutcome>| {
-            let server = Visible::name(&self.name);
+            let server = SafeText::name(&self.name);
             tracing::debug!(%server, "the server does not know the session; opening a new one");
             let (transport, connection) = (Arc::clone(self), Arc::clone(connection));
             let generation = lost.generation + 1;
@@ -129,10 +129,10 @@ impl HttpTransport {
             let (_, opened) = http_sse::open(&endpoint.target, offer, name, RENEWAL_TIMEOUT).await?;
             OpenSession::http_sse(opened, generation)
         } else {
-            match negotiate::ask(&endpoint.target, offer, name, Mode::Legacy, RENEWAL_TIMEOUT).await? {
-                Found::Streamable { session, .. } => OpenSession::streamable(session, generation),
+            match negotiate::negotiate(&endpoint.target, offer, name, Mode::Legacy, RENEWAL_TIMEOUT).await? {
+                ProbeResult::Streamable { session, .. } => OpenSession::streamable(session, generation),
                 _ => {
-                    let problem = "it speaks another transport than before".to_owned();
+                    let problem = "the server now uses another transport".to_owned();
                     return Err(Error::InvalidConfig { config: name.clone(), problem });
                 }
             }
@@ -173,6 +173,6 @@ impl Exchanges for HttpTransport {
     }
 
     fn is_failing(&self) -> bool {
-        self.gate.is_failing()
+        self.reconnects.is_failing()
     }
 }

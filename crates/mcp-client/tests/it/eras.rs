@@ -61,15 +61,15 @@ async fn discover_result_decides_the_era_by_common_versions() {
 async fn error_to_the_probe_decides_the_era_by_its_code() {
     harmless(async {
         let same = fails(peer(&["--discover", &unsupported(r#""2026-07-28""#)])).await;
-        assert!(matches!(same, NegotiationError::Refused(_)), "{same}");
+        assert!(matches!(same, NegotiationError::Rejected(_)), "{same}");
         speaks(&["--discover", &unsupported(r#""2025-06-18""#)], Era::Legacy).await;
         let nothing = fails(peer(&["--discover", &unsupported(r#""1999-01-01""#)])).await;
-        assert!(matches!(nothing, NegotiationError::NothingInCommon { .. }), "{nothing}");
+        assert!(matches!(nothing, NegotiationError::NoCommonVersion { .. }), "{nothing}");
         let capability =
             r#""error":{"code":-32021,"message":"no","data":{"requiredCapabilities":{"sampling":{}}}}"#;
         for modern_but_refused in [capability.to_owned(), error(-32020)] {
             let refused = fails(peer(&["--discover", &modern_but_refused])).await;
-            assert!(matches!(refused, NegotiationError::Refused(_)), "{refused}");
+            assert!(matches!(refused, NegotiationError::Rejected(_)), "{refused}");
         }
         for code in [-32022, -32601, -32602, -32600, -32603, -32700, -32000, -32042, -1, 0] {
             speaks(&["--discover", &error(code)], Era::Legacy).await;
@@ -138,7 +138,7 @@ async fn silence_after_the_probe_leads_to_initialize() {
     harmless(async {
         let config = peer(&["--silent", "1"]).start_timeout(Duration::from_millis(1500));
         let client = McpClient::connect(config).await.unwrap();
-        assert_eq!((client.era(), client.negotiation().may_be_kept), (Era::Legacy, false));
+        assert_eq!((client.era(), client.negotiation().is_cacheable), (Era::Legacy, false));
         client.close().await;
     })
     .await;
@@ -151,7 +151,7 @@ async fn server_that_exits_on_the_probe_is_restarted_once() {
         let config = peer(&["--exit", "7", "--says", "no licence"]);
         match McpClient::connect(config).await {
             Err(Error::Connect { error: source, ended, .. }) => {
-                assert_eq!(*source, NegotiationError::Ended);
+                assert_eq!(*source, NegotiationError::Exited);
                 assert_eq!(ended.status.unwrap().code(), Some(7));
                 assert_eq!(ended.stderr, "no licence");
             }
@@ -178,7 +178,7 @@ async fn failed_initialize_names_both_versions_or_both_errors() {
         assert!(odd.to_string().contains("1999-01-01") && odd.to_string().contains("2025-11-25"), "{odd}");
         let both = fails(peer(&["--era", "legacy", "--initialize", &error(-32000)])).await;
         match both {
-            NegotiationError::Handshake { probe: Some(probe), handshake: HandshakeFailure::Refused(refused) } => {
+            NegotiationError::Handshake { probe: Some(probe), handshake: HandshakeFailure::Rejected(refused) } => {
                 assert_eq!((i64::from(probe.code), i64::from(refused.code)), (-32601, -32000));
             }
             other => panic!("{other}"),
@@ -195,7 +195,7 @@ async fn silent_server_fails_at_the_start_timeout_with_its_stderr() {
         let error = McpClient::connect(config.start_timeout(Duration::from_millis(600))).await.unwrap_err();
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
         let Error::Connect { error: source, ended, .. } = &error else { panic!("{error:?}") };
-        let silence = HandshakeFailure::Silence;
+        let silence = HandshakeFailure::Timeout;
         assert!(
             matches!(&**source, NegotiationError::Handshake { handshake, .. } if *handshake == silence),
             "{error:?}"

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mcp_client::protocol::peer::Reason;
+use mcp_client::protocol::peer::TimeoutReason;
 use mcp_client::protocol::subscriptions::SubscriptionFilter;
 use mcp_client::protocol::{Era, Limits};
 use mcp_client::{Change, EndCause, Error, Force, Handlers, McpClient, Sent};
@@ -234,7 +234,7 @@ async fn write_queue_to_a_server_that_stops_reading_is_bounded() {
         }
         for call in calls {
             match call.await.unwrap().unwrap_err() {
-                Error::TimedOut { reason: Reason::Idle, .. } => {}
+                Error::TimedOut { reason: TimeoutReason::Idle, .. } => {}
                 Error::Busy(_) => is_refused = true,
                 other => panic!("{other:?}"),
             }
@@ -253,7 +253,7 @@ async fn late_response_after_cancellation_is_counted_and_dropped() {
         for (era, _) in BOTH {
             let client = connect(era).await;
             let error = client.call("late", json!({})).timeout(Duration::from_millis(100)).await.unwrap_err();
-            assert!(matches!(error, Error::TimedOut { reason: Reason::Idle, .. }), "{error:?}");
+            assert!(matches!(error, Error::TimedOut { reason: TimeoutReason::Idle, .. }), "{error:?}");
             assert_eq!(text(&client, "cancelled", json!({})).await, "1", "the server was told");
             assert_eq!(client.stats().late, 1);
             let dropped = client.call("wait", json!({}));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_client::protocol::Era;
 use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
-use mcp_client::protocol::negotiation::{NegotiationError, Obstacle};
+use mcp_client::protocol::negotiation::{HttpFailure, NegotiationError};
 use mcp_client::{Blame, EndCause, Error, Handlers, McpClient, Result, ServerConfig, ServerRequest};
 use serde_json::json;
 
@@ -194,7 +194,7 @@ async fn busy_server_is_probed_twice_and_a_failing_one_only_once() {
             let say = move |_: &Seen| Say::status(status, &[("Retry-After", "0")], "");
             let (era, methods) = after_probe(say).await;
             let busy = matches!(&era, Err(Error::Connect { error: source, .. })
-                if matches!(**source, NegotiationError::Http(Obstacle::Busy { status: told, .. }) if told == status));
+                if matches!(**source, NegotiationError::Http(HttpFailure::Busy { status: told, .. }) if told == status));
             assert!(busy, "{status} {era:?}");
             assert_eq!(methods, ["server/discover", "server/discover"], "{status}");
         }
@@ -269,7 +269,7 @@ async fn network_failure_does_not_lead_to_initialize() {
         for say in [Say::nothing(), Say::raw("HTTP/1.1 20"), nonsense, Say::raw(before), Say::raw(cut)] {
             let (era, methods) = after_probe(move |_| say.clone()).await;
             let Err(Error::Connect { error: source, ended, .. }) = era else { panic!("{era:?}") };
-            assert_eq!(*source, NegotiationError::Http(Obstacle::Network));
+            assert_eq!(*source, NegotiationError::Http(HttpFailure::Network));
             assert!(matches!(&ended.cause, EndCause::Network(problem) if !problem.is_empty()));
             assert_eq!(methods, ["server/discover"]);
         }

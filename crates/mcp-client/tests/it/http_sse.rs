@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use mcp_client::protocol::Era;
 use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
-use mcp_client::protocol::negotiation::{NegotiationError, Obstacle};
+use mcp_client::protocol::negotiation::{HttpFailure, NegotiationError};
 use mcp_client::protocol::subscriptions::SubscriptionFilter;
 use mcp_client::{Change, Error, Handlers, McpClient, NegotiationCache, Sent, ServerConfig, ServerRequest};
 use serde_json::{Value, json};
@@ -127,7 +127,7 @@ async fn connect_times_out_and_503_is_reported_as_busy() {
         let web = crate::web::Web::serve(move |_| crate::web::Say::Whole(busy.into())).await;
         let error = McpClient::connect(ServerConfig::sse(&web.url)).await.unwrap_err();
         let Error::Connect { error: source, .. } = error else { panic!("{error:?}") };
-        let obstacle = Obstacle::Busy { status: 503, retry_after: Some(Duration::from_secs(77)) };
+        let obstacle = HttpFailure::Busy { status: 503, retry_after: Some(Duration::from_secs(77)) };
         assert_eq!(*source, NegotiationError::Http(obstacle));
         web.end().await;
     })

@@ -1,15 +1,15 @@
 //! Messages as lines: the framing of stdio.
 //!
-//! [`Lines`] splits a byte stream into lines; [`Outbox`] buffers the lines to write. A `\r` before the newline, blank
+//! [`Lines`] splits a byte stream into lines; [`LineBuffer`] buffers the lines to write. A `\r` before the newline, blank
 //! lines and byte order marks are tolerated.
 //!
 //! Spec: MCP 2026-07-28, basic/transports/stdio.
 
-use super::intake::{Intake, without_mark};
+use super::input::{InputBuffer, without_mark};
 use crate::errors::{DecodeError, DecodeErrorKind};
 use crate::limits::{IDLE_BUFFER_BYTES, Limits, MAX_SALVAGE_BYTES};
 use crate::messages::salvage_id;
-use crate::visible::Visible;
+use crate::safe_text::SafeText;
 
 /// Splits a byte stream into lines.
 ///
@@ -26,18 +26,18 @@ use crate::visible::Visible;
 /// ```
 ///
 /// # Invariants
-/// - No byte is searched for a newline twice, whatever the size of the pieces.
+/// - No byte is searched for a newline twice, whatever the size of the chunks.
 /// - At most one line of [`Limits::message`] bytes is buffered, in addition to the last push.
 #[derive(Debug)]
 pub struct Lines {
-    intake: Intake,
+    input: InputBuffer,
     limit: usize,
     skip_limit: usize,
-    state: State,
+    state: LineState,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum State {
+enum LineState {
     Reading,
     /// Inside an overlong line, of which this many bytes were skipped.
     Skipping(usize),
@@ -61,10 +61,10 @@ impl Lines {
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         Self {
-            intake: Intake::new(),
+            input: InputBuffer::new(),
             limit: limits.message,
             skip_limit: limits.endless(),
-            state: State::Reading,
+            state: LineState::Reading,
         }
     }
 
@@ -75,44 +75,44 @@ impl Lines {
 
     /// Returns the buffer to read into. Poll the lines after each read.
     pub fn space(&mut self) -> &mut Vec<u8> {
-        self.intake.space()
+        self.input.space()
     }
 
     /// Releases the memory of consumed lines, for programs with many streams. Otherwise a grown buffer is kept until
     /// the next small line.
     pub fn shrink(&mut self) {
-        self.intake.shrink();
+        self.input.shrink();
     }
 
     /// Returns the next item, if it is complete.
     pub fn poll_line(&mut self) -> Option<Line<'_>> {
         loop {
             match self.state {
-                State::Endless => {
-                    self.intake.consume(self.intake.rest().len());
+                LineState::Endless => {
+                    self.input.consume(self.input.rest().len());
                     return None;
                 }
-                State::Skipping(skipped) => {
+                LineState::Skipping(skipped) => {
                     if !self.skip(skipped) {
-                        return (self.state == State::Endless).then_some(Line::Endless);
+                        return (self.state == LineState::Endless).then_some(Line::Endless);
                     }
                 }
-                State::Reading => {}
+                LineState::Reading => {}
             }
-            let Some(length) = memchr::memchr(b'\n', &self.intake.bytes[self.intake.searched..]) else {
-                self.intake.searched = self.intake.bytes.len();
+            let Some(length) = memchr::memchr(b'\n', &self.input.bytes[self.input.searched..]) else {
+                self.input.searched = self.input.bytes.len();
                 return self.overlong();
             };
-            let (start, end) = (self.intake.start, self.intake.searched + length);
-            if without_mark(&self.intake.bytes[start..end]).len() > self.limit {
+            let (start, end) = (self.input.start, self.input.searched + length);
+            if without_mark(&self.input.bytes[start..end]).len() > self.limit {
                 // The next call skips to the newline that is already buffered.
                 return self.overlong();
             }
-            self.intake.consume(end + 1 - start);
-            let end = if self.intake.bytes[start..end].last() == Some(&b'\r') { end - 1 } else { end };
-            let start = end - without_mark(&self.intake.bytes[start..end]).len();
-            if !self.intake.bytes[start..end].trim_ascii().is_empty() {
-                return Some(Line::Whole(&self.intake.bytes[start..end]));
+            self.input.consume(end + 1 - start);
+            let end = if self.input.bytes[start..end].last() == Some(&b'\r') { end - 1 } else { end };
+            let start = end - without_mark(&self.input.bytes[start..end]).len();
+            if !self.input.bytes[start..end].trim_ascii().is_empty() {
+                return Some(Line::Whole(&self.input.bytes[start..end]));
             }
         }
     }
@@ -121,37 +121,37 @@ impl Lines {
     #[must_use]
     pub fn rest(&self) -> &[u8] {
         match self.state {
-            State::Reading => without_mark(self.intake.rest()).trim_ascii(),
-            State::Skipping(_) | State::Endless => &[],
+            LineState::Reading => without_mark(self.input.rest()).trim_ascii(),
+            LineState::Skipping(_) | LineState::Endless => &[],
         }
     }
 
     /// Reports a line that exceeds the limit, once, and starts to skip it.
     fn overlong(&mut self) -> Option<Line<'_>> {
-        let line = without_mark(self.intake.rest());
+        let line = without_mark(self.input.rest());
         if line.len() <= self.limit {
             return None;
         }
         let mut error = salvage_id(&line[..line.len().min(MAX_SALVAGE_BYTES)]);
         error.kind = DecodeErrorKind::TooLong { limit: self.limit };
-        self.state = State::Skipping(0);
-        self.intake.searched = self.intake.start;
+        self.state = LineState::Skipping(0);
+        self.input.searched = self.input.start;
         Some(Line::TooLong(error))
     }
 
     /// Returns true if the end of the overlong line was found.
     fn skip(&mut self, skipped: usize) -> bool {
-        let line = self.intake.rest();
+        let line = self.input.rest();
         let newline = memchr::memchr(b'\n', line);
-        // Whether a line is endless depends only on its length, not on the size of the pieces.
+        // Whether a line is endless depends only on its length, not on the size of the chunks.
         let skipped = skipped + newline.unwrap_or(line.len());
-        self.intake.consume(newline.map_or(line.len(), |length| length + 1));
+        self.input.consume(newline.map_or(line.len(), |length| length + 1));
         self.state = match newline {
-            _ if skipped > self.skip_limit => State::Endless,
-            Some(_) => State::Reading,
-            None => State::Skipping(skipped),
+            _ if skipped > self.skip_limit => LineState::Endless,
+            Some(_) => LineState::Reading,
+            None => LineState::Skipping(skipped),
         };
-        self.state == State::Reading
+        self.state == LineState::Reading
     }
 }
 
@@ -163,7 +163,7 @@ impl Lines {
 #[must_use]
 pub fn sample(bytes: &[u8], limit: usize) -> String {
     let kept = &bytes[..bytes.len().min(limit)];
-    let mut text = Visible::new(&String::from_utf8_lossy(kept)).to_string();
+    let mut text = SafeText::new(&String::from_utf8_lossy(kept)).to_string();
     if kept.len() < bytes.len() {
         text.push('…');
     }
@@ -173,21 +173,21 @@ pub fn sample(bytes: &[u8], limit: usize) -> String {
 /// A reusable buffer of lines to write.
 ///
 /// ```
-/// use mcp_protocol::codec::line::Outbox;
+/// use mcp_protocol::codec::line::LineBuffer;
 ///
-/// let mut outbox = Outbox::default();
+/// let mut outbox = LineBuffer::default();
 /// outbox.line(|out| { out.extend_from_slice(b"{}"); Ok::<(), ()>(()) }).unwrap();
 /// assert_eq!(outbox.bytes(), b"{}\n");
 /// outbox.advance(2);
 /// assert_eq!(outbox.bytes(), b"\n");
 /// ```
 #[derive(Debug, Default)]
-pub struct Outbox {
+pub struct LineBuffer {
     buffer: Vec<u8>,
     written: usize,
 }
 
-impl Outbox {
+impl LineBuffer {
     /// Appends the output of `write` as one line. Appends nothing if `write` fails.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use crate::json::read::decimal;
 use crate::json::scan::{Scanner, Span, elements, members};
 use crate::limits::{MAX_DEPTH, MAX_PARAM_HEADERS, MAX_PARAM_PATH_BYTES};
 use crate::map::Map;
-use crate::visible::Visible;
+use crate::safe_text::SafeText;
 
 /// The arguments of one tool that are sent as headers.
 ///
@@ -53,16 +53,16 @@ enum Kind {
 #[non_exhaustive]
 pub enum AnnotationError {
     /// The header name is not a token.
-    #[error("`x-mcp-header` must be a non-empty token, not {}", Visible::name(.0))]
+    #[error("`x-mcp-header` must be a non-empty token, not {}", SafeText::name(.0))]
     NotAToken(String),
     /// Two properties have the same header.
-    #[error("duplicate `x-mcp-header` `{}`", Visible::name(.0))]
+    #[error("duplicate `x-mcp-header` `{}`", SafeText::name(.0))]
     Twice(String),
     /// The property is not a string, integer or boolean.
-    #[error("`x-mcp-header` `{}` is on a property that is not a string, integer or boolean", Visible::name(.0))]
+    #[error("`x-mcp-header` `{}` is on a property that is not a string, integer or boolean", SafeText::name(.0))]
     Kind(String),
     /// The annotation is not on a property that is reachable through properties alone.
-    #[error("`x-mcp-header` at {} is not on a plain property", Visible::message(.0))]
+    #[error("`x-mcp-header` at {} is not on a plain property", SafeText::message(.0))]
     Place(String),
     /// There are more annotations than headers can be sent.
     #[error("more than {MAX_PARAM_HEADERS} properties have an `x-mcp-header`")]
@@ -79,11 +79,11 @@ pub enum AnnotationError {
         limit: usize,
     },
     /// The integer is beyond 2^53, which not every program can represent.
-    #[error("the argument for `{}` exceeds 2^53", Visible::name(.0))]
+    #[error("the argument for `{}` exceeds 2^53", SafeText::name(.0))]
     Range(String),
 }
 
-const KEYWORD: &str = "x-mcp-header";
+const ANNOTATION_KEYWORD: &str = "x-mcp-header";
 const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 impl ParamHeaders {
@@ -92,7 +92,7 @@ impl ParamHeaders {
     /// # Errors
     /// Fails with the first invalid annotation.
     pub fn of(schema: &Json) -> Result<Self, AnnotationError> {
-        if !schema.get().contains(KEYWORD) {
+        if !schema.get().contains(ANNOTATION_KEYWORD) {
             return Ok(Self::default());
         }
         let mut walk = SchemaWalk::new(schema.get());
@@ -309,8 +309,10 @@ impl<'a> SchemaWalk<'a> {
         while let Some(keyword) = self.scanner.next_key(&mut opener) {
             match &*keyword.name(self.text) {
                 "properties" if self.scanner.peek() == Some(b'{') => self.properties(depth + 1)?,
-                KEYWORD if self.path.is_empty() => return Err(AnnotationError::Place("the root".into())),
-                KEYWORD => annotation = Some(self.skip()),
+                ANNOTATION_KEYWORD if self.path.is_empty() => {
+                    return Err(AnnotationError::Place("the root".into()));
+                }
+                ANNOTATION_KEYWORD => annotation = Some(self.skip()),
                 // These keywords contain data, not schemas.
                 "const" | "enum" | "default" | "examples" | "example" => drop(self.skip()),
                 "type" => kind = Some(self.unannotated("type", depth + 1)?),
@@ -341,7 +343,7 @@ impl<'a> SchemaWalk<'a> {
         match first {
             Some(b'{') if depth <= MAX_DEPTH => {
                 while let Some(key) = self.scanner.next_key(&mut opener) {
-                    if key.name(self.text) == KEYWORD {
+                    if key.name(self.text) == ANNOTATION_KEYWORD {
                         let place = format!("`/{}` under `{keyword}`", self.path.join("/"));
                         return Err(AnnotationError::Place(place));
                     }

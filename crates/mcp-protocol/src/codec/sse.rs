@@ -1,13 +1,13 @@
 //! Server-sent events (SSE), as specified by the WHATWG HTML standard.
 //!
-//! Lines end in LF, CRLF or CR, even across pieces; comments and unknown fields are ignored; an event without data is
+//! Lines end in LF, CRLF or CR, even across chunks; comments and unknown fields are ignored; an event without data is
 //! not dispatched but may set the last event id; an incomplete event at the end of the stream is discarded.
 //!
 //! Spec: MCP 2026-07-28, basic/transports/streamable-http; WHATWG HTML, server-sent events.
 
 use std::borrow::Cow;
 
-use super::intake::{Intake, without_mark};
+use super::input::{InputBuffer, without_mark};
 use crate::errors::{DecodeError, DecodeErrorKind};
 use crate::limits::{IDLE_BUFFER_BYTES, Limits, MAX_SALVAGE_BYTES};
 use crate::messages::salvage_id;
@@ -28,7 +28,7 @@ use crate::messages::salvage_id;
 #[doc(alias = "EventSource")]
 #[derive(Debug)]
 pub struct Events {
-    intake: Intake,
+    input: InputBuffer,
     data: Vec<u8>,
     has_data: bool,
     kind: Vec<u8>,
@@ -39,7 +39,7 @@ pub struct Events {
     after_cr: bool,
     /// The event was returned and must be cleared before reading on.
     given: bool,
-    too_long: TooLong,
+    skip_state: SkipState,
     limit: usize,
     skip_limit: usize,
     /// Longer ids and types are ignored, because the id is sent back as a header.
@@ -47,7 +47,7 @@ pub struct Events {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum TooLong {
+enum SkipState {
     No,
     /// Skipping to the end of the event: bytes skipped so far, and whether the current line is blank.
     Skipping {
@@ -85,7 +85,7 @@ impl Events {
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         Self {
-            intake: Intake::new(),
+            input: InputBuffer::new(),
             data: Vec::new(),
             has_data: false,
             kind: Vec::new(),
@@ -94,7 +94,7 @@ impl Events {
             retry: None,
             after_cr: false,
             given: false,
-            too_long: TooLong::No,
+            skip_state: SkipState::No,
             limit: limits.message,
             skip_limit: limits.endless(),
             header_limit: limits.header,
@@ -116,7 +116,7 @@ impl Events {
 
     /// Appends bytes that were read. Poll the events after each push.
     pub fn push(&mut self, bytes: &[u8]) {
-        self.intake.space().extend_from_slice(bytes);
+        self.input.space().extend_from_slice(bytes);
     }
 
     /// Returns the next item, if it is complete.
@@ -125,35 +125,34 @@ impl Events {
             self.forget();
         }
         loop {
-            if self.after_cr && self.intake.start < self.intake.bytes.len() {
+            if self.after_cr && self.input.start < self.input.bytes.len() {
                 self.after_cr = false;
-                if self.intake.bytes[self.intake.start] == b'\n' {
-                    self.intake.start += 1;
+                if self.input.bytes[self.input.start] == b'\n' {
+                    self.input.start += 1;
                 }
-                self.intake.searched = self.intake.searched.max(self.intake.start);
+                self.input.searched = self.input.searched.max(self.input.start);
             }
-            if self.too_long != TooLong::No {
+            if self.skip_state != SkipState::No {
                 if self.skip() {
                     continue;
                 }
-                if self.too_long == TooLong::Endless {
-                    self.too_long = TooLong::Reported;
+                if self.skip_state == SkipState::Endless {
+                    self.skip_state = SkipState::Reported;
                     return Some(Item::Endless);
                 }
                 return None;
             }
-            let Some(length) = memchr::memchr2(b'\n', b'\r', &self.intake.bytes[self.intake.searched..])
-            else {
-                self.intake.searched = self.intake.bytes.len();
+            let Some(length) = memchr::memchr2(b'\n', b'\r', &self.input.bytes[self.input.searched..]) else {
+                self.input.searched = self.input.bytes.len();
                 return self.check_length();
             };
-            let (start, end) = (self.intake.start, self.intake.searched + length);
-            if self.data.len() + without_mark(&self.intake.bytes[start..end]).len() > self.limit {
-                self.intake.searched = self.intake.start;
+            let (start, end) = (self.input.start, self.input.searched + length);
+            if self.data.len() + without_mark(&self.input.bytes[start..end]).len() > self.limit {
+                self.input.searched = self.input.start;
                 return self.check_length();
             }
-            self.after_cr = self.intake.bytes[end] == b'\r';
-            self.intake.consume(end + 1 - start);
+            self.after_cr = self.input.bytes[end] == b'\r';
+            self.input.consume(end + 1 - start);
             if start < end {
                 self.field(start, end);
             } else if self.dispatch() {
@@ -169,7 +168,7 @@ impl Events {
 
     fn field(&mut self, start: usize, end: usize) {
         // The standard allows a byte order mark only at the beginning of the stream; elsewhere it would hide the field.
-        let line = without_mark(&self.intake.bytes[start..end]);
+        let line = without_mark(&self.input.bytes[start..end]);
         let (name, value) = match memchr::memchr(b':', line) {
             Some(at) => {
                 let value = &line[at + 1..];
@@ -220,7 +219,7 @@ impl Events {
 
     /// Reports an event that exceeds the limit, once, and starts to skip it.
     fn check_length(&mut self) -> Option<Item<'_>> {
-        let line = without_mark(self.intake.rest());
+        let line = without_mark(self.input.rest());
         if self.data.len() + line.len() <= self.limit {
             return None;
         }
@@ -229,18 +228,18 @@ impl Events {
             salvage_id(without_mark(text[..text.len().min(MAX_SALVAGE_BYTES)].trim_ascii_start()));
         error.kind = DecodeErrorKind::TooLong { limit: self.limit };
         self.forget();
-        self.too_long = TooLong::Skipping { skipped: 0, blank: false };
+        self.skip_state = SkipState::Skipping { skipped: 0, blank: false };
         Some(Item::TooLong(error))
     }
 
     /// Skips the buffered part of an overlong event; returns true if its end was found.
     fn skip(&mut self) -> bool {
-        let TooLong::Skipping { mut skipped, mut blank } = self.too_long else {
-            self.intake.consume(self.intake.rest().len());
+        let SkipState::Skipping { mut skipped, mut blank } = self.skip_state else {
+            self.input.consume(self.input.rest().len());
             return false;
         };
         loop {
-            let line = self.intake.rest();
+            let line = self.input.rest();
             if line.is_empty() {
                 return false;
             }
@@ -249,20 +248,20 @@ impl Events {
             let is_blank = blank && end == Some(0);
             blank = end.is_some();
             self.after_cr = end.is_some_and(|end| line[end] == b'\r');
-            self.intake.consume(end.map_or(line.len(), |end| end + 1));
-            if self.after_cr && self.intake.rest().first() == Some(&b'\n') {
+            self.input.consume(end.map_or(line.len(), |end| end + 1));
+            if self.after_cr && self.input.rest().first() == Some(&b'\n') {
                 self.after_cr = false;
-                self.intake.consume(1);
+                self.input.consume(1);
             }
-            // Whether an event is endless depends only on its length, not on the size of the pieces.
-            self.too_long = match end {
-                _ if skipped > self.skip_limit => TooLong::Endless,
-                Some(_) if is_blank => TooLong::No,
-                _ => TooLong::Skipping { skipped, blank },
+            // Whether an event is endless depends only on its length, not on the size of the chunks.
+            self.skip_state = match end {
+                _ if skipped > self.skip_limit => SkipState::Endless,
+                Some(_) if is_blank => SkipState::No,
+                _ => SkipState::Skipping { skipped, blank },
             };
-            match self.too_long {
-                TooLong::No => return true,
-                TooLong::Skipping { .. } if end.is_some() => {}
+            match self.skip_state {
+                SkipState::No => return true,
+                SkipState::Skipping { .. } if end.is_some() => {}
                 _ => return false,
             }
         }

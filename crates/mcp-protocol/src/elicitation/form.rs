@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use super::{EnumOption, FieldSchema, FieldValue, FormSchema, NumberKind, StringSchema};
 use crate::map::Map;
-use crate::visible::Visible;
+use crate::safe_text::SafeText;
 
 /// An error for form content that does not match the schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("field `{}` {}", Visible::name(field), Visible::message(problem))]
+#[error("field `{}` {}", SafeText::name(field), SafeText::message(problem))]
 #[non_exhaustive]
 pub struct FormError {
     /// Name of the field.

@@ -368,14 +368,14 @@ pub(crate) fn not_one_of(expected: &[&str]) -> serde_json::Error {
 }
 
 /// One level of a path.
-enum Step<'a> {
+enum PathStep<'a> {
     Member(Cow<'a, str>),
     Element(usize),
 }
 
 /// Returns the path of the innermost value at the byte `at`, in one pass.
 fn path(text: &str, at: usize) -> String {
-    let mut steps: Vec<Step<'_>> = Vec::new();
+    let mut steps: Vec<PathStep<'_>> = Vec::new();
     let mut scanner = Scanner::new(text);
     let mut is_before_value = true;
     loop {
@@ -389,7 +389,11 @@ fn path(text: &str, at: usize) -> String {
             Some(open @ (b'{' | b'[')) if is_before_value => {
                 scanner.advance();
                 let is_empty = matches!(scanner.peek(), Some(b'}' | b']'));
-                steps.push(if open == b'[' { Step::Element(0) } else { Step::Member(Cow::Borrowed("")) });
+                steps.push(if open == b'[' {
+                    PathStep::Element(0)
+                } else {
+                    PathStep::Member(Cow::Borrowed(""))
+                });
                 is_before_value = !is_empty;
                 if open == b'{' && !is_empty && !member(&mut scanner, text, at, &mut steps) {
                     break;
@@ -404,7 +408,7 @@ fn path(text: &str, at: usize) -> String {
             Some(b',') => {
                 scanner.advance();
                 is_before_value = true;
-                if let Some(Step::Element(index)) = steps.last_mut() {
+                if let Some(PathStep::Element(index)) = steps.last_mut() {
                     *index += 1;
                 } else if !member(&mut scanner, text, at, &mut steps) {
                     break;
@@ -424,7 +428,7 @@ fn path(text: &str, at: usize) -> String {
 }
 
 /// Reads the key of the next member into the last step. Returns false if the position is before its value.
-fn member<'a>(scanner: &mut Scanner<'a>, text: &'a str, at: usize, steps: &mut Vec<Step<'a>>) -> bool {
+fn member<'a>(scanner: &mut Scanner<'a>, text: &'a str, at: usize, steps: &mut Vec<PathStep<'a>>) -> bool {
     scanner.peek();
     let key = scanner.string();
     let is_whole = key.is_ok() && scanner.expect(b':').is_ok();
@@ -432,7 +436,7 @@ fn member<'a>(scanner: &mut Scanner<'a>, text: &'a str, at: usize, steps: &mut V
     steps.pop();
     match key {
         Ok(key) if is_whole && at >= scanner.position() as usize => {
-            steps.push(Step::Member(key.name(text)));
+            steps.push(PathStep::Member(key.name(text)));
             true
         }
         _ => false,
@@ -442,12 +446,12 @@ fn member<'a>(scanner: &mut Scanner<'a>, text: &'a str, at: usize, steps: &mut V
 /// Maximum number of displayed characters of a key.
 const MAX_KEY_CHARACTERS: usize = 64;
 
-fn written(steps: &[Step<'_>]) -> String {
+fn written(steps: &[PathStep<'_>]) -> String {
     let mut path = String::new();
     for step in steps {
         match step {
-            Step::Element(index) => path.push_str(&format!("[{index}]")),
-            Step::Member(key) => {
+            PathStep::Element(index) => path.push_str(&format!("[{index}]")),
+            PathStep::Member(key) => {
                 if !path.is_empty() {
                     path.push('.');
                 }

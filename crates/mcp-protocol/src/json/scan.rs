@@ -427,14 +427,14 @@ fn is_plain(byte: u8) -> bool {
 /// Returns a mask with the high bit of the first byte that is not plain, and possibly of later bytes.
 #[inline]
 fn special_bytes(word: &[u8]) -> u64 {
-    const ONES: u64 = u64::from_ne_bytes([1; WORD_BYTES]);
-    const HIGH: u64 = u64::from_ne_bytes([0x80; WORD_BYTES]);
-    let Ok(word) = word.try_into().map(u64::from_le_bytes) else { return HIGH };
-    let zero_byte = |word: u64| word.wrapping_sub(ONES) & !word;
-    let quotes = zero_byte(word ^ (ONES * b'"' as u64));
-    let backslashes = zero_byte(word ^ (ONES * b'\\' as u64));
-    let controls = word.wrapping_sub(ONES * 0x20) & !word;
-    (quotes | backslashes | controls) & HIGH
+    const LOW_BITS: u64 = u64::from_ne_bytes([1; WORD_BYTES]);
+    const HIGH_BITS: u64 = u64::from_ne_bytes([0x80; WORD_BYTES]);
+    let Ok(word) = word.try_into().map(u64::from_le_bytes) else { return HIGH_BITS };
+    let zero_byte = |word: u64| word.wrapping_sub(LOW_BITS) & !word;
+    let quotes = zero_byte(word ^ (LOW_BITS * b'"' as u64));
+    let backslashes = zero_byte(word ^ (LOW_BITS * b'\\' as u64));
+    let controls = word.wrapping_sub(LOW_BITS * 0x20) & !word;
+    (quotes | backslashes | controls) & HIGH_BITS
 }
 
 #[cfg(test)]

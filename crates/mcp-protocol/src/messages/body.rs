@@ -57,11 +57,11 @@ impl<'a> Body<'a> {
     /// # Ok::<(), mcp_protocol::errors::BodyError>(())
     /// ```
     #[must_use]
-    pub fn keep(&self) -> KeptBody {
+    pub fn keep(&self) -> OwnedBody {
         let text = Json::from_valid(self.text());
         // The index is valid only if removing line breaks did not shorten the text.
         let is_same = text.get().len() == self.text().len();
-        KeptBody { text, index: if is_same { self.index.moved(self.span.start) } else { Index::UNREAD } }
+        OwnedBody { text, index: if is_same { self.index.moved(self.span.start) } else { Index::UNREAD } }
     }
 
     pub(super) fn indexed(message: &'a str, span: Span, index: Index) -> Self {
@@ -152,13 +152,13 @@ impl<'a> Body<'a> {
 
 /// The owned body of a message.
 #[derive(Clone, Debug)]
-pub struct KeptBody {
+pub struct OwnedBody {
     text: Json,
     /// Positions relative to `text`.
     index: Index,
 }
 
-impl KeptBody {
+impl OwnedBody {
     /// Returns the body.
     #[must_use]
     pub fn body(&self) -> Body<'_> {
@@ -174,7 +174,7 @@ impl KeptBody {
 }
 
 /// The default has no members.
-impl Default for KeptBody {
+impl Default for OwnedBody {
     fn default() -> Self {
         Self { text: Json::object(), index: Index::NONE }
     }
@@ -183,16 +183,16 @@ impl Default for KeptBody {
 /// Positions of the first members of a body in the message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Index {
-    members: [(Span, Span); Self::CAPACITY],
+    members: [(Span, Span); Self::MAX_MEMBERS],
     length: u8,
     /// False if there were more members than fit, a key has escapes, or the body was not scanned.
     complete: bool,
 }
 
 impl Index {
-    const CAPACITY: usize = 6;
+    const MAX_MEMBERS: usize = 6;
     const NONE: Self = Self {
-        members: [(Span { start: 0, end: 0 }, Span { start: 0, end: 0 }); Self::CAPACITY],
+        members: [(Span { start: 0, end: 0 }, Span { start: 0, end: 0 }); Self::MAX_MEMBERS],
         length: 0,
         complete: true,
     };
@@ -224,7 +224,7 @@ impl Index {
             let key = scanner.string()?;
             scanner.expect(b':')?;
             let value = scanner.value(3)?;
-            if key.escaped || usize::from(self.length) == Self::CAPACITY {
+            if key.escaped || usize::from(self.length) == Self::MAX_MEMBERS {
                 self.complete = false;
             } else {
                 self.members[usize::from(self.length)] = (key.inner(), value);

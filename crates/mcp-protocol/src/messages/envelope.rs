@@ -7,8 +7,8 @@ use std::borrow::Cow;
 
 use super::body::Index;
 use super::{Body, Id, Method};
-use crate::codec::intake::without_mark;
-use crate::errors::{DecodeError, DecodeErrorKind, ErrorObject, Looks};
+use crate::codec::input::without_mark;
+use crate::errors::{DecodeError, DecodeErrorKind, ErrorObject, MessageShape};
 use crate::json::scan::{Scanner, Span};
 use crate::limits::Limits;
 
@@ -150,7 +150,7 @@ pub fn parse<'a>(text: &'a str, limits: &Limits) -> Result<Incoming<'a>, DecodeE
 }
 
 fn fail(kind: DecodeErrorKind) -> DecodeError {
-    DecodeError { kind, id: None, looks: Looks::Unknown }
+    DecodeError { kind, id: None, shape: MessageShape::Unknown }
 }
 
 fn batch<'a>(text: &'a str, limits: &Limits) -> Result<Incoming<'a>, DecodeErrorKind> {
@@ -187,7 +187,7 @@ struct Outline {
     params: Option<Span>,
     result: Option<Span>,
     error: Option<Span>,
-    looks: Looks,
+    shape: MessageShape,
     body: Index,
 }
 
@@ -239,8 +239,8 @@ impl Outline {
         }
         // Set before the value is read, because the value may be malformed.
         match name {
-            "method" => self.looks = Looks::Request,
-            "result" | "error" if self.looks == Looks::Unknown => self.looks = Looks::Response,
+            "method" => self.shape = MessageShape::Request,
+            "result" | "error" if self.shape == MessageShape::Unknown => self.shape = MessageShape::Response,
             _ => {}
         }
         let is_body = matches!(name, "params" | "result") && scanner.peek() == Some(b'{');
@@ -302,7 +302,7 @@ impl Outline {
                 .id
                 .filter(|span| (span.end as usize) < text.len())
                 .and_then(|span| id_of(span.of(text), limits)),
-            looks: self.looks,
+            shape: self.shape,
         }
     }
 }

@@ -4,14 +4,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::judge::{Judge, Next, supported_versions};
-use super::{NegotiationError, NegotiationResult, Terms};
+use super::era_detection::{EraDetection, NegotiationStep, supported_versions};
+use super::{NegotiationError, NegotiationOptions, NegotiationResult};
 use crate::capabilities::ClientCapabilities;
 use crate::errors::{ErrorCode, ErrorObject};
 use crate::limits::{FIRST_EVENT_TIMEOUT, MAX_LOGINS};
 use crate::messages::{Message, Response};
+use crate::safe_text::SafeText;
 use crate::version::ProtocolVersion;
-use crate::visible::Visible;
 
 /// Determines the kind of server at a URL: modern, legacy, or the HTTP+SSE transport (2024-11-05).
 ///
@@ -20,23 +20,23 @@ use crate::visible::Visible;
 ///
 /// ```
 /// use std::time::Instant;
-/// use mcp_protocol::negotiation::{HttpAction, HttpAnswer, HttpClient, Terms};
+/// use mcp_protocol::negotiation::{HttpAction, NegotiationResponse, HttpClientNegotiation, NegotiationOptions};
 ///
 /// let now = Instant::now();
-/// let mut negotiation = HttpClient::new(Terms::default(), now);
+/// let mut negotiation = HttpClientNegotiation::new(NegotiationOptions::default(), now);
 /// assert!(matches!(negotiation.poll_action(), Some(HttpAction::Probe { .. })));
-/// negotiation.handle_answer(&HttpAnswer::new(405), now);
+/// negotiation.handle_response(&NegotiationResponse::new(405), now);
 /// assert!(matches!(negotiation.poll_action(), Some(HttpAction::Initialize { .. })));
 /// ```
 #[derive(Debug)]
-pub struct HttpClient {
-    judge: Judge,
-    state: State,
+pub struct HttpClientNegotiation {
+    detection: EraDetection,
+    state: HttpNegotiationState,
     action: Option<HttpAction>,
     /// Deadline of the whole negotiation; `None` if it is not representable.
-    budget: Option<Instant>,
+    negotiation_deadline: Option<Instant>,
     /// Deadline of the request in flight.
-    deadline: Option<Instant>,
+    request_deadline: Option<Instant>,
     /// Start of a login; timeouts are paused during it.
     logging_in: Option<Instant>,
     /// The current request was already retried.
@@ -49,9 +49,9 @@ pub struct HttpClient {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum State {
+enum HttpNegotiationState {
     Probing(ProtocolVersion),
-    Declaring { version: ProtocolVersion, refused: ErrorObject },
+    Declaring { version: ProtocolVersion, rejection: ErrorObject },
     Initializing(ProtocolVersion),
     OpeningStream,
     Done,
@@ -66,7 +66,7 @@ pub enum HttpAction {
         /// Version in the envelope and the header.
         version: ProtocolVersion,
     },
-    /// Report with [`HttpClient::handle_declared`] whether these capabilities can be declared too.
+    /// Report with [`HttpClientNegotiation::handle_declared`] whether these capabilities can be declared too.
     Declare(Box<ClientCapabilities>),
     /// POST `initialize` with this version; to the endpoint of the stream if one was opened.
     Initialize {
@@ -75,18 +75,18 @@ pub enum HttpAction {
     },
     /// GET the URL as an event stream and report its first event.
     OpenStream,
-    /// Log in, then report the outcome with [`HttpClient::handle_login`].
+    /// Log in, then report the outcome with [`HttpClientNegotiation::handle_login`].
     LogIn {
         /// 401, or 403 with a missing scope.
         status: u16,
     },
-    /// Wait, then call [`HttpClient::handle_waited`]; the request is retried.
+    /// Wait, then call [`HttpClientNegotiation::handle_waited`]; the request is retried.
     Wait {
-        /// `Retry-After`, if the server sent it. At most the rest of the budget.
+        /// `Retry-After`, if the server sent it. At most the time left for the negotiation.
         retry_after: Option<Duration>,
     },
     /// The negotiation succeeded. For a legacy server, send `notifications/initialized`.
-    Settled(Box<NegotiationResult>),
+    Succeeded(Box<NegotiationResult>),
     /// The negotiation failed.
     Failed(NegotiationError),
 }
@@ -94,7 +94,7 @@ pub enum HttpAction {
 /// The HTTP response to a request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct HttpAnswer<'a> {
+pub struct NegotiationResponse<'a> {
     /// HTTP status.
     pub status: u16,
     /// The JSON-RPC response, from a JSON body or an event stream, if there was one.
@@ -109,7 +109,7 @@ pub struct HttpAnswer<'a> {
     pub first_event: Option<&'a str>,
 }
 
-impl<'a> HttpAnswer<'a> {
+impl<'a> NegotiationResponse<'a> {
     /// Creates a response with this status and without a relevant body.
     #[must_use]
     pub fn new(status: u16) -> Self {
@@ -164,14 +164,14 @@ impl<'a> HttpAnswer<'a> {
 /// Reason why an HTTP request failed; the era is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Obstacle {
+pub enum HttpFailure {
     /// Authorization failed.
     #[error("authorization failed")]
-    Login,
+    Unauthorized,
     /// Status 403.
     #[error("forbidden (status 403)")]
     Forbidden,
-    /// The server is busy: the retry failed too, or `Retry-After` exceeds the budget.
+    /// The server is busy: the retry failed too, or `Retry-After` exceeds the time left.
     #[error("server busy (status {status}); retry {}", later(.retry_after))]
     Busy {
         /// 408, 425, 429, 502, 503 or 504.
@@ -181,7 +181,7 @@ pub enum Obstacle {
     },
     /// The server failed with an internal error.
     #[error("server error (status {status})")]
-    Broken {
+    ServerError {
         /// Another 5xx.
         status: u16,
     },
@@ -203,20 +203,20 @@ fn later(wait: &Option<Duration>) -> String {
 }
 
 fn to(location: &Option<String>) -> String {
-    location.as_ref().map(|location| format!(" to \"{}\"", Visible::message(location))).unwrap_or_default()
+    location.as_ref().map(|location| format!(" to \"{}\"", SafeText::message(location))).unwrap_or_default()
 }
 
-impl HttpClient {
+impl HttpClientNegotiation {
     /// Creates a negotiation with the server at a URL.
     #[must_use]
-    pub fn new(terms: Terms, now: Instant) -> Self {
-        let budget = now.checked_add(terms.budget);
+    pub fn new(options: NegotiationOptions, now: Instant) -> Self {
+        let negotiation_deadline = now.checked_add(options.timeout);
         let mut negotiation = Self {
-            judge: Judge { many: true, ..Judge::new(terms) },
-            state: State::Done,
+            detection: EraDetection { may_reach_another_server: true, ..EraDetection::new(options) },
+            state: HttpNegotiationState::Done,
             action: None,
-            budget,
-            deadline: None,
+            negotiation_deadline,
+            request_deadline: None,
             logging_in: None,
             retried: false,
             logins: 0,
@@ -224,36 +224,36 @@ impl HttpClient {
             initialize_status: 0,
             over_sse: false,
         };
-        let first = negotiation.judge.first();
+        let first = negotiation.detection.first();
         negotiation.go(first, now);
         negotiation
     }
 
     /// Handles the response to the last request.
-    pub fn handle_answer(&mut self, answer: &HttpAnswer<'_>, now: Instant) {
-        if self.obstacle(answer, now) {
+    pub fn handle_response(&mut self, answer: &NegotiationResponse<'_>, now: Instant) {
+        if self.http_failure(answer, now) {
             return;
         }
         self.retried = false;
         match self.state {
-            State::Probing(_) => {
+            HttpNegotiationState::Probing(_) => {
                 self.probe_status = answer.status;
                 let next = self.probe_answer(answer);
                 self.go(next, now);
             }
-            State::Initializing(_) => {
+            HttpNegotiationState::Initializing(_) => {
                 self.initialize_status = answer.status;
                 self.initialize_answer(answer, now);
             }
-            State::OpeningStream => self.stream_answer(answer, now),
-            State::Declaring { .. } | State::Done => {}
+            HttpNegotiationState::OpeningStream => self.stream_answer(answer, now),
+            HttpNegotiationState::Declaring { .. } | HttpNegotiationState::Done => {}
         }
     }
 
     /// Handles a request without a response: DNS, TCP or TLS failed, or the connection closed.
     pub fn handle_network_failure(&mut self) {
-        if self.state != State::Done {
-            self.fail(NegotiationError::Http(Obstacle::Network));
+        if self.state != HttpNegotiationState::Done {
+            self.fail(NegotiationError::Http(HttpFailure::Network));
         }
     }
 
@@ -262,8 +262,9 @@ impl HttpClient {
         let Some(since) = self.logging_in.take() else { return };
         // The time that the user took for the login does not count.
         let spent = now.saturating_duration_since(since);
-        self.budget = self.budget.and_then(|budget| budget.checked_add(spent));
-        if succeeded { self.again(now) } else { self.fail(NegotiationError::Http(Obstacle::Login)) }
+        self.negotiation_deadline =
+            self.negotiation_deadline.and_then(|deadline| deadline.checked_add(spent));
+        if succeeded { self.again(now) } else { self.fail(NegotiationError::Http(HttpFailure::Unauthorized)) }
     }
 
     /// Handles the end of a wait; the request is then retried.
@@ -273,12 +274,12 @@ impl HttpClient {
 
     /// Handles the driver's report whether the requested capabilities can be declared.
     pub fn handle_declared(&mut self, declared: bool, now: Instant) {
-        let State::Declaring { version, refused } = self.state.clone() else { return };
+        let HttpNegotiationState::Declaring { version, rejection } = self.state.clone() else { return };
         if declared {
-            self.judge.declared = true;
-            self.go(Next::Probe(version), now);
+            self.detection.declared = true;
+            self.go(NegotiationStep::Probe(version), now);
         } else {
-            self.fail(NegotiationError::Refused(refused));
+            self.fail(NegotiationError::Rejected(rejection));
         }
     }
 
@@ -287,7 +288,7 @@ impl HttpClient {
         if self.poll_timeout().is_none_or(|due| now < due) {
             return;
         }
-        if self.state == State::OpeningStream {
+        if self.state == HttpNegotiationState::OpeningStream {
             // A stream without an event is not the HTTP+SSE transport (2024-11-05).
             self.no_endpoint(0);
         } else {
@@ -295,14 +296,14 @@ impl HttpClient {
         }
     }
 
-    /// Returns the time at which to call [`handle_timeout`](Self::handle_timeout): the probe has its share of the
-    /// budget, the first event of a stream 10 s, and the negotiation the whole budget. Returns `None` during a login.
+    /// Returns the time at which to call [`handle_timeout`](Self::handle_timeout): the probe has its own timeout,
+    /// the first event of a stream has 10 s, and the negotiation has its total timeout. Returns `None` during a login.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        if self.state == State::Done || self.logging_in.is_some() {
+        if self.state == HttpNegotiationState::Done || self.logging_in.is_some() {
             return None;
         }
-        self.deadline.into_iter().chain(self.budget).min()
+        self.request_deadline.into_iter().chain(self.negotiation_deadline).min()
     }
 
     /// Returns the next action. Each action is returned once.
@@ -313,26 +314,26 @@ impl HttpClient {
 
     /// Handles responses that say nothing about the era (login required, access denied, server busy or failing);
     /// returns true for them.
-    fn obstacle(&mut self, answer: &HttpAnswer<'_>, now: Instant) -> bool {
+    fn http_failure(&mut self, answer: &NegotiationResponse<'_>, now: Instant) -> bool {
         match answer.status {
-            _ if self.state == State::Done => {}
+            _ if self.state == HttpNegotiationState::Done => {}
             401 => self.log_in(answer.status, now),
             403 if answer.is_scope_challenge => self.log_in(answer.status, now),
-            403 => self.fail(NegotiationError::Http(Obstacle::Forbidden)),
+            403 => self.fail(NegotiationError::Http(HttpFailure::Forbidden)),
             status @ (408 | 425 | 429 | 502 | 503 | 504) => {
                 if self.retried || !self.has_time_for(answer.retry_after, now) {
                     let retry_after = answer.retry_after;
-                    self.fail(NegotiationError::Http(Obstacle::Busy { status, retry_after }));
+                    self.fail(NegotiationError::Http(HttpFailure::Busy { status, retry_after }));
                 } else {
                     self.retried = true;
-                    self.deadline = None;
+                    self.request_deadline = None;
                     self.action = Some(HttpAction::Wait { retry_after: answer.retry_after });
                 }
             }
-            status @ 500..=599 => self.fail(NegotiationError::Http(Obstacle::Broken { status })),
+            status @ 500..=599 => self.fail(NegotiationError::Http(HttpFailure::ServerError { status })),
             status @ 300..=399 => {
                 let location = answer.location.map(str::to_owned);
-                self.fail(NegotiationError::Http(Obstacle::Redirect { status, location }));
+                self.fail(NegotiationError::Http(HttpFailure::Redirect { status, location }));
             }
             _ => return false,
         }
@@ -341,44 +342,44 @@ impl HttpClient {
 
     fn has_time_for(&self, wait: Option<Duration>, now: Instant) -> bool {
         let end = wait.map_or(Some(now), |wait| now.checked_add(wait));
-        self.budget.is_none_or(|budget| end.is_some_and(|end| end < budget))
+        self.negotiation_deadline.is_none_or(|deadline| end.is_some_and(|end| end < deadline))
     }
 
     /// Handles the response to `server/discover`.
-    fn probe_answer(&mut self, answer: &HttpAnswer<'_>) -> Next {
+    fn probe_answer(&mut self, answer: &NegotiationResponse<'_>) -> NegotiationStep {
         match (answer.status, answer.response.as_ref().map(|response| &response.outcome)) {
-            (200, Some(Ok(result))) => self.judge.result(result),
-            (200 | 400..=499, Some(Err(error))) if is_modern_evidence(error) => self.judge.error(error),
+            (200, Some(Ok(result))) => self.detection.result(result),
+            (200 | 400..=499, Some(Err(error))) if is_modern_evidence(error) => self.detection.error(error),
             (_, Some(Err(error))) => {
-                self.judge.probe_error = Some(error.clone());
-                self.judge.legacy()
+                self.detection.probe_error = Some(error.clone());
+                self.detection.legacy()
             }
-            _ => self.judge.legacy(),
+            _ => self.detection.legacy(),
         }
     }
 
     /// Handles the response to `initialize`.
-    fn initialize_answer(&mut self, answer: &HttpAnswer<'_>, now: Instant) {
+    fn initialize_answer(&mut self, answer: &NegotiationResponse<'_>, now: Instant) {
         let next = match (answer.status, answer.response.as_ref().map(|response| &response.outcome)) {
-            (200..=299, Some(Ok(result))) => self.judge.initialized(result, false),
-            (200..=299, Some(Err(error))) => self.judge.initialize_error(error),
-            (400..=499, Some(Err(error))) if is_conclusive(error) => self.judge.initialize_error(error),
+            (200..=299, Some(Ok(result))) => self.detection.initialized(result, false),
+            (200..=299, Some(Err(error))) => self.detection.initialize_error(error),
+            (400..=499, Some(Err(error))) if is_conclusive(error) => self.detection.initialize_error(error),
             (400 | 404 | 405 | 406 | 410 | 415 | 422, _) if !self.over_sse => {
-                self.state = State::OpeningStream;
+                self.state = HttpNegotiationState::OpeningStream;
                 self.again(now);
                 return;
             }
-            (_, Some(Err(error))) => self.judge.initialize_error(error),
-            _ => self.judge.handshake_failed(super::HandshakeFailure::Unreadable),
+            (_, Some(Err(error))) => self.detection.initialize_error(error),
+            _ => self.detection.handshake_failed(super::HandshakeFailure::InvalidResponse),
         };
         self.go(next, now);
     }
 
     /// Handles the response to GET.
-    fn stream_answer(&mut self, answer: &HttpAnswer<'_>, now: Instant) {
+    fn stream_answer(&mut self, answer: &NegotiationResponse<'_>, now: Instant) {
         if answer.status == 200 && answer.first_event == Some("endpoint") {
             self.over_sse = true;
-            let next = self.judge.legacy();
+            let next = self.detection.legacy();
             self.go(next, now);
         } else {
             self.no_endpoint(if answer.status == 200 { 0 } else { answer.status });
@@ -392,7 +393,7 @@ impl HttpClient {
 
     fn log_in(&mut self, status: u16, now: Instant) {
         if self.logins == MAX_LOGINS {
-            self.fail(NegotiationError::Http(Obstacle::Login));
+            self.fail(NegotiationError::Http(HttpFailure::Unauthorized));
         } else {
             self.logins += 1;
             self.logging_in = Some(now);
@@ -403,45 +404,48 @@ impl HttpClient {
     /// Sends the request of the current state and starts its timeout.
     fn again(&mut self, now: Instant) {
         let (action, time) = match &self.state {
-            State::Probing(version) => {
-                (HttpAction::Probe { version: version.clone() }, Some(self.judge.terms.probe_time()))
+            HttpNegotiationState::Probing(version) => (
+                HttpAction::Probe { version: version.clone() },
+                Some(self.detection.options.effective_probe_timeout()),
+            ),
+            HttpNegotiationState::Initializing(version) => {
+                (HttpAction::Initialize { version: version.clone() }, None)
             }
-            State::Initializing(version) => (HttpAction::Initialize { version: version.clone() }, None),
-            State::OpeningStream => (HttpAction::OpenStream, Some(FIRST_EVENT_TIMEOUT)),
-            State::Declaring { .. } | State::Done => return,
+            HttpNegotiationState::OpeningStream => (HttpAction::OpenStream, Some(FIRST_EVENT_TIMEOUT)),
+            HttpNegotiationState::Declaring { .. } | HttpNegotiationState::Done => return,
         };
-        self.deadline = time.and_then(|time| now.checked_add(time));
+        self.request_deadline = time.and_then(|time| now.checked_add(time));
         self.action = Some(action);
     }
 
-    fn go(&mut self, next: Next, now: Instant) {
+    fn go(&mut self, next: NegotiationStep, now: Instant) {
         match next {
-            Next::Probe(version) => {
+            NegotiationStep::Probe(version) => {
                 self.over_sse = false;
-                self.judge.probed = Some(version.clone());
-                self.state = State::Probing(version);
+                self.detection.probed = Some(version.clone());
+                self.state = HttpNegotiationState::Probing(version);
                 self.again(now);
             }
-            Next::Initialize(version) => {
-                self.state = State::Initializing(version);
+            NegotiationStep::Initialize(version) => {
+                self.state = HttpNegotiationState::Initializing(version);
                 self.again(now);
             }
-            Next::Declare(required, refused) => {
-                if let State::Probing(version) = self.state.clone() {
-                    self.state = State::Declaring { version, refused };
+            NegotiationStep::Declare(required, rejection) => {
+                if let HttpNegotiationState::Probing(version) = self.state.clone() {
+                    self.state = HttpNegotiationState::Declaring { version, rejection };
                     self.action = Some(HttpAction::Declare(required));
                 }
             }
-            Next::Settled(negotiation) => {
-                self.state = State::Done;
-                self.action = Some(HttpAction::Settled(negotiation));
+            NegotiationStep::Succeeded(negotiation) => {
+                self.state = HttpNegotiationState::Done;
+                self.action = Some(HttpAction::Succeeded(negotiation));
             }
-            Next::Failed(error) => self.fail(error),
+            NegotiationStep::Failed(error) => self.fail(error),
         }
     }
 
     fn fail(&mut self, error: NegotiationError) {
-        self.state = State::Done;
+        self.state = HttpNegotiationState::Done;
         self.action = Some(HttpAction::Failed(error));
     }
 }

@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use super::stdio_server::{check_method, claim, has_era, initialize, missing_data, modern, no_batches};
+use super::stdio_server::{
+    batches_unsupported, check_method, has_era, initialize, missing_data, modern, stated_version,
+};
 use crate::codec::header;
 use crate::dialect::Dialect;
 use crate::errors::{DecodeError, ErrorCode, ErrorObject};
@@ -19,17 +21,17 @@ use crate::version::{Era, ProtocolVersion, negotiate};
 ///
 /// ```
 /// use mcp_protocol::messages::parse;
-/// use mcp_protocol::negotiation::{HttpMethod, HttpRequest, HttpServer, HttpVerdict};
+/// use mcp_protocol::negotiation::{HttpMethod, HttpRequest, HttpServerNegotiation, HttpClassification};
 /// use mcp_protocol::version::SUPPORTED;
 ///
-/// let server = HttpServer::new(SUPPORTED);
+/// let server = HttpServerNegotiation::new(SUPPORTED);
 /// let body = parse(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#, &Default::default())?;
 /// let negotiation = server.classify(&HttpRequest::new(HttpMethod::Post), Some(&body));
-/// assert!(matches!(negotiation, HttpVerdict::Legacy(_)));
+/// assert!(matches!(negotiation, HttpClassification::Legacy(_)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct HttpServer {
+pub struct HttpServerNegotiation {
     versions: Vec<ProtocolVersion>,
 }
 
@@ -135,7 +137,7 @@ impl<'a> HttpRequest<'a> {
 /// Classification of an HTTP request.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum HttpVerdict {
+pub enum HttpClassification {
     /// A modern request with a valid envelope and standard headers. A session id is ignored.
     Modern(Dialect, Arc<Meta>),
     /// A modern notification: respond with 202; only an extension may process it.
@@ -145,20 +147,20 @@ pub enum HttpVerdict {
     /// `initialize`: respond with this version and open a session.
     Initialize(Dialect, Box<InitializeParams>),
     /// Respond with this rejection.
-    Refuse(Refusal),
+    Reject(HttpRejection),
 }
 
 /// A response that rejects a request.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Refusal {
+pub struct HttpRejection {
     /// HTTP status.
     pub status: u16,
     /// Error, with the request's id if that could be read. `None` for a status without a body.
     pub error: Option<ErrorObject>,
 }
 
-impl HttpServer {
+impl HttpServerNegotiation {
     /// Creates a classifier for a server that supports these versions.
     #[must_use]
     pub fn new(versions: &[ProtocolVersion]) -> Self {
@@ -167,36 +169,41 @@ impl HttpServer {
 
     /// Classifies a request. GET and DELETE have no body.
     #[must_use]
-    pub fn classify(&self, http: &HttpRequest<'_>, body: Option<&Incoming<'_>>) -> HttpVerdict {
+    pub fn classify(&self, http: &HttpRequest<'_>, body: Option<&Incoming<'_>>) -> HttpClassification {
         match (http.method, body) {
             // The modern era has only POST.
             (HttpMethod::Get | HttpMethod::Delete, _) if !self.is_dual() || self.names_modern(http) => {
-                refuse(405, None)
+                reject(405, None)
             }
             (HttpMethod::Get | HttpMethod::Delete, _) => self.legacy(http),
-            (HttpMethod::Post, None) => bad(ErrorObject::new(ErrorCode::ParseError, "missing request body")),
+            (HttpMethod::Post, None) => {
+                bad_request(ErrorObject::new(ErrorCode::ParseError, "missing request body"))
+            }
             (HttpMethod::Post, Some(Incoming::Batch(batch))) => {
                 let misplaced = batch.messages().flatten().any(|message| match &message {
                     Message::Request(request) => {
-                        request.method == Method::Initialize || !matches!(claim(&request.params), Ok(None))
+                        request.method == Method::Initialize
+                            || !matches!(stated_version(&request.params), Ok(None))
                     }
-                    Message::Notification(notification) => !matches!(claim(&notification.params), Ok(None)),
+                    Message::Notification(notification) => {
+                        !matches!(stated_version(&notification.params), Ok(None))
+                    }
                     Message::Response(_) => false,
                 });
                 match self.legacy(http) {
-                    HttpVerdict::Legacy(dialect) if !misplaced && dialect.version().has_batches() => {
-                        HttpVerdict::Legacy(dialect)
+                    HttpClassification::Legacy(dialect) if !misplaced && dialect.version().has_batches() => {
+                        HttpClassification::Legacy(dialect)
                     }
-                    _ => bad(no_batches()),
+                    _ => bad_request(batches_unsupported()),
                 }
             }
             (HttpMethod::Post, Some(Incoming::Message(Message::Request(request)))) => {
                 self.request(http, request)
             }
             (HttpMethod::Post, Some(Incoming::Message(Message::Notification(notification)))) => {
-                let claims = !matches!(claim(&notification.params), Ok(None));
-                if has_era(&self.versions, Era::Modern) && (claims || self.names_modern(http)) {
-                    HttpVerdict::ModernNotification
+                let states_version = !matches!(stated_version(&notification.params), Ok(None));
+                if has_era(&self.versions, Era::Modern) && (states_version || self.names_modern(http)) {
+                    HttpClassification::ModernNotification
                 } else {
                     self.legacy(http)
                 }
@@ -205,7 +212,7 @@ impl HttpServer {
             (HttpMethod::Post, Some(Incoming::Message(Message::Response(_))))
                 if !self.is_dual() || self.names_modern(http) =>
             {
-                bad(ErrorObject::new(
+                bad_request(ErrorObject::new(
                     ErrorCode::InvalidRequest,
                     "unexpected response: this server sent no request",
                 ))
@@ -216,93 +223,102 @@ impl HttpServer {
 
     /// Returns the rejection of a body that is not a message.
     #[must_use]
-    pub fn classify_unreadable(&self, error: &DecodeError) -> Refusal {
-        Refusal { status: 400, error: Some(error.to_error_object()) }
+    pub fn classify_unreadable(&self, error: &DecodeError) -> HttpRejection {
+        HttpRejection { status: 400, error: Some(error.to_error_object()) }
     }
 
-    fn request(&self, http: &HttpRequest<'_>, request: &Request<'_>) -> HttpVerdict {
+    fn request(&self, http: &HttpRequest<'_>, request: &Request<'_>) -> HttpClassification {
         let known = http.known.filter(|known| known.is_of(request));
-        let claim = match known {
+        let stated = match known {
             Some(known) => Ok(known.meta.protocol_version.clone()),
-            None => claim(&request.params),
+            None => stated_version(&request.params),
         };
-        let claim = match claim {
-            Ok(claim) => claim,
-            Err(error) => return bad(ErrorObject::new(ErrorCode::InvalidParams, error.to_string())),
+        let stated = match stated {
+            Ok(stated) => stated,
+            Err(error) => return bad_request(ErrorObject::new(ErrorCode::InvalidParams, error.to_string())),
         };
         let named = match self.header(http) {
             Ok(named) => named,
-            Err(error) => return bad(error),
+            Err(error) => return bad_request(error),
         };
-        match (claim, named) {
-            (Some(claim), Some(named)) if claim != named => bad(header::mismatch(format!(
+        match (stated, named) {
+            (Some(stated), Some(named)) if stated != named => bad_request(header::mismatch(format!(
                 "`MCP-Protocol-Version` says {}, the body says {}",
                 named.as_str(),
-                claim.as_str()
+                stated.as_str()
             ))),
-            (Some(_), None) => bad(header::missing("MCP-Protocol-Version")),
+            (Some(_), None) => bad_request(header::missing("MCP-Protocol-Version")),
             (Some(_), Some(_)) => self.modern(http, request, known),
             (None, _) if request.method == Method::Initialize => match initialize(&self.versions, request) {
-                Ok((dialect, params)) => HttpVerdict::Initialize(dialect, params),
-                Err(error) => bad(error),
+                Ok((dialect, params)) => HttpClassification::Initialize(dialect, params),
+                Err(error) => bad_request(error),
             },
-            (None, Some(named)) if named.era() == Some(Era::Modern) => {
-                bad(ErrorObject::new(ErrorCode::InvalidParams, format!("missing {}", meta::PROTOCOL_VERSION))
-                    .data(missing_data(&[meta::PROTOCOL_VERSION])))
-            }
-            (None, named) => match self.legacy_at(http, named) {
-                HttpVerdict::Legacy(dialect) => match check_method(dialect, request) {
-                    Ok(()) => HttpVerdict::Legacy(dialect),
+            (None, Some(named)) if named.era() == Some(Era::Modern) => bad_request(
+                ErrorObject::new(ErrorCode::InvalidParams, format!("missing {}", meta::PROTOCOL_VERSION))
+                    .data(missing_data(&[meta::PROTOCOL_VERSION])),
+            ),
+            (None, named) => match self.legacy_with_header(http, named) {
+                HttpClassification::Legacy(dialect) => match check_method(dialect, request) {
+                    Ok(()) => HttpClassification::Legacy(dialect),
                     // A legacy error is an ordinary response.
-                    Err(error) => refuse(200, Some(error)),
+                    Err(error) => reject(200, Some(error)),
                 },
-                refused => refused,
+                rejection => rejection,
             },
         }
     }
 
     /// Checks the version, the capabilities, the headers and the method, in this order.
-    fn modern(&self, http: &HttpRequest<'_>, request: &Request<'_>, known: Option<&Envelope>) -> HttpVerdict {
+    fn modern(
+        &self,
+        http: &HttpRequest<'_>,
+        request: &Request<'_>,
+        known: Option<&Envelope>,
+    ) -> HttpClassification {
         let (dialect, meta) = match known {
             Some(known) => (known.dialect, Arc::clone(&known.meta)),
             None => match modern(&self.versions, request) {
                 Ok(Some((dialect, meta))) => (dialect, Arc::new(meta)),
-                Ok(None) => return bad(header::missing("MCP-Protocol-Version")),
-                Err(error) => return bad(error),
+                Ok(None) => return bad_request(header::missing("MCP-Protocol-Version")),
+                Err(error) => return bad_request(error),
             },
         };
         if let Err(error) = header::check(request, http.methods, http.names) {
-            return bad(error);
+            return bad_request(error);
         }
         match check_method(dialect, request) {
-            Ok(()) => HttpVerdict::Modern(dialect, meta),
-            Err(error) => refuse(404, Some(error)),
+            Ok(()) => HttpClassification::Modern(dialect, meta),
+            Err(error) => reject(404, Some(error)),
         }
     }
 
     /// Classifies a message without a version: the version is that of the session, of the header, or 2025-03-26.
-    fn legacy(&self, http: &HttpRequest<'_>) -> HttpVerdict {
+    fn legacy(&self, http: &HttpRequest<'_>) -> HttpClassification {
         match self.header(http) {
-            Ok(named) => self.legacy_at(http, named),
-            Err(error) => bad(error),
+            Ok(named) => self.legacy_with_header(http, named),
+            Err(error) => bad_request(error),
         }
     }
 
-    fn legacy_at(&self, http: &HttpRequest<'_>, named: Option<ProtocolVersion>) -> HttpVerdict {
+    fn legacy_with_header(
+        &self,
+        http: &HttpRequest<'_>,
+        named: Option<ProtocolVersion>,
+    ) -> HttpClassification {
         if !self.is_dual() {
             return match named {
-                Some(version) => bad(ErrorObject::unsupported_version(&version, &self.versions)),
-                None => bad(header::missing("MCP-Protocol-Version")),
+                Some(version) => bad_request(ErrorObject::unsupported_version(&version, &self.versions)),
+                None => bad_request(header::missing("MCP-Protocol-Version")),
             };
         }
         match named {
             Some(version) => match version.dialect() {
                 Some(dialect) if dialect.era() == Era::Legacy && self.versions.contains(&version) => {
-                    HttpVerdict::Legacy(http.session.unwrap_or(dialect))
+                    HttpClassification::Legacy(http.session.unwrap_or(dialect))
                 }
-                _ => bad(ErrorObject::unsupported_version(&version, &self.versions)),
+                _ => bad_request(ErrorObject::unsupported_version(&version, &self.versions)),
             },
-            None => HttpVerdict::Legacy(http.session.unwrap_or(self.assumed())),
+            None => HttpClassification::Legacy(http.session.unwrap_or(self.assumed())),
         }
     }
 
@@ -329,12 +345,12 @@ impl HttpServer {
     }
 }
 
-fn bad(error: ErrorObject) -> HttpVerdict {
-    refuse(400, Some(error))
+fn bad_request(error: ErrorObject) -> HttpClassification {
+    reject(400, Some(error))
 }
 
-fn refuse(status: u16, error: Option<ErrorObject>) -> HttpVerdict {
-    HttpVerdict::Refuse(Refusal { status, error })
+fn reject(status: u16, error: Option<ErrorObject>) -> HttpClassification {
+    HttpClassification::Reject(HttpRejection { status, error })
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 
 use std::time::Instant;
 
-use super::judge::{Judge, Next};
-use super::{HandshakeFailure, NegotiationError, NegotiationResult, ServerAnswer, Terms};
+use super::era_detection::{EraDetection, NegotiationStep};
+use super::{HandshakeFailure, NegotiationError, NegotiationOptions, NegotiationResult, ServerResponse};
 use crate::capabilities::ClientCapabilities;
 use crate::errors::{DecodeError, ErrorObject};
 use crate::limits::Limits;
@@ -15,17 +15,17 @@ use crate::version::ProtocolVersion;
 /// Determines the era of a newly started server.
 ///
 /// **After every input, poll the actions until there are none, then the deadline.** The last action is
-/// [`StdioAction::Settled`] or [`StdioAction::Failed`].
+/// [`StdioAction::Succeeded`] or [`StdioAction::Failed`].
 ///
 /// ```
 /// use std::time::Instant;
 /// use mcp_protocol::Limits;
 /// use mcp_protocol::messages::{Incoming, parse};
-/// use mcp_protocol::negotiation::{StdioAction, StdioClient, Terms};
+/// use mcp_protocol::negotiation::{StdioAction, StdioClientNegotiation, NegotiationOptions};
 ///
 /// let limits = Limits::default();
 /// let now = Instant::now();
-/// let mut negotiation = StdioClient::new(Terms::default(), limits.clone(), now);
+/// let mut negotiation = StdioClientNegotiation::new(NegotiationOptions::default(), limits.clone(), now);
 /// let Some(StdioAction::Probe { id, .. }) = negotiation.poll_action() else { panic!() };
 /// let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"?"}}}}"#);
 /// let Incoming::Message(message) = parse(&answer, &limits)? else { panic!() };
@@ -34,38 +34,38 @@ use crate::version::ProtocolVersion;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct StdioClient {
-    judge: Judge,
+pub struct StdioClientNegotiation {
+    detection: EraDetection,
     limits: Limits,
-    state: State,
+    state: StdioNegotiationState,
     actions: Vec<StdioAction>,
     /// Deadline of the whole negotiation; `None` if it is not representable.
-    budget: Option<Instant>,
+    negotiation_deadline: Option<Instant>,
     /// Number of probes sent; a late response to any of them still counts.
     probes_sent: i64,
-    silence: bool,
-    respawned: bool,
-    held: usize,
+    probe_timed_out: bool,
+    restarted: bool,
+    queued: usize,
     noise_lines: usize,
     noise_bytes: usize,
     noise_sample: Option<String>,
 }
 
 #[derive(Debug, PartialEq)]
-enum State {
+enum StdioNegotiationState {
     Probing {
         id: Id,
         until: Option<Instant>,
     },
     /// Waiting for the driver to report whether more capabilities can be declared.
     Declaring {
-        refused: ErrorObject,
+        rejection: ErrorObject,
     },
     Initializing {
         id: Id,
     },
     /// Waiting for the driver to restart the process.
-    Respawning,
+    Restarting,
     Done,
 }
 
@@ -80,7 +80,7 @@ pub enum StdioAction {
         /// Version in the envelope.
         version: ProtocolVersion,
     },
-    /// Report with [`StdioClient::handle_declared`] whether these capabilities can be declared too.
+    /// Report with [`StdioClientNegotiation::handle_declared`] whether these capabilities can be declared too.
     Declare(Box<ClientCapabilities>),
     /// Send `initialize` with this id and version.
     Initialize {
@@ -91,71 +91,71 @@ pub enum StdioAction {
     },
     /// Send `notifications/initialized`.
     Initialized,
-    /// Drop the queued requests, restart the process, and report the outcome with [`StdioClient::handle_started`] or
-    /// [`StdioClient::handle_not_started`].
-    Respawn,
+    /// Drop the queued requests, restart the process, and report the outcome with
+    /// [`StdioClientNegotiation::handle_started`] or [`StdioClientNegotiation::handle_not_started`].
+    Restart,
     /// The negotiation succeeded. Respond to the queued requests if the era is legacy; otherwise drop them.
-    Settled(Box<NegotiationResult>),
+    Succeeded(Box<NegotiationResult>),
     /// The negotiation failed: terminate the process.
     Failed(NegotiationError),
 }
 
 /// Handling of a message by the negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Handling {
+pub enum MessageHandling {
     /// The message was used.
     Used,
     /// The message is not relevant to the negotiation.
     Ignored,
     /// A request of the server: queue it until the era is known.
-    Hold,
+    Queue,
 }
 
-impl StdioClient {
+impl StdioClientNegotiation {
     /// Creates a negotiation with a started process.
     #[must_use]
-    pub fn new(terms: Terms, limits: Limits, now: Instant) -> Self {
-        let budget = now.checked_add(terms.budget);
+    pub fn new(options: NegotiationOptions, limits: Limits, now: Instant) -> Self {
+        let negotiation_deadline = now.checked_add(options.timeout);
         let mut negotiation = Self {
-            judge: Judge::new(terms),
+            detection: EraDetection::new(options),
             limits,
-            state: State::Done,
+            state: StdioNegotiationState::Done,
             actions: Vec::new(),
-            budget,
+            negotiation_deadline,
             probes_sent: 0,
-            silence: false,
-            respawned: false,
-            held: 0,
+            probe_timed_out: false,
+            restarted: false,
+            queued: 0,
             noise_lines: 0,
             noise_bytes: 0,
             noise_sample: None,
         };
-        let first = negotiation.judge.first();
+        let first = negotiation.detection.first();
         negotiation.go(first, now);
         negotiation
     }
 
     /// Handles a message.
-    pub fn handle_message(&mut self, message: &Message<'_>, now: Instant) -> Handling {
+    pub fn handle_message(&mut self, message: &Message<'_>, now: Instant) -> MessageHandling {
         match message {
-            _ if self.state == State::Done => Handling::Ignored,
+            _ if self.state == StdioNegotiationState::Done => MessageHandling::Ignored,
             Message::Response(response) => self.response(response, now),
-            Message::Request(_) if self.held < self.limits.held => {
-                self.held += 1;
-                Handling::Hold
+            Message::Request(_) if self.queued < self.limits.held => {
+                self.queued += 1;
+                MessageHandling::Queue
             }
-            Message::Request(_) | Message::Notification(_) => Handling::Ignored,
+            Message::Request(_) | Message::Notification(_) => MessageHandling::Ignored,
         }
     }
 
     /// Handles a batch, which may contain the response.
-    pub fn handle_batch(&mut self, batch: &Batch<'_>, now: Instant) -> Handling {
-        let mut handling = Handling::Ignored;
+    pub fn handle_batch(&mut self, batch: &Batch<'_>, now: Instant) -> MessageHandling {
+        let mut handling = MessageHandling::Ignored;
         for message in batch.messages().flatten() {
             if let Message::Response(response) = &message
-                && self.response(response, now) == Handling::Used
+                && self.response(response, now) == MessageHandling::Used
             {
-                handling = Handling::Used;
+                handling = MessageHandling::Used;
             }
         }
         handling
@@ -163,24 +163,26 @@ impl StdioClient {
 
     /// Handles a malformed message. It counts as a response if its id matches the request in flight, and as noise
     /// otherwise.
-    pub fn handle_unreadable(&mut self, error: &DecodeError, line: &[u8], now: Instant) -> Handling {
+    pub fn handle_unreadable(&mut self, error: &DecodeError, line: &[u8], now: Instant) -> MessageHandling {
         let next = match &self.state {
-            State::Probing { id, .. } if error.id.as_ref() == Some(id) => self.judge.legacy(),
-            State::Initializing { id } if error.id.as_ref() == Some(id) => {
-                self.judge.handshake_failed(HandshakeFailure::Unreadable)
+            StdioNegotiationState::Probing { id, .. } if error.id.as_ref() == Some(id) => {
+                self.detection.legacy()
+            }
+            StdioNegotiationState::Initializing { id } if error.id.as_ref() == Some(id) => {
+                self.detection.handshake_failed(HandshakeFailure::InvalidResponse)
             }
             _ => {
                 self.handle_noise(line);
-                return Handling::Ignored;
+                return MessageHandling::Ignored;
             }
         };
         self.go(next, now);
-        Handling::Used
+        MessageHandling::Used
     }
 
     /// Handles a line that is not a message.
     pub fn handle_noise(&mut self, line: &[u8]) {
-        if self.state == State::Done {
+        if self.state == StdioNegotiationState::Done {
             return;
         }
         self.noise_lines += 1;
@@ -195,48 +197,50 @@ impl StdioClient {
 
     /// Handles the exit of the process, or a failure to write to it.
     pub fn handle_closed(&mut self) {
-        let may_have_died_of_the_probe = match self.state {
-            State::Probing { .. } | State::Declaring { .. } => true,
-            State::Initializing { .. } => self.silence,
-            State::Respawning | State::Done => return,
+        let may_have_exited_because_of_probe = match self.state {
+            StdioNegotiationState::Probing { .. } | StdioNegotiationState::Declaring { .. } => true,
+            StdioNegotiationState::Initializing { .. } => self.probe_timed_out,
+            StdioNegotiationState::Restarting | StdioNegotiationState::Done => return,
         };
-        if may_have_died_of_the_probe && !self.respawned && matches!(self.judge.legacy(), Next::Initialize(_))
+        if may_have_exited_because_of_probe
+            && !self.restarted
+            && matches!(self.detection.legacy(), NegotiationStep::Initialize(_))
         {
-            self.respawned = true;
-            self.held = 0;
-            self.state = State::Respawning;
-            self.actions.push(StdioAction::Respawn);
+            self.restarted = true;
+            self.queued = 0;
+            self.state = StdioNegotiationState::Restarting;
+            self.actions.push(StdioAction::Restart);
         } else {
-            self.end(StdioAction::Failed(NegotiationError::Ended));
+            self.end(StdioAction::Failed(NegotiationError::Exited));
         }
     }
 
     /// Handles the restart of the process.
     pub fn handle_started(&mut self, now: Instant) {
-        if self.state == State::Respawning {
+        if self.state == StdioNegotiationState::Restarting {
             // The new process was not probed, so its response is not inferred from a timeout.
-            self.silence = false;
-            let next = self.judge.legacy();
+            self.probe_timed_out = false;
+            let next = self.detection.legacy();
             self.go(next, now);
         }
     }
 
     /// Handles a failure to start or restart the process.
     pub fn handle_not_started(&mut self) {
-        if self.state != State::Done {
+        if self.state != StdioNegotiationState::Done {
             self.end(StdioAction::Failed(NegotiationError::NotStarted));
         }
     }
 
     /// Handles the driver's report whether the requested capabilities can be declared.
     pub fn handle_declared(&mut self, declared: bool, now: Instant) {
-        let State::Declaring { refused } = &self.state else { return };
-        let next = match self.judge.probed.clone() {
+        let StdioNegotiationState::Declaring { rejection } = &self.state else { return };
+        let next = match self.detection.probed.clone() {
             Some(version) if declared => {
-                self.judge.declared = true;
-                Next::Probe(version)
+                self.detection.declared = true;
+                NegotiationStep::Probe(version)
             }
-            _ => Next::Failed(NegotiationError::Refused(refused.clone())),
+            _ => NegotiationStep::Failed(NegotiationError::Rejected(rejection.clone())),
         };
         self.go(next, now);
     }
@@ -244,14 +248,14 @@ impl StdioClient {
     /// Handles the passage of time. Early and repeated calls have no effect.
     pub fn handle_timeout(&mut self, now: Instant) {
         match self.state {
-            State::Done => {}
-            _ if self.budget.is_some_and(|budget| now >= budget) => {
-                let failed = self.judge.handshake_failed(HandshakeFailure::Silence);
+            StdioNegotiationState::Done => {}
+            _ if self.negotiation_deadline.is_some_and(|deadline| now >= deadline) => {
+                let failed = self.detection.handshake_failed(HandshakeFailure::Timeout);
                 self.go(failed, now);
             }
-            State::Probing { until: Some(until), .. } if now >= until => {
-                self.silence = true;
-                let next = self.judge.legacy();
+            StdioNegotiationState::Probing { until: Some(until), .. } if now >= until => {
+                self.probe_timed_out = true;
+                let next = self.detection.legacy();
                 self.go(next, now);
             }
             _ => {}
@@ -261,7 +265,7 @@ impl StdioClient {
     /// Returns true if the negotiation has succeeded or failed.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.state == State::Done
+        self.state == StdioNegotiationState::Done
     }
 
     /// Returns the next action.
@@ -274,50 +278,58 @@ impl StdioClient {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         match self.state {
-            State::Done => None,
-            State::Probing { until, .. } => until.into_iter().chain(self.budget).min(),
-            _ => self.budget,
+            StdioNegotiationState::Done => None,
+            StdioNegotiationState::Probing { until, .. } => {
+                until.into_iter().chain(self.negotiation_deadline).min()
+            }
+            _ => self.negotiation_deadline,
         }
     }
 
-    fn response(&mut self, response: &Response<'_>, now: Instant) -> Handling {
+    fn response(&mut self, response: &Response<'_>, now: Instant) -> MessageHandling {
         let next = match (&self.state, &response.id) {
-            (State::Probing { id, .. }, Some(answered)) if answered == id => self.probe_answer(response),
+            (StdioNegotiationState::Probing { id, .. }, Some(answered)) if answered == id => {
+                self.probe_answer(response)
+            }
             // Only the probe is in flight, so an error without an id refers to it.
-            (State::Probing { .. }, None) => self.probe_answer(response),
-            (State::Initializing { id }, Some(answered)) if answered == id => match &response.outcome {
-                Ok(result) => self.judge.initialized(result, self.silence),
-                Err(error) => self.judge.initialize_error(error),
-            },
-            (State::Initializing { .. }, Some(answered)) if self.silence && self.is_probe(answered) => {
-                match self.late_probe_answer(response) {
-                    Some(next) => next,
-                    None => return Handling::Used,
+            (StdioNegotiationState::Probing { .. }, None) => self.probe_answer(response),
+            (StdioNegotiationState::Initializing { id }, Some(answered)) if answered == id => {
+                match &response.outcome {
+                    Ok(result) => self.detection.initialized(result, self.probe_timed_out),
+                    Err(error) => self.detection.initialize_error(error),
                 }
             }
-            _ => return Handling::Ignored,
+            (StdioNegotiationState::Initializing { .. }, Some(answered))
+                if self.probe_timed_out && self.is_probe(answered) =>
+            {
+                match self.late_probe_answer(response) {
+                    Some(next) => next,
+                    None => return MessageHandling::Used,
+                }
+            }
+            _ => return MessageHandling::Ignored,
         };
         self.go(next, now);
-        Handling::Used
+        MessageHandling::Used
     }
 
-    fn probe_answer(&mut self, response: &Response<'_>) -> Next {
+    fn probe_answer(&mut self, response: &Response<'_>) -> NegotiationStep {
         match &response.outcome {
-            Ok(result) => self.judge.result(result),
-            Err(error) => self.judge.error(error),
+            Ok(result) => self.detection.result(result),
+            Err(error) => self.detection.error(error),
         }
     }
 
     /// Handles a late response to the probe while `initialize` is in flight: a modern response wins.
-    fn late_probe_answer(&mut self, response: &Response<'_>) -> Option<Next> {
+    fn late_probe_answer(&mut self, response: &Response<'_>) -> Option<NegotiationStep> {
         match &response.outcome {
-            Ok(result) => match self.judge.result(result) {
-                settled @ Next::Settled(_) => Some(settled),
+            Ok(result) => match self.detection.result(result) {
+                success @ NegotiationStep::Succeeded(_) => Some(success),
                 _ => None,
             },
             Err(error) => {
                 // The server stated that it is legacy, so the result no longer depends on a timeout.
-                self.silence = !matches!(self.judge.error(error), Next::Initialize(_));
+                self.probe_timed_out = !matches!(self.detection.error(error), NegotiationStep::Initialize(_));
                 None
             }
         }
@@ -327,38 +339,40 @@ impl StdioClient {
         (1..=self.probes_sent).any(|number| *id == probe_id(number))
     }
 
-    fn go(&mut self, next: Next, now: Instant) {
+    fn go(&mut self, next: NegotiationStep, now: Instant) {
         match next {
-            Next::Probe(version) => {
+            NegotiationStep::Probe(version) => {
                 self.probes_sent += 1;
                 let id = probe_id(self.probes_sent);
-                self.judge.probed = Some(version.clone());
-                self.silence = false;
-                self.state =
-                    State::Probing { id: id.clone(), until: now.checked_add(self.judge.terms.probe_time()) };
+                self.detection.probed = Some(version.clone());
+                self.probe_timed_out = false;
+                self.state = StdioNegotiationState::Probing {
+                    id: id.clone(),
+                    until: now.checked_add(self.detection.options.effective_probe_timeout()),
+                };
                 self.actions.push(StdioAction::Probe { id, version });
             }
-            Next::Initialize(version) => {
+            NegotiationStep::Initialize(version) => {
                 let id = Id::from("initialize-1");
-                self.state = State::Initializing { id: id.clone() };
+                self.state = StdioNegotiationState::Initializing { id: id.clone() };
                 self.actions.push(StdioAction::Initialize { id, version });
             }
-            Next::Declare(required, refused) => {
-                self.state = State::Declaring { refused };
+            NegotiationStep::Declare(required, rejection) => {
+                self.state = StdioNegotiationState::Declaring { rejection };
                 self.actions.push(StdioAction::Declare(required));
             }
-            Next::Settled(negotiation) => {
-                if matches!(negotiation.server, ServerAnswer::Initialized(_)) {
+            NegotiationStep::Succeeded(negotiation) => {
+                if matches!(negotiation.server, ServerResponse::Initialize(_)) {
                     self.actions.push(StdioAction::Initialized);
                 }
-                self.end(StdioAction::Settled(negotiation));
+                self.end(StdioAction::Succeeded(negotiation));
             }
-            Next::Failed(error) => self.end(StdioAction::Failed(error)),
+            NegotiationStep::Failed(error) => self.end(StdioAction::Failed(error)),
         }
     }
 
     fn end(&mut self, action: StdioAction) {
-        self.state = State::Done;
+        self.state = StdioNegotiationState::Done;
         self.actions.push(action);
     }
 }

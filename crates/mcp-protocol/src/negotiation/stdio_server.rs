@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::dialect::{Dialect, Direction};
-use crate::errors::{BodyError, DecodeError, ErrorCode, ErrorObject, Looks, as_json};
+use crate::errors::{BodyError, DecodeError, ErrorCode, ErrorObject, MessageShape, as_json};
 use crate::json::Json;
 use crate::limits::{MAX_CACHED_ENVELOPE_BYTES, MAX_PARSE_ERROR_RESPONSES};
 use crate::logging::LogLevel;
@@ -21,18 +21,18 @@ use crate::version::{Era, ProtocolVersion, negotiate};
 ///
 /// ```
 /// use mcp_protocol::messages::{Incoming, parse};
-/// use mcp_protocol::negotiation::{ServerVerdict, StdioServer};
+/// use mcp_protocol::negotiation::{StdioClassification, StdioServerNegotiation};
 /// use mcp_protocol::version::SUPPORTED;
 ///
-/// let mut server = StdioServer::new(SUPPORTED);
+/// let mut server = StdioServerNegotiation::new(SUPPORTED);
 /// let Incoming::Message(message) = parse(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#, &Default::default())?
 ///     else { panic!() };
 /// // Without a version in `_meta` and without a handshake, the request is rejected.
-/// assert!(matches!(server.classify(&message), ServerVerdict::Refuse(_)));
+/// assert!(matches!(server.classify(&message), StdioClassification::Reject(_)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct StdioServer {
+pub struct StdioServerNegotiation {
     versions: Vec<ProtocolVersion>,
     /// At least one supported version is modern.
     is_modern: bool,
@@ -46,7 +46,7 @@ pub struct StdioServer {
 /// Classification of a message.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum ServerVerdict {
+pub enum StdioClassification {
     /// A modern request with a valid envelope.
     Modern(Dialect, Arc<Meta>),
     /// A legacy request, notification or response.
@@ -59,16 +59,16 @@ pub enum ServerVerdict {
     #[doc(alias = "cancellation")]
     Cancelled,
     /// Respond with this error and the request's id.
-    Refuse(ErrorObject),
+    Reject(ErrorObject),
     /// Respond with this error, without an id.
-    RefuseUnnamed(ErrorObject),
+    RejectWithoutId(ErrorObject),
     /// Ignore the message.
     Ignore,
     /// Too many unreadable lines: close the connection.
     Close,
 }
 
-impl StdioServer {
+impl StdioServerNegotiation {
     /// Creates a classifier for a server that supports these versions.
     #[must_use]
     pub fn new(versions: &[ProtocolVersion]) -> Self {
@@ -88,7 +88,7 @@ impl StdioServer {
     }
 
     /// Classifies a message.
-    pub fn classify(&mut self, message: &Message<'_>) -> ServerVerdict {
+    pub fn classify(&mut self, message: &Message<'_>) -> StdioClassification {
         match message {
             Message::Request(request) => self.request(request),
             Message::Notification(notification) => self.notification(notification),
@@ -97,66 +97,67 @@ impl StdioServer {
     }
 
     /// Classifies a batch; only 2025-03-26 supports them.
-    pub fn classify_batch(&self, _: &Batch<'_>) -> ServerVerdict {
+    pub fn classify_batch(&self, _: &Batch<'_>) -> StdioClassification {
         match self.negotiated {
-            Some(dialect) if dialect.version().has_batches() => ServerVerdict::Legacy(dialect),
-            _ => ServerVerdict::RefuseUnnamed(no_batches()),
+            Some(dialect) if dialect.version().has_batches() => StdioClassification::Legacy(dialect),
+            _ => StdioClassification::RejectWithoutId(batches_unsupported()),
         }
     }
 
     /// Classifies a line that is not a message.
-    pub fn classify_unreadable(&mut self, error: &DecodeError) -> ServerVerdict {
+    pub fn classify_unreadable(&mut self, error: &DecodeError) -> StdioClassification {
         // Only lines that are not JSON count toward the limit.
         if error.kind.code() == ErrorCode::ParseError {
             self.unreadable += 1;
             if self.unreadable > MAX_PARSE_ERROR_RESPONSES {
-                return ServerVerdict::Close;
+                return StdioClassification::Close;
             }
         }
-        if error.looks != Looks::Response && error.id.is_some() {
-            ServerVerdict::Refuse(error.to_error_object())
+        if error.shape != MessageShape::Response && error.id.is_some() {
+            StdioClassification::Reject(error.to_error_object())
         } else {
-            ServerVerdict::RefuseUnnamed(error.to_error_object())
+            StdioClassification::RejectWithoutId(error.to_error_object())
         }
     }
 
-    fn request(&mut self, request: &Request<'_>) -> ServerVerdict {
+    fn request(&mut self, request: &Request<'_>) -> StdioClassification {
         if !self.is_modern {
             return self.legacy_request(request);
         }
         match self.modern(request) {
             Ok(Some((dialect, meta))) => match check_method(dialect, request) {
-                Ok(()) => return ServerVerdict::Modern(dialect, meta),
-                Err(error) => return ServerVerdict::Refuse(error),
+                Ok(()) => return StdioClassification::Modern(dialect, meta),
+                Err(error) => return StdioClassification::Reject(error),
             },
             Ok(None) => {}
-            Err(error) => return ServerVerdict::Refuse(error),
+            Err(error) => return StdioClassification::Reject(error),
         }
         self.legacy_request(request)
     }
 
-    fn legacy_request(&mut self, request: &Request<'_>) -> ServerVerdict {
+    fn legacy_request(&mut self, request: &Request<'_>) -> StdioClassification {
         match (&request.method, self.negotiated) {
-            (Method::Initialize, Some(_)) => {
-                ServerVerdict::Refuse(ErrorObject::new(ErrorCode::InvalidRequest, "already initialized"))
-            }
+            (Method::Initialize, Some(_)) => StdioClassification::Reject(ErrorObject::new(
+                ErrorCode::InvalidRequest,
+                "already initialized",
+            )),
             (Method::Initialize, None) => match initialize(&self.versions, request) {
                 Ok((dialect, params)) => {
                     self.negotiated = Some(dialect);
-                    ServerVerdict::Initialize(dialect, params)
+                    StdioClassification::Initialize(dialect, params)
                 }
-                Err(error) => ServerVerdict::Refuse(error),
+                Err(error) => StdioClassification::Reject(error),
             },
             (_, Some(dialect)) => match check_method(dialect, request) {
-                Ok(()) => ServerVerdict::Legacy(dialect),
-                Err(error) => ServerVerdict::Refuse(error),
+                Ok(()) => StdioClassification::Legacy(dialect),
+                Err(error) => StdioClassification::Reject(error),
             },
-            (Method::Discover, None) if !self.is_modern => ServerVerdict::Refuse(ErrorObject::new(
+            (Method::Discover, None) if !self.is_modern => StdioClassification::Reject(ErrorObject::new(
                 ErrorCode::MethodNotFound,
                 "this server supports legacy protocol versions only; send `initialize`",
             )),
-            (Method::Ping, None) if has_era(&self.versions, Era::Legacy) => ServerVerdict::Ping,
-            _ => ServerVerdict::Refuse(missing_claim()),
+            (Method::Ping, None) if has_era(&self.versions, Era::Legacy) => StdioClassification::Ping,
+            _ => StdioClassification::Reject(missing_version()),
         }
     }
 
@@ -181,15 +182,15 @@ impl StdioServer {
         Ok(Some((dialect, meta)))
     }
 
-    fn notification(&self, notification: &Notification<'_>) -> ServerVerdict {
+    fn notification(&self, notification: &Notification<'_>) -> StdioClassification {
         match notification.method {
-            Method::Cancelled => ServerVerdict::Cancelled,
+            Method::Cancelled => StdioClassification::Cancelled,
             _ => self.legacy_or_ignore(),
         }
     }
 
-    fn legacy_or_ignore(&self) -> ServerVerdict {
-        self.negotiated.map_or(ServerVerdict::Ignore, ServerVerdict::Legacy)
+    fn legacy_or_ignore(&self) -> StdioClassification {
+        self.negotiated.map_or(StdioClassification::Ignore, StdioClassification::Legacy)
     }
 }
 
@@ -201,15 +202,16 @@ pub(super) fn modern(
     let invalid = |error: BodyError| ErrorObject::new(ErrorCode::InvalidParams, error.to_string());
     let meta = request.params.meta();
     // An unsupported version is reported first, even if the rest of the envelope is malformed.
-    let claim = match &meta {
+    let stated = match &meta {
         Ok(Some(Meta { protocol_version: Some(version), .. })) => Some(version.clone()),
         // A malformed version counts as a stated version; an absent one does not.
-        _ => claim(&request.params).map_err(invalid)?,
+        _ => stated_version(&request.params).map_err(invalid)?,
     };
-    let Some(claim) = claim else { return Ok(None) };
-    let dialect = claim.dialect().filter(|dialect| dialect.era() == Era::Modern && versions.contains(&claim));
+    let Some(stated) = stated else { return Ok(None) };
+    let dialect =
+        stated.dialect().filter(|dialect| dialect.era() == Era::Modern && versions.contains(&stated));
     let Some(dialect) = dialect else {
-        return Err(ErrorObject::unsupported_version(&claim, versions));
+        return Err(ErrorObject::unsupported_version(&stated, versions));
     };
     let meta = meta.map_err(invalid)?.unwrap_or_default();
     if let Some(LogLevel::Other(level)) = &meta.log_level {
@@ -226,10 +228,11 @@ pub(super) fn modern(
 
 /// Returns the version that a request or notification states. It is read before the rest of the envelope, which may be
 /// malformed.
-pub(super) fn claim(params: &Body<'_>) -> Result<Option<ProtocolVersion>, BodyError> {
+pub(super) fn stated_version(params: &Body<'_>) -> Result<Option<ProtocolVersion>, BodyError> {
     let Some(meta) = params.member("_meta")? else { return Ok(None) };
-    let mut claims = crate::json::scan::members(meta).filter(|(key, _)| key == meta::PROTOCOL_VERSION);
-    match (claims.next(), claims.next()) {
+    let mut versions_stated =
+        crate::json::scan::members(meta).filter(|(key, _)| key == meta::PROTOCOL_VERSION);
+    match (versions_stated.next(), versions_stated.next()) {
         (None, _) => Ok(None),
         (Some((_, version)), None) => Ok(Some(serde_json::from_str(version)?)),
         (Some(_), Some(_)) => {
@@ -272,7 +275,7 @@ pub(super) fn has_era(versions: &[ProtocolVersion], era: Era) -> bool {
     versions.iter().any(|version| version.era() == Some(era))
 }
 
-pub(super) fn missing_claim() -> ErrorObject {
+pub(super) fn missing_version() -> ErrorObject {
     ErrorObject::new(
         ErrorCode::InvalidParams,
         format!("missing {}; legacy clients must send `initialize` first", meta::PROTOCOL_VERSION),
@@ -285,7 +288,7 @@ pub(super) fn missing_data(keys: &[&'static str]) -> Json {
     as_json(&Map::from([("missing".to_owned(), keys.to_vec())]))
 }
 
-pub(super) fn no_batches() -> ErrorObject {
+pub(super) fn batches_unsupported() -> ErrorObject {
     ErrorObject::new(
         ErrorCode::InvalidRequest,
         "JSON-RPC batches are supported in protocol version 2025-03-26 only",

@@ -9,29 +9,29 @@ use std::time::{Duration, Instant};
 ///
 /// ```
 /// use std::time::Duration;
-/// use mcp_protocol::peer::Clocks;
+/// use mcp_protocol::peer::Timeouts;
 ///
-/// let clocks = Clocks::default().idle(Duration::from_secs(5));
-/// assert_eq!(clocks.total, Some(Duration::from_secs(600)));
+/// let timeouts = Timeouts::default().idle(Duration::from_secs(5));
+/// assert_eq!(timeouts.total, Some(Duration::from_secs(600)));
 /// ```
 #[doc(alias = "timeout")]
 #[doc(alias = "deadline")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Clocks {
+pub struct Timeouts {
     /// Maximum time without a response or progress. Default: 60 s.
     pub idle: Option<Duration>,
     /// Maximum total time. Default: 600 s.
     pub total: Option<Duration>,
 }
 
-impl Default for Clocks {
+impl Default for Timeouts {
     fn default() -> Self {
         Self { idle: Some(Duration::from_secs(60)), total: Some(Duration::from_secs(600)) }
     }
 }
 
-impl Clocks {
+impl Timeouts {
     /// Creates timeouts that never expire.
     #[must_use]
     pub const fn none() -> Self {
@@ -56,7 +56,7 @@ impl Clocks {
 /// Reason of a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum TimeoutReason {
     /// No response and no progress within the idle timeout.
     Idle,
     /// No response within the total timeout.
@@ -65,7 +65,7 @@ pub enum Reason {
     Ask,
 }
 
-impl Reason {
+impl TimeoutReason {
     /// Returns a text for the `reason` of the cancellation.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -101,11 +101,11 @@ struct Pause {
 }
 
 impl Timers {
-    pub(super) fn start(clocks: Clocks, now: Instant) -> Self {
+    pub(super) fn start(timeouts: Timeouts, now: Instant) -> Self {
         Self {
-            idle: clocks.idle,
-            idle_at: clocks.idle.and_then(|idle| now.checked_add(idle)),
-            total_at: clocks.total.and_then(|total| now.checked_add(total)),
+            idle: timeouts.idle,
+            idle_at: timeouts.idle.and_then(|idle| now.checked_add(idle)),
+            total_at: timeouts.total.and_then(|total| now.checked_add(total)),
             paused: None,
             pauses: 0,
         }
@@ -148,12 +148,12 @@ impl Timers {
         }
     }
 
-    pub(super) fn due(&self) -> Option<(Instant, Reason)> {
+    pub(super) fn due(&self) -> Option<(Instant, TimeoutReason)> {
         if let Some(pause) = &self.paused {
-            return pause.until.map(|until| (until, Reason::Ask));
+            return pause.until.map(|until| (until, TimeoutReason::Ask));
         }
-        let idle = self.idle_at.map(|at| (at, Reason::Idle));
-        let total = self.total_at.map(|at| (at, Reason::Total));
+        let idle = self.idle_at.map(|at| (at, TimeoutReason::Idle));
+        let total = self.total_at.map(|at| (at, TimeoutReason::Total));
         match (idle, total) {
             (Some(idle), Some(total)) => Some(idle.min(total)),
             (one, other) => one.or(other),
@@ -163,10 +163,10 @@ impl Timers {
 
 /// A lower bound of all deadlines. It may be early after a call completed or got more time; then it is only recomputed.
 #[derive(Debug, Default)]
-pub(super) struct NextDeadline(Option<(Instant, Reason)>);
+pub(super) struct NextDeadline(Option<(Instant, TimeoutReason)>);
 
 impl NextDeadline {
-    pub(super) fn include(&mut self, due: Option<(Instant, Reason)>) {
+    pub(super) fn include(&mut self, due: Option<(Instant, TimeoutReason)>) {
         self.0 = match (self.0, due) {
             (Some(old), Some(new)) => Some(old.min(new)),
             (old, new) => old.or(new),
@@ -177,7 +177,7 @@ impl NextDeadline {
         self.0.is_some_and(|(at, _)| at <= now)
     }
 
-    pub(super) fn next(&self) -> Option<(Instant, Reason)> {
+    pub(super) fn next(&self) -> Option<(Instant, TimeoutReason)> {
         self.0
     }
 }

@@ -1,27 +1,27 @@
 use super::*;
 use crate::dialect::Dialect;
 use crate::messages::{EmptyParams, EmptyResult};
-use crate::wire::Wire;
+use crate::simulated_link::SimulatedLink;
 
 const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn wire() -> Wire {
+fn link() -> SimulatedLink {
     let limits = Limits::default().in_flight(4);
     let server = Peer::server(limits.clone(), DuplicateIds::Unnamed);
-    Wire::between(Peer::client(limits), server, Instant::now())
+    SimulatedLink::between(Peer::client(limits), server, Instant::now())
 }
 
-fn ping(wire: &mut Wire, clocks: Clocks) -> Call {
-    wire.call(&Method::Ping, &EmptyParams::new(), clocks).unwrap()
+fn ping(link: &mut SimulatedLink, timeouts: Timeouts) -> CallHandle {
+    link.call(&Method::Ping, &EmptyParams::new(), timeouts).unwrap()
 }
 
 /// Responds to every request that arrived at the right end.
-fn answer_all(wire: &mut Wire) {
-    for arrived in std::mem::take(&mut wire.right.arrived) {
-        if let (Arrival::Request, Some(Message::Request(request))) = (&arrived.arrival, arrived.message()) {
-            wire.right.respond(&request.id, &Dialect::V2025_11_25.lower(&EmptyResult::new()));
+fn answer_all(link: &mut SimulatedLink) {
+    for received in std::mem::take(&mut link.right.received) {
+        if let (Arrival::Request, Some(Message::Request(request))) = (&received.arrival, received.message()) {
+            link.right.respond(&request.id, &Dialect::V2025_11_25.lower(&EmptyResult::new()));
         }
     }
 }
@@ -37,43 +37,43 @@ fn feed(peer: &mut Peer, text: &str) -> Arrival {
 
 #[test]
 fn response_in_any_chunks_completes_its_call() {
-    for piece in 1..60 {
-        let mut wire = wire().latency(secs(1)).pieces(piece);
-        let call = ping(&mut wire, Clocks::default());
-        wire.run_until_delivered();
-        answer_all(&mut wire);
-        wire.run_until_delivered();
-        assert_eq!(wire.left.arrived.pop_front().unwrap().arrival, Arrival::Response(call));
-        assert_eq!(wire.left.peer.calls_in_flight() + wire.right.peer.requests_in_flight(), 0);
+    for bytes in 1..60 {
+        let mut link = link().latency(secs(1)).chunk_size(bytes);
+        let call = ping(&mut link, Timeouts::default());
+        link.run_until_delivered();
+        answer_all(&mut link);
+        link.run_until_delivered();
+        assert_eq!(link.left.received.pop_front().unwrap().arrival, Arrival::Response(call));
+        assert_eq!(link.left.peer.calls_in_flight() + link.right.peer.requests_in_flight(), 0);
     }
 }
 
 #[test]
 fn response_after_the_deadline_is_counted_and_dropped() {
-    let mut wire = wire().latency(secs(6));
-    let call = ping(&mut wire, Clocks::default().idle(secs(8)));
-    while wire.right.arrived.is_empty() {
-        wire.step();
+    let mut link = link().latency(secs(6));
+    let call = ping(&mut link, Timeouts::default().idle(secs(8)));
+    while link.right.received.is_empty() {
+        link.step();
     }
-    answer_all(&mut wire);
-    wire.run_until_quiet();
-    assert_eq!(wire.left.peer.poll_event(), Some(Event::TimedOut(call, Reason::Idle)));
-    assert_eq!(wire.left.peer.poll_event(), None);
-    assert_eq!(wire.left.peer.stats().late, 1);
+    answer_all(&mut link);
+    link.run_until_quiet();
+    assert_eq!(link.left.peer.poll_failure(), Some(CallFailure::TimedOut(call, TimeoutReason::Idle)));
+    assert_eq!(link.left.peer.poll_failure(), None);
+    assert_eq!(link.left.peer.stats().late, 1);
     // The server received the cancellation after it had responded: neither side fails.
-    assert_eq!(wire.right.peer.stats().unknown, 1);
+    assert_eq!(link.right.peer.stats().unknown, 1);
 }
 
 #[test]
 fn duplicate_response_is_late_and_unmatched_is_unknown() {
     let mut peer = Peer::client(Limits::default());
-    let call = peer.open(&Method::Ping, Clocks::default(), Instant::now()).unwrap();
+    let call = peer.open(&Method::Ping, Timeouts::default(), Instant::now()).unwrap();
     let response = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
     assert_eq!(feed(&mut peer, response), Arrival::Response(call));
-    assert_eq!(feed(&mut peer, response), Arrival::Ignored(Ignored::Late));
+    assert_eq!(feed(&mut peer, response), Arrival::Ignored(IgnoreReason::Late));
     for stranger in ["2", "0", "-1", "\"1\"", "\"probe-1\""] {
         let text = format!(r#"{{"jsonrpc":"2.0","id":{stranger},"result":{{}}}}"#);
-        assert_eq!(feed(&mut peer, &text), Arrival::Ignored(Ignored::Unknown), "{stranger}");
+        assert_eq!(feed(&mut peer, &text), Arrival::Ignored(IgnoreReason::Unknown), "{stranger}");
     }
     assert_eq!((peer.stats().late, peer.stats().unknown), (1, 5));
 }
@@ -81,10 +81,10 @@ fn duplicate_response_is_late_and_unmatched_is_unknown() {
 #[test]
 fn string_id_does_not_match_a_numeric_id() {
     let mut peer = Peer::client(Limits::default());
-    peer.open(&Method::Ping, Clocks::default(), Instant::now()).unwrap();
+    peer.open(&Method::Ping, Timeouts::default(), Instant::now()).unwrap();
     assert_eq!(
         feed(&mut peer, r#"{"jsonrpc":"2.0","id":"1","result":{}}"#),
-        Arrival::Ignored(Ignored::Unknown)
+        Arrival::Ignored(IgnoreReason::Unknown)
     );
     assert_eq!(peer.calls_in_flight(), 1);
 }
@@ -99,7 +99,7 @@ fn malformed_response_settles_its_call_at_once() {
         r#"{"id":1,"jsonrpc":"2.0","result":{},"error":{"code":1,"message":""}}"#,
     ] {
         let mut peer = Peer::client(Limits::default());
-        let call = peer.open(&Method::Ping, Clocks::default(), Instant::now()).unwrap();
+        let call = peer.open(&Method::Ping, Timeouts::default(), Instant::now()).unwrap();
         assert_eq!(feed(&mut peer, broken), Arrival::BrokenResponse(call), "{broken}");
         assert_eq!(peer.calls_in_flight(), 0);
     }
@@ -111,7 +111,7 @@ fn duplicate_request_id_is_refused_and_the_first_stays_open() {
     for (duplicates, named) in [(DuplicateIds::Unnamed, None), (DuplicateIds::Named, Some(Id::from("a")))] {
         let mut peer = Peer::server(Limits::default(), duplicates);
         assert_eq!(feed(&mut peer, request), Arrival::Request);
-        assert_eq!(feed(&mut peer, request), Arrival::Ignored(Ignored::Refused));
+        assert_eq!(feed(&mut peer, request), Arrival::Ignored(IgnoreReason::Rejected));
         let Some(Transmit::Error { id, error }) = peer.poll_transmit() else { panic!() };
         assert_eq!((id, error.code), (named, ErrorCode::InvalidRequest));
         assert!(peer.respond(&"a".into()));
@@ -126,20 +126,20 @@ fn cancelled_request_is_not_answered() {
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
     assert_eq!(feed(&mut peer, cancel), Arrival::Cancelled(7.into()));
     assert!(!peer.respond(&7.into()));
-    assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(Ignored::Unknown));
+    assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(IgnoreReason::Unknown));
     let malformed = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{}}}"#;
-    assert_eq!(feed(&mut peer, malformed), Arrival::Ignored(Ignored::Malformed));
+    assert_eq!(feed(&mut peer, malformed), Arrival::Ignored(IgnoreReason::Malformed));
 }
 
 #[test]
 fn cancelled_call_is_notified_except_for_initialize() {
     let now = Instant::now();
     let mut peer = Peer::client(Limits::default());
-    let call = peer.open(&Method::ToolsCall, Clocks::default(), now).unwrap();
+    let call = peer.open(&Method::ToolsCall, Timeouts::default(), now).unwrap();
     assert!(peer.cancel(call, "no longer wanted"));
     assert!(!peer.cancel(call, "again"));
     assert_eq!(peer.poll_transmit(), Some(Transmit::Cancelled { id: 1.into(), reason: "no longer wanted" }));
-    let handshake = peer.open(&Method::Initialize, Clocks::default(), now).unwrap();
+    let handshake = peer.open(&Method::Initialize, Timeouts::default(), now).unwrap();
     assert!(peer.cancel(handshake, "no longer wanted"));
     assert_eq!(peer.poll_transmit(), None);
 }
@@ -148,7 +148,8 @@ fn cancelled_call_is_notified_except_for_initialize() {
 fn progress_resets_the_idle_timeout_but_not_the_total_one() {
     let start = Instant::now();
     let mut peer = Peer::client(Limits::default());
-    let call = peer.open(&Method::ToolsCall, Clocks::default().idle(secs(5)).total(secs(12)), start).unwrap();
+    let call =
+        peer.open(&Method::ToolsCall, Timeouts::default().idle(secs(5)).total(secs(12)), start).unwrap();
     let progress = format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{},"progress":1}}}}"#,
         call.progress_token()
@@ -163,42 +164,42 @@ fn progress_resets_the_idle_timeout_but_not_the_total_one() {
         assert_eq!(peer.handle_message(&message, start + secs(second)), Arrival::Progress(call));
     }
     peer.handle_timeout(start + secs(11));
-    assert_eq!(peer.poll_event(), None);
-    assert_eq!(peer.poll_timeout(), Some((start + secs(12), Reason::Total)));
+    assert_eq!(peer.poll_failure(), None);
+    assert_eq!(peer.poll_timeout(), Some((start + secs(12), TimeoutReason::Total)));
     peer.handle_timeout(start + secs(12));
-    assert_eq!(peer.poll_event(), Some(Event::TimedOut(call, Reason::Total)));
+    assert_eq!(peer.poll_failure(), Some(CallFailure::TimedOut(call, TimeoutReason::Total)));
 }
 
 #[test]
 fn timeouts_stop_during_a_pause_of_limited_length() {
     let start = Instant::now();
     let mut peer = Peer::client(Limits::default());
-    let clocks = Clocks::default().idle(secs(5)).total(secs(12));
-    let call = peer.open(&Method::ToolsCall, clocks, start).unwrap();
+    let timeouts = Timeouts::default().idle(secs(5)).total(secs(12));
+    let call = peer.open(&Method::ToolsCall, timeouts, start).unwrap();
     peer.pause(call, secs(100), start + secs(2));
     peer.handle_timeout(start + secs(90));
-    assert_eq!(peer.poll_event(), None);
+    assert_eq!(peer.poll_failure(), None);
     peer.resume(call, start + secs(92));
     // The total timeout has 10 s left, and the idle timeout restarted.
     peer.handle_timeout(start + secs(96));
-    assert_eq!(peer.poll_event(), None);
+    assert_eq!(peer.poll_failure(), None);
     peer.pause(call, secs(3), start + secs(96));
     peer.handle_timeout(start + secs(99));
-    assert_eq!(peer.poll_event(), Some(Event::TimedOut(call, Reason::Ask)));
+    assert_eq!(peer.poll_failure(), Some(CallFailure::TimedOut(call, TimeoutReason::Ask)));
 }
 
 #[test]
 fn calls_over_the_limit_are_rejected_and_not_queued() {
     let now = Instant::now();
     let mut peer = Peer::client(Limits::default().in_flight(3));
-    let calls: Vec<Call> =
-        (0..3).map(|_| peer.open(&Method::Ping, Clocks::default(), now).unwrap()).collect();
-    assert_eq!(peer.open(&Method::Ping, Clocks::default(), now), Err(Refused::Full(3)));
+    let calls: Vec<CallHandle> =
+        (0..3).map(|_| peer.open(&Method::Ping, Timeouts::default(), now).unwrap()).collect();
+    assert_eq!(peer.open(&Method::Ping, Timeouts::default(), now), Err(OpenError::Full(3)));
     // An unsent cancellation counts toward the limit.
     peer.cancel(calls[0], "");
-    assert_eq!(peer.open(&Method::Ping, Clocks::default(), now), Err(Refused::Full(3)));
+    assert_eq!(peer.open(&Method::Ping, Timeouts::default(), now), Err(OpenError::Full(3)));
     assert!(peer.poll_transmit().is_some());
-    assert_eq!(peer.open(&Method::Ping, Clocks::default(), now).unwrap().id(), 4.into());
+    assert_eq!(peer.open(&Method::Ping, Timeouts::default(), now).unwrap().id(), 4.into());
 }
 
 #[test]
@@ -216,13 +217,16 @@ fn request_flood_is_rejected_and_rejections_are_bounded() {
 #[test]
 fn closed_connection_loses_every_call_once() {
     for bytes in 0..40 {
-        let mut wire = wire().cut_right_after(bytes);
-        let call = ping(&mut wire, Clocks::default());
-        wire.run_until_quiet();
-        let lost = wire.left.peer.poll_event();
-        assert!(lost == Some(Event::Lost(call)), "after {bytes} bytes: {lost:?}");
-        assert_eq!(wire.left.peer.poll_event(), None);
-        assert_eq!(wire.left.peer.open(&Method::Ping, Clocks::default(), wire.now()), Err(Refused::Closed));
+        let mut link = link().cut_right_after(bytes);
+        let call = ping(&mut link, Timeouts::default());
+        link.run_until_quiet();
+        let lost = link.left.peer.poll_failure();
+        assert!(lost == Some(CallFailure::Lost(call)), "after {bytes} bytes: {lost:?}");
+        assert_eq!(link.left.peer.poll_failure(), None);
+        assert_eq!(
+            link.left.peer.open(&Method::Ping, Timeouts::default(), link.now()),
+            Err(OpenError::Closed)
+        );
     }
 }
 
@@ -230,21 +234,21 @@ fn closed_connection_loses_every_call_once() {
 fn server_ends_a_subscription_with_result_or_cancellation() {
     let now = Instant::now();
     let mut peer = Peer::client(Limits::default());
-    let listen = peer.open(&Method::Listen, Clocks::default().idle(secs(10)), now).unwrap();
-    peer.stop_clocks(listen);
+    let listen = peer.open(&Method::Listen, Timeouts::default().idle(secs(10)), now).unwrap();
+    peer.remove_timeouts(listen);
     peer.handle_timeout(now + secs(100_000));
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
     assert_eq!(feed(&mut peer, cancel), Arrival::Ended(listen));
-    assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(Ignored::Unknown));
+    assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(IgnoreReason::Unknown));
     // If the result arrives first, the cancellation has no effect.
-    let listen = peer.open(&Method::Listen, Clocks::none(), now).unwrap();
+    let listen = peer.open(&Method::Listen, Timeouts::none(), now).unwrap();
     assert_eq!(feed(&mut peer, r#"{"jsonrpc":"2.0","id":2,"result":{}}"#), Arrival::Response(listen));
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#;
-    assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(Ignored::Unknown));
+    assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(IgnoreReason::Unknown));
     // Other calls cannot be ended by the server.
-    peer.open(&Method::ToolsCall, Clocks::none(), now).unwrap();
+    peer.open(&Method::ToolsCall, Timeouts::none(), now).unwrap();
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}"#;
-    assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(Ignored::Unknown));
+    assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(IgnoreReason::Unknown));
     assert_eq!(peer.calls_in_flight(), 1);
 }
 
@@ -267,14 +271,14 @@ fn server_responds_to_unreadable_input_but_client_does_not() {
     feed(&mut server, r#"{"jsonrpc":"2.0","id":7}"#);
     assert!(matches!(server.poll_transmit(), Some(Transmit::Error { id: None, .. })));
     let mut client = Peer::client(Limits::default());
-    assert_eq!(feed(&mut client, "hello"), Arrival::Ignored(Ignored::Malformed));
+    assert_eq!(feed(&mut client, "hello"), Arrival::Ignored(IgnoreReason::Malformed));
     assert_eq!(client.poll_transmit(), None);
 }
 
 #[test]
 fn malformed_request_never_settles_an_outgoing_call() {
     let mut server = Peer::server(Limits::default(), DuplicateIds::Unnamed);
-    server.open(&Method::RootsList, Clocks::default(), Instant::now()).unwrap();
+    server.open(&Method::RootsList, Timeouts::default(), Instant::now()).unwrap();
     feed(&mut server, r#"{"jsonrpc":"2.0","id":1,"params":{"a":01},"method":"tools/call"}"#);
     assert_eq!(server.calls_in_flight(), 1);
 }
@@ -292,7 +296,7 @@ fn unsent_rejections_do_not_block_new_calls() {
     for _ in 0..10 {
         feed(&mut peer, r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
     }
-    assert!(peer.open(&Method::Ping, Clocks::default(), Instant::now()).is_ok());
+    assert!(peer.open(&Method::Ping, Timeouts::default(), Instant::now()).is_ok());
 }
 
 #[test]
@@ -300,19 +304,19 @@ fn initialize_cannot_be_cancelled_by_its_sender() {
     let mut peer = Peer::server(Limits::default(), DuplicateIds::Unnamed);
     feed(&mut peer, r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#);
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
-    assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(Ignored::Unknown));
+    assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(IgnoreReason::Unknown));
     assert!(peer.respond(&1.into()));
 }
 
 #[test]
 fn progress_token_must_match_exactly() {
     let mut peer = Peer::client(Limits::default());
-    peer.open(&Method::ToolsCall, Clocks::default(), Instant::now()).unwrap();
+    peer.open(&Method::ToolsCall, Timeouts::default(), Instant::now()).unwrap();
     for token in ["\"+01\"", "\"01\"", "1", "\"2\""] {
         let text = format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#
         );
-        assert_eq!(feed(&mut peer, &text), Arrival::Ignored(Ignored::Unknown), "{token}");
+        assert_eq!(feed(&mut peer, &text), Arrival::Ignored(IgnoreReason::Unknown), "{token}");
     }
 }
 
@@ -320,42 +324,43 @@ fn progress_token_must_match_exactly() {
 fn timeouts_resume_after_the_last_of_several_pauses() {
     let start = Instant::now();
     let mut peer = Peer::client(Limits::default());
-    let call = peer.open(&Method::ToolsCall, Clocks::default().idle(secs(5)).total(secs(12)), start).unwrap();
+    let call =
+        peer.open(&Method::ToolsCall, Timeouts::default().idle(secs(5)).total(secs(12)), start).unwrap();
     peer.pause(call, secs(100), start);
     peer.pause(call, Duration::MAX, start);
     peer.resume(call, start + secs(1));
     peer.handle_timeout(start + secs(1000));
-    assert_eq!(peer.poll_event(), None);
+    assert_eq!(peer.poll_failure(), None);
     peer.resume(call, start + secs(1000));
-    assert_eq!(peer.poll_timeout(), Some((start + secs(1005), Reason::Idle)));
+    assert_eq!(peer.poll_timeout(), Some((start + secs(1005), TimeoutReason::Idle)));
 }
 
 #[test]
 fn unpolled_events_count_as_calls_in_flight() {
     let now = Instant::now();
     let mut peer = Peer::client(Limits::default().in_flight(2));
-    let clocks = Clocks::default().total(Duration::from_secs(1));
+    let timeouts = Timeouts::default().total(Duration::from_secs(1));
     for _ in 0..2 {
-        peer.open(&Method::Ping, clocks, now).unwrap();
+        peer.open(&Method::Ping, timeouts, now).unwrap();
     }
     let later = now + Duration::from_secs(2);
     peer.handle_timeout(later);
     while peer.poll_transmit().is_some() {}
-    assert_eq!(peer.open(&Method::Ping, clocks, later), Err(Refused::Full(2)));
-    while peer.poll_event().is_some() {}
-    peer.open(&Method::Ping, clocks, later).unwrap();
+    assert_eq!(peer.open(&Method::Ping, timeouts, later), Err(OpenError::Full(2)));
+    while peer.poll_failure().is_some() {}
+    peer.open(&Method::Ping, timeouts, later).unwrap();
 }
 
 #[test]
 fn calls_continue_with_new_ids_after_reconnect() {
     let mut peer = Peer::client(Limits::default());
     let now = Instant::now();
-    let old = peer.open(&Method::Ping, Clocks::default(), now).unwrap();
+    let old = peer.open(&Method::Ping, Timeouts::default(), now).unwrap();
     peer.handle_closed();
-    assert_eq!(peer.poll_event(), Some(Event::Lost(old)));
-    assert!(matches!(peer.open(&Method::Ping, Clocks::default(), now), Err(Refused::Closed)));
+    assert_eq!(peer.poll_failure(), Some(CallFailure::Lost(old)));
+    assert!(matches!(peer.open(&Method::Ping, Timeouts::default(), now), Err(OpenError::Closed)));
     peer.handle_reopened();
-    let new = peer.open(&Method::Ping, Clocks::default(), now).unwrap();
+    let new = peer.open(&Method::Ping, Timeouts::default(), now).unwrap();
     assert!(new > old);
     // A late response of the previous server matches no call.
     let late = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, old.0);
@@ -368,7 +373,7 @@ fn calls_continue_with_new_ids_after_reconnect() {
 fn timeouts_of_a_call_can_be_paused_at_most_ten_times() {
     let start = Instant::now();
     let mut peer = Peer::client(Limits::default());
-    let call = peer.open(&Method::ToolsCall, Clocks::none().total(secs(5)), start).unwrap();
+    let call = peer.open(&Method::ToolsCall, Timeouts::none().total(secs(5)), start).unwrap();
     let mut now = start;
     for _ in 0..10 {
         assert!(peer.pause(call, secs(100), now));
@@ -377,7 +382,7 @@ fn timeouts_of_a_call_can_be_paused_at_most_ten_times() {
     }
     assert!(!peer.pause(call, secs(100), now));
     peer.handle_timeout(now + secs(4));
-    assert_eq!(peer.poll_event(), None);
+    assert_eq!(peer.poll_failure(), None);
     peer.handle_timeout(now + secs(5));
-    assert_eq!(peer.poll_event(), Some(Event::TimedOut(call, Reason::Total)));
+    assert_eq!(peer.poll_failure(), Some(CallFailure::TimedOut(call, TimeoutReason::Total)));
 }

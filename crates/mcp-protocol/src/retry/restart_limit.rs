@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use super::Backoff;
 
-/// The most starts within [`WINDOW`].
+/// The most starts within [`START_WINDOW`].
 const MAX_STARTS: usize = 5;
 /// The time within which starts are counted.
-const WINDOW: Duration = Duration::from_secs(30);
+const START_WINDOW: Duration = Duration::from_secs(30);
 /// The pauses before the second and later starts within the window.
-const BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), WINDOW);
+const RESTART_BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), START_WINDOW);
 
 /// Limits restarts of one server, or new sessions of one: at most five in 30 s, with growing pauses.
 #[derive(Debug, Default)]
@@ -25,16 +25,16 @@ impl RestartLimit {
     /// When there were too many: the time until the next start is allowed. The start is not counted.
     pub fn start(&mut self, now: Instant) -> Result<Duration, Duration> {
         let age = |start: &Instant| now.saturating_duration_since(*start);
-        while self.starts.front().is_some_and(|oldest| age(oldest) >= WINDOW) {
+        while self.starts.front().is_some_and(|oldest| age(oldest) >= START_WINDOW) {
             self.starts.pop_front();
         }
         match (self.starts.len(), self.starts.front()) {
-            (MAX_STARTS.., Some(oldest)) => Err(WINDOW - age(oldest)),
+            (MAX_STARTS.., Some(oldest)) => Err(START_WINDOW - age(oldest)),
             (count, _) => {
                 self.starts.push_back(now);
                 let failures = u32::try_from(count).unwrap_or(u32::MAX).checked_sub(1);
                 Ok(failures.map_or(Duration::ZERO, |failures| {
-                    let mut backoff = BACKOFF;
+                    let mut backoff = RESTART_BACKOFF;
                     backoff.fail(failures);
                     backoff.pause()
                 }))

@@ -6,7 +6,7 @@ use mcp_protocol::errors::{BodyError, ErrorCode, ErrorObject};
 use mcp_protocol::logging::LogLevel;
 use mcp_protocol::messages::{Id, Method};
 use mcp_protocol::names::NameTaken;
-use mcp_protocol::negotiation::{HandshakeFailure, NegotiationError, Obstacle};
+use mcp_protocol::negotiation::{HandshakeFailure, HttpFailure, NegotiationError};
 use mcp_protocol::tools::Tool;
 use mcp_protocol::{Dialect, Json, Map, ProtocolVersion};
 use serde_json::json;
@@ -91,12 +91,12 @@ fn negotiation_errors_are_displayed_escaped_and_cut() {
     let version = ProtocolVersion::from(hostile());
     let many = vec![version.clone(); 1000];
     for error in [
-        NegotiationError::NothingInCommon { ours: vec![ProtocolVersion::V2026_07_28], theirs: many.clone() },
-        NegotiationError::UnsupportedAnswer { ours: Vec::new(), answered: version },
-        NegotiationError::Refused(error()),
-        NegotiationError::Handshake { probe: Some(error()), handshake: HandshakeFailure::Refused(error()) },
+        NegotiationError::NoCommonVersion { ours: vec![ProtocolVersion::V2026_07_28], theirs: many.clone() },
+        NegotiationError::UnsupportedVersion { ours: Vec::new(), answered: version },
+        NegotiationError::Rejected(error()),
+        NegotiationError::Handshake { probe: Some(error()), handshake: HandshakeFailure::Rejected(error()) },
         NegotiationError::Noise { sample: hostile() },
-        NegotiationError::Http(Obstacle::Redirect { status: 302, location: Some(hostile()) }),
+        NegotiationError::Http(HttpFailure::Redirect { status: 302, location: Some(hostile()) }),
     ] {
         assert_harmless(&error);
     }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use mcp_protocol::Limits;
 use mcp_protocol::messages::{EmptyParams, EmptyResult, Id, Message, Method, ProgressParams, write};
-use mcp_protocol::peer::{Arrival, Call, Clocks, DuplicateIds, Event, Peer};
-use mcp_protocol::wire::{End, Wire};
+use mcp_protocol::peer::{Arrival, CallFailure, CallHandle, DuplicateIds, Peer, Timeouts};
+use mcp_protocol::simulated_link::{LinkEnd, SimulatedLink};
 
 const LIMIT: usize = 6;
 
@@ -16,20 +16,20 @@ pub(crate) fn settle_every_call_once(script: &[u8]) {
     let duplicates = if script.len() & 1 == 0 { DuplicateIds::Unnamed } else { DuplicateIds::Named };
     let server = Peer::server(limits.clone(), duplicates);
     let start = Instant::now();
-    let mut wire = Wire::between(Peer::client(limits), server, start)
+    let mut link = SimulatedLink::between(Peer::client(limits), server, start)
         .latency(Duration::from_millis(u64::from(script.first().copied().unwrap_or(0)) * 10))
-        .pieces(1 + usize::from(script.get(1).copied().unwrap_or(0)) % 7);
+        .chunk_size(1 + usize::from(script.get(1).copied().unwrap_or(0)) % 7);
     match script.get(2) {
-        Some(cut @ 1..=100) => wire = wire.cut_left_after(usize::from(*cut) * 5),
-        Some(cut @ 101..=200) => wire = wire.cut_right_after(usize::from(*cut) * 3),
+        Some(cut @ 1..=100) => link = link.cut_left_after(usize::from(*cut) * 5),
+        Some(cut @ 101..=200) => link = link.cut_right_after(usize::from(*cut) * 3),
         _ => {}
     }
     let mut books = [Book::default(), Book::default()];
     for byte in script.iter().skip(3) {
-        let now = wire.now();
+        let now = link.now();
         let choice = usize::from(byte >> 4);
         let side = usize::from(byte >> 3 & 1);
-        let end = if side == 0 { &mut wire.left } else { &mut wire.right };
+        let end = if side == 0 { &mut link.left } else { &mut link.right };
         let book = &mut books[side];
         match byte & 7 {
             0 | 1 => {
@@ -38,8 +38,8 @@ pub(crate) fn settle_every_call_once(script: &[u8]) {
                     8..14 => Method::Listen,
                     _ => Method::Initialize,
                 };
-                let clocks = Clocks::default().idle(Duration::from_secs(1)).total(Duration::from_secs(3));
-                if let Ok(call) = end.peer.open(&method, clocks, now) {
+                let timeouts = Timeouts::default().idle(Duration::from_secs(1)).total(Duration::from_secs(3));
+                if let Ok(call) = end.peer.open(&method, timeouts, now) {
                     let _ =
                         end.outbox.line(|out| write::request(out, &call.id(), &method, &EmptyParams::new()));
                     book.open(call);
@@ -87,50 +87,50 @@ pub(crate) fn settle_every_call_once(script: &[u8]) {
                 let _ = end.outbox.line(|out| write::request(out, &id, &Method::Ping, &EmptyParams::new()));
             }
             _ => {
-                wire.step();
+                link.step();
             }
         }
-        read(&mut wire, &mut books);
-        for (end, book) in [&wire.left, &wire.right].into_iter().zip(&books) {
+        read(&mut link, &mut books);
+        for (end, book) in [&link.left, &link.right].into_iter().zip(&books) {
             assert!(end.peer.calls_in_flight() <= LIMIT);
             assert!(end.peer.requests_in_flight() <= LIMIT);
             assert_eq!(end.peer.calls_in_flight(), book.open.values().filter(|settled| !**settled).count());
         }
     }
-    wire.run_until_quiet();
-    read(&mut wire, &mut books);
-    for (end, book) in [&wire.left, &wire.right].into_iter().zip(&books) {
+    link.run_until_quiet();
+    read(&mut link, &mut books);
+    for (end, book) in [&link.left, &link.right].into_iter().zip(&books) {
         assert_eq!(end.peer.calls_in_flight(), 0, "a slot leaked");
         assert!(book.open.values().all(|settled| *settled), "a call was never settled");
         assert_eq!(end.peer.stats().opened as usize, book.open.len());
     }
 }
 
-fn read(wire: &mut Wire, books: &mut [Book; 2]) {
+fn read(link: &mut SimulatedLink, books: &mut [Book; 2]) {
     let [left, right] = books;
-    left.read(&mut wire.left);
-    right.read(&mut wire.right);
+    left.read(&mut link.left);
+    right.read(&mut link.right);
 }
 
 /// Opened and completed calls.
 #[derive(Default)]
 struct Book {
-    open: BTreeMap<Call, bool>,
+    open: BTreeMap<CallHandle, bool>,
     requests: Vec<Id>,
 }
 
 impl Book {
-    fn open(&mut self, call: Call) {
+    fn open(&mut self, call: CallHandle) {
         assert!(self.open.insert(call, false).is_none(), "an id was used twice");
     }
 
-    fn settle(&mut self, call: Call) {
+    fn settle(&mut self, call: CallHandle) {
         let settled = self.open.get_mut(&call).expect("a call that was opened");
         assert!(!std::mem::replace(settled, true), "{call:?} was settled twice");
     }
 
-    fn nth_open(&self, choice: usize) -> Option<Call> {
-        let open: Vec<Call> =
+    fn nth_open(&self, choice: usize) -> Option<CallHandle> {
+        let open: Vec<CallHandle> =
             self.open.iter().filter(|(_, settled)| !**settled).map(|(call, _)| *call).collect();
         open.get(choice % open.len().max(1)).copied()
     }
@@ -139,9 +139,9 @@ impl Book {
         (!self.requests.is_empty()).then(|| self.requests.swap_remove(choice % self.requests.len()))
     }
 
-    fn read(&mut self, end: &mut End) {
-        for arrived in std::mem::take(&mut end.arrived) {
-            match (&arrived.arrival, arrived.message()) {
+    fn read(&mut self, end: &mut LinkEnd) {
+        for received in std::mem::take(&mut end.received) {
+            match (&received.arrival, received.message()) {
                 (Arrival::Request, Some(Message::Request(request))) => self.requests.push(request.id),
                 (Arrival::Response(call) | Arrival::BrokenResponse(call) | Arrival::Ended(call), _) => {
                     self.settle(*call);
@@ -149,9 +149,9 @@ impl Book {
                 _ => {}
             }
         }
-        while let Some(event) = end.peer.poll_event() {
+        while let Some(event) = end.peer.poll_failure() {
             match event {
-                Event::TimedOut(call, _) | Event::Lost(call) => self.settle(call),
+                CallFailure::TimedOut(call, _) | CallFailure::Lost(call) => self.settle(call),
                 _ => {}
             }
         }

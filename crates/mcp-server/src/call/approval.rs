@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use mcp_protocol::Json;
-use mcp_protocol::visible::Visible;
+use mcp_protocol::safe_text::SafeText;
 
 use crate::call::BoxFuture;
 use crate::call::context::Context;
@@ -27,8 +27,8 @@ pub struct Proposal {
 /// Writes the question for the person. Characters that could mislead a reader are escaped.
 impl fmt::Display for Proposal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let arguments = Visible::new(self.arguments.get()).at_most(MAX_SHOWN_CHARS);
-        write!(f, "Run `{}` with {arguments}?", Visible::new(self.context.name()))
+        let arguments = SafeText::new(self.arguments.get()).at_most(MAX_SHOWN_CHARS);
+        write!(f, "Run `{}` with {arguments}?", SafeText::new(self.context.name()))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::call::context::Context;
 use crate::call::question::{Question, check_known_values, mismatched_answer, undeclared};
 use crate::call::rounds::MAX_ROUNDS;
 use crate::call::seal::fresh_id;
-use crate::call::validate::Form;
+use crate::call::validate::FormValidator;
 use crate::error::AskError;
 
 impl Context {
@@ -97,7 +97,7 @@ impl Context {
 
     /// Returns the answer to one question, validated against its form.
     async fn input(&self, key: &str, request: InputRequest) -> Result<InputResponse, AskError> {
-        let form = Form::of(&request);
+        let form = FormValidator::of(&request);
         let answer = match self.rounds().map(|rounds| rounds.answer(key)).transpose()?.flatten() {
             Some(answer) => answer,
             None => self.answer_to(key, request).await?,

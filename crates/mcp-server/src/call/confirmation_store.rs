@@ -89,12 +89,13 @@ pub(crate) struct InMemoryStore(Mutex<State>);
 #[derive(Default)]
 struct State {
     ids: HashSet<Arc<str>>,
-    oldest_first: VecDeque<Entry>,
+    oldest_first: VecDeque<StoredUse>,
     /// The number of stored uses per principal.
     principals: HashMap<Option<Arc<str>>, usize>,
 }
 
-struct Entry {
+/// A recorded use, with the time at which it was recorded.
+struct StoredUse {
     since: Instant,
     id: Arc<str>,
     principal: Option<Arc<str>>,
@@ -102,7 +103,7 @@ struct Entry {
 
 impl State {
     fn spend(&mut self, spent: &ConfirmationUse, now: Instant) -> Result<bool, &'static str> {
-        self.forget(now);
+        self.remove_expired(now);
         if self.ids.contains(&*spent.id) {
             return Ok(false);
         }
@@ -114,19 +115,20 @@ impl State {
         let id: Arc<str> = spent.id.as_str().into();
         self.ids.insert(Arc::clone(&id));
         self.principals.insert(spent.principal.clone(), of_principal + 1);
-        self.oldest_first.push_back(Entry { since: now, id, principal: spent.principal.clone() });
+        self.oldest_first.push_back(StoredUse { since: now, id, principal: spent.principal.clone() });
         Ok(true)
     }
 
-    fn forget(&mut self, now: Instant) {
-        let is_old = |entry: &Entry| now.duration_since(entry.since) > USE_RETENTION;
+    /// Removes the uses whose retention time is over.
+    fn remove_expired(&mut self, now: Instant) {
+        let is_old = |stored: &StoredUse| now.duration_since(stored.since) > USE_RETENTION;
         while self.oldest_first.front().is_some_and(is_old) {
-            let Some(entry) = self.oldest_first.pop_front() else { return };
-            self.ids.remove(&entry.id);
-            if let Some(count) = self.principals.get_mut(&entry.principal) {
+            let Some(stored) = self.oldest_first.pop_front() else { return };
+            self.ids.remove(&stored.id);
+            if let Some(count) = self.principals.get_mut(&stored.principal) {
                 *count -= 1;
                 if *count == 0 {
-                    self.principals.remove(&entry.principal);
+                    self.principals.remove(&stored.principal);
                 }
             }
         }
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn each_use_counts_once_until_it_is_forgotten() {
+    fn each_use_is_accepted_once_until_it_expires() {
         let (mut state, now) = (State::default(), Instant::now());
         assert_eq!(state.spend(&spent(1, "a"), now), Ok(true));
         assert_eq!(state.spend(&spent(1, "a"), now + USE_RETENTION), Ok(false));
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn one_principal_cannot_use_up_the_room_of_others() {
+    fn one_principal_cannot_exhaust_the_store_for_others() {
         let (mut state, now) = (State::default(), Instant::now());
         for id in 0..MAX_PER_PRINCIPAL {
             assert_eq!(state.spend(&spent(id, "greedy"), now), Ok(true));

@@ -23,40 +23,44 @@ use crate::offer::registry::Registry;
 
 /// The context of the call that a function handles. Cheap to clone, and valid in tasks that the function spawns.
 #[derive(Clone)]
-pub struct Context(Arc<Call>);
+pub struct Context(Arc<CallData>);
 
-struct Call {
+/// The data that all clones of a context share.
+struct CallData {
     id: Id,
     method: Method,
     /// The name of the tool or prompt, or the URI of the resource.
     name: Arc<str>,
-    exchange: Exchange,
+    requester: Requester,
     registry: Registry,
     rounds: Option<Rounds>,
-    progress: Option<Progress>,
+    progress: Option<ProgressReporter>,
     log_level: Option<LogLevel>,
+    /// The number of requests to a legacy client.
     asks: AtomicU32,
     cancelled: AtomicBool,
-    /// The call was answered or cancelled: no more notifications are sent for it.
+    /// True after the call was answered or cancelled: no more notifications are sent for it.
     over: AtomicBool,
     cancellation: Notify,
+    /// The timeout for requests to a legacy client.
     ask_timeout: Duration,
 }
 
-/// The sender of a request, and the way to send messages back.
+/// The sender of a request: its dialect and identity, and the output for messages to it.
 #[derive(Clone)]
-pub(crate) struct Exchange {
+pub(crate) struct Requester {
     pub(crate) dialect: Dialect,
     /// The `_meta` of the request.
     pub(crate) meta: Option<Arc<Meta>>,
-    /// The connection of a legacy request.
-    pub(crate) legacy: Option<Legacy>,
+    /// Present for a legacy request.
+    pub(crate) legacy: Option<LegacyClient>,
     pub(crate) outlet: Arc<Outlet>,
     pub(crate) principal: Principal,
 }
 
+/// The client of a legacy connection, and its settings when the request arrived.
 #[derive(Clone)]
-pub(crate) struct Legacy {
+pub(crate) struct LegacyClient {
     pub(crate) connection: Arc<Connection>,
     pub(crate) client: Option<Arc<Client>>,
     pub(crate) log_level: Option<LogLevel>,
@@ -70,37 +74,38 @@ pub struct Principal {
     pub subject: Option<Arc<str>>,
 }
 
-struct Progress {
+/// The progress token of a request, and the rate limit of its notifications.
+struct ProgressReporter {
     token: ProgressToken,
     gate: Mutex<ProgressGate<ProgressParams>>,
 }
 
 /// The parameters of [`Context::new`].
-pub(crate) struct Parts {
+pub(crate) struct ContextParts {
     pub(crate) id: Id,
     pub(crate) method: Method,
     pub(crate) name: Arc<str>,
-    pub(crate) exchange: Exchange,
+    pub(crate) requester: Requester,
     pub(crate) registry: Registry,
     pub(crate) rounds: Option<Rounds>,
     pub(crate) ask_timeout: Duration,
 }
 
 impl Context {
-    pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { id, method, name, exchange, registry, rounds, ask_timeout } = parts;
-        let token = exchange.meta.as_ref().and_then(|meta| meta.progress_token.clone());
-        let progress =
-            token.map(|token| Progress { token, gate: Mutex::new(ProgressGate::new(Instant::now())) });
-        let log_level = match &exchange.legacy {
+    pub(crate) fn new(parts: ContextParts) -> Self {
+        let ContextParts { id, method, name, requester, registry, rounds, ask_timeout } = parts;
+        let token = requester.meta.as_ref().and_then(|meta| meta.progress_token.clone());
+        let progress = token
+            .map(|token| ProgressReporter { token, gate: Mutex::new(ProgressGate::new(Instant::now())) });
+        let log_level = match &requester.legacy {
             Some(legacy) => legacy.log_level.clone(),
-            None => exchange.meta.as_ref().and_then(|meta| meta.log_level.clone()),
+            None => requester.meta.as_ref().and_then(|meta| meta.log_level.clone()),
         };
-        Self(Arc::new(Call {
+        Self(Arc::new(CallData {
             id,
             method,
             name,
-            exchange,
+            requester,
             registry,
             rounds,
             progress,
@@ -134,20 +139,20 @@ impl Context {
     /// Returns the user on whose behalf the call is made.
     #[must_use]
     pub fn principal(&self) -> &Principal {
-        &self.0.exchange.principal
+        &self.0.requester.principal
     }
 
     /// Returns the `_meta` of the request: trace context and other metadata of the client.
     #[must_use]
     pub fn meta(&self) -> Option<&Meta> {
-        self.0.exchange.meta.as_deref()
+        self.0.requester.meta.as_deref()
     }
 
     /// Returns the client info: name, version, title. Self-reported: for display and logs, not for access decisions.
     #[doc(alias = "clientInfo")]
     #[must_use]
     pub fn client_info(&self) -> Option<&Implementation> {
-        match &self.0.exchange.legacy {
+        match &self.0.requester.legacy {
             Some(legacy) => legacy.client.as_ref().map(|client| &client.info),
             None => self.meta().and_then(|meta| meta.client_info.as_deref()),
         }
@@ -162,7 +167,7 @@ impl Context {
     /// Returns the capabilities that the client declared.
     #[must_use]
     pub fn client_capabilities(&self) -> Option<&ClientCapabilities> {
-        match &self.0.exchange.legacy {
+        match &self.0.requester.legacy {
             Some(legacy) => legacy.client.as_ref().map(|client| &client.capabilities),
             None => self.meta().and_then(|meta| meta.client_capabilities.as_deref()),
         }
@@ -174,8 +179,8 @@ impl Context {
         &self.0.registry
     }
 
-    /// Sends a progress notification. Values that do not increase are dropped; the rate is limited, and the last value
-    /// is always sent. Does nothing if the request has no progress token.
+    /// Sends a progress notification. Does nothing if the request has no progress token. Values that do not increase are
+    /// dropped. The rate is limited, but the last value is always sent.
     #[doc(alias = "notifications/progress")]
     #[doc(alias = "progressToken")]
     pub fn progress(&self, progress: f64, total: impl Into<Option<f64>>) {
@@ -203,14 +208,14 @@ impl Context {
     }
 
     fn send_progress(&self, params: &ProgressParams) {
-        let dialect = self.0.exchange.dialect;
+        let dialect = self.0.requester.dialect;
         self.0
-            .exchange
+            .requester
             .outlet
             .offer(|out| write::notification(out, &Method::Progress, Some(&dialect.lower(params))));
     }
 
-    /// Sends delayed progress that is due. Returns the time of the next call.
+    /// Sends delayed progress that is due. Returns the time at which the next one is due.
     pub(crate) fn due_progress(&self, now: Instant) -> Option<Instant> {
         let progress = self.0.progress.as_ref()?;
         let mut gate = progress.gate.lock().unwrap_or_else(PoisonError::into_inner);
@@ -237,16 +242,17 @@ impl Context {
         self.0.over.load(Ordering::Acquire)
     }
 
-    /// Closes the SSE stream of this call and tells the client to reconnect after about this long (the SSE `retry`
-    /// field). For calls of several minutes over legacy HTTP. Returns false, and keeps the stream open, if the client
-    /// cannot resume a stream.
+    /// Closes the SSE stream of this call, with the SSE `retry` field as the delay after which the client reconnects. The
+    /// call continues. For calls over legacy HTTP that take minutes. Returns false, and keeps the stream open, if the
+    /// client cannot resume it.
+    #[doc(alias = "closeSSEStream")]
     #[doc(alias = "retry")]
     #[doc(alias = "resumability")]
-    pub fn send_away(&self, retry: Duration) -> bool {
-        !self.is_over() && self.0.exchange.outlet.end_with_retry(retry)
+    pub fn close_sse_stream(&self, retry: Duration) -> bool {
+        !self.is_over() && self.0.requester.outlet.end_with_retry(retry)
     }
 
-    /// Sends a log message to the client if it enabled this level. Must not contain secrets.
+    /// Sends a log message to the client if it enabled this level. The data must not contain secrets.
     #[doc(alias = "notifications/message")]
     #[doc(alias = "logging")]
     pub fn log(&self, level: LogLevel, data: impl Serialize) {
@@ -254,10 +260,10 @@ impl Context {
             return;
         }
         let Ok(data) = Json::of(&data) else { return };
-        let dialect = self.0.exchange.dialect;
+        let dialect = self.0.requester.dialect;
         let params = LogMessageParams::new(level, data);
         self.0
-            .exchange
+            .requester
             .outlet
             .offer(|out| write::notification(out, &Method::LogMessage, Some(&dialect.lower(&params))));
     }
@@ -269,8 +275,8 @@ impl Context {
         self.0.cancelled.load(Ordering::Acquire)
     }
 
-    /// Waits until the call is cancelled. The future of the function is dropped then anyway; use this in tasks and
-    /// threads that the function spawned.
+    /// Waits until the call is cancelled. Use it in tasks and threads that the function spawned; the future of the
+    /// function itself is dropped on cancellation.
     #[doc(alias = "notifications/cancelled")]
     #[doc(alias = "cancellation")]
     ///
@@ -293,7 +299,7 @@ impl Context {
     }
 
     pub(crate) fn dialect(&self) -> Dialect {
-        self.0.exchange.dialect
+        self.0.requester.dialect
     }
 
     pub(crate) fn rounds(&self) -> Option<&Rounds> {
@@ -311,7 +317,7 @@ impl Context {
         method: &Method,
         params: &(dyn Lower + Sync),
     ) -> Result<(Dialect, Json), AskError> {
-        let Exchange { dialect, legacy, outlet, .. } = &self.0.exchange;
+        let Requester { dialect, legacy, outlet, .. } = &self.0.requester;
         let Some(legacy) = legacy.as_ref().filter(|_| !self.is_over()) else { return Err(AskError::Lost) };
         let answer = legacy.connection.request(outlet, *dialect, method, params, self.0.ask_timeout).await?;
         Ok((*dialect, answer))

@@ -35,7 +35,7 @@ pub(crate) type Next = Box<dyn FnOnce(Context) -> BoxFuture<HookResult> + Send>;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let server = McpServer::named("timed", "1")
 ///     .tool(tool("hello", || async { "Hello!" }))
-///     .tool(tool("secret", || async { "never said" }))
+///     .tool(tool("secret", || async { "never returned" }))
 ///     .around(|call: Call| async move {
 ///         if call.context().name() == "secret" {
 ///             return Err(ToolError::new("not for you"));
@@ -52,7 +52,7 @@ pub(crate) type Next = Box<dyn FnOnce(Context) -> BoxFuture<HookResult> + Send>;
 /// ```
 ///
 /// In the modern era a call that asks the client ends with [`AskError::Unanswered`](crate::AskError::Unanswered) and
-/// runs again when the client sends the answer; a hook sees each of these runs.
+/// runs again when the client sends the answer; a hook is called for each of these runs.
 pub struct Call {
     context: Context,
     arguments: Json,

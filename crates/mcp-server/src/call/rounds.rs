@@ -8,7 +8,7 @@ use mcp_protocol::dialect::Lowering;
 use mcp_protocol::elicitation::ElicitAction;
 use mcp_protocol::input::{InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses};
 use mcp_protocol::messages::Method;
-use mcp_protocol::visible::Visible;
+use mcp_protocol::safe_text::SafeText;
 
 use crate::call::confirmation_store::{ConfirmationStore, ConfirmationUse};
 use crate::call::question::{check_known_values, mismatched_answer};
@@ -88,7 +88,7 @@ impl Rounds {
     /// An accepted confirmation is used once. A use is identified by call and question if the answer came with this
     /// request, and by call and round if it came with an earlier one, so that no request state can be replayed.
     pub(super) async fn confirmation(&self, key: &str, id: &str) -> Result<Option<bool>, AskError> {
-        enum Answer {
+        enum ConfirmationAnswer {
             Earlier(bool),
             ThisRequest(bool),
             Missing,
@@ -102,7 +102,7 @@ impl Rounds {
                 .cloned()
                 .and_then(|name| state.responses.remove(&name));
             let found = match (state.request_state.confirmations.get(id), given) {
-                (Some(kept), _) => Answer::Earlier(*kept),
+                (Some(kept), _) => ConfirmationAnswer::Earlier(*kept),
                 (None, Some(answer)) => {
                     check_known_values(&answer).map_err(|problem| {
                         AskError::Malformed(format!("invalid answer to `{key}`: {problem}"))
@@ -110,22 +110,22 @@ impl Rounds {
                     let InputResponse::Elicit(answer) = answer else {
                         return Err(mismatched_answer(key));
                     };
-                    Answer::ThisRequest(answer.action == ElicitAction::Accept)
+                    ConfirmationAnswer::ThisRequest(answer.action == ElicitAction::Accept)
                 }
-                (None, None) => Answer::Missing,
+                (None, None) => ConfirmationAnswer::Missing,
             };
             let round = state.request_state.rounds;
             (found, state.is_recorded, state.call_id().to_owned(), round)
         };
         let of_question = format!("{call}/{id}");
         match found {
-            Answer::Earlier(true) if !is_recorded => {
+            ConfirmationAnswer::Earlier(true) if !is_recorded => {
                 self.spend(format!("{call}#{round}")).await?;
                 self.lock().is_recorded = true;
                 Ok(Some(true))
             }
-            Answer::Earlier(yes) => Ok(Some(yes)),
-            Answer::ThisRequest(yes) => {
+            ConfirmationAnswer::Earlier(yes) => Ok(Some(yes)),
+            ConfirmationAnswer::ThisRequest(yes) => {
                 if yes {
                     self.spend(of_question).await?;
                 }
@@ -135,8 +135,8 @@ impl Rounds {
                 Ok(Some(yes))
             }
             // A call that has not asked yet cannot have been confirmed.
-            Answer::Missing if round == 0 => Ok(None),
-            Answer::Missing => match self.confirmation_store.is_spent(&of_question).await {
+            ConfirmationAnswer::Missing if round == 0 => Ok(None),
+            ConfirmationAnswer::Missing => match self.confirmation_store.is_spent(&of_question).await {
                 Ok(false) => Ok(None),
                 Ok(true) => Err(AskError::Spent),
                 Err(error) => Err(store_failed(&*error)),
@@ -165,7 +165,7 @@ impl Rounds {
     /// Returns the answer of this round or of an earlier one, if there is one.
     pub(super) fn answer(&self, key: &str) -> Result<Option<InputResponse>, AskError> {
         let mut state = self.lock();
-        // An earlier answer wins, because later steps may depend on it.
+        // An earlier answer takes precedence, because later steps may depend on it.
         if let Some(kept) = state.request_state.answers.get(key) {
             return kept.raise().map(Some).map_err(|error| AskError::Malformed(error.to_string()));
         }
@@ -204,6 +204,6 @@ impl Rounds {
 }
 
 fn store_failed(error: &(dyn StdError + Send + Sync)) -> AskError {
-    tracing::error!(error = %Visible::new(&error.to_string()), "the confirmation store failed");
+    tracing::error!(error = %SafeText::new(&error.to_string()), "the confirmation store failed");
     AskError::SpentUnknown
 }

@@ -194,8 +194,8 @@ mod disabled {
 
     /// Returns a unique id. It is predictable, which matters only with sealing.
     pub(crate) fn fresh_id() -> String {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-        format!("{}-{since:x}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+        format!("{}-{since:x}-{}", std::process::id(), NEXT_ID.fetch_add(1, Ordering::Relaxed))
     }
 }

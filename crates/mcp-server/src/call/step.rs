@@ -16,7 +16,7 @@ impl Context {
     ///
     /// The guarantee is **at least once**: a client that loses a response sends the call again. The function receives
     /// an idempotency key that is the same in every run of the call, for the system that it calls. Before the first
-    /// question of a call a retry cannot be told from a new call, and the key is new.
+    /// question of a call a retry cannot be distinguished from a new call, and gets a new key.
     #[doc(alias = "idempotency")]
     ///
     /// ```
@@ -44,14 +44,14 @@ impl Context {
         let Some(rounds) = self.rounds() else {
             return function(format!("{}.{key}", fresh_id())).await.map_err(Into::into);
         };
-        let (kept, idempotency) = {
+        let (kept, idempotency_key) = {
             let mut state = rounds.lock();
             (state.request_state.steps.get(key).cloned(), format!("{}.{key}", state.call_id()))
         };
         if let Some(kept) = kept {
             return Ok(kept.to()?);
         }
-        let result = function(idempotency).await.map_err(Into::into)?;
+        let result = function(idempotency_key).await.map_err(Into::into)?;
         rounds.lock().request_state.steps.insert(key.to_owned(), Json::of(&result)?);
         Ok(result)
     }

@@ -1,12 +1,12 @@
 //! Validation of arguments and elicitation answers against their JSON Schema (feature `validate`).
 
-#[cfg(feature = "validate")]
-pub(crate) use with::{Form, Validator};
 #[cfg(not(feature = "validate"))]
-pub(crate) use without::{Form, Validator};
+pub(crate) use disabled::{FormValidator, Validator};
+#[cfg(feature = "validate")]
+pub(crate) use enabled::{FormValidator, Validator};
 
 #[cfg(feature = "validate")]
-mod with {
+mod enabled {
     use jsonschema::{Draft, PatternOptions};
     use mcp_protocol::Json;
     use mcp_protocol::elicitation::{ElicitAction, ElicitParams};
@@ -82,42 +82,42 @@ mod with {
         fn is_within(pointer: &str, part: &str) -> bool {
             pointer.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         }
-        /// Returns true if a part refers back to one of the parts on the path to it.
-        fn leads_back<'a>(
+        /// Returns true if a part refers to one of its ancestors, directly or through other parts.
+        fn refers_to_ancestor<'a>(
             schema: &'a Value,
             pointer: &'a str,
-            way: &mut Vec<&'a str>,
+            ancestors: &mut Vec<&'a str>,
             done: &mut Vec<&'a str>,
         ) -> bool {
             if done.contains(&pointer) {
                 return false;
             }
-            // A pointer into, or above, a part on the path is a cycle too.
-            if way.iter().any(|on_way| is_within(pointer, on_way) || is_within(on_way, pointer)) {
+            // A pointer to a part inside or around an ancestor is a cycle too.
+            if ancestors.iter().any(|ancestor| is_within(pointer, ancestor) || is_within(ancestor, pointer)) {
                 return true;
             }
             let mut found = Vec::new();
             let Some(()) = schema.pointer(pointer).and_then(|part| references(part, &mut found)) else {
                 return true;
             };
-            way.push(pointer);
-            let is_back = found.into_iter().any(|next| leads_back(schema, next, way, done));
-            way.pop();
+            ancestors.push(pointer);
+            let is_cycle = found.into_iter().any(|next| refers_to_ancestor(schema, next, ancestors, done));
+            ancestors.pop();
             done.push(pointer);
-            is_back
+            is_cycle
         }
         let mut found = Vec::new();
-        let (mut way, mut done) = (Vec::new(), Vec::new());
+        let (mut ancestors, mut done) = (Vec::new(), Vec::new());
         references(schema, &mut found).is_none()
-            || found
-                .into_iter()
-                .any(|pointer| pointer.is_empty() || leads_back(schema, pointer, &mut way, &mut done))
+            || found.into_iter().any(|pointer| {
+                pointer.is_empty() || refers_to_ancestor(schema, pointer, &mut ancestors, &mut done)
+            })
     }
 
     /// The schema of an elicitation form.
-    pub(crate) struct Form(Option<Json>);
+    pub(crate) struct FormValidator(Option<Json>);
 
-    impl Form {
+    impl FormValidator {
         /// Returns the form of a request; empty if the request is not a form.
         pub(crate) fn of(request: &InputRequest) -> Self {
             match &request.ask {
@@ -200,7 +200,7 @@ mod with {
 }
 
 #[cfg(not(feature = "validate"))]
-mod without {
+mod disabled {
     use mcp_protocol::Json;
     use mcp_protocol::input::{InputRequest, InputResponse};
 
@@ -218,9 +218,9 @@ mod without {
     }
 
     /// A stub for builds without the feature `validate`.
-    pub(crate) struct Form;
+    pub(crate) struct FormValidator;
 
-    impl Form {
+    impl FormValidator {
         pub(crate) fn of(_: &InputRequest) -> Self {
             Self
         }

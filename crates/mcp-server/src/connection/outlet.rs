@@ -12,26 +12,26 @@ use crate::budget::{Budget, Share};
 /// The framing of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has events"))]
-pub(crate) enum Framing {
+pub(crate) enum OutletFraming {
     /// One message per line.
     Lines,
     /// One message per server-sent event.
     Events,
-    /// One message per server-sent event, with an id of stream and event number for resumption. A primed stream starts
-    /// with an event that has an id and no message.
+    /// One message per server-sent event, with an id for resumption: stream number and event number. A primed stream
+    /// starts with an event without a message, so that the client can resume it from the start.
     NumberedEvents { stream: u64, primed: bool },
 }
 
-/// The start of a server-sent event with a message, which `data` follows. Written by hand instead of by
+/// The start of a server-sent event with a message; the message follows. Not written by
 /// `mcp_protocol::codec::sse::write_message`, which needs the whole message in a second buffer.
 pub(crate) const EVENT_START: &[u8] = b"event: message\ndata: ";
 /// The capacity that an idle buffer keeps, in bytes.
 pub(crate) const IDLE_BUFFER_BYTES: usize = 64 << 10;
 
-/// The output buffer of one connection or stream. Filled by handlers and the driver, drained by the driver.
+/// The output buffer of one connection or stream. Handlers and the driver add messages; the driver writes them.
 #[derive(Debug)]
 pub(crate) struct Outlet {
-    framing: Framing,
+    framing: OutletFraming,
     /// The number of bytes above which optional messages are dropped.
     limit: usize,
     /// The memory budget. When it is exhausted, events are no longer kept for resumption and optional messages are
@@ -47,7 +47,7 @@ struct State {
     /// The waker of the reader.
     waker: Option<Waker>,
     /// The number of the next event.
-    next: u64,
+    next_event: u64,
     /// Numbered events kept for resumption, oldest first.
     history: VecDeque<(u64, Vec<u8>)>,
     history_bytes: usize,
@@ -67,8 +67,8 @@ impl State {
         self.bytes.capacity() + self.history_bytes
     }
 
-    /// Updates the charged memory after bytes were taken.
-    fn release(&mut self) {
+    /// Resizes the share of the budget to the allocated bytes, even if that exceeds the limit.
+    fn update_share(&mut self) {
         let held = self.held();
         if let Some(share) = &mut self.share {
             share.resize_beyond(held);
@@ -76,7 +76,7 @@ impl State {
     }
 
     /// Drops the oldest kept events until at most `bytes` are left. Keeps at least `least` events.
-    fn forget_history(&mut self, bytes: usize, least: usize) {
+    fn trim_history(&mut self, bytes: usize, least: usize) {
         while self.history_bytes > bytes && self.history.len() > least {
             if let Some((_, oldest)) = self.history.pop_front() {
                 self.history_bytes -= oldest.capacity();
@@ -114,24 +114,30 @@ enum Priority {
 
 /// The error of a closed outlet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Closed;
+pub(crate) struct OutletClosedError;
 
 type SerializeResult = Result<(), serde_json::Error>;
 
 impl Outlet {
-    pub(crate) fn new(framing: Framing, limit: usize, memory: Option<Arc<Budget>>) -> Self {
+    pub(crate) fn new(framing: OutletFraming, limit: usize, memory: Option<Arc<Budget>>) -> Self {
         Self { framing, limit, memory, state: Mutex::default() }
     }
 
     /// Adds a required message: a response or a request.
-    pub(crate) fn send(&self, mut write: impl FnMut(&mut Vec<u8>) -> SerializeResult) -> Result<(), Closed> {
-        self.send_by(&mut write)
+    pub(crate) fn send(
+        &self,
+        mut write: impl FnMut(&mut Vec<u8>) -> SerializeResult,
+    ) -> Result<(), OutletClosedError> {
+        self.send_dyn(&mut write)
     }
 
-    fn send_by(&self, write: &mut dyn FnMut(&mut Vec<u8>) -> SerializeResult) -> Result<(), Closed> {
+    fn send_dyn(
+        &self,
+        write: &mut dyn FnMut(&mut Vec<u8>) -> SerializeResult,
+    ) -> Result<(), OutletClosedError> {
         let mut state = self.lock();
         if state.closed {
-            return Err(Closed);
+            return Err(OutletClosedError);
         }
         self.add(&mut state, Priority::Required, write);
         Ok(())
@@ -139,10 +145,10 @@ impl Outlet {
 
     /// Adds an optional message: a notification. Returns false if there is no room for it.
     pub(crate) fn offer(&self, mut write: impl FnMut(&mut Vec<u8>) -> SerializeResult) -> bool {
-        self.offer_by(&mut write)
+        self.offer_dyn(&mut write)
     }
 
-    fn offer_by(&self, write: &mut dyn FnMut(&mut Vec<u8>) -> SerializeResult) -> bool {
+    fn offer_dyn(&self, write: &mut dyn FnMut(&mut Vec<u8>) -> SerializeResult) -> bool {
         let mut state = self.lock();
         if state.closed || state.bytes.len() > self.limit {
             return false;
@@ -159,15 +165,15 @@ impl Outlet {
     ) -> bool {
         let mut start = state.bytes.len();
         match self.framing {
-            Framing::Lines => {}
-            Framing::Events => state.bytes.extend_from_slice(EVENT_START),
-            Framing::NumberedEvents { stream, primed } => {
-                if primed && state.next == 0 {
-                    self.number(state, stream, None);
+            OutletFraming::Lines => {}
+            OutletFraming::Events => state.bytes.extend_from_slice(EVENT_START),
+            OutletFraming::NumberedEvents { stream, primed } => {
+                if primed && state.next_event == 0 {
+                    self.add_empty_event(state, stream, None);
                     start = state.bytes.len();
                 }
                 // Writing to memory does not fail.
-                let _ = writeln!(state.bytes, "id: {stream}-{}", state.next);
+                let _ = writeln!(state.bytes, "id: {stream}-{}", state.next_event);
                 state.bytes.extend_from_slice(EVENT_START);
             }
         }
@@ -176,9 +182,9 @@ impl Outlet {
             state.bytes.truncate(start);
             return true;
         }
-        state.bytes.extend_from_slice(if self.framing == Framing::Lines { b"\n" } else { b"\n\n" });
-        if matches!(self.framing, Framing::NumberedEvents { .. }) {
-            self.remember(state, start);
+        state.bytes.extend_from_slice(if self.framing == OutletFraming::Lines { b"\n" } else { b"\n\n" });
+        if matches!(self.framing, OutletFraming::NumberedEvents { .. }) {
+            self.keep_event(state, start);
         }
         if state.is_abandoned {
             state.bytes = Vec::new();
@@ -188,12 +194,13 @@ impl Outlet {
             state.bytes.truncate(start);
             state.bytes.shrink_to_fit();
         }
-        state.release();
+        state.update_share();
         state.wake();
         is_kept
     }
 
-    /// Charges the held memory. If the budget is exhausted, drops the kept events; returns false if that is not enough.
+    /// Charges the allocated bytes to the budget. If it is exhausted, drops the kept events; returns false if that is
+    /// not enough.
     fn charge(&self, state: &mut State) -> bool {
         let Some(memory) = &self.memory else { return true };
         let mut held = state.held();
@@ -201,39 +208,40 @@ impl Outlet {
         if share.resize(held) {
             return true;
         }
-        state.forget_history(0, 0);
+        state.trim_history(0, 0);
         held = state.held();
         state.share.as_mut().is_none_or(|share| share.resize(held))
     }
 
     /// Adds an event without a message: its id, and optionally the SSE `retry` time.
-    fn number(&self, state: &mut State, stream: u64, retry: Option<Duration>) {
+    fn add_empty_event(&self, state: &mut State, stream: u64, retry: Option<Duration>) {
         let start = state.bytes.len();
-        let _ = writeln!(state.bytes, "id: {stream}-{}", state.next);
+        let _ = writeln!(state.bytes, "id: {stream}-{}", state.next_event);
         if let Some(retry) = retry {
             let _ = writeln!(state.bytes, "retry: {}", retry.as_millis());
         }
         state.bytes.extend_from_slice(b"data: \n\n");
-        self.remember(state, start);
+        self.keep_event(state, start);
     }
 
     /// Ends the stream for its reader with an SSE `retry` time. Returns false if the client cannot resume it.
     pub(crate) fn end_with_retry(&self, retry: Duration) -> bool {
-        let Framing::NumberedEvents { stream, primed: true } = self.framing else { return false };
+        let OutletFraming::NumberedEvents { stream, primed: true } = self.framing else { return false };
         let mut state = self.lock();
-        self.number(&mut state, stream, Some(retry));
-        state.release();
+        self.add_empty_event(&mut state, stream, Some(retry));
+        state.update_share();
         state.is_ended = true;
         state.wake();
         true
     }
 
-    fn remember(&self, state: &mut State, start: usize) {
+    /// Keeps the event at the end of the buffer for resumption.
+    fn keep_event(&self, state: &mut State, start: usize) {
         let event = state.bytes[start..].to_vec();
         state.history_bytes += event.capacity();
-        state.history.push_back((state.next, event));
-        state.next += 1;
-        state.forget_history(self.limit, 1);
+        state.history.push_back((state.next_event, event));
+        state.next_event += 1;
+        state.trim_history(self.limit, 1);
     }
 
     /// Swaps the content with an empty buffer. Returns false if there is none.
@@ -244,20 +252,20 @@ impl Outlet {
             return false;
         }
         std::mem::swap(&mut state.bytes, buffer);
-        state.release();
+        state.update_share();
         true
     }
 
-    /// Takes an empty buffer back for reuse if its capacity is larger than that of the current one.
-    pub(crate) fn give_back(&self, buffer: &mut Vec<u8>) {
+    /// Returns an empty buffer for reuse. It is kept if its capacity is larger than that of the current one.
+    pub(crate) fn return_buffer(&self, buffer: &mut Vec<u8>) {
         let mut state = self.lock();
         if self.memory.is_some() {
-            // On a server with many clients a large capacity is not kept for the next message.
+            // A server with many clients does not keep large idle buffers.
             buffer.shrink_to(IDLE_BUFFER_BYTES);
         }
         if state.bytes.is_empty() && state.bytes.capacity() < buffer.capacity() {
             std::mem::swap(&mut state.bytes, buffer);
-            state.release();
+            state.update_share();
         }
     }
 
@@ -266,7 +274,7 @@ impl Outlet {
         self.lock().bytes.len()
     }
 
-    /// Ready when the buffer has content, or the stream has ended.
+    /// Returns `Ready` when the buffer has content or the stream has ended.
     pub(crate) fn poll_filled(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.lock();
         if !state.bytes.is_empty() || state.closed || state.is_ended {
@@ -314,7 +322,7 @@ impl Outlet {
         // Only a resuming reader clears the flag; the first reader must still end.
         state.is_ended &= after.is_none();
         state.is_abandoned = false;
-        state.release();
+        state.update_share();
         state.wake();
         state.reader
     }
@@ -325,7 +333,7 @@ impl Outlet {
         if state.reader == reader {
             state.is_abandoned = true;
             state.bytes = Vec::new();
-            state.release();
+            state.update_share();
         }
     }
 
@@ -333,12 +341,12 @@ impl Outlet {
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.closed = true;
-        state.forget_history(0, 0);
-        state.release();
+        state.trim_history(0, 0);
+        state.update_share();
         state.wake();
     }
 
-    /// Polls for content; `None` if the stream has ended for this reader.
+    /// Takes the content; `None` if the stream has ended for this reader.
     /// The memory stays charged until the chunk is dropped, because sending it may take time.
     pub(crate) fn poll_events(&self, reader: u64, cx: &mut Context<'_>) -> Poll<Option<OutputChunk>> {
         let mut state = self.lock();
@@ -348,7 +356,7 @@ impl Outlet {
         if !state.bytes.is_empty() {
             let bytes = std::mem::take(&mut state.bytes);
             let memory = self.memory.as_ref().map(|memory| memory.overdraw(bytes.capacity()));
-            state.release();
+            state.update_share();
             return Poll::Ready(Some(OutputChunk { bytes, _memory: memory }));
         }
         if state.closed || state.is_ended {
@@ -365,14 +373,14 @@ impl Outlet {
     }
 
     /// Returns the memory of the events kept for resumption, in bytes.
-    pub(crate) fn kept(&self) -> usize {
+    pub(crate) fn history_bytes(&self) -> usize {
         self.lock().history_bytes
     }
 
     /// Returns true if no message was ever added.
     pub(crate) fn is_untouched(&self) -> bool {
         let state = self.lock();
-        state.next == 0 && state.bytes.is_empty()
+        state.next_event == 0 && state.bytes.is_empty()
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -7,11 +7,11 @@ use mcp_protocol::Dialect;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::input::InputResponses;
 use mcp_protocol::messages::{Method, Request};
-use mcp_protocol::visible::Visible;
+use mcp_protocol::safe_text::SafeText;
 
 use super::params::member;
 use super::router::Core;
-use crate::call::context::{Context, Exchange, Parts};
+use crate::call::context::{Context, ContextParts, Requester};
 use crate::call::rounds::{Binding, Rounds};
 
 /// A call before its handler runs. The context is created only if the handler takes one.
@@ -21,7 +21,7 @@ pub(super) struct CallBuilder<'a> {
     pub(super) name: Arc<str>,
     pub(super) arguments: &'a str,
     pub(super) dialect: Dialect,
-    exchange: Exchange,
+    requester: Requester,
     /// The state of earlier rounds.
     rounds: Option<Rounds>,
     pub(super) context: Option<Context>,
@@ -33,11 +33,11 @@ impl<'a> CallBuilder<'a> {
         request: &'a Request<'a>,
         name: Arc<str>,
         arguments: &'a str,
-        exchange: Exchange,
+        requester: Requester,
     ) -> Result<Self, ErrorObject> {
-        let dialect = exchange.dialect;
+        let dialect = requester.dialect;
         let mut call =
-            Self { core, request, name, arguments, dialect, exchange, rounds: None, context: None };
+            Self { core, request, name, arguments, dialect, requester, rounds: None, context: None };
         if call.has_rounds() {
             let responses: Option<InputResponses> = member(request, "inputResponses")?;
             let sealed: Option<Cow<'_, str>> = member(request, "requestState")?;
@@ -54,13 +54,13 @@ impl<'a> CallBuilder<'a> {
 
     /// Returns the tracing span of the call. It does not contain the arguments.
     pub(super) fn span(&self) -> tracing::Span {
-        let trace = self.exchange.meta.as_ref().and_then(|meta| meta.traceparent.as_deref());
+        let trace = self.requester.meta.as_ref().and_then(|meta| meta.traceparent.as_deref());
         tracing::debug_span!(
             "call",
             method = %self.request.method,
-            name = %Visible::name(&self.name),
-            id = %Visible::name(&self.request.id.to_string()),
-            traceparent = trace.map(|trace| tracing::field::display(Visible::name(trace))),
+            name = %SafeText::name(&self.name),
+            id = %SafeText::name(&self.request.id.to_string()),
+            traceparent = trace.map(|trace| tracing::field::display(SafeText::name(trace))),
         )
     }
 
@@ -70,7 +70,7 @@ impl<'a> CallBuilder<'a> {
 
     fn binding(&self) -> Binding {
         Binding {
-            principal: self.exchange.principal.subject.clone(),
+            principal: self.requester.principal.subject.clone(),
             method: self.request.method.clone(),
             name: Arc::clone(&self.name),
             arguments: self.arguments.into(),
@@ -86,11 +86,11 @@ impl<'a> CallBuilder<'a> {
             let store = Arc::clone(&self.core.confirmation_store);
             rounds = Rounds::new(None, None, &self.core.sealer, self.binding(), store);
         }
-        let context = Context::new(Parts {
+        let context = Context::new(ContextParts {
             id: self.request.id.clone(),
             method: self.request.method.clone(),
             name: Arc::clone(&self.name),
-            exchange: self.exchange.clone(),
+            requester: self.requester.clone(),
             registry: self.core.registry.clone(),
             rounds,
             ask_timeout: self.core.ask_timeout,

@@ -11,11 +11,11 @@ use mcp_protocol::prompts::{GetPromptParams, PromptArgument};
 
 use super::call_builder::CallBuilder;
 use super::params::{check_uri, invalid, member, missing, raise};
-use super::router::{Core, Route, RouteResult};
-use super::run::{Run, Work, begin};
+use super::router::{Core, RequestAction, RouteResult};
+use super::run::{CallFuture, CallHandler, begin};
 use crate::call::BoxFuture;
 use crate::call::approval;
-use crate::call::context::Exchange;
+use crate::call::context::Requester;
 use crate::call::hook::{Next, Outcome, before};
 use crate::call::reply::Reply;
 use crate::offer::completion::CompletionRequest;
@@ -29,7 +29,7 @@ impl Core {
         self: &Arc<Self>,
         state: &Snapshot,
         request: &Request<'_>,
-        exchange: Exchange,
+        requester: Requester,
     ) -> RouteResult {
         let name = member::<Cow<'_, str>>(request, "name")?.ok_or_else(|| missing("name"))?;
         let arguments = match request.params.member("arguments").map_err(invalid)? {
@@ -42,13 +42,13 @@ impl Core {
         let Some(tool) = state.tools.get(&name) else {
             return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("unknown tool `{name}`")));
         };
-        let mut call = CallBuilder::new(self, request, Arc::clone(&tool.name), arguments, exchange)?;
+        let mut call = CallBuilder::new(self, request, Arc::clone(&tool.name), arguments, requester)?;
         if !self.hooks.is_empty() || tool.needs_approval {
-            return self.hooked(call, self.tool_after_hooks(tool, arguments));
+            return self.run_hooked(call, self.tool_after_hooks(tool, arguments));
         }
         Ok(match self.begin(&tool.name, || tool.begin(arguments, &mut || call.context())) {
-            Ok(future) => self.run(Work::Tool(future), call),
-            Err(reply) => Route::Reply(reply),
+            Ok(future) => self.run(CallHandler::Tool(future), call),
+            Err(reply) => RequestAction::Reply(reply),
         })
     }
 
@@ -74,15 +74,15 @@ impl Core {
         begin(|| self.watchdog.watch(name, start))
     }
 
-    /// Runs the hooks and then `next`.
-    fn hooked(self: &Arc<Self>, mut call: CallBuilder<'_>, next: Next) -> RouteResult {
+    /// Starts a call with its hooks, followed by `next`.
+    fn run_hooked(self: &Arc<Self>, mut call: CallBuilder<'_>, next: Next) -> RouteResult {
         let arguments: Json = call.arguments.parse().map_err(invalid)?;
         let next = self.hooks.iter().rev().fold(next, |next, hook| before(hook, &arguments, next));
         let (context, method) = (call.context(), call.request.method.clone());
         let name = Arc::clone(&call.name);
         Ok(match self.begin(&name, || next(context)) {
-            Ok(future) => self.run(Work::Hooked(future, method), call),
-            Err(reply) => Route::Reply(reply),
+            Ok(future) => self.run(CallHandler::Hooked(future, method), call),
+            Err(reply) => RequestAction::Reply(reply),
         })
     }
 
@@ -90,9 +90,9 @@ impl Core {
         self: &Arc<Self>,
         state: &Snapshot,
         request: &Request<'_>,
-        exchange: Exchange,
+        requester: Requester,
     ) -> RouteResult {
-        let params: GetPromptParams = raise(request, &exchange)?;
+        let params: GetPromptParams = raise(request, &requester)?;
         let Some(prompt) = state.prompts.get(&params.name) else {
             let message = format!("unknown prompt `{}`", params.name);
             return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
@@ -107,7 +107,7 @@ impl Core {
             return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
         }
         let text = request.params.member("arguments").map_err(invalid)?.unwrap_or("{}");
-        let call = CallBuilder::new(self, request, params.name.into(), text, exchange)?;
+        let call = CallBuilder::new(self, request, params.name.into(), text, requester)?;
         let prompt = Arc::clone(prompt);
         let next: Next = Box::new(move |context| {
             let future = (prompt.get)(PromptArguments(arguments), context);
@@ -117,19 +117,19 @@ impl Core {
                 Ok(Outcome::Prompt(result))
             })
         });
-        self.hooked(call, next)
+        self.run_hooked(call, next)
     }
 
     pub(super) fn read_resource(
         self: &Arc<Self>,
         state: &Snapshot,
         request: &Request<'_>,
-        exchange: Exchange,
+        requester: Requester,
     ) -> RouteResult {
         let uri: String = member(request, "uri")?.ok_or_else(|| missing("uri"))?;
         check_uri(&uri)?;
         let found = state.find_resource(&uri).ok_or_else(|| ErrorObject::resource_not_found(&uri))?;
-        let call = CallBuilder::new(self, request, uri.as_str().into(), "{}", exchange)?;
+        let call = CallBuilder::new(self, request, uri.as_str().into(), "{}", requester)?;
         let (read, cache, variables) = match found {
             ResourceMatch::Resource(entry) => (Arc::clone(&entry.read), entry.cache.clone(), Vec::new()),
             ResourceMatch::Template(entry, variables) => {
@@ -143,16 +143,16 @@ impl Core {
                 Ok(Outcome::Read(result))
             })
         });
-        self.hooked(call, next)
+        self.run_hooked(call, next)
     }
 
     pub(super) fn complete(
         self: &Arc<Self>,
         state: &Snapshot,
         request: &Request<'_>,
-        exchange: Exchange,
+        requester: Requester,
     ) -> RouteResult {
-        let params: CompleteParams = raise(request, &exchange)?;
+        let params: CompleteParams = raise(request, &requester)?;
         let unknown = |what: String| Err(ErrorObject::new(ErrorCode::InvalidParams, what));
         let completers = match &params.reference {
             CompletionReference::Prompt(prompt) => match state.prompts.get(&prompt.name) {
@@ -165,23 +165,30 @@ impl Core {
             },
             _ => return unknown("unknown `ref` type; use `ref/prompt` or `ref/resource`".to_owned()),
         };
-        let mut call = CallBuilder::new(self, request, params.argument.name.into(), "{}", exchange)?;
+        let mut call = CallBuilder::new(self, request, params.argument.name.into(), "{}", requester)?;
         let arguments = params.context.and_then(|context| context.arguments).unwrap_or_default();
         let completion = CompletionRequest { value: params.argument.value, arguments };
         let Some(complete) = completers else {
             let none = Box::pin(std::future::ready(Vec::new()));
-            return Ok(self.run(Work::Complete(none), call));
+            return Ok(self.run(CallHandler::Complete(none), call));
         };
         let context = call.context();
         let name = Arc::clone(&call.name);
         Ok(match self.begin(&name, || complete(completion, context)) {
-            Ok(future) => self.run(Work::Complete(future), call),
-            Err(reply) => Route::Reply(reply),
+            Ok(future) => self.run(CallHandler::Complete(future), call),
+            Err(reply) => RequestAction::Reply(reply),
         })
     }
 
-    fn run(self: &Arc<Self>, work: Work, call: CallBuilder<'_>) -> Route {
+    fn run(self: &Arc<Self>, handler: CallHandler, call: CallBuilder<'_>) -> RequestAction {
         let span = call.span();
-        Route::Run(Box::new(Run::new(work, call.context, call.dialect, Arc::clone(self), call.name, span)))
+        RequestAction::Run(Box::new(CallFuture::new(
+            handler,
+            call.context,
+            call.dialect,
+            Arc::clone(self),
+            call.name,
+            span,
+        )))
     }
 }

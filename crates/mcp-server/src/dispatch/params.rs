@@ -2,11 +2,12 @@
 
 use mcp_protocol::dialect::Raise;
 use mcp_protocol::errors::{BodyError, ErrorCode, ErrorObject};
-use mcp_protocol::limits::MAX_URI;
+use mcp_protocol::limits::MAX_URI_BYTES;
 use mcp_protocol::messages::Request;
 
-use crate::call::context::Exchange;
+use crate::call::context::Requester;
 
+/// Parses one member of the params.
 pub(super) fn member<'a, T: serde::Deserialize<'a>>(
     request: &Request<'a>,
     name: &'static str,
@@ -14,8 +15,9 @@ pub(super) fn member<'a, T: serde::Deserialize<'a>>(
     request.params.parse_member(name).map_err(invalid)
 }
 
-pub(super) fn raise<T: Raise>(request: &Request<'_>, exchange: &Exchange) -> Result<T, ErrorObject> {
-    exchange.dialect.raise(&request.params).map_err(invalid)
+/// Parses the params as the dialect of the request defines them.
+pub(super) fn raise<T: Raise>(request: &Request<'_>, requester: &Requester) -> Result<T, ErrorObject> {
+    requester.dialect.raise(&request.params).map_err(invalid)
 }
 
 pub(super) fn invalid(error: BodyError) -> ErrorObject {
@@ -28,9 +30,9 @@ pub(super) fn missing(name: &str) -> ErrorObject {
 
 /// Returns an error for a URI that is too long.
 pub(super) fn check_uri(uri: &str) -> Result<(), ErrorObject> {
-    if uri.len() <= MAX_URI {
+    if uri.len() <= MAX_URI_BYTES {
         return Ok(());
     }
-    let message = format!("URI too long: {} bytes, limit {MAX_URI}", uri.len());
+    let message = format!("URI too long: {} bytes, limit {MAX_URI_BYTES}", uri.len());
     Err(ErrorObject::new(ErrorCode::InvalidParams, message))
 }

@@ -11,13 +11,13 @@ use mcp_protocol::subscriptions::SubscriptionFilter;
 use mcp_protocol::version::SUPPORTED;
 use mcp_protocol::{Dialect, Limits};
 
-use super::run::Run;
+use super::run::CallFuture;
 use super::watchdog::Watchdog;
 use super::without_handler::{listen, page, set_level, subscribe};
 use crate::budget::Budget;
 use crate::call::approval::Approver;
 use crate::call::confirmation_store::ConfirmationStore;
-use crate::call::context::Exchange;
+use crate::call::context::Requester;
 use crate::call::hook::Hook;
 use crate::call::reply::Reply;
 use crate::call::seal::Sealer;
@@ -47,71 +47,71 @@ pub(crate) struct Core {
 }
 
 /// The result of routing a request.
-pub(crate) enum Route {
+pub(crate) enum RequestAction {
     /// The reply is already known.
     Reply(Reply),
     /// A handler has to run.
-    Run(Box<Run>),
+    Run(Box<CallFuture>),
     /// A subscription stream has to be opened.
     Listen(SubscriptionFilter),
 }
 
-pub(super) type RouteResult = Result<Route, ErrorObject>;
+pub(super) type RouteResult = Result<RequestAction, ErrorObject>;
 
 impl Core {
     /// Routes a request. The handler is not polled yet when this returns.
-    pub(crate) fn route(self: &Arc<Self>, request: &Request<'_>, exchange: Exchange) -> Route {
+    pub(crate) fn route(self: &Arc<Self>, request: &Request<'_>, requester: Requester) -> RequestAction {
         let is_call = matches!(
             request.method,
             Method::ToolsCall | Method::ResourcesRead | Method::PromptsGet | Method::Complete
         );
         if is_call && self.calls.is_spent() {
-            return Route::Reply(Reply::Overloaded("too many calls are running; retry later"));
+            return RequestAction::Reply(Reply::Overloaded("too many calls are running; retry later"));
         }
         let state = self.registry.snapshot();
         let routed = match &request.method {
-            Method::ToolsCall => self.call_tool(&state, request, exchange),
-            Method::ToolsList => page(self, &state, &state.tools, request, &exchange),
-            Method::ResourcesList => page(self, &state, &state.resources, request, &exchange),
-            Method::ResourceTemplatesList => page(self, &state, &state.templates, request, &exchange),
-            Method::PromptsList => page(self, &state, &state.prompts, request, &exchange),
-            Method::ResourcesRead => self.read_resource(&state, request, exchange),
-            Method::PromptsGet => self.get_prompt(&state, request, exchange),
-            Method::Complete => self.complete(&state, request, exchange),
-            Method::Discover => Ok(Route::Reply(Reply::result(self.discover(&state)))),
-            Method::Ping => Ok(Route::Reply(Reply::Empty)),
-            Method::Listen => listen(request, &exchange),
-            Method::SetLevel => set_level(request, &exchange),
-            Method::ResourcesSubscribe => subscribe(request, &exchange, true),
-            Method::ResourcesUnsubscribe => subscribe(request, &exchange, false),
+            Method::ToolsCall => self.call_tool(&state, request, requester),
+            Method::ToolsList => page(self, &state, &state.tools, request, &requester),
+            Method::ResourcesList => page(self, &state, &state.resources, request, &requester),
+            Method::ResourceTemplatesList => page(self, &state, &state.templates, request, &requester),
+            Method::PromptsList => page(self, &state, &state.prompts, request, &requester),
+            Method::ResourcesRead => self.read_resource(&state, request, requester),
+            Method::PromptsGet => self.get_prompt(&state, request, requester),
+            Method::Complete => self.complete(&state, request, requester),
+            Method::Discover => Ok(RequestAction::Reply(Reply::result(self.discover(&state)))),
+            Method::Ping => Ok(RequestAction::Reply(Reply::Empty)),
+            Method::Listen => listen(request, &requester),
+            Method::SetLevel => set_level(request, &requester),
+            Method::ResourcesSubscribe => subscribe(request, &requester, true),
+            Method::ResourcesUnsubscribe => subscribe(request, &requester, false),
             other => Err(ErrorObject::new(
                 ErrorCode::MethodNotFound,
                 format!("method not found: `{}`", other.as_str()),
             )),
         };
-        routed.unwrap_or_else(|error| Route::Reply(Reply::Error(error)))
+        routed.unwrap_or_else(|error| RequestAction::Reply(Reply::Error(error)))
     }
 
     /// Returns the reply to `initialize`, and the client.
     pub(crate) fn initialize(&self, dialect: Dialect, params: InitializeParams) -> (Reply, Client) {
         let state = self.registry.snapshot();
-        let identity = &state.identity;
+        let settings = &state.settings;
         let mut result = InitializeResult::new(
             dialect.version().clone(),
             state.capabilities(),
-            identity.implementation.clone(),
+            settings.implementation.clone(),
         );
-        result.instructions.clone_from(&identity.instructions);
+        result.instructions.clone_from(&settings.instructions);
         let client = Client { capabilities: params.capabilities, info: params.client_info };
         (Reply::result(result), client)
     }
 
     fn discover(&self, state: &Snapshot) -> DiscoverResult {
-        let identity = &state.identity;
-        let mut result = DiscoverResult::new(identity.versions.clone(), state.capabilities())
-            .ttl_ms(identity.lists.ttl_ms)
-            .cache_scope(identity.lists.scope.clone());
-        result.instructions.clone_from(&identity.instructions);
+        let settings = &state.settings;
+        let mut result = DiscoverResult::new(settings.versions.clone(), state.capabilities())
+            .ttl_ms(settings.lists.ttl_ms)
+            .cache_scope(settings.lists.scope.clone());
+        result.instructions.clone_from(&settings.instructions);
         result
     }
 }

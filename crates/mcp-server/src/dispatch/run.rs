@@ -20,7 +20,7 @@ use crate::call::context::Context;
 use crate::call::hook::HookResult;
 use crate::call::reply::Reply;
 use crate::dispatch::router::Core;
-use crate::error::{AskError, Failure, ToolError};
+use crate::error::{AskError, HandlerFailure, ToolError};
 use crate::offer::tool::ToolOutcome;
 
 /// The maximum number of values in a completion (MCP 2026-07-28, server/utilities/completion).
@@ -29,9 +29,9 @@ const MAX_COMPLETIONS: usize = 100;
 const UNDECLARED_INPUT: &str =
     "this call needs input, but the client did not declare the capability (elicitation, sampling or roots)";
 
-/// A call that was started. The future always returns a reply, even if the handler panics.
-pub(crate) struct Run {
-    work: Work,
+/// The future of a call. It always returns a reply, even if the handler panics.
+pub(crate) struct CallFuture {
+    handler: CallHandler,
     /// `None` if the handler does not take a context.
     pub(crate) context: Option<Context>,
     dialect: Dialect,
@@ -47,23 +47,24 @@ pub(crate) struct Run {
     request: Option<Share>,
 }
 
-pub(crate) enum Work {
+/// The future of a handler.
+pub(crate) enum CallHandler {
     Tool(BoxFuture<ToolOutcome>),
     Complete(BoxFuture<Vec<String>>),
     /// A call with a context, and possibly with hooks.
     Hooked(BoxFuture<HookResult>, Method),
 }
 
-impl Run {
+impl CallFuture {
     pub(crate) fn new(
-        work: Work,
+        handler: CallHandler,
         context: Option<Context>,
         dialect: Dialect,
         core: Arc<Core>,
         name: Arc<str>,
         span: tracing::Span,
     ) -> Self {
-        Self { work, context, dialect, core, name, timer: None, span, call_share: None, request: None }
+        Self { handler, context, dialect, core, name, timer: None, span, call_share: None, request: None }
     }
 
     /// Charges the memory that a pending call keeps of its request besides the body.
@@ -80,36 +81,39 @@ impl Run {
     }
 
     /// Polls the handler once. A panic fails this call only.
-    fn step(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<Reply, ToolError>> {
-        let Self { work, core, name, .. } = self;
-        let step = || match work {
-            Work::Tool(future) => future.as_mut().poll(cx).map(|outcome| outcome.map(Reply::result)),
-            Work::Complete(future) => {
+    fn poll_handler(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<Reply, ToolError>> {
+        let Self { handler, core, name, .. } = self;
+        let poll = || match handler {
+            CallHandler::Tool(future) => future.as_mut().poll(cx).map(|outcome| outcome.map(Reply::result)),
+            CallHandler::Complete(future) => {
                 future.as_mut().poll(cx).map(|values| Ok(Reply::result(completion(values))))
             }
-            Work::Hooked(future, method) => future
+            CallHandler::Hooked(future, method) => future
                 .as_mut()
                 .poll(cx)
                 .map(|hooked| Ok(hooked?.into_reply(method).unwrap_or_else(|| mismatch_reply(method)))),
         };
-        let result = catch_unwind(AssertUnwindSafe(|| core.watchdog.watch(name, step)));
+        let result = catch_unwind(AssertUnwindSafe(|| core.watchdog.watch(name, poll)));
         result.unwrap_or_else(|_| Poll::Ready(Ok(panic_reply())))
     }
 
     fn failure_reply(&self, error: ToolError) -> Reply {
-        let is_tool = matches!(self.work, Work::Tool(_) | Work::Hooked(_, Method::ToolsCall));
+        let is_tool =
+            matches!(self.handler, CallHandler::Tool(_) | CallHandler::Hooked(_, Method::ToolsCall));
         let is_modern = self.dialect.is_modern();
         let invalid = |message: String| Reply::Error(ErrorObject::new(ErrorCode::InvalidParams, message));
         match error.into_failure() {
-            Failure::Failed(text) if is_tool => Reply::result(CallToolResult::error(text)),
-            Failure::Failed(text) => Reply::Error(ErrorObject::new(ErrorCode::InternalError, text)),
-            Failure::Refused(error) => Reply::Error(error),
-            Failure::Undeclared(needed) if is_modern => {
+            HandlerFailure::Failed(text) if is_tool => Reply::result(CallToolResult::error(text)),
+            HandlerFailure::Failed(text) => Reply::Error(ErrorObject::new(ErrorCode::InternalError, text)),
+            HandlerFailure::Refused(error) => Reply::Error(error),
+            HandlerFailure::Undeclared(needed) if is_modern => {
                 Reply::Error(ErrorObject::missing_client_capability(*needed))
             }
-            Failure::Undeclared(_) if is_tool => Reply::result(CallToolResult::error(UNDECLARED_INPUT)),
-            Failure::Undeclared(_) => invalid(UNDECLARED_INPUT.to_owned()),
-            Failure::Unanswered => match self.context.as_ref().and_then(Context::rounds) {
+            HandlerFailure::Undeclared(_) if is_tool => {
+                Reply::result(CallToolResult::error(UNDECLARED_INPUT))
+            }
+            HandlerFailure::Undeclared(_) => invalid(UNDECLARED_INPUT.to_owned()),
+            HandlerFailure::Unanswered => match self.context.as_ref().and_then(Context::rounds) {
                 Some(rounds) => match rounds.input_required(&self.core.sealer) {
                     Ok(result) => Reply::result(result),
                     Err(error @ AskError::FeatureDisabled(_)) => {
@@ -124,13 +128,13 @@ impl Run {
     }
 }
 
-impl Future for Run {
+impl Future for CallFuture {
     type Output = Reply;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Reply> {
         let span = self.span.clone();
         let _entered = (!span.is_none()).then(|| span.enter());
-        match self.step(cx) {
+        match self.poll_handler(cx) {
             Poll::Ready(done) => {
                 if let Some(context) = &self.context {
                     context.finish();
@@ -158,7 +162,7 @@ impl Future for Run {
 }
 
 /// Cancels the context of a call that is dropped before its end.
-impl Drop for Run {
+impl Drop for CallFuture {
     fn drop(&mut self) {
         if let Some(context) = &self.context {
             context.cancel();

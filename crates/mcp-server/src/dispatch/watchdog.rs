@@ -1,7 +1,8 @@
 //! Reports async handlers that block their thread.
 //!
-//! Each thread that polls handlers has a slot with the number of its step, which is odd while a handler runs. The
-//! watchdog thread checks the slots periodically and is parked while there are no calls.
+//! Each thread that polls handlers has a slot with a step counter. The counter is incremented before and after each poll
+//! of a handler, so that it is odd while the handler runs. The watchdog thread checks the slots periodically and is
+//! parked while there are no calls.
 
 use std::cell::Cell;
 use std::ptr;
@@ -10,32 +11,33 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use mcp_protocol::visible::Visible;
+use mcp_protocol::safe_text::SafeText;
 
-/// The interval of the checks. A step that is seen in two checks has blocked its thread.
+/// The interval of the checks. A handler that is in the same step at two checks blocks its thread.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-static SLOTS: Mutex<Vec<Weak<Slot>>> = Mutex::new(Vec::new());
+/// The slots of all threads that poll handlers.
+static THREAD_SLOTS: Mutex<Vec<Weak<ThreadSlot>>> = Mutex::new(Vec::new());
 
 thread_local! {
-    static LOCAL: Local = Local { slot: Slot::enlist(), named: Cell::new(ptr::null()) };
+    static CURRENT_THREAD: CurrentThread = CurrentThread { slot: ThreadSlot::register(), last_name: Cell::new(ptr::null()) };
 }
 
 /// The slot of a thread, and data that only the thread itself uses.
-struct Local {
-    slot: Arc<Slot>,
-    /// The address of the name in the slot, to skip storing the same name again.
-    named: Cell<*const u8>,
+struct CurrentThread {
+    slot: Arc<ThreadSlot>,
+    /// The address of the name in the slot, so that the same name is not stored again.
+    last_name: Cell<*const u8>,
 }
 
-impl Local {
-    /// Begins a step. Returns false inside another step, which is already watched.
+impl CurrentThread {
+    /// Begins a step. Returns false inside another step, which is already being watched.
     fn begin(&self, name: &Arc<str>) -> bool {
         let step = self.slot.step.load(Ordering::Relaxed);
         if step % 2 == 1 {
             return false;
         }
-        if self.named.replace(name.as_ptr()) != name.as_ptr() {
+        if self.last_name.replace(name.as_ptr()) != name.as_ptr() {
             *self.slot.name.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(name));
         }
         self.slot.step.store(step + 1, Ordering::Release);
@@ -47,9 +49,9 @@ impl Local {
     }
 }
 
-/// The current step of a thread.
+/// The step counter of a thread, and the name of its handler.
 #[derive(Default)]
-struct Slot {
+struct ThreadSlot {
     /// Odd while a handler runs.
     step: AtomicU64,
     /// The last step that was reported, so that each is reported once.
@@ -57,10 +59,11 @@ struct Slot {
     name: Mutex<Option<Arc<str>>>,
 }
 
-impl Slot {
-    fn enlist() -> Arc<Self> {
+impl ThreadSlot {
+    /// Creates the slot of the current thread.
+    fn register() -> Arc<Self> {
         let slot = Arc::new(Self::default());
-        let mut slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = THREAD_SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
         slots.retain(|slot| slot.strong_count() > 0);
         slots.push(Arc::downgrade(&slot));
         slot
@@ -74,25 +77,26 @@ impl Slot {
 /// The watchdog thread, started at the first step and stopped when this is dropped.
 #[derive(Default)]
 pub(crate) struct Watchdog {
-    watcher: OnceLock<Option<Watcher>>,
+    thread: OnceLock<Option<WatchdogThread>>,
 }
 
-struct Watcher {
+struct WatchdogThread {
     state: Arc<State>,
-    thread: Option<JoinHandle<()>>,
+    handle: Option<JoinHandle<()>>,
 }
 
+/// The flags that the watchdog thread shares with its owner.
 #[derive(Default)]
 struct State {
-    asleep: AtomicBool,
-    over: AtomicBool,
+    is_parked: AtomicBool,
+    is_stopped: AtomicBool,
 }
 
 impl Watchdog {
-    /// Runs one step of a handler. Costs some nanoseconds in every call.
+    /// Runs one step of a handler. Costs a few nanoseconds.
     pub(crate) fn watch<T>(&self, name: &Arc<str>, step: impl FnOnce() -> T) -> T {
         // A thread that is exiting has no slot.
-        let is_begun = LOCAL.try_with(|local| local.begin(name)).unwrap_or(false);
+        let is_begun = CURRENT_THREAD.try_with(|local| local.begin(name)).unwrap_or(false);
         let _guard = is_begun.then(|| {
             self.wake();
             StepGuard
@@ -101,12 +105,12 @@ impl Watchdog {
     }
 
     fn wake(&self) {
-        let Some(watcher) = self.watcher.get_or_init(Watcher::start) else { return };
-        // Without a fence, which would cost more than everything else: a step that begins just as the watcher parks may
-        // be missed. The next step wakes the watcher.
-        if watcher.state.asleep.load(Ordering::Relaxed) {
-            watcher.state.asleep.store(false, Ordering::SeqCst);
-            watcher.unpark();
+        let Some(thread) = self.thread.get_or_init(WatchdogThread::start) else { return };
+        // Relaxed, because a fence would cost more than the rest of this function. A step that begins just as the thread
+        // parks may be missed; the next step wakes the thread.
+        if thread.state.is_parked.load(Ordering::Relaxed) {
+            thread.state.is_parked.store(false, Ordering::SeqCst);
+            thread.unpark();
         }
     }
 }
@@ -116,18 +120,18 @@ struct StepGuard;
 
 impl Drop for StepGuard {
     fn drop(&mut self) {
-        let _ = LOCAL.try_with(Local::end);
+        let _ = CURRENT_THREAD.try_with(CurrentThread::end);
     }
 }
 
-impl Watcher {
+impl WatchdogThread {
     fn start() -> Option<Self> {
         let state = Arc::new(State::default());
         let shared = Arc::clone(&state);
         let thread =
             thread::Builder::new().name("mcp-watchdog".to_owned()).spawn(move || shared.run_checks());
         match thread {
-            Ok(thread) => Some(Self { state, thread: Some(thread) }),
+            Ok(handle) => Some(Self { state, handle: Some(handle) }),
             Err(error) => {
                 tracing::warn!(%error, "the watchdog thread cannot be started; blocking handlers will not be reported");
                 None
@@ -136,18 +140,18 @@ impl Watcher {
     }
 
     fn unpark(&self) {
-        if let Some(thread) = &self.thread {
-            thread.thread().unpark();
+        if let Some(handle) = &self.handle {
+            handle.thread().unpark();
         }
     }
 }
 
-impl Drop for Watcher {
+impl Drop for WatchdogThread {
     fn drop(&mut self) {
-        self.state.over.store(true, Ordering::SeqCst);
+        self.state.is_stopped.store(true, Ordering::SeqCst);
         self.unpark();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        if let Some(handle) = self.handle.take() {
+            let _ = handle.join();
         }
     }
 }
@@ -155,52 +159,52 @@ impl Drop for Watcher {
 impl State {
     fn run_checks(&self) {
         // The step of each thread, and the time it was first seen.
-        let mut seen: Vec<(Arc<Slot>, u64, Instant)> = Vec::new();
-        while !self.over.load(Ordering::SeqCst) {
-            let looked = Instant::now();
-            let mut now: Vec<_> = steps().into_iter().map(|(slot, step)| (slot, step, looked)).collect();
-            for (slot, step, since) in &mut now {
+        let mut seen: Vec<(Arc<ThreadSlot>, u64, Instant)> = Vec::new();
+        while !self.is_stopped.load(Ordering::SeqCst) {
+            let now = Instant::now();
+            let mut current: Vec<_> = steps().into_iter().map(|(slot, step)| (slot, step, now)).collect();
+            for (slot, step, since) in &mut current {
                 if let Some((.., first)) =
                     seen.iter().find(|(old, at, _)| Arc::ptr_eq(old, slot) && at == step)
                 {
                     *since = *first;
                 }
-                // A check may be early, or late after the process was suspended.
-                let is_long = *step % 2 == 1 && *since + CHECK_INTERVAL <= looked;
+                // Measured, because a check may be early, or late after the process was suspended.
+                let is_long = *step % 2 == 1 && *since + CHECK_INTERVAL <= now;
                 if is_long && slot.reported.swap(*step, Ordering::Relaxed) != *step {
                     let name = slot.name();
-                    // The name of a resource is a URI that the client chose.
+                    // Escaped, because the name of a resource is a URI from the client.
                     tracing::warn!(
-                        name = %Visible::name(&name),
+                        name = %SafeText::name(&name),
                         "handler blocks its thread and delays other calls; wrap it in `blocking`"
                     );
                 }
             }
-            let same = |slot: &Arc<Slot>, step: u64| {
+            let is_idle = |slot: &Arc<ThreadSlot>, step: u64| {
                 step.is_multiple_of(2)
                     && seen.iter().any(|(old, at, _)| Arc::ptr_eq(old, slot) && *at == step)
             };
-            if now.iter().all(|(slot, step, _)| same(slot, *step)) {
-                self.asleep.store(true, Ordering::SeqCst);
-                // Checks again, because a step that began before the store did not see it.
-                if steps().iter().all(|(slot, step)| same(slot, *step)) {
+            if current.iter().all(|(slot, step, _)| is_idle(slot, *step)) {
+                self.is_parked.store(true, Ordering::SeqCst);
+                // Checks again, because a step that began before the store did not see the flag.
+                if steps().iter().all(|(slot, step)| is_idle(slot, *step)) {
                     seen.clear();
-                    while self.asleep.load(Ordering::SeqCst) && !self.over.load(Ordering::SeqCst) {
+                    while self.is_parked.load(Ordering::SeqCst) && !self.is_stopped.load(Ordering::SeqCst) {
                         thread::park();
                     }
                     continue;
                 }
-                self.asleep.store(false, Ordering::SeqCst);
+                self.is_parked.store(false, Ordering::SeqCst);
             }
-            seen = now;
+            seen = current;
             thread::park_timeout(CHECK_INTERVAL);
         }
     }
 }
 
 /// Returns the current step of every thread.
-fn steps() -> Vec<(Arc<Slot>, u64)> {
-    let slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
+fn steps() -> Vec<(Arc<ThreadSlot>, u64)> {
+    let slots = THREAD_SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
     let alive = slots.iter().filter_map(Weak::upgrade);
     alive.map(|slot| (Arc::clone(&slot), slot.step.load(Ordering::SeqCst))).collect()
 }

@@ -7,55 +7,55 @@ use mcp_protocol::resources::SubscribeParams;
 use mcp_protocol::subscriptions::ListenParams;
 
 use super::params::{check_uri, raise};
-use super::router::{Core, Route, RouteResult};
-use crate::call::context::Exchange;
+use super::router::{Core, RequestAction, RouteResult};
+use crate::call::context::Requester;
 use crate::call::reply::Reply;
 use crate::connection::MAX_SUBSCRIBED_URIS;
-use crate::offer::registry::{Cursor, List, Listed, Snapshot};
+use crate::offer::registry::{Cursor, EntryList, ListEntry, Snapshot};
 
-pub(super) fn page<T: Listed>(
+pub(super) fn page<T: ListEntry>(
     core: &Core,
     state: &Snapshot,
-    list: &List<T>,
+    list: &EntryList<T>,
     request: &Request<'_>,
-    exchange: &Exchange,
+    requester: &Requester,
 ) -> RouteResult {
-    let params: PageParams = raise(request, exchange)?;
+    let params: PageParams = raise(request, requester)?;
     let cursor = params.cursor.as_deref().map_or(Cursor::Start, Cursor::After);
-    match list.page(exchange.dialect, &cursor, &state.identity, &core.meta) {
-        Some(page) => Ok(Route::Reply(Reply::Page(page))),
+    match list.page(requester.dialect, &cursor, &state.settings, &core.meta) {
+        Some(page) => Ok(RequestAction::Reply(Reply::Page(page))),
         None => {
             Err(ErrorObject::new(ErrorCode::InvalidParams, "unknown or expired cursor; restart the listing"))
         }
     }
 }
 
-pub(super) fn listen(request: &Request<'_>, exchange: &Exchange) -> RouteResult {
-    let params: ListenParams = raise(request, exchange)?;
+pub(super) fn listen(request: &Request<'_>, requester: &Requester) -> RouteResult {
+    let params: ListenParams = raise(request, requester)?;
     let mut uris = params.notifications.resource_subscriptions.iter().flatten();
     if uris.clone().count() > MAX_SUBSCRIBED_URIS {
         let message = format!("too many resource subscriptions: at most {MAX_SUBSCRIBED_URIS} per stream");
         return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
     }
     uris.try_for_each(|uri| check_uri(uri))?;
-    Ok(Route::Listen(params.notifications))
+    Ok(RequestAction::Listen(params.notifications))
 }
 
-pub(super) fn set_level(request: &Request<'_>, exchange: &Exchange) -> RouteResult {
-    let params: SetLevelParams = raise(request, exchange)?;
+pub(super) fn set_level(request: &Request<'_>, requester: &Requester) -> RouteResult {
+    let params: SetLevelParams = raise(request, requester)?;
     if let LogLevel::Other(level) = &params.level {
         return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("unknown log level `{level}`")));
     }
-    if let Some(legacy) = &exchange.legacy {
+    if let Some(legacy) = &requester.legacy {
         legacy.connection.lock().log_level = Some(params.level);
     }
-    Ok(Route::Reply(Reply::Empty))
+    Ok(RequestAction::Reply(Reply::Empty))
 }
 
-pub(super) fn subscribe(request: &Request<'_>, exchange: &Exchange, is_subscribe: bool) -> RouteResult {
-    let params: SubscribeParams = raise(request, exchange)?;
+pub(super) fn subscribe(request: &Request<'_>, requester: &Requester, is_subscribe: bool) -> RouteResult {
+    let params: SubscribeParams = raise(request, requester)?;
     check_uri(&params.uri)?;
-    if let Some(legacy) = &exchange.legacy {
+    if let Some(legacy) = &requester.legacy {
         let subscribed = &mut legacy.connection.lock().subscribed;
         if is_subscribe {
             subscribed.insert(params.uri).map_err(|why| ErrorObject::new(ErrorCode::InternalError, why))?;
@@ -63,5 +63,5 @@ pub(super) fn subscribe(request: &Request<'_>, exchange: &Exchange, is_subscribe
             subscribed.remove(&params.uri);
         }
     }
-    Ok(Route::Reply(Reply::Empty))
+    Ok(RequestAction::Reply(Reply::Empty))
 }

@@ -7,12 +7,12 @@ use std::task::{Context, Poll, Waker};
 use super::response::HttpResponse;
 use crate::call::reply::Reply;
 use crate::connection::outlet::Outlet;
-use crate::dispatch::run::Run;
+use crate::dispatch::run::CallFuture;
 
-/// The state of an exchange after its first poll.
-pub(super) enum Step {
+/// The result of the first poll of an exchange.
+pub(super) enum FirstPoll {
     Done(HttpResponse),
-    /// The call is pending.
+    /// The call is pending; the future returns the response.
     Pending(Pin<Box<dyn Future<Output = HttpResponse> + Send>>),
 }
 
@@ -23,16 +23,16 @@ pub(super) enum FirstEvent {
     Message,
 }
 
-pub(super) async fn first_event(run: &mut Box<Run>, outlet: &Outlet) -> FirstEvent {
+pub(super) async fn first_event(run: &mut Box<CallFuture>, outlet: &Outlet) -> FirstEvent {
     poll_fn(|cx| poll_first(run, outlet, cx)).await
 }
 
 /// Polls a call once in place. The no-op waker is safe because a pending call is polled again with a real one.
-pub(super) fn begin(run: &mut Box<Run>, outlet: &Outlet) -> Poll<FirstEvent> {
+pub(super) fn poll_once(run: &mut Box<CallFuture>, outlet: &Outlet) -> Poll<FirstEvent> {
     poll_first(run, outlet, &mut Context::from_waker(Waker::noop()))
 }
 
-fn poll_first(run: &mut Box<Run>, outlet: &Outlet, cx: &mut Context<'_>) -> Poll<FirstEvent> {
+fn poll_first(run: &mut Box<CallFuture>, outlet: &Outlet, cx: &mut Context<'_>) -> Poll<FirstEvent> {
     if let Poll::Ready(reply) = Pin::new(run).poll(cx) {
         return Poll::Ready(FirstEvent::Done(reply));
     }

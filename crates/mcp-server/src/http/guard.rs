@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use http::header::{HeaderMap, ORIGIN};
 use http::{StatusCode, Uri};
-use mcp_protocol::visible::Visible;
+use mcp_protocol::safe_text::SafeText;
 
-use super::headers::Headers;
+use super::headers::RequestHeaders;
 
 /// The allowed names in `Host` and web origins in `Origin` (protection against DNS rebinding). Default: loopback names,
 /// any port.
@@ -18,14 +18,15 @@ use super::headers::Headers;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    loopback: Option<Port>,
+    loopback: Option<PortRule>,
     hosts: Vec<String>,
     origins: Vec<String>,
     any_host: bool,
 }
 
+/// The allowed ports of loopback names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Port {
+enum PortRule {
     Any,
     #[cfg_attr(not(feature = "serve"), allow(dead_code, reason = "only a listener knows its port"))]
     Only(u16),
@@ -41,7 +42,7 @@ impl Access {
     /// Allows `localhost`, `127.0.0.1` and `[::1]` with any port, as host and as web origin.
     #[must_use]
     pub fn loopback() -> Self {
-        Self { loopback: Some(Port::Any), hosts: Vec::new(), origins: Vec::new(), any_host: false }
+        Self { loopback: Some(PortRule::Any), hosts: Vec::new(), origins: Vec::new(), any_host: false }
     }
 
     /// Adds an allowed `Host` name, with a port, or without one for any port.
@@ -70,13 +71,18 @@ impl Access {
     #[cfg(feature = "serve")]
     pub(crate) fn at_port(mut self, port: u16) -> Self {
         if self.loopback.is_some() {
-            self.loopback = Some(Port::Only(port));
+            self.loopback = Some(PortRule::Only(port));
         }
         self
     }
 
     /// Returns the error status for a request whose `Host` or `Origin` is not allowed.
-    pub(super) fn check(&self, uri: &Uri, all: &HeaderMap, headers: &Headers<'_>) -> Result<(), StatusCode> {
+    pub(super) fn check(
+        &self,
+        uri: &Uri,
+        all: &HeaderMap,
+        headers: &RequestHeaders<'_>,
+    ) -> Result<(), StatusCode> {
         let host = match headers.host.first() {
             Some(_) if headers.host.is_repeated() => return Err(StatusCode::BAD_REQUEST),
             Some(host) => Some(host.to_str().map_err(|_| StatusCode::BAD_REQUEST)?),
@@ -91,7 +97,10 @@ impl Access {
             (host, authority) => host.or(authority).ok_or(StatusCode::BAD_REQUEST)?,
         };
         if !self.any_host && !self.allows_host(host) {
-            tracing::warn!(host = %Visible::name(host), "request refused: `Host` is not allowed; allow it with Access::host");
+            tracing::warn!(
+                host = %SafeText::name(host),
+                "request refused: `Host` is not allowed; allow it with Access::host"
+            );
             return Err(StatusCode::FORBIDDEN);
         }
         if headers.origin.first().is_none() {
@@ -101,7 +110,7 @@ impl Access {
             let origin = origin.to_str().map_err(|_| StatusCode::FORBIDDEN)?;
             if !self.allows_origin(origin) {
                 tracing::warn!(
-                    origin = %Visible::name(origin),
+                    origin = %SafeText::name(origin),
                     "request refused: `Origin` is not allowed; allow it with Access::origin"
                 );
                 return Err(StatusCode::FORBIDDEN);
@@ -133,8 +142,8 @@ impl Access {
     fn is_loopback(&self, name: &str, port: Option<&str>) -> bool {
         let port_fits = match self.loopback {
             None => false,
-            Some(Port::Any) => port.is_none_or(|port| port.parse::<u16>().is_ok()),
-            Some(Port::Only(only)) => port.map_or(Some(80), |port| port.parse().ok()) == Some(only),
+            Some(PortRule::Any) => port.is_none_or(|port| port.parse::<u16>().is_ok()),
+            Some(PortRule::Only(only)) => port.map_or(Some(80), |port| port.parse().ok()) == Some(only),
         };
         port_fits && is_loopback_name(name)
     }
@@ -142,13 +151,16 @@ impl Access {
 
 /// Refuses a cross-site request without `Origin`, such as one for an image. Only browsers send `Sec-Fetch-Site`; `none`
 /// means that the user typed the address.
-fn check_fetch_site(headers: &Headers<'_>) -> Result<(), StatusCode> {
+fn check_fetch_site(headers: &RequestHeaders<'_>) -> Result<(), StatusCode> {
     let Some(site) = headers.fetch_site.first() else { return Ok(()) };
     if !headers.fetch_site.is_repeated() && matches!(site.as_bytes(), b"same-origin" | b"none") {
         return Ok(());
     }
     let site = String::from_utf8_lossy(site.as_bytes());
-    tracing::warn!(site = %Visible::name(&site), "request refused: cross-site request without `Origin` (Sec-Fetch-Site)");
+    tracing::warn!(
+        site = %SafeText::name(&site),
+        "request refused: cross-site request without `Origin` (Sec-Fetch-Site)"
+    );
     Err(StatusCode::FORBIDDEN)
 }
 
@@ -184,7 +196,7 @@ mod tests {
         if let Some(origin) = origin {
             headers.insert(ORIGIN, HeaderValue::from_str(origin).unwrap());
         }
-        access.check(&Uri::from_static("/mcp"), &headers, &Headers::of(&headers))
+        access.check(&Uri::from_static("/mcp"), &headers, &RequestHeaders::of(&headers))
     }
 
     #[test]
@@ -240,7 +252,7 @@ mod tests {
             if let Some(origin) = origin {
                 headers.insert(ORIGIN, HeaderValue::from_static(origin));
             }
-            access.check(&Uri::from_static("/sse"), &headers, &Headers::of(&headers))
+            access.check(&Uri::from_static("/sse"), &headers, &RequestHeaders::of(&headers))
         };
         for good in [&[][..], &["same-origin"], &["none"]] {
             assert_eq!(check(good, None), Ok(()), "{good:?}");
@@ -257,21 +269,25 @@ mod tests {
         let access = Access::default();
         let mut headers = HeaderMap::new();
         assert_eq!(
-            access.check(&Uri::from_static("/"), &headers, &Headers::of(&headers)),
+            access.check(&Uri::from_static("/"), &headers, &RequestHeaders::of(&headers)),
             Err(StatusCode::BAD_REQUEST)
         );
         headers.append(HOST, HeaderValue::from_static("localhost"));
         assert_eq!(
-            access.check(&Uri::from_static("http://evil.example/"), &headers, &Headers::of(&headers)),
+            access.check(&Uri::from_static("http://evil.example/"), &headers, &RequestHeaders::of(&headers)),
             Err(StatusCode::BAD_REQUEST)
         );
         headers.append(HOST, HeaderValue::from_static("localhost"));
         assert_eq!(
-            access.check(&Uri::from_static("/"), &headers, &Headers::of(&headers)),
+            access.check(&Uri::from_static("/"), &headers, &RequestHeaders::of(&headers)),
             Err(StatusCode::BAD_REQUEST)
         );
         assert_eq!(
-            access.check(&Uri::from_static("http://evil.example/"), &HeaderMap::new(), &Headers::default()),
+            access.check(
+                &Uri::from_static("http://evil.example/"),
+                &HeaderMap::new(),
+                &RequestHeaders::default()
+            ),
             Err(StatusCode::FORBIDDEN)
         );
     }

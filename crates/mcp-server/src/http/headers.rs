@@ -5,26 +5,26 @@ use mcp_protocol::codec::header;
 
 /// The relevant request headers.
 #[derive(Default)]
-pub(super) struct Headers<'a> {
-    pub(super) host: Values<'a>,
-    pub(super) origin: Values<'a>,
-    pub(super) fetch_site: Values<'a>,
-    pub(super) content_type: Values<'a>,
-    pub(super) accept: Values<'a>,
-    pub(super) last_event: Values<'a>,
+pub(super) struct RequestHeaders<'a> {
+    pub(super) host: HeaderValues<'a>,
+    pub(super) origin: HeaderValues<'a>,
+    pub(super) fetch_site: HeaderValues<'a>,
+    pub(super) content_type: HeaderValues<'a>,
+    pub(super) accept: HeaderValues<'a>,
+    pub(super) last_event: HeaderValues<'a>,
     pub(super) mcp: McpHeaders<'a>,
 }
 
 /// The `Mcp-*` headers, which are needed after the body was read.
 #[derive(Clone, Copy, Default)]
 pub(super) struct McpHeaders<'a> {
-    pub(super) session: Values<'a>,
-    pub(super) version: Values<'a>,
-    pub(super) method: Values<'a>,
-    pub(super) name: Values<'a>,
+    pub(super) session: HeaderValues<'a>,
+    pub(super) version: HeaderValues<'a>,
+    pub(super) method: HeaderValues<'a>,
+    pub(super) name: HeaderValues<'a>,
 }
 
-impl<'a> Headers<'a> {
+impl<'a> RequestHeaders<'a> {
     pub(super) fn of(all: &'a HeaderMap) -> Self {
         let mut found = Self::default();
         for (name, value) in all {
@@ -81,12 +81,12 @@ fn accepts_one_of(all: &HeaderMap, kinds: &[&str]) -> bool {
 
 /// The first value of a header, and the number of values.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Values<'a> {
+pub(super) struct HeaderValues<'a> {
     first: Option<&'a HeaderValue>,
     count: u32,
 }
 
-impl<'a> Values<'a> {
+impl<'a> HeaderValues<'a> {
     fn push(&mut self, value: &'a HeaderValue) {
         self.first.get_or_insert(value);
         self.count += 1;

@@ -20,10 +20,10 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
-use super::headers::Headers;
+use super::headers::RequestHeaders;
 use super::response::{HttpResponse, empty_response, overload_response, refusal_response, stream_response};
-use super::response_body::Work;
-use super::{HttpBody, Shared};
+use super::response_body::EventProducer;
+use super::{HttpBody, ServiceState};
 use crate::budget::{Budget, Share};
 use crate::connection::outlet::EVENT_START;
 use crate::link::chunks::{Chunk, ChunkReader};
@@ -43,11 +43,11 @@ const MAX_QUEUED_MESSAGES: usize = 4;
 
 /// The open sessions by id.
 #[derive(Default)]
-pub(super) struct HttpSseSessions(Mutex<HashMap<String, Input>>);
+pub(super) struct HttpSseSessions(Mutex<HashMap<String, MessageQueue>>);
 
 /// The message queue of one session.
 #[derive(Clone)]
-struct Input {
+struct MessageQueue {
     /// Complete messages only.
     messages: mpsc::Sender<io::Result<Chunk>>,
     /// The memory budget of the session.
@@ -55,25 +55,25 @@ struct Input {
 }
 
 impl HttpSseSessions {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Input>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, MessageQueue>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Removes the session when its stream is dropped.
 struct SessionGuard {
-    shared: Arc<Shared>,
+    service: Arc<ServiceState>,
     id: String,
     _slot: Share,
 }
 
 impl Drop for SessionGuard {
     fn drop(&mut self) {
-        self.shared.http_sse.lock().remove(&self.id);
+        self.service.http_sse.lock().remove(&self.id);
     }
 }
 
-impl Shared {
+impl ServiceState {
     /// Handles a request to one of the two paths.
     pub(super) async fn http_sse<B>(self: &Arc<Self>, parts: Parts, body: B) -> HttpResponse
     where
@@ -81,7 +81,7 @@ impl Shared {
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let headers = Headers::of(&parts.headers);
+        let headers = RequestHeaders::of(&parts.headers);
         if let Err(status) = self.options.access.check(&parts.uri, &parts.headers, &headers) {
             return empty_response(status);
         }
@@ -92,8 +92,8 @@ impl Shared {
                 let Some(id) = query.find_map(|pair| pair.strip_prefix("sessionId=")) else {
                     return empty_response(StatusCode::BAD_REQUEST);
                 };
-                let input = self.http_sse.lock().get(id).cloned();
-                let Some(input) = input else { return empty_response(StatusCode::NOT_FOUND) };
+                let queue = self.http_sse.lock().get(id).cloned();
+                let Some(queue) = queue else { return empty_response(StatusCode::NOT_FOUND) };
                 if !headers.is_json() {
                     return empty_response(StatusCode::UNSUPPORTED_MEDIA_TYPE);
                 }
@@ -101,7 +101,7 @@ impl Shared {
                     return empty_response(StatusCode::NOT_ACCEPTABLE);
                 }
                 match self.read_body(body).await {
-                    Ok((bytes, memory)) => self.queue_message(&input, &bytes, memory).await,
+                    Ok((bytes, memory)) => self.queue_message(&queue, &bytes, memory).await,
                     Err(answer) => *answer,
                 }
             }
@@ -117,17 +117,17 @@ impl Shared {
         let (messages, reader) = mpsc::channel(MAX_QUEUED_MESSAGES);
         let mut reader = ChunkReader::new(reader);
         let (mut writer, output) = pipe(PIPE_BYTES);
-        let guard = SessionGuard { shared: Arc::clone(self), id: random::id(), _slot: slot };
+        let guard = SessionGuard { service: Arc::clone(self), id: random::id(), _slot: slot };
         let endpoint = format!("event: endpoint\ndata: {MESSAGES_PATH}?sessionId={}\n\n", guard.id);
-        self.http_sse.lock().insert(guard.id.clone(), Input { messages, memory: Arc::clone(&memory) });
-        let work: Work = Box::pin(async move {
-            let mut driving = driver::drive(&guard.shared.core, &mut reader, &mut writer, Some(memory));
+        self.http_sse.lock().insert(guard.id.clone(), MessageQueue { messages, memory: Arc::clone(&memory) });
+        let producer: EventProducer = Box::pin(async move {
+            let mut driving = driver::drive(&guard.service.core, &mut reader, &mut writer, Some(memory));
             tokio::select! {
                 // The driver reports errors to the client itself.
                 _ = &mut driving => {}
-                () = guard.shared.closed() => {
+                () = guard.service.closed() => {
                     // Refuses further messages; calls in flight get their grace period.
-                    guard.shared.http_sse.lock().remove(&guard.id);
+                    guard.service.http_sse.lock().remove(&guard.id);
                     let _ = driving.await;
                 }
             }
@@ -135,21 +135,21 @@ impl Shared {
         stream_response(HttpBody::lines(SseLines::new(
             endpoint.into(),
             output,
-            work,
+            producer,
             self.options.keep_alive,
         )))
     }
 
-    /// Queues a message for the driver as one line: outside of strings JSON allows replacing line breaks by spaces. An
-    /// invalid message is refused here.
-    async fn queue_message(&self, input: &Input, message: &[u8], memory: Share) -> HttpResponse {
+    /// Queues a message for the driver as one line. Line breaks become spaces, which JSON allows because they can occur
+    /// only between tokens. An invalid message is refused here.
+    async fn queue_message(&self, queue: &MessageQueue, message: &[u8], memory: Share) -> HttpResponse {
         match parse_bytes(message, &self.limits) {
             Err(error) => {
                 return refusal_response(self.negotiation.classify_unreadable(&error), error.id.as_ref());
             }
             // Responses and cancellations free memory, so they are always accepted.
             Ok(Incoming::Message(Message::Response(_) | Message::Notification(_))) => {}
-            Ok(_) if input.memory.is_spent() => {
+            Ok(_) if queue.memory.is_spent() => {
                 let why = "memory limit of this session reached; read the pending events or retry later";
                 return overload_response(why, None);
             }
@@ -158,7 +158,7 @@ impl Shared {
         let blank = |byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
         let bytes: Vec<u8> = message.iter().map(blank).chain([b'\n']).collect();
         let line = Chunk { bytes, _memory: Some(memory) };
-        match tokio::time::timeout(self.options.body_time, input.messages.send(Ok(line))).await {
+        match tokio::time::timeout(self.options.body_time, queue.messages.send(Ok(line))).await {
             Ok(Ok(())) => empty_response(StatusCode::ACCEPTED),
             Ok(Err(_)) => empty_response(StatusCode::NOT_FOUND),
             // The queue stays full because the client does not read.
@@ -173,7 +173,7 @@ pub(super) struct SseLines {
     endpoint: Option<Bytes>,
     output: PipeReader,
     /// The driver, dropped with the stream.
-    work: Option<Work>,
+    producer: Option<EventProducer>,
     /// True between the start and the end of an event.
     is_inside: bool,
     keep_alive_timer: Pin<Box<Sleep>>,
@@ -181,12 +181,12 @@ pub(super) struct SseLines {
 }
 
 impl SseLines {
-    fn new(endpoint: Bytes, output: PipeReader, work: Work, keep_alive: Duration) -> Self {
+    fn new(endpoint: Bytes, output: PipeReader, producer: EventProducer, keep_alive: Duration) -> Self {
         let keep_alive_timer = Box::pin(tokio::time::sleep(keep_alive));
         Self {
             endpoint: Some(endpoint),
             output,
-            work: Some(work),
+            producer: Some(producer),
             is_inside: false,
             keep_alive_timer,
             keep_alive,
@@ -197,10 +197,10 @@ impl SseLines {
         if let Some(endpoint) = self.endpoint.take() {
             return Poll::Ready(Some(endpoint));
         }
-        if let Some(work) = &mut self.work
-            && work.as_mut().poll(cx).is_ready()
+        if let Some(producer) = &mut self.producer
+            && producer.as_mut().poll(cx).is_ready()
         {
-            self.work = None;
+            self.producer = None;
         }
         let mut space = [0; 8 << 10];
         let mut read = ReadBuf::new(&mut space);

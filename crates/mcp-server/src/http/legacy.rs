@@ -13,31 +13,31 @@ use http::StatusCode;
 use http::header::{HeaderName, HeaderValue};
 use mcp_protocol::Dialect;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
-use mcp_protocol::limits::MAX_URI;
+use mcp_protocol::limits::MAX_URI_BYTES;
 use mcp_protocol::messages::{Id, Incoming, InitializeParams, Message, Method, Request, parse_bytes};
 use mcp_protocol::peer::Arrival;
 use tokio::sync::oneshot;
 
-use super::Shared;
-use super::first_event::{FirstEvent, Step, begin};
+use super::ServiceState;
+use super::first_event::{FirstEvent, FirstPoll, poll_once};
 use super::headers::McpHeaders;
 use super::request_body::{SMALL_BODY_BYTES, retained_bytes};
 use super::response::{
-    HttpResponse, RESPONSE_CAPACITY, empty_response, error_response, json_response, overload_response,
+    HttpResponse, RESPONSE_CAPACITY_BYTES, empty_response, error_response, json_response, overload_response,
 };
 use super::session::{Session, SessionUse};
 use crate::budget::Share;
-use crate::call::context::{Exchange, Legacy, Principal};
+use crate::call::context::{LegacyClient, Principal, Requester};
 use crate::call::reply::Reply;
 use crate::connection::outlet::Outlet;
 use crate::connection::{Client, URI_OVERHEAD_BYTES};
-use crate::dispatch::router::Route;
-use crate::dispatch::run::Run;
+use crate::dispatch::router::RequestAction;
+use crate::dispatch::run::CallFuture;
 use in_flight::{InFlightCall, ResponseSink};
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
-impl Shared {
+impl ServiceState {
     /// Returns the session of a request and marks it as in use.
     pub(super) fn session(&self, headers: &McpHeaders<'_>) -> Option<SessionUse> {
         self.sessions.get(headers.session.text()?)
@@ -74,18 +74,18 @@ impl Shared {
         incoming: &Incoming<'_>,
         body: &Bytes,
         memory: Share,
-    ) -> Step {
+    ) -> FirstPoll {
         let session = &session_use.0;
         let message = match incoming {
             Incoming::Message(message) => message,
             // Parsed again, because keeping the borrowed batch would make the common future larger.
             Incoming::Batch(_) => {
-                let (shared, body) = (Arc::clone(self), body.clone());
-                return Step::Pending(Box::pin(async move {
+                let (service, body) = (Arc::clone(self), body.clone());
+                return FirstPoll::Pending(Box::pin(async move {
                     let _memory = memory;
-                    match parse_bytes(&body, &shared.limits) {
+                    match parse_bytes(&body, &service.limits) {
                         Ok(Incoming::Batch(batch)) => {
-                            shared.legacy_batch(&session_use.0, dialect, &batch).await
+                            service.legacy_batch(&session_use.0, dialect, &batch).await
                         }
                         _ => empty_response(StatusCode::BAD_REQUEST),
                     }
@@ -103,11 +103,11 @@ impl Shared {
                     ErrorCode::InvalidRequest,
                     "no request in flight has the id of this response",
                 );
-                return Step::Done(error_response(StatusCode::BAD_REQUEST, &error, None));
+                return FirstPoll::Done(error_response(StatusCode::BAD_REQUEST, &error, None));
             }
             _ => {}
         }
-        Step::Done(empty_response(StatusCode::ACCEPTED))
+        FirstPoll::Done(empty_response(StatusCode::ACCEPTED))
     }
 
     pub(super) fn legacy_request(
@@ -115,30 +115,30 @@ impl Shared {
         session_use: SessionUse,
         request: &Request<'_>,
         memory: Share,
-    ) -> Step {
+    ) -> FirstPoll {
         let session = &session_use.0;
         let call = match InFlightCall::begin(session, request) {
             Ok(call) => call,
             Err(error) => {
-                return Step::Done(error_response(StatusCode::BAD_REQUEST, &error, Some(&request.id)));
+                return FirstPoll::Done(error_response(StatusCode::BAD_REQUEST, &error, Some(&request.id)));
             }
         };
-        if request.method == Method::ResourcesSubscribe && session.has_memory(MAX_URI) {
-            self.sessions.reclaim(MAX_URI + URI_OVERHEAD_BYTES);
+        if request.method == Method::ResourcesSubscribe && session.has_memory(MAX_URI_BYTES) {
+            self.sessions.reclaim(MAX_URI_BYTES + URI_OVERHEAD_BYTES);
         }
         let (stream, outlet) = session.outlet();
-        let mut run = match self.core.route(request, exchange(session, request, &outlet)) {
-            Route::Run(run) => run,
-            Route::Reply(reply) => return Step::Done(self.reply_legacy(call, &reply)),
+        let mut run = match self.core.route(request, requester(session, request, &outlet)) {
+            RequestAction::Run(run) => run,
+            RequestAction::Reply(reply) => return FirstPoll::Done(self.reply_legacy(call, &reply)),
             // No legacy version has `subscriptions/listen`.
-            Route::Listen(_) => return Step::Done(empty_response(StatusCode::BAD_REQUEST)),
+            RequestAction::Listen(_) => return FirstPoll::Done(empty_response(StatusCode::BAD_REQUEST)),
         };
         // For a large request this memory was charged in `post`.
         let kept = if request.params.text().len() <= SMALL_BODY_BYTES { retained_bytes(request) } else { 0 };
         run.hold(memory);
-        match begin(&mut run, &outlet) {
+        match poll_once(&mut run, &outlet) {
             Poll::Ready(FirstEvent::Done(reply)) if outlet.is_untouched() => {
-                Step::Done(self.reply_legacy(call, &reply))
+                FirstPoll::Done(self.reply_legacy(call, &reply))
             }
             Poll::Ready(FirstEvent::Done(reply)) => {
                 let (id, dialect) = (call.id.clone(), session.dialect);
@@ -146,29 +146,29 @@ impl Shared {
                     let _ = outlet.send(|out| reply.write(out, &id, dialect, &self.core.meta));
                 }
                 outlet.close();
-                Step::Done(self.stream(session_use, stream, outlet))
+                FirstPoll::Done(self.stream(session_use, stream, outlet))
             }
             Poll::Ready(FirstEvent::Message) => {
                 run.hold_more(kept);
                 let sink = ResponseSink { sender: None, outlet: Arc::clone(&outlet) };
                 self.run_in_session(call, run, sink);
-                Step::Done(self.stream(session_use, stream, outlet))
+                FirstPoll::Done(self.stream(session_use, stream, outlet))
             }
             Poll::Pending => {
                 run.hold_more(kept);
                 let (sender, reply) = oneshot::channel();
                 let sink = ResponseSink { sender: Some(sender), outlet: Arc::clone(&outlet) };
                 self.run_in_session(call, run, sink);
-                let (shared, id) = (Arc::clone(self), request.id.clone());
-                Step::Pending(Box::pin(async move {
-                    shared.legacy_answer(session_use, id, reply, stream, outlet).await
+                let (service, id) = (Arc::clone(self), request.id.clone());
+                FirstPoll::Pending(Box::pin(async move {
+                    service.legacy_response(session_use, id, reply, stream, outlet).await
                 }))
             }
         }
     }
 
     /// Runs a call in its session: in the legacy era a disconnect is not a cancellation.
-    fn run_in_session(&self, call: InFlightCall, run: Box<Run>, mut sink: ResponseSink) {
+    fn run_in_session(&self, call: InFlightCall, run: Box<CallFuture>, mut sink: ResponseSink) {
         let call = call.cancellable();
         let (session, core) = (Arc::clone(&call.session), Arc::clone(&self.core));
         session.spawn(async move {
@@ -186,7 +186,7 @@ impl Shared {
     }
 
     /// Waits for a pending call. Returns JSON if it ends without other messages, otherwise an SSE stream.
-    async fn legacy_answer(
+    async fn legacy_response(
         &self,
         session_use: SessionUse,
         id: Id,
@@ -231,17 +231,17 @@ impl Shared {
         if let Reply::Overloaded(why) = reply {
             return overload_response(why, Some(id));
         }
-        let mut out = Vec::with_capacity(RESPONSE_CAPACITY);
+        let mut out = Vec::with_capacity(RESPONSE_CAPACITY_BYTES);
         let _ = reply.write(&mut out, id, dialect, &self.core.meta);
         json_response(StatusCode::OK, out)
     }
 }
 
-fn exchange(session: &Session, request: &Request<'_>, outlet: &Arc<Outlet>) -> Exchange {
-    Exchange {
+fn requester(session: &Session, request: &Request<'_>, outlet: &Arc<Outlet>) -> Requester {
+    Requester {
         dialect: session.dialect,
         meta: request.params.meta().ok().flatten().map(Arc::new),
-        legacy: Some(Legacy {
+        legacy: Some(LegacyClient {
             connection: Arc::clone(&session.connection),
             client: Some(Arc::clone(&session.client)),
             log_level: session.connection.lock().log_level.clone(),

@@ -11,21 +11,21 @@ use mcp_protocol::messages::{Id, Method, Request};
 use mcp_protocol::meta::Meta;
 use mcp_protocol::subscriptions::{ListenResult, SubscriptionFilter};
 
-use super::first_event::{FirstEvent, Step, begin, first_event};
+use super::first_event::{FirstEvent, FirstPoll, first_event, poll_once};
 use super::headers::accepts_events;
 use super::request_body::{SMALL_BODY_BYTES, retained_bytes};
 use super::response::{HttpResponse, not_acceptable, overload_response, stream_response};
-use super::response_body::{HttpBody, Work};
-use super::{MAX_UNREAD_BYTES, Shared};
+use super::response_body::{EventProducer, HttpBody};
+use super::{MAX_UNREAD_BYTES, ServiceState};
 use crate::budget::Share;
-use crate::call::context::{Exchange, Principal};
+use crate::call::context::{Principal, Requester};
 use crate::call::reply::Reply;
-use crate::connection::outlet::{Framing, Outlet};
-use crate::dispatch::router::Route;
-use crate::dispatch::run::Run;
+use crate::connection::outlet::{Outlet, OutletFraming};
+use crate::dispatch::router::RequestAction;
+use crate::dispatch::run::CallFuture;
 use crate::offer::changes;
 
-impl Shared {
+impl ServiceState {
     /// Handles a modern request.
     pub(super) fn modern(
         self: &Arc<Self>,
@@ -34,49 +34,52 @@ impl Shared {
         meta: Arc<Meta>,
         headers: &HeaderMap,
         memory: Share,
-    ) -> Step {
+    ) -> FirstPoll {
         if let Err(error) = self.check_param_headers(request, headers) {
-            return Step::Done(self.error(&request.id, dialect, &error));
+            return FirstPoll::Done(self.error(&request.id, dialect, &error));
         }
-        let outlet = Arc::new(Outlet::new(Framing::Events, MAX_UNREAD_BYTES, Some(Arc::clone(&self.memory))));
-        let exchange = Exchange {
+        let outlet =
+            Arc::new(Outlet::new(OutletFraming::Events, MAX_UNREAD_BYTES, Some(Arc::clone(&self.memory))));
+        let requester = Requester {
             dialect,
             meta: Some(meta),
             legacy: None,
             outlet: Arc::clone(&outlet),
             principal: Principal::default(),
         };
-        let mut run = match self.core.route(request, exchange) {
-            Route::Reply(reply) => return Step::Done(self.reply(&request.id, dialect, &reply)),
-            Route::Listen(filter) if accepts_events(headers) => {
-                return Step::Done(self.listen(&request.id, dialect, &filter, outlet));
+        let mut run = match self.core.route(request, requester) {
+            RequestAction::Reply(reply) => return FirstPoll::Done(self.reply(&request.id, dialect, &reply)),
+            RequestAction::Listen(filter) if accepts_events(headers) => {
+                return FirstPoll::Done(self.listen(&request.id, dialect, &filter, outlet));
             }
-            Route::Listen(_) => return Step::Done(not_acceptable(&request.id)),
-            Route::Run(run) => run,
+            RequestAction::Listen(_) => return FirstPoll::Done(not_acceptable(&request.id)),
+            RequestAction::Run(run) => run,
         };
         // For a large request this memory was charged in `post`.
         let is_small = request.params.text().len() <= SMALL_BODY_BYTES;
         run.hold(memory);
-        match begin(&mut run, &outlet) {
-            Poll::Ready(first) => Step::Done(self.modern_answer(first, run, outlet, &request.id, dialect)),
+        match poll_once(&mut run, &outlet) {
+            Poll::Ready(first) => {
+                FirstPoll::Done(self.modern_response(first, run, outlet, &request.id, dialect))
+            }
             Poll::Pending => {
                 if is_small {
                     run.hold_more(retained_bytes(request));
                 }
-                let (shared, id) = (Arc::clone(self), request.id.clone());
-                Step::Pending(Box::pin(async move {
+                let (service, id) = (Arc::clone(self), request.id.clone());
+                FirstPoll::Pending(Box::pin(async move {
                     let first = first_event(&mut run, &outlet).await;
-                    shared.modern_answer(first, run, outlet, &id, dialect)
+                    service.modern_response(first, run, outlet, &id, dialect)
                 }))
             }
         }
     }
 
     /// Returns the response of a call: JSON if it is done without notifications, otherwise an SSE stream.
-    fn modern_answer(
+    fn modern_response(
         &self,
         first: FirstEvent,
-        run: Box<Run>,
+        run: Box<CallFuture>,
         outlet: Arc<Outlet>,
         id: &Id,
         dialect: Dialect,
@@ -91,12 +94,12 @@ impl Shared {
             }
             FirstEvent::Message => {
                 let (core, id, sink) = (Arc::clone(&self.core), id.clone(), Arc::clone(&outlet));
-                let work: Work = Box::pin(async move {
+                let producer: EventProducer = Box::pin(async move {
                     let reply = run.await;
                     let _ = sink.send(|out| reply.write(out, &id, dialect, &core.meta));
                     sink.close();
                 });
-                stream_response(HttpBody::stream(outlet, None, work, self.options.keep_alive))
+                stream_response(HttpBody::stream(outlet, None, producer, self.options.keep_alive))
             }
         }
     }
@@ -143,13 +146,13 @@ impl Shared {
         };
         let mut receiver = self.core.registry.changes();
         let _ = outlet.send(|out| changes::write_acknowledged(out, dialect, id, &filter));
-        let (id, sink, shared) = (id.clone(), Arc::clone(&outlet), Arc::clone(self));
-        let work: Work = Box::pin(async move {
+        let (id, sink, service) = (id.clone(), Arc::clone(&outlet), Arc::clone(self));
+        let producer: EventProducer = Box::pin(async move {
             let _held = (slot, memory);
             loop {
                 let changed = tokio::select! {
-                    changed = changes::next_wanted(&mut receiver, &filter) => changed,
-                    () = shared.closed() => None,
+                    changed = changes::next_changes(&mut receiver, &filter) => changed,
+                    () = service.closed() => None,
                 };
                 let Some(changed) = changed else { break };
                 for change in changed {
@@ -157,8 +160,8 @@ impl Shared {
                 }
             }
             let reply = Reply::result(ListenResult::new().meta(Meta::new().subscription_id(id.clone())));
-            let _ = sink.send(|out| reply.write(out, &id, dialect, &shared.core.meta));
+            let _ = sink.send(|out| reply.write(out, &id, dialect, &service.core.meta));
         });
-        stream_response(HttpBody::stream(outlet, None, work, self.options.keep_alive))
+        stream_response(HttpBody::stream(outlet, None, producer, self.options.keep_alive))
     }
 }

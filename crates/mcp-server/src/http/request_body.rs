@@ -10,7 +10,7 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use mcp_protocol::messages::Request;
 
-use super::Shared;
+use super::ServiceState;
 use super::response::{HttpResponse, empty_response, overload_response};
 use crate::budget::{PARSED_SIZE_FACTOR, Share};
 
@@ -19,7 +19,7 @@ pub(super) const TOO_MANY_BODIES: &str = "too many request bodies at once; retry
 /// The maximum size of a body that may use the reserved part of the budget.
 pub(super) const SMALL_BODY_BYTES: usize = 16 << 10;
 
-impl Shared {
+impl ServiceState {
     /// Reads a body and charges its bytes to the budget as they arrive.
     pub(super) async fn read_body<B>(&self, body: B) -> Result<(Bytes, Share), Box<HttpResponse>>
     where

@@ -5,19 +5,19 @@ use http::{Response, StatusCode};
 use mcp_protocol::Dialect;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::messages::{Id, write};
-use mcp_protocol::negotiation::Refusal;
+use mcp_protocol::negotiation::HttpRejection;
 
-use super::Shared;
+use super::ServiceState;
 use super::response_body::HttpBody;
 use crate::call::reply::Reply;
 
 pub(super) type HttpResponse = Response<HttpBody>;
 
-const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// The initial capacity of a response buffer in bytes: enough for most responses without reallocation.
-pub(super) const RESPONSE_CAPACITY: usize = 512;
+pub(super) const RESPONSE_CAPACITY_BYTES: usize = 512;
 
-impl Shared {
+impl ServiceState {
     /// Returns one response as JSON.
     pub(super) fn reply(&self, id: &Id, dialect: Dialect, reply: &Reply) -> HttpResponse {
         let status = match reply {
@@ -25,7 +25,7 @@ impl Shared {
             Reply::Overloaded(why) => return overload_response(why, Some(id)),
             _ => StatusCode::OK,
         };
-        let mut out = Vec::with_capacity(RESPONSE_CAPACITY);
+        let mut out = Vec::with_capacity(RESPONSE_CAPACITY_BYTES);
         // Does not fail: `Reply::write` falls back to an error response.
         let _ = reply.write(&mut out, id, dialect, &self.core.meta);
         json_response(status, out)
@@ -49,7 +49,7 @@ fn status_of(error: &ErrorObject) -> StatusCode {
     }
 }
 
-pub(super) fn refusal_response(refusal: Refusal, id: Option<&Id>) -> HttpResponse {
+pub(super) fn refusal_response(refusal: HttpRejection, id: Option<&Id>) -> HttpResponse {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
     match refusal.error {
         Some(error) => error_response(status, &error, id),
@@ -66,9 +66,9 @@ pub(super) fn error_response(status: StatusCode, error: &ErrorObject, id: Option
 /// Returns 503 with `Retry-After`: a limit of the service is reached and nothing was done.
 pub(super) fn overload_response(why: &str, id: Option<&Id>) -> HttpResponse {
     let error = ErrorObject::new(ErrorCode::InternalError, why);
-    let mut answer = error_response(StatusCode::SERVICE_UNAVAILABLE, &error, id);
-    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-    answer
+    let mut response = error_response(StatusCode::SERVICE_UNAVAILABLE, &error, id);
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response
 }
 
 pub(super) fn already_initialized(id: &Id) -> HttpResponse {
@@ -86,23 +86,23 @@ pub(super) fn not_acceptable(id: &Id) -> HttpResponse {
 }
 
 pub(super) fn json_response(status: StatusCode, bytes: Vec<u8>) -> HttpResponse {
-    let mut answer = Response::new(HttpBody::full(bytes));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    answer
+    let mut response = Response::new(HttpBody::full(bytes));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 pub(super) fn empty_response(status: StatusCode) -> HttpResponse {
-    let mut answer = Response::new(HttpBody::empty());
-    *answer.status_mut() = status;
-    answer
+    let mut response = Response::new(HttpBody::empty());
+    *response.status_mut() = status;
+    response
 }
 
 pub(super) fn stream_response(body: HttpBody) -> HttpResponse {
-    let mut answer = Response::new(body);
-    let headers = answer.headers_mut();
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
-    answer
+    headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    response
 }

@@ -15,52 +15,57 @@ use tokio::time::{Instant, Sleep};
 use crate::connection::outlet::Outlet;
 
 /// A future that produces the events of a stream; polled while the stream is read.
-pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type EventProducer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The body of a response of [`HttpService`](super::HttpService).
-pub struct HttpBody(Kind);
+pub struct HttpBody(BodyKind);
 
-enum Kind {
+enum BodyKind {
     Whole(Option<Bytes>),
-    Stream(Box<Stream>),
+    Stream(Box<SseStream>),
     #[cfg(feature = "serve")]
     Lines(Box<super::http_sse::SseLines>),
 }
 
-struct Stream {
+struct SseStream {
     outlet: Arc<Outlet>,
     /// The number of this reader of the outlet.
     reader: u64,
     /// Dropped with the stream. The stream ends when it completes.
-    work: Option<Work>,
+    producer: Option<EventProducer>,
     keep_alive_timer: Pin<Box<Sleep>>,
     keep_alive: Duration,
 }
 
 impl HttpBody {
     pub(crate) fn empty() -> Self {
-        Self(Kind::Whole(None))
+        Self(BodyKind::Whole(None))
     }
 
     pub(crate) fn full(bytes: Vec<u8>) -> Self {
-        Self(Kind::Whole(Some(bytes.into())))
+        Self(BodyKind::Whole(Some(bytes.into())))
     }
 
     /// Creates a body from the lines of a driver.
     #[cfg(feature = "serve")]
     pub(super) fn lines(lines: super::http_sse::SseLines) -> Self {
-        Self(Kind::Lines(Box::new(lines)))
+        Self(BodyKind::Lines(Box::new(lines)))
     }
 
     /// Creates a stream of the events of an outlet, optionally resumed after an event, and the future that produces
     /// them.
-    pub(crate) fn stream(outlet: Arc<Outlet>, after: Option<u64>, work: Work, keep_alive: Duration) -> Self {
+    pub(crate) fn stream(
+        outlet: Arc<Outlet>,
+        after: Option<u64>,
+        producer: EventProducer,
+        keep_alive: Duration,
+    ) -> Self {
         let keep_alive_timer = Box::pin(tokio::time::sleep(keep_alive));
         let reader = outlet.attach(after);
-        Self(Kind::Stream(Box::new(Stream {
+        Self(BodyKind::Stream(Box::new(SseStream {
             outlet,
             reader,
-            work: Some(work),
+            producer: Some(producer),
             keep_alive_timer,
             keep_alive,
         })))
@@ -76,43 +81,45 @@ impl Body for HttpBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let bytes = match &mut self.0 {
-            Kind::Whole(bytes) => bytes.take(),
-            Kind::Stream(stream) => ready!(stream.poll_bytes(cx)),
+            BodyKind::Whole(bytes) => bytes.take(),
+            BodyKind::Stream(stream) => ready!(stream.poll_bytes(cx)),
             #[cfg(feature = "serve")]
-            Kind::Lines(lines) => ready!(lines.poll_bytes(cx)),
+            BodyKind::Lines(lines) => ready!(lines.poll_bytes(cx)),
         };
         Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            Kind::Whole(bytes) => bytes.is_none(),
-            Kind::Stream(stream) => stream.outlet.is_over(stream.reader),
+            BodyKind::Whole(bytes) => bytes.is_none(),
+            BodyKind::Stream(stream) => stream.outlet.is_over(stream.reader),
             #[cfg(feature = "serve")]
-            Kind::Lines(_) => false,
+            BodyKind::Lines(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            BodyKind::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
             _ => SizeHint::default(),
         }
     }
 }
 
-impl Drop for Stream {
+impl Drop for SseStream {
     fn drop(&mut self) {
         self.outlet.detach(self.reader);
     }
 }
 
-impl Stream {
+impl SseStream {
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if let Some(work) = &mut self.work
-            && work.as_mut().poll(cx).is_ready()
+        if let Some(producer) = &mut self.producer
+            && producer.as_mut().poll(cx).is_ready()
         {
-            self.work = None;
+            self.producer = None;
             self.outlet.close();
         }
         if let Poll::Ready(bytes) = self.outlet.poll_events(self.reader, cx) {
@@ -128,7 +135,7 @@ impl Stream {
 impl fmt::Debug for HttpBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Whole(bytes) => f.debug_tuple("Whole").field(&bytes.as_ref().map(Bytes::len)).finish(),
+            BodyKind::Whole(bytes) => f.debug_tuple("Whole").field(&bytes.as_ref().map(Bytes::len)).finish(),
             _ => f.write_str("Stream"),
         }
     }

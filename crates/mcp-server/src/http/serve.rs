@@ -76,7 +76,7 @@ impl McpServer {
         let address = listener.local_addr()?;
         check(address, &options)?;
         options.access = options.access.at_port(address.port());
-        let service = AtPath(self.into_http_service(options)?);
+        let service = PathRouter(self.into_http_service(options)?);
         listen(&listener, &service, shutdown).await;
         Ok(())
     }
@@ -94,8 +94,8 @@ fn check(address: SocketAddr, options: &HttpOptions) -> Result<(), Error> {
     Err(Error::Setup { problems: vec![problem] })
 }
 
-async fn listen(listener: &TcpListener, service: &AtPath, shutdown: impl Future<Output = ()>) {
-    let (shared, options) = (&service.0.0, &service.0.0.options);
+async fn listen(listener: &TcpListener, service: &PathRouter, shutdown: impl Future<Output = ()>) {
+    let (state, options) = (&service.0.0, &service.0.0.options);
     let graceful = GracefulShutdown::new();
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(options.header_time).keep_alive(true);
@@ -107,7 +107,7 @@ async fn listen(listener: &TcpListener, service: &AtPath, shutdown: impl Future<
         tokio::select! {
             () = &mut shutdown => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            _ = reaping.tick() => shared.sessions.reap(),
+            _ = reaping.tick() => state.sessions.reap(),
             accepted = listener.accept() => {
                 let stream = match accepted {
                     Ok((stream, _)) => stream,
@@ -124,8 +124,8 @@ async fn listen(listener: &TcpListener, service: &AtPath, shutdown: impl Future<
                 };
                 // Disable Nagle's algorithm, so that small responses are sent at once.
                 let _ = stream.set_nodelay(true);
-                let connection = builder.serve_connection(WriteTimeout::new(stream, options.write_time), service.clone());
-                let connection = graceful.watch(connection);
+                let stream = WriteTimeout::new(stream, options.write_time);
+                let connection = graceful.watch(builder.serve_connection(stream, service.clone()));
                 connections.spawn(async move {
                     // Errors of one connection concern only its client.
                     let _ = connection.await;
@@ -147,9 +147,9 @@ fn send_unavailable(stream: &TcpStream) {
 
 /// The service at `/mcp`, and the HTTP+SSE transport (2024-11-05) if it is enabled. Other paths get 404.
 #[derive(Clone)]
-struct AtPath(HttpService);
+struct PathRouter(HttpService);
 
-impl HyperService<Request<Incoming>> for AtPath {
+impl HyperService<Request<Incoming>> for PathRouter {
     type Response = HttpResponse;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, Infallible>> + Send>>;
@@ -158,10 +158,10 @@ impl HyperService<Request<Incoming>> for AtPath {
         match request.uri().path() {
             "/mcp" => self.0.clone().call(request),
             SSE_PATH | MESSAGES_PATH if self.0.0.options.http_sse => {
-                let shared = Arc::clone(&self.0.0);
+                let state = Arc::clone(&self.0.0);
                 Box::pin(async move {
                     let (parts, body) = request.into_parts();
-                    Ok(shared.http_sse(parts, body).await)
+                    Ok(state.http_sse(parts, body).await)
                 })
             }
             _ => Box::pin(async { Ok(empty_response(StatusCode::NOT_FOUND)) }),

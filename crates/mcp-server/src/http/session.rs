@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::MAX_UNREAD_BYTES;
 use crate::budget::{Budget, Share};
-use crate::connection::outlet::{Framing, Outlet};
+use crate::connection::outlet::{Outlet, OutletFraming};
 use crate::connection::{Client, Connection};
 use crate::random;
 
@@ -38,7 +38,7 @@ pub(super) struct Session {
 struct State {
     last_used: Instant,
     /// The number of requests that are being answered and streams that are being read. Calls in flight do not count,
-    /// because their client may be gone.
+    /// because their client may have disconnected.
     users: usize,
     /// The memory of the session itself, client info and capabilities.
     client_memory: Option<Share>,
@@ -133,7 +133,7 @@ impl Session {
         let stream = state.next_stream;
         state.next_stream += 1;
         let primed = self.dialect.primes_streams();
-        let framing = Framing::NumberedEvents { stream, primed };
+        let framing = OutletFraming::NumberedEvents { stream, primed };
         (stream, Arc::new(Outlet::new(framing, MAX_UNREAD_BYTES, Some(Arc::clone(&self.memory)))))
     }
 
@@ -144,7 +144,7 @@ impl Session {
         let ended = state.streams.iter().filter(|(known, outlet)| **known != stream && outlet.is_closed());
         let mut kept = (0, 0);
         let newest_first: Vec<(u64, usize)> =
-            ended.rev().map(|(stream, outlet)| (*stream, outlet.kept())).collect();
+            ended.rev().map(|(stream, outlet)| (*stream, outlet.history_bytes())).collect();
         for (stream, bytes) in newest_first {
             kept = (kept.0 + 1, kept.1 + bytes);
             if kept.0 > MAX_KEPT_STREAMS || kept.1 > MAX_KEPT_BYTES {
@@ -206,7 +206,7 @@ impl Session {
         }
     }
 
-    /// Returns true if the budget of the session has so many bytes left.
+    /// Returns true if the budget of the session has at least this many bytes left.
     pub(super) fn has_memory(&self, bytes: usize) -> bool {
         self.memory.left() >= bytes
     }

@@ -59,10 +59,10 @@ async fn dropped_exchanges_return_everything_to_the_budgets() {
                 let mut service = service.clone();
                 let reading_time = next(2000);
                 let exchange = async {
-                    let answer = service.call(request).await.unwrap();
+                    let response = service.call(request).await.unwrap();
                     let opened =
-                        answer.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
-                    let mut body = answer.into_body();
+                        response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+                    let mut body = response.into_body();
                     let reading =
                         async { while http_body_util::BodyExt::frame(&mut body).await.is_some() {} };
                     let _ = tokio::time::timeout(Duration::from_micros(reading_time), reading).await;
@@ -80,15 +80,15 @@ async fn dropped_exchanges_return_everything_to_the_budgets() {
     for worker in workers.collect::<Vec<_>>() {
         worker.await.unwrap();
     }
-    let shared = &service.0;
-    shared.sessions.end_all();
+    let state = &service.0;
+    state.sessions.end_all();
     for _ in 0..1000 {
         let used = [
-            shared.core.calls.used(),
-            shared.streams.used(),
-            shared.memory.used(),
-            shared.bodies.used(),
-            shared.large_bodies.used(),
+            state.core.calls.used(),
+            state.streams.used(),
+            state.memory.used(),
+            state.bodies.used(),
+            state.large_bodies.used(),
         ];
         if used == [0; 5] {
             return;
@@ -97,7 +97,7 @@ async fn dropped_exchanges_return_everything_to_the_budgets() {
     }
     panic!(
         "calls {:?}, streams {:?}, memory {:?}, bodies {:?}",
-        shared.core.calls, shared.streams, shared.memory, shared.bodies
+        state.core.calls, state.streams, state.memory, state.bodies
     );
 }
 

@@ -17,16 +17,16 @@ use std::time::{Duration, Instant};
 use mcp_protocol::codec::line::{Line, Lines};
 use mcp_protocol::errors::DecodeError;
 use mcp_protocol::messages::{Incoming, Message, parse_bytes};
-use mcp_protocol::negotiation::{ServerVerdict, StdioServer};
-use mcp_protocol::peer::{Arrival, DuplicateIds, Ignored};
+use mcp_protocol::negotiation::{StdioClassification, StdioServerNegotiation};
+use mcp_protocol::peer::{Arrival, DuplicateIds, IgnoreReason};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 
 use super::io::{WriteBuffer, read, write};
 use crate::budget::{Budget, Share};
-use crate::connection::outlet::{Framing, Outlet};
+use crate::connection::outlet::{Outlet, OutletFraming};
 use crate::connection::{Client, Connection};
-use crate::dispatch::router::{Core, Route};
+use crate::dispatch::router::{Core, RequestAction};
 use negotiate::Admission;
 use subscriptions::Subscriptions;
 use tasks::{RunningTask, TaskOutput};
@@ -71,14 +71,14 @@ async fn serve(
     loop {
         if ending.is_none() {
             match driver.handle_lines(&mut lines) {
-                Progress::AllLines if is_end => {
+                LineProgress::AllLines if is_end => {
                     if !lines.rest().is_empty() {
                         driver.handle_line(lines.rest());
                     }
                     ending = Some(driver.end());
                 }
-                Progress::Closed => ending = Some(driver.end()),
-                Progress::AllLines | Progress::OutputFull => {}
+                LineProgress::Closed => ending = Some(driver.end()),
+                LineProgress::AllLines | LineProgress::OutputFull => {}
             }
         }
         if driver.memory.is_some() {
@@ -135,7 +135,7 @@ async fn wait_until(instant: Option<tokio::time::Instant>) {
 }
 
 /// The result of processing the lines that were read.
-enum Progress {
+enum LineProgress {
     AllLines,
     /// Lines are left, because the client has to read first.
     OutputFull,
@@ -143,12 +143,14 @@ enum Progress {
     Closed,
 }
 
+/// The state of one client.
 struct Driver<'a> {
     core: &'a Arc<Core>,
-    negotiation: StdioServer,
+    negotiation: StdioServerNegotiation,
     connection: Arc<Connection>,
     client: Option<Arc<Client>>,
     outlet: Arc<Outlet>,
+    /// The tasks of the calls in flight, and their data by task id.
     runs: JoinSet<TaskOutput>,
     running: HashMap<tokio::task::Id, RunningTask>,
     subscriptions: Subscriptions,
@@ -160,14 +162,14 @@ struct Driver<'a> {
 
 impl<'a> Driver<'a> {
     fn new(core: &'a Arc<Core>, memory: Option<Arc<Budget>>) -> Self {
-        let versions = &core.registry.snapshot().identity.versions;
+        let versions = &core.registry.snapshot().settings.versions;
         let connection = Connection::new(core.limits.clone(), DuplicateIds::Unnamed, memory.as_ref());
         Self {
             core,
-            negotiation: StdioServer::new(versions),
+            negotiation: StdioServerNegotiation::new(versions),
             connection: Arc::new(connection),
             client: None,
-            outlet: Arc::new(Outlet::new(Framing::Lines, MAX_UNWRITTEN_BYTES, memory.clone())),
+            outlet: Arc::new(Outlet::new(OutletFraming::Lines, MAX_UNWRITTEN_BYTES, memory.clone())),
             runs: JoinSet::new(),
             running: HashMap::new(),
             subscriptions: Subscriptions::default(),
@@ -183,19 +185,19 @@ impl<'a> Driver<'a> {
     }
 
     /// Processes complete lines while the output buffer has room.
-    fn handle_lines(&mut self, lines: &mut Lines) -> Progress {
+    fn handle_lines(&mut self, lines: &mut Lines) -> LineProgress {
         while self.has_room() {
             let continues = match lines.poll_line() {
-                None => return Progress::AllLines,
+                None => return LineProgress::AllLines,
                 Some(Line::Whole(line)) => self.handle_line(line),
                 Some(Line::TooLong(error)) => self.handle_unreadable(&error),
                 Some(Line::Endless) => false,
             };
             if !continues {
-                return Progress::Closed;
+                return LineProgress::Closed;
             }
         }
-        Progress::OutputFull
+        LineProgress::OutputFull
     }
 
     /// Handles the end of input: ends subscription streams, and returns the deadline of the calls in flight.
@@ -204,6 +206,7 @@ impl<'a> Driver<'a> {
         tokio::time::Instant::now() + self.core.grace
     }
 
+    /// Handles one line. Returns false if the connection must be closed.
     fn handle_line(&mut self, line: &[u8]) -> bool {
         match parse_bytes(line, &self.core.limits) {
             Ok(Incoming::Message(message)) => self.handle_message(&message),
@@ -220,7 +223,7 @@ impl<'a> Driver<'a> {
             self.connection.settle_broken(call);
             return true;
         }
-        let continues = self.negotiation.classify_unreadable(error) != ServerVerdict::Close;
+        let continues = self.negotiation.classify_unreadable(error) != StdioClassification::Close;
         self.transmit();
         continues
     }
@@ -229,19 +232,19 @@ impl<'a> Driver<'a> {
         let arrival = self.connection.lock().peer.handle_message(message, self.now);
         match (arrival, message) {
             (Arrival::Request, Message::Request(request)) => match self.admit(message, request) {
-                Admission::Exchange(exchange) => {
-                    let dialect = exchange.dialect;
-                    match self.core.route(request, exchange) {
-                        Route::Reply(reply) => self.answer(&request.id, dialect, &reply),
-                        Route::Run(run) => self.start(request, dialect, run),
-                        Route::Listen(filter) => self.open_subscription(&request.id, dialect, filter),
+                Admission::Route(requester) => {
+                    let dialect = requester.dialect;
+                    match self.core.route(request, requester) {
+                        RequestAction::Reply(reply) => self.answer(&request.id, dialect, &reply),
+                        RequestAction::Run(run) => self.start(request, dialect, run),
+                        RequestAction::Listen(filter) => self.open_subscription(&request.id, dialect, filter),
                     }
                 }
                 Admission::Reply(dialect, reply) => self.answer(&request.id, dialect, &reply),
             },
             (Arrival::Response(call), Message::Response(response)) => self.connection.settle(call, response),
             (Arrival::Cancelled(id), _) => self.cancel(&id),
-            (Arrival::Ignored(Ignored::Refused), _) => self.transmit(),
+            (Arrival::Ignored(IgnoreReason::Rejected), _) => self.transmit(),
             _ => {}
         }
     }

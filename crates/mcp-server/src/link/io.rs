@@ -96,7 +96,7 @@ impl WriteBuffer {
                 self.bytes.shrink_to(IDLE_BUFFER_BYTES);
             }
             self.bytes.clear();
-            outlet.give_back(&mut self.bytes);
+            outlet.return_buffer(&mut self.bytes);
         }
     }
 }

@@ -9,12 +9,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Creates a pipe. Dropping one end closes the other.
 pub(crate) fn pipe(capacity: usize) -> (PipeWriter, PipeReader) {
-    let shared = Arc::new(Shared { capacity, state: Mutex::default() });
-    (PipeWriter(Arc::clone(&shared)), PipeReader(shared))
+    let pipe = Arc::new(Pipe { capacity, state: Mutex::default() });
+    (PipeWriter(Arc::clone(&pipe)), PipeReader(pipe))
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Pipe {
     capacity: usize,
     state: Mutex<State>,
 }
@@ -30,12 +30,12 @@ struct State {
 }
 
 #[derive(Debug)]
-pub(crate) struct PipeWriter(Arc<Shared>);
+pub(crate) struct PipeWriter(Arc<Pipe>);
 
 #[derive(Debug)]
-pub(crate) struct PipeReader(Arc<Shared>);
+pub(crate) struct PipeReader(Arc<Pipe>);
 
-impl Shared {
+impl Pipe {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -36,15 +36,15 @@ impl McpServer {
     }
 }
 
-type Reader = Pin<Box<dyn AsyncRead + Send>>;
-type Writer = Pin<Box<dyn AsyncWrite + Send>>;
+type StdinReader = Pin<Box<dyn AsyncRead + Send>>;
+type StdoutWriter = Pin<Box<dyn AsyncWrite + Send>>;
 
 /// The size of one read by the thread, and the number of reads that may be queued.
 const READ_BYTES: usize = 64 << 10;
 const MAX_QUEUED_READS: usize = 4;
 
 /// Reads a file or terminal in a thread, which ends at end of input or when the process exits.
-fn read_in_thread(mut file: File) -> io::Result<Reader> {
+fn read_in_thread(mut file: File) -> io::Result<StdinReader> {
     let (sender, receiver) = mpsc::channel(MAX_QUEUED_READS);
     std::thread::Builder::new().name("mcp-stdin".into()).spawn(move || {
         loop {
@@ -94,7 +94,7 @@ mod platform {
     use tokio::net::UnixStream;
     use tokio::net::unix::pipe;
 
-    use super::{BlockingWriter, Reader, Writer, read_in_thread};
+    use super::{BlockingWriter, StdinReader, StdoutWriter, read_in_thread};
 
     fn metadata(fd: BorrowedFd<'_>) -> io::Result<Metadata> {
         File::from(fd.try_clone_to_owned()?).metadata()
@@ -115,7 +115,7 @@ mod platform {
         UnixStream::from_std(stream)
     }
 
-    pub(super) fn input() -> io::Result<Reader> {
+    pub(super) fn input() -> io::Result<StdinReader> {
         let stdin = io::stdin();
         let fd = stdin.as_fd();
         let kind = metadata(fd)?.file_type();
@@ -133,7 +133,7 @@ mod platform {
         }
     }
 
-    pub(super) fn output() -> io::Result<Writer> {
+    pub(super) fn output() -> io::Result<StdoutWriter> {
         let stdout = io::stdout();
         let fd = stdout.as_fd();
         let is_shared = is_same(fd, io::stderr().as_fd());
@@ -182,13 +182,13 @@ mod platform {
     use std::io;
     use std::os::windows::io::AsHandle;
 
-    use super::{BlockingWriter, Reader, Writer, read_in_thread};
+    use super::{BlockingWriter, StdinReader, StdoutWriter, read_in_thread};
 
-    pub(super) fn input() -> io::Result<Reader> {
+    pub(super) fn input() -> io::Result<StdinReader> {
         read_in_thread(File::from(io::stdin().as_handle().try_clone_to_owned()?))
     }
 
-    pub(super) fn output() -> io::Result<Writer> {
+    pub(super) fn output() -> io::Result<StdoutWriter> {
         Ok(Box::pin(BlockingWriter(File::from(io::stdout().as_handle().try_clone_to_owned()?))))
     }
 

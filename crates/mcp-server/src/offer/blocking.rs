@@ -13,9 +13,10 @@ use crate::call::context::Context;
 use crate::offer::handler::{Handler, NoArgs};
 
 /// The maximum number of blocking handlers that run at once in the process.
-const MAX_THREADS: usize = 64;
+const MAX_BLOCKING_THREADS: usize = 64;
 
-static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(MAX_THREADS)));
+static BLOCKING_PERMITS: LazyLock<Arc<Semaphore>> =
+    LazyLock::new(|| Arc::new(Semaphore::new(MAX_BLOCKING_THREADS)));
 
 /// Creates a handler from a synchronous function. Each call runs on its own thread.
 ///
@@ -108,7 +109,7 @@ where
 /// down the runtime waits for those.
 fn on_thread<R: Send + 'static>(function: impl FnOnce() -> R + Send + 'static) -> BoxFuture<R> {
     Box::pin(async move {
-        let permit = Arc::clone(&PERMITS).acquire_owned().await;
+        let permit = Arc::clone(&BLOCKING_PERMITS).acquire_owned().await;
         let (sender, receiver) = oneshot::channel();
         let (span, runtime) = (tracing::Span::current(), Handle::current());
         let work = move || {

@@ -1,4 +1,4 @@
-//! Notifications about changes of the registry: who wants them, and how they are written.
+//! Change notifications: the changes that a subscriber receives, and their messages.
 
 use mcp_protocol::Dialect;
 use mcp_protocol::messages::{EmptyParams, Id, Method, write};
@@ -9,7 +9,7 @@ use mcp_protocol::subscriptions::{AcknowledgedParams, SubscriptionFilter};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use crate::connection::{Connection, URI_OVERHEAD_BYTES};
-use crate::offer::registry::Change;
+use crate::offer::registry::RegistryChange;
 
 /// The error message for a subscription that exceeds the memory limit.
 pub(crate) const NO_SUBSCRIPTION_MEMORY: &str =
@@ -36,21 +36,22 @@ pub(crate) fn memory_of(filter: &SubscriptionFilter) -> usize {
     URI_OVERHEAD_BYTES + uris.map(|uri| uri.len() + URI_OVERHEAD_BYTES).sum::<usize>()
 }
 
-/// A subscriber to some changes.
-pub(crate) trait Subscriber {
-    fn wants(&self, change: &Change) -> bool;
+/// A receiver of some of the changes of the registry.
+pub(crate) trait ChangeSubscriber {
+    /// Returns true if the subscriber is notified of this change.
+    fn receives(&self, change: &RegistryChange) -> bool;
     /// Returns the URIs of the subscribed resources.
     fn uris(&self) -> Vec<String>;
 }
 
 /// Requires sorted URIs: see [`supported_part`].
-impl Subscriber for SubscriptionFilter {
-    fn wants(&self, change: &Change) -> bool {
+impl ChangeSubscriber for SubscriptionFilter {
+    fn receives(&self, change: &RegistryChange) -> bool {
         match change {
-            Change::Tools => self.tools_list_changed == Some(true),
-            Change::Prompts => self.prompts_list_changed == Some(true),
-            Change::Resources => self.resources_list_changed == Some(true),
-            Change::Resource(uri) => {
+            RegistryChange::Tools => self.tools_list_changed == Some(true),
+            RegistryChange::Prompts => self.prompts_list_changed == Some(true),
+            RegistryChange::Resources => self.resources_list_changed == Some(true),
+            RegistryChange::Resource(uri) => {
                 let uris = self.resource_subscriptions.as_deref().unwrap_or_default();
                 uris.binary_search_by(|known| known.as_str().cmp(uri)).is_ok()
             }
@@ -63,10 +64,10 @@ impl Subscriber for SubscriptionFilter {
 }
 
 /// A legacy client is notified of all lists and of its subscribed resources.
-impl Subscriber for Connection {
-    fn wants(&self, change: &Change) -> bool {
+impl ChangeSubscriber for Connection {
+    fn receives(&self, change: &RegistryChange) -> bool {
         match change {
-            Change::Resource(uri) => self.lock().subscribed.contains(uri),
+            RegistryChange::Resource(uri) => self.lock().subscribed.contains(uri),
             _ => true,
         }
     }
@@ -76,29 +77,30 @@ impl Subscriber for Connection {
     }
 }
 
-/// Waits for the next changes that the subscriber wants; `None` when the server has stopped.
+/// Waits for the next changes that the subscriber receives; `None` when the server has stopped.
 #[cfg(feature = "http")]
-pub(crate) async fn next_wanted(
-    receiver: &mut Receiver<Change>,
-    subscriber: &impl Subscriber,
-) -> Option<Vec<Change>> {
+pub(crate) async fn next_changes(
+    receiver: &mut Receiver<RegistryChange>,
+    subscriber: &impl ChangeSubscriber,
+) -> Option<Vec<RegistryChange>> {
     loop {
         let changed = match receiver.recv().await {
             Ok(change) => vec![change],
             Err(RecvError::Lagged(_)) => all_changes(subscriber.uris().into_iter()),
             Err(RecvError::Closed) => return None,
         };
-        let wanted: Vec<Change> = changed.into_iter().filter(|change| subscriber.wants(change)).collect();
-        if !wanted.is_empty() {
-            return Some(wanted);
+        let received: Vec<RegistryChange> =
+            changed.into_iter().filter(|change| subscriber.receives(change)).collect();
+        if !received.is_empty() {
+            return Some(received);
         }
     }
 }
 
 /// Returns a change for every list and URI, for a subscriber that missed changes.
-pub(crate) fn all_changes(uris: impl Iterator<Item = String>) -> Vec<Change> {
-    let lists = [Change::Tools, Change::Resources, Change::Prompts];
-    lists.into_iter().chain(uris.map(|uri| Change::Resource(uri.into()))).collect()
+pub(crate) fn all_changes(uris: impl Iterator<Item = String>) -> Vec<RegistryChange> {
+    let lists = [RegistryChange::Tools, RegistryChange::Resources, RegistryChange::Prompts];
+    lists.into_iter().chain(uris.map(|uri| RegistryChange::Resource(uri.into()))).collect()
 }
 
 /// Writes the first message of a subscription stream: the supported part of its filter.
@@ -116,15 +118,15 @@ pub(crate) fn write_acknowledged(
 pub(crate) fn write_change(
     out: &mut Vec<u8>,
     dialect: Dialect,
-    change: &Change,
+    change: &RegistryChange,
     stream: Option<&Id>,
 ) -> Result<(), serde_json::Error> {
     let meta = stream.map(|stream| Meta::new().subscription_id(stream.clone()));
     let method = match change {
-        Change::Tools => Method::ToolsChanged,
-        Change::Prompts => Method::PromptsChanged,
-        Change::Resources => Method::ResourcesChanged,
-        Change::Resource(uri) => {
+        RegistryChange::Tools => Method::ToolsChanged,
+        RegistryChange::Prompts => Method::PromptsChanged,
+        RegistryChange::Resources => Method::ResourcesChanged,
+        RegistryChange::Resource(uri) => {
             let mut params = ResourceUpdatedParams::new(&**uri);
             params.meta = meta.map(Box::new);
             return write::notification(out, &Method::ResourceUpdated, Some(&dialect.lower(&params)));

@@ -19,11 +19,12 @@ pub struct CompletionRequest {
     pub arguments: Map<String, String>,
 }
 
-type Complete = dyn Fn(CompletionRequest, Context) -> BoxFuture<Vec<String>> + Send + Sync;
+/// Returns the completions of a partial value.
+type CompletionFn = dyn Fn(CompletionRequest, Context) -> BoxFuture<Vec<String>> + Send + Sync;
 
 /// Completion functions by argument name.
 #[derive(Clone, Default)]
-pub(crate) struct Completers(Map<String, Arc<Complete>>);
+pub(crate) struct Completers(Map<String, Arc<CompletionFn>>);
 
 impl Completers {
     pub(crate) fn add<S, F>(&mut self, argument: String, function: F)
@@ -37,7 +38,7 @@ impl Completers {
         self.0.insert(argument, Arc::new(complete));
     }
 
-    pub(crate) fn get(&self, argument: &str) -> Option<Arc<Complete>> {
+    pub(crate) fn get(&self, argument: &str) -> Option<Arc<CompletionFn>> {
         self.0.get(argument).cloned()
     }
 }

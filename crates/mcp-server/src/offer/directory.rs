@@ -20,7 +20,7 @@ use crate::offer::resource::{ReadRequest, ServedTemplate, resource_template};
 /// still fits into one message.
 const MAX_FILE_BYTES: u64 = 6 << 20;
 /// The maximum number of directory entries read for one listing.
-const MAX_NAMES: usize = 10_000;
+const MAX_DIRECTORY_ENTRIES: usize = 10_000;
 
 /// An open directory, and the files below it.
 ///
@@ -98,7 +98,7 @@ impl RootDir {
     pub fn names(&self, folder: &str) -> io::Result<Vec<String>> {
         let folder = self.walk(&names_of(folder)?)?;
         let mut names = Vec::new();
-        for entry in Dir::read_from(&folder)?.take(MAX_NAMES) {
+        for entry in Dir::read_from(&folder)?.take(MAX_DIRECTORY_ENTRIES) {
             let entry = entry?;
             let Ok(name) = entry.file_name().to_str() else { continue };
             // Some file systems do not report the type of an entry in the listing.
@@ -177,8 +177,8 @@ fn read(root: &RootDir, request: &ReadRequest) -> Result<ResourceContents, ToolE
     })
 }
 
-fn completions(root: &RootDir, begun: &str) -> Vec<String> {
-    let (folder, name) = begun.rsplit_once('/').unwrap_or(("", begun));
+fn completions(root: &RootDir, partial: &str) -> Vec<String> {
+    let (folder, name) = partial.rsplit_once('/').unwrap_or(("", partial));
     let names = root.names(folder).unwrap_or_default().into_iter().filter(|known| known.starts_with(name));
     names.map(|name| if folder.is_empty() { name } else { format!("{folder}/{name}") }).collect()
 }

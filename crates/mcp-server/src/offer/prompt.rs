@@ -12,16 +12,19 @@ use crate::call::context::Context;
 use crate::error::ToolError;
 use crate::offer::completion::{Completers, CompletionRequest};
 use crate::offer::handler::{Handler, NoArgs};
-use crate::offer::registry::listed;
+use crate::offer::registry::list_entry;
 
-type Get = dyn Fn(PromptArguments, Context) -> BoxFuture<Result<GetPromptResult, ToolError>> + Send + Sync;
+/// Renders a prompt.
+type PromptFn =
+    dyn Fn(PromptArguments, Context) -> BoxFuture<Result<GetPromptResult, ToolError>> + Send + Sync;
 
 /// A prompt and the function that renders it. Created by [`prompt`].
 pub struct ServedPrompt(pub(crate) PromptEntry);
 
+/// A prompt in the registry.
 pub(crate) struct PromptEntry {
     pub(crate) definition: Prompt,
-    pub(crate) get: Arc<Get>,
+    pub(crate) get: Arc<PromptFn>,
     pub(crate) completers: Completers,
 }
 
@@ -75,7 +78,7 @@ impl fmt::Debug for ServedPrompt {
     }
 }
 
-listed! { PromptEntry by name in ListPromptsResult }
+list_entry! { PromptEntry by name in ListPromptsResult }
 
 /// The arguments of a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

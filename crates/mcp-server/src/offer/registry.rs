@@ -13,7 +13,7 @@ use mcp_protocol::messages::CacheScope;
 use mcp_protocol::{Json, Map, ProtocolVersion};
 use tokio::sync::broadcast;
 
-pub(crate) use list::{Cursor, List, Listed, listed};
+pub(crate) use list::{Cursor, EntryList, ListEntry, list_entry};
 
 use crate::offer::prompt::{PromptEntry, ServedPrompt};
 use crate::offer::resource::{ResourceEntry, ServedResource, ServedTemplate, TemplateEntry};
@@ -35,11 +35,12 @@ const MAX_PENDING_CHANGES: usize = 64;
 /// # Ok::<(), mcp_server::InvalidDefinition>(())
 /// ```
 #[derive(Clone)]
-pub struct Registry(Arc<Shared>);
+pub struct Registry(Arc<RegistryState>);
 
-struct Shared {
-    state: RwLock<Arc<Snapshot>>,
-    changes: broadcast::Sender<Change>,
+/// The current snapshot, and the channel that announces its changes.
+struct RegistryState {
+    current: RwLock<Arc<Snapshot>>,
+    changes: broadcast::Sender<RegistryChange>,
 }
 
 /// The error for a tool or resource template whose definition is not valid.
@@ -49,10 +50,11 @@ pub struct InvalidDefinition(pub(crate) String);
 
 /// A change of the registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum RegistryChange {
     Tools,
     Resources,
     Prompts,
+    /// The contents of the resource with this URI.
     Resource(Arc<str>),
 }
 
@@ -69,12 +71,13 @@ impl Default for CacheHint {
     }
 }
 
-/// The settings that do not change while the server runs.
+/// The settings of a server, which do not change while it runs.
 #[derive(Clone, Debug)]
-pub(crate) struct Identity {
+pub(crate) struct ServerSettings {
     pub(crate) implementation: Implementation,
     pub(crate) instructions: Option<String>,
     pub(crate) versions: Vec<ProtocolVersion>,
+    /// The cache hint of the lists.
     pub(crate) lists: CacheHint,
     pub(crate) page_size: usize,
 }
@@ -82,44 +85,45 @@ pub(crate) struct Identity {
 /// The state of a registry at one moment.
 #[derive(Clone)]
 pub(crate) struct Snapshot {
-    pub(crate) identity: Arc<Identity>,
-    pub(crate) tools: List<ToolEntry>,
-    pub(crate) resources: List<ResourceEntry>,
-    pub(crate) templates: List<TemplateEntry>,
-    pub(crate) prompts: List<PromptEntry>,
+    pub(crate) settings: Arc<ServerSettings>,
+    pub(crate) tools: EntryList<ToolEntry>,
+    pub(crate) resources: EntryList<ResourceEntry>,
+    pub(crate) templates: EntryList<TemplateEntry>,
+    pub(crate) prompts: EntryList<PromptEntry>,
     /// Invalid definitions that were added before serving.
     pub(crate) problems: Vec<String>,
 }
 
 impl Registry {
-    pub(crate) fn new(identity: Identity) -> Self {
+    pub(crate) fn new(settings: ServerSettings) -> Self {
         let snapshot = Snapshot {
-            identity: Arc::new(identity),
-            tools: List::default(),
-            resources: List::default(),
-            templates: List::default(),
-            prompts: List::default(),
+            settings: Arc::new(settings),
+            tools: EntryList::default(),
+            resources: EntryList::default(),
+            templates: EntryList::default(),
+            prompts: EntryList::default(),
             problems: Vec::new(),
         };
         let (changes, _) = broadcast::channel(MAX_PENDING_CHANGES);
-        Self(Arc::new(Shared { state: RwLock::new(Arc::new(snapshot)), changes }))
+        Self(Arc::new(RegistryState { current: RwLock::new(Arc::new(snapshot)), changes }))
     }
 
     /// Returns the current state.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.0.state.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) fn changes(&self) -> broadcast::Receiver<Change> {
+    pub(crate) fn changes(&self) -> broadcast::Receiver<RegistryChange> {
         self.0.changes.subscribe()
     }
 
+    /// Changes the state, without a notification.
     pub(crate) fn update<T>(&self, change: impl FnOnce(&mut Snapshot) -> T) -> T {
-        let mut state = self.0.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.current.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut state))
     }
 
-    fn notify(&self, change: Change) {
+    fn notify(&self, change: RegistryChange) {
         // Fails if there is no connection.
         let _ = self.0.changes.send(change);
     }
@@ -131,7 +135,7 @@ impl Registry {
     pub fn add_tool(&self, tool: Tool) -> Result<(), InvalidDefinition> {
         let entry = ToolEntry::new(tool).map_err(InvalidDefinition)?;
         self.update(|state| state.tools.put(entry));
-        self.notify(Change::Tools);
+        self.notify(RegistryChange::Tools);
         Ok(())
     }
 
@@ -139,7 +143,7 @@ impl Registry {
     pub fn remove_tool(&self, name: &str) -> bool {
         let removed = self.update(|state| state.tools.remove(name));
         if removed {
-            self.notify(Change::Tools);
+            self.notify(RegistryChange::Tools);
         }
         removed
     }
@@ -147,14 +151,14 @@ impl Registry {
     /// Adds a resource, or replaces the one of the same URI.
     pub fn add_resource(&self, resource: ServedResource) {
         self.update(|state| state.resources.put(resource.0));
-        self.notify(Change::Resources);
+        self.notify(RegistryChange::Resources);
     }
 
     /// Removes a resource. Returns false if there is no resource with this URI.
     pub fn remove_resource(&self, uri: &str) -> bool {
         let removed = self.update(|state| state.resources.remove(uri));
         if removed {
-            self.notify(Change::Resources);
+            self.notify(RegistryChange::Resources);
         }
         removed
     }
@@ -166,7 +170,7 @@ impl Registry {
     pub fn add_template(&self, template: ServedTemplate) -> Result<(), InvalidDefinition> {
         let entry = template.0.map_err(InvalidDefinition)?;
         self.update(|state| state.templates.put(entry));
-        self.notify(Change::Resources);
+        self.notify(RegistryChange::Resources);
         Ok(())
     }
 
@@ -174,7 +178,7 @@ impl Registry {
     pub fn remove_template(&self, uri_template: &str) -> bool {
         let removed = self.update(|state| state.templates.remove(uri_template));
         if removed {
-            self.notify(Change::Resources);
+            self.notify(RegistryChange::Resources);
         }
         removed
     }
@@ -182,14 +186,14 @@ impl Registry {
     /// Adds a prompt, or replaces the one of the same name.
     pub fn add_prompt(&self, prompt: ServedPrompt) {
         self.update(|state| state.prompts.put(prompt.0));
-        self.notify(Change::Prompts);
+        self.notify(RegistryChange::Prompts);
     }
 
     /// Removes a prompt. Returns false if there is no prompt with this name.
     pub fn remove_prompt(&self, name: &str) -> bool {
         let removed = self.update(|state| state.prompts.remove(name));
         if removed {
-            self.notify(Change::Prompts);
+            self.notify(RegistryChange::Prompts);
         }
         removed
     }
@@ -198,7 +202,7 @@ impl Registry {
     #[doc(alias = "notifications/resources/updated")]
     #[doc(alias = "subscription")]
     pub fn resource_updated(&self, uri: &str) {
-        self.notify(Change::Resource(uri.into()));
+        self.notify(RegistryChange::Resource(uri.into()));
     }
 
     /// Returns the names of the tools, in the order of `tools/list`.

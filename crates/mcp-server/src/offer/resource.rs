@@ -17,10 +17,12 @@ use crate::call::context::Context;
 use crate::error::ToolError;
 use crate::offer::completion::{Completers, CompletionRequest};
 use crate::offer::handler::{Handler, NoArgs};
-use crate::offer::registry::{CacheHint, listed};
+use crate::offer::registry::{CacheHint, list_entry};
 use crate::offer::template::UriTemplate;
 
-type Read = dyn Fn(ReadRequest, Context) -> BoxFuture<Result<ReadResourceResult, ToolError>> + Send + Sync;
+/// Reads a resource.
+type ResourceFn =
+    dyn Fn(ReadRequest, Context) -> BoxFuture<Result<ReadResourceResult, ToolError>> + Send + Sync;
 
 /// A resource and the function that reads it. Created by [`resource`].
 pub struct ServedResource(pub(crate) ResourceEntry);
@@ -28,16 +30,18 @@ pub struct ServedResource(pub(crate) ResourceEntry);
 /// A resource template and the function that reads the resources it matches. Created by [`resource_template`].
 pub struct ServedTemplate(pub(crate) Result<TemplateEntry, String>);
 
+/// A resource in the registry.
 pub(crate) struct ResourceEntry {
     pub(crate) definition: Resource,
-    pub(crate) read: Arc<Read>,
+    pub(crate) read: Arc<ResourceFn>,
     pub(crate) cache: CacheHint,
 }
 
+/// A resource template in the registry.
 pub(crate) struct TemplateEntry {
     pub(crate) definition: ResourceTemplate,
     pub(crate) template: UriTemplate,
-    pub(crate) read: Arc<Read>,
+    pub(crate) read: Arc<ResourceFn>,
     pub(crate) completers: Completers,
     pub(crate) cache: CacheHint,
 }
@@ -92,7 +96,7 @@ where
     }))
 }
 
-fn reader<S, F>(mime_type: Option<String>, function: F) -> Arc<Read>
+fn reader<S, F>(mime_type: Option<String>, function: F) -> Arc<ResourceFn>
 where
     F: Handler<S>,
     F::Args: From<ReadRequest>,
@@ -100,9 +104,9 @@ where
     F::Future: Send + 'static,
 {
     Arc::new(move |request: ReadRequest, cx: Context| {
-        let place = Place { uri: request.uri.clone(), mime_type: mime_type.clone() };
+        let defaults = ContentDefaults { uri: request.uri.clone(), mime_type: mime_type.clone() };
         let future = function.call(request.into(), || cx);
-        Box::pin(async move { Ok(ReadResourceResult::new(future.await.into_contents(&place)?)) })
+        Box::pin(async move { Ok(ReadResourceResult::new(future.await.into_contents(&defaults)?)) })
     })
 }
 
@@ -157,9 +161,9 @@ impl fmt::Debug for ServedTemplate {
     }
 }
 
-listed! { ResourceEntry by uri in ListResourcesResult }
+list_entry! { ResourceEntry by uri in ListResourcesResult }
 
-listed! { TemplateEntry by uri_template in ListResourceTemplatesResult }
+list_entry! { TemplateEntry by uri_template in ListResourceTemplatesResult }
 
 /// A `resources/read` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,10 +189,10 @@ impl From<ReadRequest> for NoArgs {
     }
 }
 
-/// The URI and media type for contents that have none of their own.
+/// The URI and media type of contents that do not have their own.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Place {
+pub struct ContentDefaults {
     /// The URI that was read.
     pub uri: String,
     /// The media type of the definition.
@@ -205,45 +209,45 @@ pub trait IntoContents {
     ///
     /// # Errors
     /// When the function returned an error.
-    fn into_contents(self, place: &Place) -> Result<Vec<ResourceContents>, ToolError>;
+    fn into_contents(self, defaults: &ContentDefaults) -> Result<Vec<ResourceContents>, ToolError>;
 }
 
 impl IntoContents for Vec<ResourceContents> {
-    fn into_contents(self, _: &Place) -> Result<Vec<ResourceContents>, ToolError> {
+    fn into_contents(self, _: &ContentDefaults) -> Result<Vec<ResourceContents>, ToolError> {
         Ok(self)
     }
 }
 
 impl IntoContents for ResourceContents {
-    fn into_contents(self, _: &Place) -> Result<Vec<ResourceContents>, ToolError> {
+    fn into_contents(self, _: &ContentDefaults) -> Result<Vec<ResourceContents>, ToolError> {
         Ok(vec![self])
     }
 }
 
 impl IntoContents for String {
-    fn into_contents(self, place: &Place) -> Result<Vec<ResourceContents>, ToolError> {
-        let mut contents = ResourceContents::new(place.uri.clone()).text(self);
-        contents.mime_type.clone_from(&place.mime_type);
+    fn into_contents(self, defaults: &ContentDefaults) -> Result<Vec<ResourceContents>, ToolError> {
+        let mut contents = ResourceContents::new(defaults.uri.clone()).text(self);
+        contents.mime_type.clone_from(&defaults.mime_type);
         Ok(vec![contents])
     }
 }
 
 impl IntoContents for &'static str {
-    fn into_contents(self, place: &Place) -> Result<Vec<ResourceContents>, ToolError> {
-        self.to_owned().into_contents(place)
+    fn into_contents(self, defaults: &ContentDefaults) -> Result<Vec<ResourceContents>, ToolError> {
+        self.to_owned().into_contents(defaults)
     }
 }
 
 impl IntoContents for Vec<u8> {
-    fn into_contents(self, place: &Place) -> Result<Vec<ResourceContents>, ToolError> {
-        let mut contents = ResourceContents::new(place.uri.clone()).blob(STANDARD.encode(self));
-        contents.mime_type.clone_from(&place.mime_type);
+    fn into_contents(self, defaults: &ContentDefaults) -> Result<Vec<ResourceContents>, ToolError> {
+        let mut contents = ResourceContents::new(defaults.uri.clone()).blob(STANDARD.encode(self));
+        contents.mime_type.clone_from(&defaults.mime_type);
         Ok(vec![contents])
     }
 }
 
 impl<T: IntoContents, E: Into<ToolError>> IntoContents for Result<T, E> {
-    fn into_contents(self, place: &Place) -> Result<Vec<ResourceContents>, ToolError> {
-        self.map_err(Into::into)?.into_contents(place)
+    fn into_contents(self, defaults: &ContentDefaults) -> Result<Vec<ResourceContents>, ToolError> {
+        self.map_err(Into::into)?.into_contents(defaults)
     }
 }

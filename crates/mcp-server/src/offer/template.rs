@@ -5,11 +5,12 @@
 /// A template that can be matched against URIs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UriTemplate {
-    parts: Vec<Part>,
+    parts: Vec<TemplatePart>,
 }
 
+/// A literal or an expression of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum TemplatePart {
     Literal(String),
     /// `{name}`: up to the next reserved character.
     Simple(String),
@@ -26,42 +27,47 @@ impl UriTemplate {
     /// When the template is not supported.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = |problem: &str| format!("unsupported URI template `{text}`: {problem}");
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<TemplatePart> = Vec::new();
         let mut rest = text;
         while let Some(open) = rest.find('{') {
             if open > 0 {
-                parts.push(Part::Literal(rest[..open].to_owned()));
+                parts.push(TemplatePart::Literal(rest[..open].to_owned()));
             }
             let close = rest[open..].find('}').ok_or_else(|| wrong("unclosed `{`"))? + open;
             let expression = &rest[open + 1..close];
             rest = &rest[close + 1..];
-            if matches!(parts.last(), Some(Part::Query(..))) {
+            if matches!(parts.last(), Some(TemplatePart::Query(..))) {
                 return Err(wrong("the query expression must be last"));
             }
-            let is_adjacent = matches!(parts.last(), Some(Part::Simple(_) | Part::Reserved(_)));
+            let is_adjacent =
+                matches!(parts.last(), Some(TemplatePart::Simple(_) | TemplatePart::Reserved(_)));
             let operator = expression.chars().next().unwrap_or(' ');
             let part = match operator {
-                '?' | '&' => Part::Query(
+                '?' | '&' => TemplatePart::Query(
                     operator,
                     names(&expression[1..]).ok_or_else(|| wrong("invalid variable name"))?,
                 ),
                 '/' => {
-                    parts.push(Part::Literal("/".to_owned()));
-                    Part::Simple(name(&expression[1..]).ok_or_else(|| wrong("invalid variable name"))?)
+                    parts.push(TemplatePart::Literal("/".to_owned()));
+                    TemplatePart::Simple(
+                        name(&expression[1..]).ok_or_else(|| wrong("invalid variable name"))?,
+                    )
                 }
                 _ if is_adjacent => return Err(wrong("two adjacent variables")),
-                '+' => Part::Reserved(name(&expression[1..]).ok_or_else(|| wrong("invalid variable name"))?),
-                _ => Part::Simple(name(expression).ok_or_else(|| {
+                '+' => TemplatePart::Reserved(
+                    name(&expression[1..]).ok_or_else(|| wrong("invalid variable name"))?,
+                ),
+                _ => TemplatePart::Simple(name(expression).ok_or_else(|| {
                     wrong("only {name}, {+name}, {/name}, {?name} and {&name} are supported")
                 })?),
             };
             parts.push(part);
         }
         if !rest.is_empty() {
-            if matches!(parts.last(), Some(Part::Query(..))) {
+            if matches!(parts.last(), Some(TemplatePart::Query(..))) {
                 return Err(wrong("the query expression must be last"));
             }
-            parts.push(Part::Literal(rest.to_owned()));
+            parts.push(TemplatePart::Literal(rest.to_owned()));
         }
         Ok(Self { parts })
     }
@@ -73,21 +79,21 @@ impl UriTemplate {
         let mut parts = self.parts.iter().peekable();
         while let Some(part) = parts.next() {
             match part {
-                Part::Literal(text) => rest = rest.strip_prefix(text.as_str())?,
-                Part::Simple(name) => {
-                    let (value, after) = cut(rest, parts.peek().copied(), parts.len() == 1)?;
+                TemplatePart::Literal(text) => rest = rest.strip_prefix(text.as_str())?,
+                TemplatePart::Simple(name) => {
+                    let (value, after) = split_value(rest, parts.peek().copied(), parts.len() == 1)?;
                     if value.is_empty() || value.contains(is_reserved) {
                         return None;
                     }
                     values.push((name.clone(), decode(value)?));
                     rest = after;
                 }
-                Part::Reserved(name) => {
-                    let (value, after) = cut(rest, parts.peek().copied(), parts.len() == 1)?;
+                TemplatePart::Reserved(name) => {
+                    let (value, after) = split_value(rest, parts.peek().copied(), parts.len() == 1)?;
                     values.push((name.clone(), decode(value)?));
                     rest = after;
                 }
-                Part::Query(first, names) => {
+                TemplatePart::Query(first, names) => {
                     if rest.is_empty() {
                         continue;
                     }
@@ -113,12 +119,16 @@ fn is_reserved(c: char) -> bool {
 }
 
 /// Splits the value of a variable from the rest: up to the next part, or to the end.
-fn cut<'t>(rest: &'t str, next: Option<&Part>, next_is_last: bool) -> Option<(&'t str, &'t str)> {
+fn split_value<'t>(
+    rest: &'t str,
+    next: Option<&TemplatePart>,
+    next_is_last: bool,
+) -> Option<(&'t str, &'t str)> {
     let end = match next {
         // The last literal must match at the end, even if it also occurs earlier.
-        Some(Part::Literal(text)) if next_is_last => rest.strip_suffix(text.as_str())?.len(),
-        Some(Part::Literal(text)) => rest.find(text.as_str())?,
-        Some(Part::Query(first, _)) => rest.find(*first).unwrap_or(rest.len()),
+        Some(TemplatePart::Literal(text)) if next_is_last => rest.strip_suffix(text.as_str())?.len(),
+        Some(TemplatePart::Literal(text)) => rest.find(text.as_str())?,
+        Some(TemplatePart::Query(first, _)) => rest.find(*first).unwrap_or(rest.len()),
         _ => rest.len(),
     };
     Some(rest.split_at(end))

@@ -18,11 +18,11 @@ use crate::call::validate::Validator;
 use crate::error::ToolError;
 use crate::offer::handler::{Handler, ToolArgs};
 use crate::offer::outcome::IntoOutcome;
-use crate::offer::registry::listed;
+use crate::offer::registry::list_entry;
 
 pub(crate) type ToolOutcome = Result<CallToolResult, ToolError>;
 /// Starts a call with its arguments. The context is created only if the handler takes one.
-type Start = dyn Fn(&str, &mut dyn FnMut() -> Context) -> BoxFuture<ToolOutcome> + Send + Sync;
+type ToolFn = dyn Fn(&str, &mut dyn FnMut() -> Context) -> BoxFuture<ToolOutcome> + Send + Sync;
 
 /// A tool: its definition and its handler.
 ///
@@ -31,7 +31,7 @@ type Start = dyn Fn(&str, &mut dyn FnMut() -> Context) -> BoxFuture<ToolOutcome>
 #[derive(Clone)]
 pub struct Tool {
     definition: Definition,
-    start: Arc<Start>,
+    start: Arc<ToolFn>,
     needs_approval: bool,
 }
 
@@ -232,7 +232,7 @@ impl fmt::Debug for Tool {
 /// #[async_trait]
 /// impl ToolSpec for Echo {
 ///     fn name(&self) -> &str { "echo" }
-///     fn description(&self) -> &str { "Says what it hears." }
+///     fn description(&self) -> &str { "Returns its arguments." }
 ///     fn input_schema(&self) -> Json { serde_json::json!({"type": "object"}).into() }
 ///     async fn execute(&self, arguments: Json, _: Context) -> Result<CallToolResult, ToolError> {
 ///         Ok(CallToolResult::text(arguments.get()))
@@ -300,7 +300,7 @@ impl From<Arc<dyn ToolSpec>> for Tool {
 /// A tool in the registry.
 pub(crate) struct ToolEntry {
     pub(crate) definition: Definition,
-    start: Arc<Start>,
+    start: Arc<ToolFn>,
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has headers"))]
     pub(crate) headers: ParamHeaders,
     pub(crate) name: Arc<str>,
@@ -349,4 +349,4 @@ impl ToolEntry {
     }
 }
 
-listed! { ToolEntry by name in ListToolsResult }
+list_entry! { ToolEntry by name in ListToolsResult }

@@ -1,4 +1,4 @@
-//! Around calls: hooks, approval, work that blocks, arguments that do not fit.
+//! Hooks, approval, blocking handlers, the watchdog, and validation of arguments.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use serde_json::json;
 #[tokio::test]
 async fn hooks_see_calls_in_order_and_may_answer_instead() {
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let note = |label: &'static str| {
+    let recording_hook = |label: &'static str| {
         let seen = Arc::clone(&seen);
         move |call: Call| {
             let seen = Arc::clone(&seen);
@@ -32,7 +32,7 @@ async fn hooks_see_calls_in_order_and_may_answer_instead() {
                     call.arguments().get()
                 ));
                 let outcome = call.run().await;
-                seen.lock().unwrap().push(format!("{label} is back"));
+                seen.lock().unwrap().push(format!("{label} returned"));
                 outcome
             }
         }
@@ -40,7 +40,7 @@ async fn hooks_see_calls_in_order_and_may_answer_instead() {
     let server = McpServer::named("hooked", "1")
         .tool(
             Tool::dynamic("hello", json!({"type": "object"}), |_: Json| async { "Hello!" })
-                .around(note("inner")),
+                .around(recording_hook("inner")),
         )
         .tool(tool("closed", || async { "never" }).around(|_: Call| async { Err(ToolError::new("closed")) }))
         .tool(
@@ -48,8 +48,8 @@ async fn hooks_see_calls_in_order_and_may_answer_instead() {
                 .around(|_: Call| async { Ok(CallToolResult::text("mine").into()) }),
         )
         .resource(resource(Resource::new("motd://today", "motd"), || async { "Be kind." }))
-        .around(note("first"))
-        .around(note("second"));
+        .around(recording_hook("first"))
+        .around(recording_hook("second"));
     let mut client = server.test_client().await.unwrap();
     assert_eq!(client.call("hello", json!({"a": 1})).await.unwrap().text(), "Hello!");
     assert_eq!(
@@ -58,9 +58,9 @@ async fn hooks_see_calls_in_order_and_may_answer_instead() {
             "first tools/call {\"a\":1}",
             "second tools/call {\"a\":1}",
             "inner tools/call {\"a\":1}",
-            "inner is back",
-            "second is back",
-            "first is back"
+            "inner returned",
+            "second returned",
+            "first returned"
         ]
     );
     let closed = client.call("closed", json!({})).await.unwrap();
@@ -103,8 +103,8 @@ async fn hook_panic_or_wrong_outcome_type_fails_only_its_own_call() {
     assert_eq!(client.call("hello", json!({})).await.unwrap().text(), "Hello!");
 }
 
-/// A server whose tool `delete` needs approval, and how often it ran.
-fn careful() -> (McpServer, Arc<AtomicUsize>) {
+/// Creates a server whose tool `delete` needs approval, and a counter of the runs of the tool.
+fn server_with_approval() -> (McpServer, Arc<AtomicUsize>) {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
     let delete = Tool::dynamic("delete", json!({"type": "object"}), move |_: Json| {
@@ -118,15 +118,15 @@ fn careful() -> (McpServer, Arc<AtomicUsize>) {
 async fn approval_prompt_shows_the_escaped_arguments() {
     for accepts in [true, false] {
         for legacy in [None, Some(ProtocolVersion::V2025_11_25)] {
-            let (server, runs) = careful();
+            let (server, runs) = server_with_approval();
             let mut client = match legacy.clone() {
                 Some(version) => server.legacy_test_client(version).await.unwrap(),
                 None => server.test_client().await.unwrap(),
             };
             let shown = Arc::new(Mutex::new(String::new()));
-            let heard = Arc::clone(&shown);
+            let prompt = Arc::clone(&shown);
             client = client.on_ask(move |_, request| {
-                *heard.lock().unwrap() = message_of(request).unwrap_or_default().to_owned();
+                *prompt.lock().unwrap() = message_of(request).unwrap_or_default().to_owned();
                 InputResponse::Elicit(if accepts {
                     ElicitResult::accept([])
                 } else {
@@ -144,20 +144,23 @@ async fn approval_prompt_shows_the_escaped_arguments() {
 
 #[tokio::test]
 async fn unsolicited_approval_from_the_caller_is_not_accepted() {
-    let (server, runs) = careful();
+    let (server, runs) = server_with_approval();
     let mut client = server.test_client().await.unwrap();
     client.declare(all_capabilities());
     let accept = || InputResponse::Elicit(ElicitResult::accept([]));
-    let given = InputResponses::from([("approval".to_owned(), accept()), ("approval.".to_owned(), accept())]);
+    let answers =
+        InputResponses::from([("approval".to_owned(), accept()), ("approval.".to_owned(), accept())]);
     let params = CallToolParams::new("delete")
         .arguments(json!({"approved": true, "approval": "accept"}))
-        .input_responses(given);
+        .input_responses(answers);
     let id = client.send(&Method::ToolsCall, &params).await.unwrap();
     let result = client.response(&id).await.unwrap();
-    let CallToolResponse::InputRequired(first) = client.round(&result).unwrap() else { panic!("it ran") };
+    let CallToolResponse::InputRequired(first) = client.round(&result).unwrap() else {
+        panic!("the tool ran")
+    };
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 
-    // A yes to one call is no yes to another.
+    // The approval of one call is not valid for another.
     let key = first.input_requests.unwrap().into_iter().next().unwrap().0;
     let params = CallToolParams::new("delete")
         .arguments(json!({"path": "/other"}))
@@ -180,11 +183,13 @@ fn all_capabilities() -> ClientCapabilities {
 
 #[tokio::test]
 async fn approval_allows_a_single_run() {
-    let (server, runs) = careful();
+    let (server, runs) = server_with_approval();
     let mut client = server.test_client().await.unwrap();
     let id = client.send(&Method::ToolsCall, &CallToolParams::new("delete")).await.unwrap();
     let result = client.response(&id).await.unwrap();
-    let CallToolResponse::InputRequired(first) = client.round(&result).unwrap() else { panic!("it ran") };
+    let CallToolResponse::InputRequired(first) = client.round(&result).unwrap() else {
+        panic!("the tool ran")
+    };
     let key = first.input_requests.unwrap().into_iter().next().unwrap().0;
     let approved = CallToolParams::new("delete")
         .input_responses(InputResponses::from([(key, InputResponse::Elicit(ElicitResult::accept([])))]))
@@ -200,18 +205,18 @@ async fn approval_allows_a_single_run() {
 #[tokio::test]
 async fn approved_arguments_are_the_arguments_the_tool_receives() {
     let shown = Arc::new(Mutex::new(String::new()));
-    let heard = Arc::clone(&shown);
+    let prompt = Arc::clone(&shown);
     let echo = Tool::dynamic("echo", json!({"type": "object"}), |arguments: Json| async move {
         arguments.get().to_owned()
     });
     let server = McpServer::named("careful", "1").tool(echo.needs_approval()).approve_with(
         move |proposal: Proposal| {
-            *heard.lock().unwrap() = proposal.to_string();
+            *prompt.lock().unwrap() = proposal.to_string();
             async { true }
         },
     );
     let mut client = server.legacy_test_client(ProtocolVersion::V2025_03_26).await.unwrap();
-    // Escapes, blanks, and a member twice.
+    // Escapes, whitespace, and a duplicate member.
     let line = br#"{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"echo","arguments":{"path":"/tmp",     "p\u0061th":"\u002fetc"}}}"#;
     client.send_line(line).await.unwrap();
     let result = client.response(&mcp_protocol::messages::Id::from("x")).await.unwrap();
@@ -222,7 +227,7 @@ async fn approved_arguments_are_the_arguments_the_tool_receives() {
 
 #[tokio::test]
 async fn host_approves_or_call_fails_if_client_lacks_elicitation() {
-    let (server, runs) = careful();
+    let (server, runs) = server_with_approval();
     let mut client = server.test_client().await.unwrap();
     client.declare(ClientCapabilities::new());
     let outcome = client.call("delete", json!({})).await.unwrap();
@@ -231,23 +236,23 @@ async fn host_approves_or_call_fails_if_client_lacks_elicitation() {
     );
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 
-    for says in [true, false] {
-        let (server, runs) = careful();
+    for approves in [true, false] {
+        let (server, runs) = server_with_approval();
         let server = server.approve_with(move |proposal: Proposal| async move {
             assert_eq!(proposal.to_string(), "Run `delete` with {\"path\":\"/a\"}?");
-            says
+            approves
         });
         let mut client = server.test_client().await.unwrap();
         client.declare(ClientCapabilities::new());
         let outcome = client.call("delete", json!({"path": "/a"})).await.unwrap();
-        assert_eq!(outcome.is_error(), !says);
-        assert_eq!(runs.load(Ordering::SeqCst), usize::from(says));
+        assert_eq!(outcome.is_error(), !approves);
+        assert_eq!(runs.load(Ordering::SeqCst), usize::from(approves));
     }
 }
 
 #[tokio::test]
 async fn arguments_too_long_to_show_are_not_approved() {
-    let (server, runs) = careful();
+    let (server, runs) = server_with_approval();
     let server = server.approve_with(|_: Proposal| async { true });
     let outcome =
         server.test_client().await.unwrap().call("delete", json!({"path": "x".repeat(5000)})).await.unwrap();
@@ -307,13 +312,13 @@ async fn cancelled_blocking_call_in_the_queue_never_runs() {
     for id in ids.split_off(64) {
         client.notify(&Method::Cancelled, &CancelledParams::new(id)).await.unwrap();
     }
-    // Answered after those were taken in.
+    // This response shows that the server has processed the cancellations.
     client.request::<ListToolsResult>(&Method::ToolsList, &PageParams::new()).await.unwrap();
     release.store(true, Ordering::SeqCst);
     for id in &ids {
         client.response(id).await.unwrap();
     }
-    assert_eq!(released.load(Ordering::SeqCst), 64, "one that was cancelled ran");
+    assert_eq!(released.load(Ordering::SeqCst), 64, "a cancelled call ran");
 }
 
 #[test]
@@ -337,15 +342,15 @@ fn runtime_shutdown_does_not_wait_for_blocking_tools() {
             tokio::task::yield_now().await;
         }
     });
-    // A runtime waits for its own threads, for ever.
+    // Dropping the runtime waits for its own blocking threads, which would never end here.
     drop(runtime);
     over.store(true, Ordering::SeqCst);
 }
 
-/// Keeps what is logged.
-struct Heard(Arc<Mutex<Vec<String>>>);
+/// A subscriber that records warnings.
+struct RecordedWarnings(Arc<Mutex<Vec<String>>>);
 
-impl tracing::Subscriber for Heard {
+impl tracing::Subscriber for RecordedWarnings {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
         *metadata.level() <= tracing::Level::WARN
     }
@@ -377,27 +382,27 @@ impl tracing::Subscriber for Heard {
 
 #[test]
 fn tool_that_blocks_the_runtime_thread_is_logged_by_name() {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    tracing::subscriber::set_global_default(Heard(Arc::clone(&heard))).unwrap();
-    let told = Arc::clone(&heard);
+    let warnings = Arc::new(Mutex::new(Vec::new()));
+    tracing::subscriber::set_global_default(RecordedWarnings(Arc::clone(&warnings))).unwrap();
+    let recorded = Arc::clone(&warnings);
     let server = McpServer::named("busy", "1").tool(tool("stuck", move || {
-        let told = Arc::clone(&told);
+        let recorded = Arc::clone(&recorded);
         async move {
-            // Blocks until the watchdog has said so: for ever, if it does not.
-            while told.lock().unwrap().is_empty() {
+            // Blocks until the watchdog has logged its warning.
+            while recorded.lock().unwrap().is_empty() {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            "told"
+            "reported"
         }
     }));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut client = server.test_client().await.unwrap();
-        assert_eq!(client.call("stuck", json!({})).await.unwrap().text(), "told");
+        assert_eq!(client.call("stuck", json!({})).await.unwrap().text(), "reported");
     });
-    let heard = heard.lock().unwrap();
-    assert_eq!(heard.len(), 1, "{heard:?}");
-    assert!(heard[0].contains("name=stuck"), "{heard:?}");
+    let warnings = warnings.lock().unwrap();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("name=stuck"), "{warnings:?}");
 }
 
 #[cfg(feature = "validate")]
@@ -426,7 +431,7 @@ mod validated {
             (json!({"port": 0}), "`port`"),
             (json!({"port": 1, "tags": ["a", 7]}), "`tags[1]`"),
             (json!({}), "port"),
-            // Exponential, were it not matched in linear time.
+            // A backtracking matcher would take exponential time.
             (json!({"port": 1, "tags": ["a".repeat(100_000) + "!"]}), "`tags[0]`"),
         ] {
             let outcome = client.call("open", arguments).await.unwrap();

@@ -1,4 +1,4 @@
-//! Asking in the middle of a call, in both eras, with every round repeated and every response lost once.
+//! Requests to the client during a call, in both eras, also with repeated rounds and lost responses.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use mcp_server::testing::{TestClient, TestError, message_of};
 use mcp_server::{Context, McpServer, NoArgs, Question, Roots, ToolError, tool};
 use serde_json::json;
 
-/// What the outside world saw of the steps: the key of each charge.
+/// The idempotency keys of the charges, as an external system would receive them.
 type Charges = Arc<Mutex<Vec<String>>>;
 
 fn form(message: &str) -> ElicitFormParams {
@@ -72,7 +72,7 @@ fn elicited(text: &str) -> InputResponse {
     InputResponse::Elicit(ElicitResult::accept([("value".to_owned(), text.into())]))
 }
 
-/// One round: the request is sent, and its response comes.
+/// Sends the request of one round and returns its response.
 async fn round(client: &mut TestClient, params: &CallToolParams) -> CallToolResponse {
     let id = client.send(&Method::ToolsCall, params).await.unwrap();
     let result = client.response(&id).await.unwrap();
@@ -121,7 +121,7 @@ async fn repeated_rounds_use_one_idempotency_key() {
             other => panic!("{other:?}"),
         }
     }
-    // At least once, and under one key: the outside world can tell.
+    // The step ran twice with the same key, so that an external system can detect the repetition.
     let charges = charges.lock().unwrap();
     assert_eq!(charges.len(), 2);
     assert_eq!(charges.iter().collect::<BTreeSet<_>>().len(), 1, "{charges:?}");
@@ -148,15 +148,15 @@ async fn tampered_or_foreign_request_state_is_refused() {
             (ErrorCode::InvalidParams, "invalid or expired requestState")
         );
     }
-    // Another process does not know the key.
-    let mut stranger = server(&Charges::default()).test_client().await.unwrap();
-    let id = stranger.send(&Method::ToolsCall, &good).await.unwrap();
-    assert!(matches!(stranger.response(&id).await, Err(TestError::Refused(_))));
+    // Another process has another sealing key.
+    let mut other_process = server(&Charges::default()).test_client().await.unwrap();
+    let id = other_process.send(&Method::ToolsCall, &good).await.unwrap();
+    assert!(matches!(other_process.response(&id).await, Err(TestError::Refused(_))));
     assert!(matches!(round(&mut client, &good).await, CallToolResponse::InputRequired(_)));
 }
 
 #[tokio::test]
-async fn answers_without_state_count_and_unknown_keys_are_ignored() {
+async fn answers_without_state_are_used_and_unknown_keys_ignored() {
     let mut client = server(&Charges::default()).test_client().await.unwrap();
     let mut params = CallToolParams::new("wizard");
     params.input_responses =
@@ -207,19 +207,19 @@ async fn missing_client_capability_is_named_in_the_error() {
 #[tokio::test]
 async fn elicitation_is_not_used_before_2025_06_18() {
     for version in ["2024-11-05", "2025-03-26"] {
-        // The client declares it all the same, which only its own words can do.
+        // Raw messages: the test client does not declare a capability that its version lacks.
         let mut client = server(&Charges::default()).test_client().await.unwrap();
-        let mut say = async |message: serde_json::Value| {
+        let mut exchange = async |message: serde_json::Value| {
             client.send_line(message.to_string().as_bytes()).await.unwrap();
             String::from_utf8(client.line().await.unwrap()).unwrap()
         };
-        say(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        exchange(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": version, "capabilities": {"elicitation": {}},
             "clientInfo": {"name": "c", "version": "1"},
         }}))
         .await;
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "wizard"}});
-        let line = say(call).await;
+        let line = exchange(call).await;
         assert!(!line.contains("elicitation/create"), "{line}");
         assert!(line.contains(r#""id":1"#) && line.contains("isError"), "{line}");
     }

@@ -1,4 +1,4 @@
-//! What one client, and all clients together, may take of a server that is reached over HTTP.
+//! Limits per client and for all clients together, over HTTP.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,12 +15,12 @@ use mcp_server::{Context, McpServer, NoArgs, Tool, tool};
 use serde_json::{Value, json};
 use tower_service::Service;
 
-use crate::http::{Answer, Fixture, JSON, eventually, fixture, initialize, modern};
+use crate::http::{Fixture, JSON, ReceivedResponse, eventually, fixture, initialize, modern};
 
-/// A body whose end never comes.
-struct Endless(Option<Bytes>);
+/// A body that never ends.
+struct EndlessBody(Option<Bytes>);
 
-impl Body for Endless {
+impl Body for EndlessBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -35,11 +35,11 @@ impl Body for Endless {
     }
 }
 
-/// Sends the beginning of a body, and stays.
-async fn drip(service: HttpService, bytes: usize) -> StatusCode {
+/// Sends the start of a body and keeps the request open.
+async fn send_partial_body(service: HttpService, bytes: usize) -> StatusCode {
     let request = Request::builder().method("POST").uri("/mcp").header("host", "localhost");
     let request = request.header("content-type", "application/json");
-    let request = request.body(Endless(Some(vec![b' '; bytes].into()))).unwrap();
+    let request = request.body(EndlessBody(Some(vec![b' '; bytes].into()))).unwrap();
     service.clone().call(request).await.unwrap().status()
 }
 
@@ -48,12 +48,12 @@ fn message(answer: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn unread_session_idle_timeout_applies_despite_running_calls() {
+async fn session_without_a_reader_expires_despite_running_calls() {
     let fixture = fixture(HttpOptions::default().session_idle(Duration::from_millis(50)));
     let session = fixture.session("2025-11-25").await;
     let mut answer = session.call(5, "sleep").await;
     answer.event().await.unwrap();
-    // Its stream is read: it stays.
+    // A session whose stream is read does not expire.
     tokio::time::sleep(Duration::from_millis(120)).await;
     assert_eq!(session.call(6, "echo").await.status, StatusCode::OK);
     drop(answer);
@@ -70,7 +70,7 @@ async fn sessions_of_disconnected_clients_are_evicted_for_new_ones() {
     let _stream = reader.get(None).await;
     for _ in 0..200 {
         let session = fixture.session("2025-11-25").await;
-        // It asks, and its client is gone.
+        // The client disconnects while the call waits for an answer.
         drop(session.call(1, "ask").await);
         let other = fixture.session("2025-11-25").await;
         drop(other.call(1, "sleep").await);
@@ -83,9 +83,9 @@ async fn sessions_of_disconnected_clients_are_evicted_for_new_ones() {
 async fn legacy_call_continues_when_its_client_disconnects() {
     let fixture = fixture(HttpOptions::default());
     let session = fixture.session("2025-11-25").await;
-    // Before any byte of the answer: it does not tell its progress, because nobody asked for that.
-    let quiet = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "sleep"}});
-    assert!(tokio::time::timeout(Duration::from_millis(30), session.post(quiet)).await.is_err());
+    // The client disconnects before the first byte: without a progress token nothing is sent.
+    let call = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "sleep"}});
+    assert!(tokio::time::timeout(Duration::from_millis(30), session.post(call)).await.is_err());
     assert_eq!(fixture.running.load(Ordering::SeqCst), 1);
     let cancelled =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}});
@@ -109,7 +109,7 @@ async fn calls_in_flight_of_all_sessions_are_limited() {
         assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
         assert!(message(&refused.json().await).contains("too many calls are running"));
     }
-    // What is no call is served.
+    // Requests that are not calls are still served.
     let ping = session.post(json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})).await;
     assert_eq!(ping.status, StatusCode::OK);
     assert_eq!(fixture.running.load(Ordering::SeqCst), 10);
@@ -144,15 +144,15 @@ async fn memory_limit_evicts_the_sessions_idle_longest() {
         let answer = fixture.send("POST", &[JSON, ("mcp-session-id", id)], &ping).await;
         left += usize::from(answer.status == StatusCode::OK);
     }
-    assert!((2..=8).contains(&left), "{left} sessions of half a mebibyte each in four");
-    // Those that are in use stay, and then there is no room.
+    assert!((2..=8).contains(&left), "{left} sessions of 0.5 MiB each with a limit of 4 MiB");
+    // Sessions in use are not evicted, so that new ones are refused in the end.
     let mut readers = Vec::new();
     let refused = loop {
         let answer = fixture.send("POST", &[JSON], &initialize(&info)).await;
         let Some(id) = answer.session.clone() else { break answer };
         readers
             .push(fixture.send("GET", &[("mcp-session-id", &id), ("accept", "text/event-stream")], "").await);
-        assert!(readers.len() < 20, "nothing is bounded");
+        assert!(readers.len() < 20, "no limit applies");
     };
     assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(message(&refused.json().await).contains("retry later"));
@@ -176,10 +176,10 @@ async fn subscriptions_are_bounded_in_length_and_bytes() {
             break answer;
         }
         count += 1;
-        assert!(count < 10, "nothing is bounded");
+        assert!(count < 10, "no limit applies");
     };
     assert!(count >= 5 && message(&refused).contains("no memory left"), "{count} {refused}");
-    // The same one again costs nothing, and giving one up makes room.
+    // A repeated subscription takes no memory, and unsubscribing frees some.
     assert!(subscribe("resources/subscribe", uri(0)).await["error"].is_null());
     assert!(subscribe("resources/unsubscribe", uri(0)).await["error"].is_null());
     assert!(subscribe("resources/subscribe", uri(99)).await["error"].is_null());
@@ -220,9 +220,9 @@ async fn listen_filter_is_bounded_in_entries_length_and_bytes() {
     assert_eq!(refused["error"]["code"], json!(-32602));
     assert!(message(&refused).contains("limit 262144"), "{refused}");
     let mut streams = Vec::new();
-    while let stream @ Answer { status: StatusCode::OK, .. } = listen(uris(20)).await {
+    while let stream @ ReceivedResponse { status: StatusCode::OK, .. } = listen(uris(20)).await {
         streams.push(stream);
-        assert!(streams.len() < 10, "nothing is bounded");
+        assert!(streams.len() < 10, "no limit applies");
     }
     assert!(streams.len() >= 2, "{}", streams.len());
     streams.pop();
@@ -255,15 +255,15 @@ async fn repeated_uris_of_a_filter_are_kept_once() {
 #[tokio::test]
 async fn total_body_memory_is_limited_with_a_reserve_for_small_bodies() {
     let fixture = fixture(HttpOptions::default().bodies(4 << 20));
-    let mut dripping = tokio::task::JoinSet::new();
+    let mut partial = tokio::task::JoinSet::new();
     for _ in 0..5 {
-        dripping.spawn(drip(fixture.service.clone(), 1 << 20));
+        partial.spawn(send_partial_body(fixture.service.clone(), 1 << 20));
     }
-    // Three quarters of the budget are taken, and the others were refused.
+    // Three bodies fill three quarters of the budget; the other two are refused.
     for _ in 0..2 {
-        assert_eq!(dripping.join_next().await.unwrap().unwrap(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(partial.join_next().await.unwrap().unwrap(), StatusCode::SERVICE_UNAVAILABLE);
     }
-    assert!(tokio::time::timeout(Duration::from_millis(20), dripping.join_next()).await.is_err());
+    assert!(tokio::time::timeout(Duration::from_millis(20), partial.join_next()).await.is_err());
     assert_eq!(fixture.modern("tools/call", json!({"name": "echo"})).await.status, StatusCode::OK);
     let large = modern("tools/call", json!({"name": "echo", "arguments": {"x": "x".repeat(1 << 20)}}));
     let headers =
@@ -271,21 +271,21 @@ async fn total_body_memory_is_limited_with_a_reserve_for_small_bodies() {
     let refused = fixture.send("POST", &headers, &large).await;
     assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(message(&refused.json().await).contains("too many request bodies"));
-    // They leave, and there is room again.
-    dripping.shutdown().await;
+    // Closing the open requests frees the budget.
+    partial.shutdown().await;
     assert_eq!(fixture.send("POST", &headers, &large).await.status, StatusCode::OK);
 }
 
 #[tokio::test]
 async fn body_without_a_length_is_refused_beyond_the_limit() {
     let fixture = fixture(HttpOptions::default().body(1000));
-    assert_eq!(drip(fixture.service.clone(), 1001).await, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(send_partial_body(fixture.service.clone(), 1001).await, StatusCode::PAYLOAD_TOO_LARGE);
 }
 
 #[tokio::test]
 async fn arguments_of_a_pending_call_count_as_its_body() {
     let fixture = fixture(HttpOptions::default().bodies(4 << 20));
-    // Counted sixteenfold: a body of 100 KiB takes 1.7 MiB.
+    // `_meta` counts sixteenfold: a request with 80 KiB of it takes more than 1.3 MiB.
     let call = |id: i64| {
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {
             "name": "sleep", "_meta": {"progressToken": id, "padding": "x".repeat(80 << 10)},
@@ -300,7 +300,7 @@ async fn arguments_of_a_pending_call_count_as_its_body() {
     }
     assert_eq!(session.post(call(2)).await.status, StatusCode::SERVICE_UNAVAILABLE);
     drop(running);
-    // Nobody reads, but they run on.
+    // The calls continue without a reader.
     assert_eq!(session.post(call(3)).await.status, StatusCode::SERVICE_UNAVAILABLE);
     fixture.send("DELETE", &[("mcp-session-id", &session.id)], "").await;
     eventually(|| fixture.running.load(Ordering::SeqCst) == 0).await;
@@ -308,19 +308,19 @@ async fn arguments_of_a_pending_call_count_as_its_body() {
     assert_eq!(session.post(call(4)).await.status, StatusCode::OK);
 }
 
-fn custom(server: McpServer, options: HttpOptions) -> Fixture {
+fn fixture_of(server: McpServer, options: HttpOptions) -> Fixture {
     let registry = server.registry();
     Fixture { service: server.into_http_service(options).unwrap(), registry, running: Arc::default() }
 }
 
-/// How many of the responses are lost of a tool that waits, tells its progress and ends in one step.
+/// Returns the number of lost responses of a tool that sends progress and returns in the same poll.
 async fn lost_responses(calls: i64) -> usize {
     let server = McpServer::named("late", "1").tool(tool("late", |_: NoArgs, cx: Context| async move {
         tokio::time::sleep(Duration::from_millis(2)).await;
         cx.progress(1.0, None);
         "the result"
     }));
-    let fixture = custom(server, HttpOptions::default());
+    let fixture = fixture_of(server, HttpOptions::default());
     let session = fixture.session("2025-11-25").await;
     let mut lost = 0;
     for id in 0..calls {
@@ -332,25 +332,25 @@ async fn lost_responses(calls: i64) -> usize {
 }
 
 #[tokio::test]
-async fn legacy_call_ending_right_after_progress_is_answered() {
+async fn call_ending_right_after_progress_is_answered() {
     assert_eq!(lost_responses(20).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn legacy_call_ending_right_after_progress_is_answered_threaded() {
+async fn call_ending_right_after_progress_is_answered_multithreaded() {
     assert_eq!(lost_responses(200).await, 0);
 }
 
 #[tokio::test]
 async fn stream_can_end_with_retry_before_its_first_message() {
-    let server = McpServer::named("away", "1").tool(tool("away", |_: NoArgs, cx: Context| async move {
-        cx.send_away(Duration::from_millis(5));
+    let server = McpServer::named("retry", "1").tool(tool("retry", |_: NoArgs, cx: Context| async move {
+        cx.close_sse_stream(Duration::from_millis(5));
         std::future::pending::<()>().await;
     }));
-    let fixture = custom(server, HttpOptions::default());
-    let mut answer = fixture.session("2025-11-25").await.call(1, "away").await;
+    let fixture = fixture_of(server, HttpOptions::default());
+    let mut answer = fixture.session("2025-11-25").await.call(1, "retry").await;
     let end = tokio::time::timeout(Duration::from_secs(5), async { while answer.more().await {} }).await;
-    assert!(end.is_ok(), "the client was not sent away");
+    assert!(end.is_ok(), "the stream was not closed");
 }
 
 #[tokio::test]
@@ -367,7 +367,7 @@ async fn calls_of_disconnected_clients_do_not_block_others() {
 async fn bodies_of_disconnected_clients_do_not_block_others() {
     let fixture = fixture(HttpOptions::default().bodies(1 << 20));
     let session = fixture.session("2025-11-25").await;
-    // Smaller and smaller ones, until nothing is left.
+    // Ever smaller bodies, until the budget is used up.
     for (id, size) in [15 << 10, 4 << 10, 1 << 10, 100, 1].into_iter().flat_map(|size| [size; 20]).enumerate()
     {
         let params = json!({"name": "ask", "_meta": {"padding": "x".repeat(size)}});
@@ -415,7 +415,7 @@ async fn refused_subscriptions_do_not_block_new_clients() {
             json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": uri}});
         reader.post(message).await.json().await["error"].is_object()
     };
-    // Idle sessions of little memory, and a reader that takes the rest.
+    // Small idle sessions, and a reader whose subscriptions take the remaining memory.
     for _ in 0..20 {
         fixture.session("2025-11-25").await;
     }
@@ -444,7 +444,7 @@ async fn no_session_is_ended_if_that_frees_too_little() {
     for _ in 0..4 {
         idle.push(fixture.send("POST", &[JSON], &initialize(&large)).await.session.unwrap());
     }
-    // It takes as much as the reader holds, which stays.
+    // The new session needs the memory of the reader, which is in use and not evicted.
     let info = json!({"name": "x".repeat(64000), "version": "1", "title": "x".repeat(1000)});
     assert!(fixture.send("POST", &[JSON], &initialize(&info)).await.session.is_none());
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
@@ -454,8 +454,8 @@ async fn no_session_is_ended_if_that_frees_too_little() {
     }
 }
 
-/// A fixture with a tool that writes a mebibyte of log messages whenever it is called.
-fn talkative(options: HttpOptions) -> Fixture {
+/// Creates a fixture with a tool that sends 1 MiB of progress notifications.
+fn verbose_fixture(options: HttpOptions) -> Fixture {
     let server = McpServer::named("http", "1").tool(tool("echo", || async { "hi" })).tool(Tool::dynamic(
         "talk",
         json!({"type": "object"}),
@@ -467,26 +467,26 @@ fn talkative(options: HttpOptions) -> Fixture {
             std::future::pending::<()>().await;
         },
     ));
-    custom(server, options)
+    fixture_of(server, options)
 }
 
 #[tokio::test(start_paused = true)]
 async fn unread_events_of_a_session_are_limited() {
-    let fixture = talkative(HttpOptions::default().session_memory(256 << 10));
+    let fixture = verbose_fixture(HttpOptions::default().session_memory(256 << 10));
     let session = fixture.session("2025-11-25").await;
-    let mut abandoned = Vec::new();
+    let mut first_events = Vec::new();
     for id in 0..8 {
         let mut answer = session.call(id, "talk").await;
-        abandoned.push(answer.event().await.unwrap().0);
+        first_events.push(answer.event().await.unwrap().0);
     }
     tokio::time::sleep(Duration::from_secs(20)).await;
     let mut kept = 0;
-    for first in &abandoned {
-        let mut again = session.get(Some(first)).await;
-        while let Ok(more) = tokio::time::timeout(Duration::from_millis(50), again.more()).await {
+    for first in &first_events {
+        let mut resumed = session.get(Some(first)).await;
+        while let Ok(more) = tokio::time::timeout(Duration::from_millis(50), resumed.more()).await {
             assert!(more);
         }
-        kept += again.read.len();
+        kept += resumed.read.len();
     }
     assert!(kept <= 256 << 10, "{kept} bytes were kept");
     assert!(kept > 0, "nothing was kept");

@@ -1,4 +1,4 @@
-//! Tools are called: arguments, outcomes, failures, cancellation, order.
+//! Tool calls: arguments, results, errors, cancellation, order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,16 +29,16 @@ struct Sum {
     sum: i64,
 }
 
-struct Reversed;
+struct ReverseTool;
 
 #[async_trait]
-impl ToolSpec for Reversed {
+impl ToolSpec for ReverseTool {
     fn name(&self) -> &str {
         "reversed"
     }
 
     fn description(&self) -> &str {
-        "Made at run time."
+        "Reverses its arguments."
     }
 
     fn input_schema(&self) -> Json {
@@ -56,10 +56,10 @@ struct Counters {
     cancelled: Arc<AtomicUsize>,
 }
 
-/// Counts up for as long as it lives.
-struct Guard(Arc<AtomicUsize>);
+/// Decrements the counter when it is dropped.
+struct RunningGuard(Arc<AtomicUsize>);
 
-impl Drop for Guard {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -67,7 +67,7 @@ impl Drop for Guard {
 
 fn server(counters: &Counters) -> McpServer {
     let Counters { running, cancelled } = counters.clone();
-    McpServer::new(vec![Arc::new(Reversed)])
+    McpServer::new(vec![Arc::new(ReverseTool)])
         .implementation(Implementation::new("calls", "1.2.3"))
         .tool(tool("add", |Add { a, b }: Add| async move { (a + b).to_string() }))
         .tool(tool("sum", |Add { a, b }: Add| async move { Structured(Sum { sum: a + b }) }))
@@ -83,7 +83,7 @@ fn server(counters: &Counters) -> McpServer {
             }
         }))
         .tool(tool("early", || {
-            assert!(std::env::args().count() == 0, "before there is a future");
+            assert!(std::env::args().count() == 0, "panic before the future exists");
             async {}
         }))
         .tool(tool("talkative", |_: NoArgs, cx: Context| async move {
@@ -96,11 +96,11 @@ fn server(counters: &Counters) -> McpServer {
             let (running, cancelled) = (running.clone(), cancelled.clone());
             async move {
                 running.fetch_add(1, Ordering::SeqCst);
-                let _guard = Guard(running);
-                // What it has started elsewhere hears of the end too.
-                let watcher = cx.clone();
+                let _guard = RunningGuard(running);
+                // A spawned task also learns of the cancellation.
+                let spawned = cx.clone();
                 tokio::spawn(async move {
-                    watcher.cancelled().await;
+                    spawned.cancelled().await;
                     cancelled.fetch_add(1, Ordering::SeqCst);
                 });
                 tokio::time::sleep(Duration::from_secs(3600)).await;
@@ -147,7 +147,7 @@ async fn invalid_argument_is_a_tool_error_with_its_path() {
         let outcome = client.call("nested", json!({"inner": [{"a": 1, "b": "two"}]})).await.unwrap();
         assert!(outcome.is_error());
         assert!(outcome.text().contains("`inner[0].b`"), "{}", outcome.text());
-        // Said by the type, or by the schema with the feature `validate`.
+        // The message of serde, or of the schema with the feature `validate`.
         let missing = client.call("add", json!({})).await.unwrap().text();
         assert!(
             missing.contains("missing field `a`") || missing.contains("\"a\" is a required"),
@@ -156,7 +156,7 @@ async fn invalid_argument_is_a_tool_error_with_its_path() {
     }
 }
 
-/// Types whose errors stand behind the value they are about.
+/// Types whose errors serde reports after it has read the whole value.
 mod odd {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     #[serde(try_from = "String")]
@@ -167,7 +167,7 @@ mod odd {
         type Error = &'static str;
 
         fn try_from(text: String) -> Result<Self, Self::Error> {
-            if text.contains('@') { Ok(Self) } else { Err("no mail address") }
+            if text.contains('@') { Ok(Self) } else { Err("not a mail address") }
         }
     }
 
@@ -244,13 +244,13 @@ async fn cancelled_call_is_dropped_and_its_context_notified() {
     let counters = Counters::default();
     let mut client = server(&counters).test_client().await.unwrap();
     let id = client.send(&Method::ToolsCall, &CallToolParams::new("sleep")).await.unwrap();
-    // Others are answered meanwhile.
+    // Other calls are answered meanwhile.
     assert_eq!(client.call("add", json!({"a": 1, "b": 1})).await.unwrap().text(), "2");
     assert_eq!(counters.running.load(Ordering::SeqCst), 1);
     client.notify(&Method::Cancelled, &CancelledParams::new(id)).await.unwrap();
     eventually(|| counters.running.load(Ordering::SeqCst) == 0).await;
     eventually(|| counters.cancelled.load(Ordering::SeqCst) == 1).await;
-    // Nothing is sent for it, and its id is free.
+    // The cancelled call is not answered, and its id is free.
     assert_eq!(client.call("add", json!({"a": 1, "b": 2})).await.unwrap().text(), "3");
 }
 
@@ -294,9 +294,10 @@ async fn progress_is_sent_in_order_and_only_with_a_progress_token() {
     assert_eq!(client.notifications.len(), 0);
     client.envelope().progress_token = Some("p".into());
     client.call("steps", json!({})).await.unwrap();
-    let told: Vec<Value> = client.notifications.iter().map(|(_, params)| params.to().unwrap()).collect();
-    let told: Vec<_> = told.iter().map(|params| (&params["progressToken"], &params["progress"])).collect();
-    assert_eq!(told, [(&json!("p"), &json!(1)), (&json!("p"), &json!(2)), (&json!("p"), &json!(3))]);
+    let received: Vec<Value> = client.notifications.iter().map(|(_, params)| params.to().unwrap()).collect();
+    let received: Vec<_> =
+        received.iter().map(|params| (&params["progressToken"], &params["progress"])).collect();
+    assert_eq!(received, [(&json!("p"), &json!(1)), (&json!("p"), &json!(2)), (&json!("p"), &json!(3))]);
 }
 
 #[tokio::test]
@@ -371,13 +372,14 @@ async fn few_calls_are_started_while_the_client_does_not_read() {
     let (reader, writer) = tokio::io::split(theirs);
     let serving = tokio::spawn(server.serve(reader, writer));
     let (mut from_server, mut to_server) = tokio::io::split(ours);
-    // All of them arrive in one read.
+    // All requests arrive in one read.
     let requests = modern_call("big").repeat(100);
     tokio::io::AsyncWriteExt::write_all(&mut to_server, requests.as_bytes()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
     let before = calls.load(Ordering::SeqCst);
-    assert!((1..10).contains(&before), "{before} answers are kept for a client that does not read");
-    // Once it reads, nothing is lost. One id after the other: each was answered before the next began.
+    assert!((1..10).contains(&before), "{before} calls were started for a client that does not read");
+    // No response is lost once the client reads. The requests may share an id, because each is answered before the next
+    // one starts.
     tokio::io::AsyncWriteExt::shutdown(&mut to_server).await.unwrap();
     let mut answers = String::new();
     tokio::io::AsyncReadExt::read_to_string(&mut from_server, &mut answers).await.unwrap();
@@ -405,7 +407,7 @@ async fn shutdown_does_not_wait_for_a_client_that_does_not_read() {
     tokio::time::timeout(Duration::from_secs(10), serving).await.unwrap().unwrap().unwrap();
 }
 
-/// Waits for something that other futures bring about.
+/// Waits until other futures make the condition true.
 async fn eventually(mut condition: impl FnMut() -> bool) {
     for _ in 0..1000 {
         if condition() {
@@ -413,7 +415,7 @@ async fn eventually(mut condition: impl FnMut() -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("it never came about");
+    panic!("the condition did not become true");
 }
 
 #[tokio::test]
@@ -443,13 +445,13 @@ async fn error_for_a_message_without_method_has_its_id() {
 #[tokio::test]
 async fn client_can_retry_initialize_after_oversized_client_info() {
     let mut client = McpServer::named("calls", "1").test_client().await.unwrap();
-    for (name, is_taken) in [("x".repeat(70_000), false), ("c".to_owned(), true)] {
+    for (name, is_accepted) in [("x".repeat(70_000), false), ("c".to_owned(), true)] {
         let initialize = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": name, "version": "1"},
         }});
         client.send_line(initialize.to_string().as_bytes()).await.unwrap();
         let line = String::from_utf8(client.line().await.unwrap()).unwrap();
-        assert_eq!(line.contains("protocolVersion"), is_taken, "{line}");
+        assert_eq!(line.contains("protocolVersion"), is_accepted, "{line}");
     }
 }
 
@@ -469,11 +471,11 @@ async fn subscription_stream_ends_with_its_result_only() {
     tokio::io::AsyncWriteExt::write_all(&mut requests, format!("{listen}\n").as_bytes()).await.unwrap();
     tokio::io::AsyncWriteExt::shutdown(&mut requests).await.unwrap();
     serving.await.unwrap().unwrap();
-    let mut said = String::new();
+    let mut output = String::new();
     drop(requests);
-    tokio::io::AsyncReadExt::read_to_string(&mut answers, &mut said).await.unwrap();
-    let methods: Vec<&str> = said.lines().collect();
-    assert_eq!(methods.len(), 2, "{said}");
-    assert!(methods[0].contains("notifications/subscriptions/acknowledged"), "{said}");
-    assert!(methods[1].contains(r#""id":5"#) && methods[1].contains("result"), "{said}");
+    tokio::io::AsyncReadExt::read_to_string(&mut answers, &mut output).await.unwrap();
+    let messages: Vec<&str> = output.lines().collect();
+    assert_eq!(messages.len(), 2, "{output}");
+    assert!(messages[0].contains("notifications/subscriptions/acknowledged"), "{output}");
+    assert!(messages[1].contains(r#""id":5"#) && messages[1].contains("result"), "{output}");
 }

@@ -1,7 +1,8 @@
-//! What the compiler says about a function that cannot serve names what is wrong with it.
+//! Compiler errors for functions that are not valid handlers.
 
-/// The messages are those of the compiler in use. After an update: `TRYBUILD=overwrite`, and read what changed.
+/// The expected messages depend on the compiler version. After an update, run with `TRYBUILD=overwrite` and review the
+/// changes.
 #[test]
-fn errors_name_what_is_wrong_with_a_handler() {
+fn compiler_errors_explain_invalid_handlers() {
     trybuild::TestCases::new().compile_fail("tests/compile_errors/*.rs");
 }

@@ -1,4 +1,4 @@
-//! Confirmations and approvals: one yes, given to the question of this very call, is for one run.
+//! Confirmations and approvals: an answer is valid for one run of the call that asked for it.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -19,7 +19,7 @@ use serde_json::json;
 
 type Runs = Arc<AtomicUsize>;
 
-/// A server whose tools count how often they got past their confirmations.
+/// Creates a server whose tools count their confirmed runs.
 fn server(runs: &Runs) -> McpServer {
     let counted = |runs: &Runs| {
         let runs = Arc::clone(runs);
@@ -70,7 +70,7 @@ fn yes() -> InputResponse {
     InputResponse::Elicit(ElicitResult::accept([]))
 }
 
-/// One request, and what it ended with: the next question, or the text of the result.
+/// Sends one request. Returns the input requests, or the text of the final result as `Err`.
 async fn send(client: &mut TestClient, params: &CallToolParams) -> Result<InputRequiredResult, String> {
     let id = client.send(&Method::ToolsCall, params).await.unwrap();
     let result = client.response(&id).await.unwrap();
@@ -87,7 +87,7 @@ fn keys(required: &InputRequiredResult) -> Vec<String> {
     required.input_requests.iter().flatten().map(|(key, _)| key.clone()).collect()
 }
 
-/// The request again, with the state, and a yes under these keys.
+/// Creates the next request of a call, with its state and accepted answers under these keys.
 fn again(tool: &str, required: &InputRequiredResult, keys: &[String]) -> CallToolParams {
     let mut params = CallToolParams::new(tool).request_state(required.request_state.clone().unwrap());
     if !keys.is_empty() {
@@ -105,7 +105,7 @@ async fn used_approval_is_not_asked_for_again() {
         let old_keys = keys(&asked);
         send(&mut client, &again(tool, &asked, &old_keys)).await.unwrap_err();
         assert_eq!(runs.load(Ordering::SeqCst), 1);
-        // The old state without answers: the call has had its run, and nobody is asked for another one.
+        // The old state without answers does not start another round, because the call has already run.
         let refusal = send(&mut client, &again(tool, &asked, &[])).await.unwrap_err();
         assert!(refusal.contains("valid for one run"), "{refusal}");
         assert_eq!(runs.load(Ordering::SeqCst), 1);
@@ -118,15 +118,15 @@ async fn used_confirmation_does_not_answer_the_next_round() {
         let runs = Runs::default();
         let mut client = server(&runs).test_client().await.unwrap();
         let first = send(&mut client, &CallToolParams::new(tool)).await.unwrap();
-        // Before the yes is used, the same state brings several rounds; each asks under a name of its own.
+        // Until the confirmation is used, further rounds are possible; each asks under a new key.
         let second = send(&mut client, &again(tool, &first, &[])).await.unwrap();
         let third = send(&mut client, &again(tool, &second, &[])).await.unwrap();
         assert_ne!(keys(&first), keys(&second));
         assert_ne!(keys(&second), keys(&third));
         let reused = send(&mut client, &again(tool, &second, &keys(&first))).await;
-        assert!(reused.is_ok(), "the yes to one question answered another: {reused:?}");
+        assert!(reused.is_ok(), "an answer to one question was used for another: {reused:?}");
         assert_eq!(runs.load(Ordering::SeqCst), 0);
-        // All of them belong to one call, which has one run.
+        // All rounds belong to one call, which runs once.
         for asked in [&third, &second, &first, &third] {
             let _ = send(&mut client, &again(tool, asked, &keys(asked))).await;
         }
@@ -146,7 +146,7 @@ async fn confirmed_call_with_more_questions_completes_once() {
             states.push((asked, params.clone()));
         }
         assert_eq!((states.len(), runs.load(Ordering::SeqCst)), (rounds, 1));
-        // Whatever is sent again, with and without answers, does not run it to its end again.
+        // No repeated request, with or without answers, completes the call again.
         for _ in 0..3 {
             for (asked, params) in &states {
                 let bare = again(tool, asked, &[]);
@@ -168,11 +168,12 @@ async fn confirmation_sent_in_advance_is_not_accepted() {
     let guesses = ["pay", "pay.", "pay..0", "confirm"].map(|key| (key.to_owned(), yes()));
     let mut params = CallToolParams::new("pay");
     params.input_responses = Some(InputResponses::from(guesses.clone()));
-    let asked = send(&mut client, &params).await.expect("it believed an answer to what it had not asked");
-    // Nor is one under the tool's own key once it has asked.
+    let asked =
+        send(&mut client, &params).await.expect("an answer to a question that was not asked was accepted");
+    // After the question was asked, an answer under the key of the tool is not accepted either.
     let mut params = again("pay", &asked, &[]);
     params.input_responses = Some(InputResponses::from(guesses));
-    send(&mut client, &params).await.expect("it believed an answer to another question");
+    send(&mut client, &params).await.expect("an answer to another question was accepted");
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 }
 
@@ -194,7 +195,7 @@ async fn confirmation_is_valid_only_for_its_message() {
     let asked = send(&mut client, &CallToolParams::new("pay")).await.unwrap();
     price.store(1_000_000, Ordering::SeqCst);
     let again_asked = send(&mut client, &again("pay", &asked, &keys(&asked))).await;
-    let again_asked = again_asked.expect("what was not shown was confirmed");
+    let again_asked = again_asked.expect("the old answer confirmed the new message");
     assert_eq!(paid.load(Ordering::SeqCst), 0);
     let _ = send(&mut client, &again("pay", &again_asked, &keys(&again_asked))).await;
     assert_eq!(paid.load(Ordering::SeqCst), 1_000_000);
@@ -242,14 +243,14 @@ async fn confirmation_is_true_only_for_accept_in_both_eras() {
     }
 }
 
-/// What several replicas share.
+/// A store that several replicas share.
 #[derive(Clone, Default)]
-struct Shared(Arc<Mutex<HashSet<String>>>);
+struct SharedStore(Arc<Mutex<HashSet<String>>>);
 
 #[async_trait]
-impl ConfirmationStore for Shared {
+impl ConfirmationStore for SharedStore {
     async fn spend(&self, spent: &ConfirmationUse) -> Result<bool, Box<dyn Error + Send + Sync>> {
-        assert!(spent.keep_for.as_secs() >= 600, "longer than sealed state lives");
+        assert!(spent.keep_for.as_secs() >= 600, "shorter than the lifetime of sealed state");
         Ok(self.0.lock().unwrap().insert(spent.id.clone()))
     }
 
@@ -258,24 +259,24 @@ impl ConfirmationStore for Shared {
     }
 }
 
-/// A store that is not there.
-struct Broken;
+/// A store that always fails.
+struct FailingStore;
 
 #[async_trait]
-impl ConfirmationStore for Broken {
+impl ConfirmationStore for FailingStore {
     async fn spend(&self, _: &ConfirmationUse) -> Result<bool, Box<dyn Error + Send + Sync>> {
-        Err("redis://user:secret@host is not there".into())
+        Err("redis://user:secret@host cannot be reached".into())
     }
 
     async fn is_spent(&self, _: &str) -> Result<bool, Box<dyn Error + Send + Sync>> {
-        Err("redis://user:secret@host is not there".into())
+        Err("redis://user:secret@host cannot be reached".into())
     }
 }
 
 #[tokio::test]
 async fn replicas_with_a_shared_store_accept_a_confirmation_once() {
     let runs = Runs::default();
-    let store = Shared::default();
+    let store = SharedStore::default();
     let replica = || server(&runs).sealing_key([7; 32]).confirmation_store(store.clone()).test_client();
     let (mut one, mut other) = (replica().await.unwrap(), replica().await.unwrap());
     let asked = send(&mut one, &CallToolParams::new("delete")).await.unwrap();
@@ -305,7 +306,7 @@ async fn replicas_without_a_shared_store_each_accept_a_confirmation() {
 #[tokio::test]
 async fn confirmation_is_refused_while_its_store_fails() {
     let runs = Runs::default();
-    let mut client = server(&runs).confirmation_store(Broken).test_client().await.unwrap();
+    let mut client = server(&runs).confirmation_store(FailingStore).test_client().await.unwrap();
     let asked = send(&mut client, &CallToolParams::new("delete")).await.unwrap();
     for answers in [keys(&asked), Vec::new()] {
         let refusal = send(&mut client, &again("delete", &asked, &answers)).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Text of a client is escaped and cut in errors and in the log.
+//! Text of a client is escaped and truncated in errors and log lines.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,20 +11,20 @@ use mcp_server::{AskError, Context, McpServer, NoArgs, tool};
 use serde_json::json;
 use tower_service::Service;
 
-/// Clears the screen, forges a line and turns the direction of writing.
-const HOSTILE: &str = "\u{1b}[2J\r\nINFO forged\u{9b}31m\u{202e}\u{2028}\u{200b}";
-/// The most bytes of an error or a log line.
-const MAX_SHOWN: usize = 10_000;
+/// Text that clears the screen, forges a log line and reverses the writing direction.
+const HOSTILE_TEXT: &str = "\u{1b}[2J\r\nINFO forged\u{9b}31m\u{202e}\u{2028}\u{200b}";
+/// The maximum length of an error or a log line.
+const MAX_SHOWN_BYTES: usize = 10_000;
 
 #[track_caller]
 fn assert_harmless(shown: &str) {
     let bad = shown.chars().find(|c| c.is_control() || matches!(c, '\u{200b}' | '\u{202e}' | '\u{2028}'));
     let beginning: String = shown.chars().take(200).collect();
     assert_eq!(bad, None, "{beginning:?}");
-    assert!(shown.len() <= MAX_SHOWN, "{} bytes: {beginning}", shown.len());
+    assert!(shown.len() <= MAX_SHOWN_BYTES, "{} bytes: {beginning}", shown.len());
 }
 
-/// Keeps events and spans as a subscriber that writes text would show them.
+/// A subscriber that records events and spans as text.
 #[derive(Clone, Default)]
 struct LogLines(Arc<Mutex<Vec<String>>>);
 
@@ -68,7 +68,7 @@ impl tracing::Subscriber for LogLines {
 }
 
 #[tokio::test]
-async fn log_holds_no_raw_text_of_a_client() {
+async fn client_text_is_logged_escaped_and_truncated() {
     let server = McpServer::named("quiet", "1").tool(tool("wait", |_: NoArgs, cx: Context| async move {
         cx.progress(1.0, None);
         "done"
@@ -80,9 +80,10 @@ async fn log_holds_no_raw_text_of_a_client() {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {},
-        "traceparent": HOSTILE.repeat(1000),
+        "traceparent": HOSTILE_TEXT.repeat(1000),
     }});
-    let body = json!({"jsonrpc": "2.0", "id": HOSTILE, "method": "tools/call", "params": params}).to_string();
+    let body =
+        json!({"jsonrpc": "2.0", "id": HOSTILE_TEXT, "method": "tools/call", "params": params}).to_string();
     let long = "h".repeat(20_000);
     for (host, origin) in
         [("localhost", None), (&*long, None), ("localhost", Some(format!("https://{long}")))]
@@ -110,7 +111,7 @@ async fn log_holds_no_raw_text_of_a_client() {
 
 #[test]
 fn error_of_a_client_is_displayed_escaped_and_truncated() {
-    let error = ErrorObject::new(ErrorCode::InternalError, HOSTILE.repeat(10_000));
+    let error = ErrorObject::new(ErrorCode::InternalError, HOSTILE_TEXT.repeat(10_000));
     assert_harmless(&AskError::Refused(Box::new(error)).to_string());
-    assert_harmless(&AskError::Malformed(HOSTILE.repeat(10_000)).to_string());
+    assert_harmless(&AskError::Malformed(HOSTILE_TEXT.repeat(10_000)).to_string());
 }

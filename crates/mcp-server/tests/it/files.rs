@@ -1,4 +1,4 @@
-//! A directory is served, and nothing outside of it.
+//! Files of one directory as resources, and refused access to everything outside of it.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,7 +15,7 @@ use mcp_server::testing::{TestClient, TestError};
 use mcp_server::{McpServer, RootDir, directory};
 use tempfile::TempDir;
 
-/// `root` with files, `root-evil` beside it, and links from the one to the other.
+/// Creates `root` with files, `root-evil` beside it, and symbolic links from `root` to `root-evil`.
 fn tree() -> TempDir {
     let tree = tempfile::tempdir().unwrap();
     let at = |path: &str| tree.path().join(path);
@@ -100,7 +100,7 @@ async fn symlink_swapped_in_during_a_read_is_not_followed() {
     }
     over.store(true, Ordering::SeqCst);
     swapping.join().unwrap();
-    assert!(inside > 0, "the folder was never there");
+    assert!(inside > 0, "the folder was never read");
 }
 
 #[tokio::test]
@@ -112,7 +112,9 @@ async fn pipes_are_not_opened_and_large_files_not_read() {
     fs::File::create(tree.path().join("root/large")).unwrap().set_len((6 << 20) + 1).unwrap();
     let mut client = client(&tree).await;
     assert!(read(&mut client, "pipe").await.is_err());
-    let Err(TestError::Refused(error)) = read(&mut client, "large").await else { panic!("it was read") };
+    let Err(TestError::Refused(error)) = read(&mut client, "large").await else {
+        panic!("the file was read")
+    };
     assert!(error.message.contains("more than 6291456 bytes"), "{}", error.message);
 }
 
@@ -120,7 +122,7 @@ async fn pipes_are_not_opened_and_large_files_not_read() {
 async fn paths_complete_folder_by_folder() {
     let tree = tree();
     let mut client = client(&tree).await;
-    for (begun, expected) in [
+    for (partial, expected) in [
         ("", &["a.txt", "sub/"][..]),
         ("s", &["sub/"]),
         ("sub/", &["sub/ä.bin"]),
@@ -129,9 +131,9 @@ async fn paths_complete_folder_by_folder() {
     ] {
         let params = CompleteParams::new(
             CompletionReference::Resource(ResourceReference::new("box:///{+path}")),
-            CompletionArgument::new("path", begun),
+            CompletionArgument::new("path", partial),
         );
         let result: CompleteResult = client.request(&Method::Complete, &params).await.unwrap();
-        assert_eq!(result.completion.values, expected, "{begun}");
+        assert_eq!(result.completion.values, expected, "{partial}");
     }
 }

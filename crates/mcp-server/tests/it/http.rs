@@ -1,4 +1,4 @@
-//! The HTTP service, exchange by exchange, without a socket.
+//! The HTTP service, called directly without a socket.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,17 +19,17 @@ pub(crate) struct Fixture {
     pub(crate) running: Arc<AtomicUsize>,
 }
 
-/// Counts down when it goes.
-struct Guard(Arc<AtomicUsize>);
+/// Counts a running call until it is dropped.
+struct RunningGuard(Arc<AtomicUsize>);
 
-impl Guard {
+impl RunningGuard {
     fn new(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::SeqCst);
         Self(Arc::clone(count))
     }
 }
 
-impl Drop for Guard {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -41,7 +41,7 @@ pub(crate) fn fixture(options: HttpOptions) -> Fixture {
     let server = McpServer::named("http", "1")
         .tool(tool("echo", || async { "hi" }))
         .tool(tool("sleep", move |_: NoArgs, cx: Context| {
-            let guard = Guard::new(&counted);
+            let guard = RunningGuard::new(&counted);
             async move {
                 cx.progress(1.0, None);
                 tokio::time::sleep(Duration::from_secs(3600)).await;
@@ -68,23 +68,23 @@ pub(crate) fn fixture(options: HttpOptions) -> Fixture {
     Fixture { service: server.into_http_service(options).unwrap(), registry, running }
 }
 
-/// An answer as it comes in.
-pub(crate) struct Answer {
+/// A response that is being received.
+pub(crate) struct ReceivedResponse {
     pub(crate) status: StatusCode,
     pub(crate) session: Option<String>,
-    kind: String,
+    content_type: String,
     body: HttpBody,
     pub(crate) read: String,
 }
 
-impl Answer {
+impl ReceivedResponse {
     fn new(response: Response<HttpBody>) -> Self {
         let header =
             |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
         Self {
             status: response.status(),
             session: header("mcp-session-id"),
-            kind: header("content-type").unwrap_or_default(),
+            content_type: header("content-type").unwrap_or_default(),
             body: response.into_body(),
             read: String::new(),
         }
@@ -100,7 +100,7 @@ impl Answer {
         }
     }
 
-    /// The next message of a stream.
+    /// Returns the id and the message of the next event; `None` at the end of the stream.
     pub(crate) async fn event(&mut self) -> Option<(String, Value)> {
         loop {
             while let Some((event, rest)) = self.read.split_once("\n\n") {
@@ -127,7 +127,7 @@ impl Answer {
 }
 
 impl Fixture {
-    pub(crate) async fn send(&self, verb: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    pub(crate) async fn send(&self, verb: &str, headers: &[(&str, &str)], body: &str) -> ReceivedResponse {
         let mut request = Request::builder().method(verb).uri("/mcp");
         if !headers.iter().any(|(name, _)| *name == "host") {
             request = request.header("host", "localhost:8080");
@@ -136,11 +136,11 @@ impl Fixture {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
-        Answer::new(self.service.clone().call(request).await.unwrap())
+        ReceivedResponse::new(self.service.clone().call(request).await.unwrap())
     }
 
-    /// A modern request with everything it needs.
-    pub(crate) async fn modern(&self, method: &str, params: Value) -> Answer {
+    /// Sends a modern request with the required headers.
+    pub(crate) async fn modern(&self, method: &str, params: Value) -> ReceivedResponse {
         let name = params["name"].as_str().unwrap_or_default().to_owned();
         let mut headers = vec![JSON, ("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
         if !name.is_empty() {
@@ -149,7 +149,7 @@ impl Fixture {
         self.send("POST", &headers, &modern(method, params)).await
     }
 
-    /// A legacy session.
+    /// Opens a legacy session.
     pub(crate) async fn session(&self, version: &str) -> Session<'_> {
         let params = json!({"protocolVersion": version, "capabilities": {"elicitation": {}}, "clientInfo": {"name": "c", "version": "1"}});
         let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string();
@@ -165,16 +165,16 @@ pub(crate) struct Session<'a> {
 }
 
 impl Session<'_> {
-    pub(crate) async fn post(&self, message: Value) -> Answer {
+    pub(crate) async fn post(&self, message: Value) -> ReceivedResponse {
         self.fixture.send("POST", &[JSON, ("mcp-session-id", &self.id)], &message.to_string()).await
     }
 
-    pub(crate) async fn call(&self, id: i64, name: &str) -> Answer {
+    pub(crate) async fn call(&self, id: i64, name: &str) -> ReceivedResponse {
         let params = json!({"name": name, "_meta": {"progressToken": id}});
         self.post(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})).await
     }
 
-    pub(crate) async fn get(&self, last: Option<&str>) -> Answer {
+    pub(crate) async fn get(&self, last: Option<&str>) -> ReceivedResponse {
         let mut headers = vec![("mcp-session-id", self.id.as_str()), ("accept", "text/event-stream")];
         headers.extend(last.map(|last| ("last-event-id", last)));
         self.fixture.send("GET", &headers, "").await
@@ -183,7 +183,7 @@ impl Session<'_> {
 
 pub(crate) const JSON: (&str, &str) = ("content-type", "application/json");
 
-/// `initialize` of a client that says this of itself.
+/// Returns an `initialize` request with this client info.
 pub(crate) fn initialize(info: &Value) -> String {
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
     json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string()
@@ -202,14 +202,14 @@ pub(crate) async fn eventually(mut condition: impl FnMut() -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("it never came about");
+    panic!("the condition did not become true");
 }
 
 #[tokio::test]
 async fn call_without_notifications_is_answered_with_json() {
     let fixture = fixture(HttpOptions::default());
     let answer = fixture.modern("tools/call", json!({"name": "echo"})).await;
-    assert_eq!((answer.status, &*answer.kind), (StatusCode::OK, "application/json"));
+    assert_eq!((answer.status, &*answer.content_type), (StatusCode::OK, "application/json"));
     assert_eq!(answer.session, None);
     let answer = answer.json().await;
     assert_eq!(answer["result"]["content"][0]["text"], "hi");
@@ -221,10 +221,10 @@ async fn call_with_progress_is_answered_with_an_sse_stream() {
     let fixture = fixture(HttpOptions::default());
     let mut answer =
         fixture.modern("tools/call", json!({"name": "steps", "_meta": {"progressToken": "p"}})).await;
-    assert_eq!(answer.kind, "text/event-stream");
+    assert_eq!(answer.content_type, "text/event-stream");
     for step in 1..=3 {
         let (id, event) = answer.event().await.unwrap();
-        // No ids in the modern era: nothing can be resumed.
+        // Modern events have no ids, because a modern stream cannot be resumed.
         assert_eq!((&*id, &event["params"]["progress"]), ("", &json!(step)));
     }
     assert_eq!(answer.event().await.unwrap().1["result"]["content"][0]["text"], "done");
@@ -234,14 +234,14 @@ async fn call_with_progress_is_answered_with_an_sse_stream() {
 #[tokio::test]
 async fn modern_client_disconnect_cancels_its_call() {
     let fixture = fixture(HttpOptions::default());
-    // Before any byte of the answer.
+    // The client disconnects before the first byte of the response.
     let body = modern("tools/call", json!({"name": "sleep"}));
     let headers =
         [JSON, ("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "sleep")];
     let call = fixture.send("POST", &headers, &body);
     assert!(tokio::time::timeout(Duration::from_millis(20), call).await.is_err());
     assert_eq!(fixture.running.load(Ordering::SeqCst), 0);
-    // In the middle of a stream.
+    // The client disconnects while it reads the stream.
     let mut answer =
         fixture.modern("tools/call", json!({"name": "sleep", "_meta": {"progressToken": 1}})).await;
     answer.event().await.unwrap();
@@ -353,7 +353,7 @@ async fn legacy_elicitation_uses_the_call_stream_and_a_second_post() {
     assert_eq!(session.post(reply.clone()).await.status, StatusCode::ACCEPTED);
     let (_, done) = answer.event().await.unwrap();
     assert_eq!((&done["id"], &done["result"]["content"][0]["text"]), (&json!(5), &json!("decline")));
-    // A second answer is nobody's.
+    // A second response does not match a request in flight.
     assert_eq!(session.post(reply).await.status, StatusCode::BAD_REQUEST);
 }
 
@@ -438,7 +438,7 @@ async fn changes_reach_a_modern_stream_after_its_acknowledgement() {
     let (_, change) = stream.event().await.unwrap();
     assert_eq!(change["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], json!(7));
     drop(stream);
-    assert_eq!(fixture.modern("subscriptions/listen", params).await.kind, "text/event-stream");
+    assert_eq!(fixture.modern("subscriptions/listen", params).await.content_type, "text/event-stream");
 }
 
 #[tokio::test(start_paused = true)]
@@ -458,7 +458,7 @@ async fn idle_sessions_expire_and_are_evicted_for_new_ones() {
     tokio::time::sleep(Duration::from_millis(60)).await;
     let kept = fixture.session("2025-11-25").await;
     assert_eq!(old.call(1, "echo").await.status, StatusCode::NOT_FOUND);
-    // Read streams keep a session.
+    // A session whose stream is read does not expire.
     let _stream = kept.get(None).await;
     tokio::time::sleep(Duration::from_millis(60)).await;
     assert_eq!(kept.call(1, "echo").await.status, StatusCode::OK);
@@ -485,10 +485,10 @@ async fn batches_are_served_in_2025_03_26_and_refused_elsewhere() {
 async fn legacy_call_without_messages_can_be_cancelled() {
     let fixture = fixture(HttpOptions::default());
     let session = fixture.session("2025-11-25").await;
-    let quiet = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "sleep"}});
+    let call = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "sleep"}});
     let cancelled =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}});
-    let (answer, _) = tokio::join!(session.post(quiet), async {
+    let (answer, _) = tokio::join!(session.post(call), async {
         eventually(|| fixture.running.load(Ordering::SeqCst) == 1).await;
         session.post(cancelled).await
     });
@@ -502,11 +502,11 @@ async fn deleted_session_ends_its_calls_and_streams() {
     let session = fixture.session("2025-11-25").await;
     let mut call = session.call(5, "sleep").await;
     call.event().await.unwrap();
-    let mut standing = session.get(None).await;
+    let mut standalone = session.get(None).await;
     let headers = [("mcp-session-id", session.id.as_str())];
     assert_eq!(fixture.send("DELETE", &headers, "").await.status, StatusCode::NO_CONTENT);
     assert!(call.event().await.is_none());
-    assert!(standing.event().await.is_none());
+    assert!(standalone.event().await.is_none());
     eventually(|| fixture.running.load(Ordering::SeqCst) == 0).await;
 }
 
@@ -532,9 +532,9 @@ async fn lost_stand_alone_stream_is_resumed() {
     drop(first);
     fixture.registry.add_tool(tool("lost", || async {})).unwrap();
     let mut second = session.get(Some(&last)).await;
-    // What happened meanwhile is told as a whole.
-    let told = second.event().await.unwrap().1;
-    assert_eq!(told["method"], "notifications/tools/list_changed");
+    // The missed changes are replaced by one notification per list.
+    let missed = second.event().await.unwrap().1;
+    assert_eq!(missed["method"], "notifications/tools/list_changed");
     for _ in 0..2 {
         second.event().await.unwrap();
     }
@@ -543,7 +543,7 @@ async fn lost_stand_alone_stream_is_resumed() {
 }
 
 #[tokio::test]
-async fn unknown_legacy_method_is_not_reported_as_404() {
+async fn unknown_legacy_method_is_an_error_response_with_status_200() {
     let fixture = fixture(HttpOptions::default());
     let session = fixture.session("2025-11-25").await;
     let answer = session.post(json!({"jsonrpc": "2.0", "id": 1, "method": "foo/bar"})).await;
@@ -565,13 +565,13 @@ async fn changes_for_an_unread_stream_are_coalesced() {
             assert_eq!(quick.event().await.unwrap().1["method"], "notifications/tools/list_changed");
         }
     }
-    // What it missed is told as a whole: that everything changed.
-    let mut told = 0;
+    // The missed changes are replaced by one notification per list.
+    let mut received = 0;
     while let Ok(event) = tokio::time::timeout(Duration::from_millis(100), slow.event()).await {
         assert_eq!(event.unwrap().1["method"], "notifications/tools/list_changed");
-        told += 1;
+        received += 1;
     }
-    assert!((1..=200).contains(&told), "{told} changes waited");
+    assert!((1..=200).contains(&received), "{received} notifications were queued");
 }
 
 #[tokio::test]
@@ -586,7 +586,7 @@ async fn kept_streams_of_a_session_are_limited() {
     }
     let mut newest = session.get(Some(&first_events[4])).await;
     assert_eq!(newest.event().await.unwrap().1["id"], json!(5));
-    // The oldest is gone: what opens instead is a stream of changes.
+    // The oldest stream is no longer kept; the client gets the stand-alone stream instead.
     let mut oldest = session.get(Some(&first_events[0])).await;
     fixture.registry.add_tool(tool("one", || async {})).unwrap();
     assert_eq!(oldest.event().await.unwrap().1["method"], "notifications/tools/list_changed");
@@ -601,14 +601,14 @@ async fn call_ends_if_its_session_ends_during_its_first_poll() {
         let (leave, may_leave) = std::sync::mpsc::channel::<()>();
         let may_leave = Arc::new(std::sync::Mutex::new(may_leave));
         let server = McpServer::named("http", "1").tool(tool("busy", move |_: NoArgs, cx: Context| {
-            let guard = Guard::new(&counted);
+            let guard = RunningGuard::new(&counted);
             let (entered, may_leave) = (entered.clone(), Arc::clone(&may_leave));
             async move {
                 if streams {
                     cx.progress(1.0, None);
                 }
                 entered.send(()).unwrap();
-                // Its thread is blocked, as by a function that should have said so.
+                // Blocks the thread, like a handler that should use `blocking`.
                 may_leave.lock().unwrap().recv().unwrap();
                 std::future::pending::<()>().await;
                 drop(guard);
@@ -682,13 +682,13 @@ async fn listen_without_event_stream_in_accept_is_refused() {
     let headers = [JSON, ("mcp-protocol-version", "2026-07-28"), ("mcp-method", "subscriptions/listen")];
     for accept in ["application/json", "application/*;q=1"] {
         let answer = fixture.send("POST", &[&headers[..], &[("accept", accept)]].concat(), &body).await;
-        assert_eq!((answer.status, &*answer.kind), (StatusCode::NOT_ACCEPTABLE, "application/json"));
+        assert_eq!((answer.status, &*answer.content_type), (StatusCode::NOT_ACCEPTABLE, "application/json"));
         let answer = answer.json().await;
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(-32600)));
     }
     for accept in ["text/event-stream", "application/json, TEXT/*", "*/*"] {
         let answer = fixture.send("POST", &[&headers[..], &[("accept", accept)]].concat(), &body).await;
-        assert_eq!(answer.kind, "text/event-stream", "{accept}");
+        assert_eq!(answer.content_type, "text/event-stream", "{accept}");
     }
 }
 

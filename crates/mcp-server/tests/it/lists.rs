@@ -1,4 +1,4 @@
-//! What the server offers is listed, paged, changed and followed.
+//! Lists, pages, changes and subscriptions of tools, resources and prompts.
 
 use mcp_protocol::completion::{CompleteParams, CompleteResult, CompletionArgument, PromptReference};
 use mcp_protocol::errors::ErrorCode;
@@ -86,9 +86,9 @@ async fn prompts_are_rendered_and_completed() {
         let got: GetPromptResult = client.request(&Method::PromptsGet, &params).await.unwrap();
         assert_eq!(got.messages[0].content.as_text(), Some("Hello, Ada!"));
         assert_eq!(got.description.as_deref(), Some("Says hello."));
-        let lacking =
+        let missing_argument =
             client.request::<GetPromptResult>(&Method::PromptsGet, &GetPromptParams::new("greet")).await;
-        let Err(TestError::Refused(error)) = lacking else { panic!("{lacking:?}") };
+        let Err(TestError::Refused(error)) = missing_argument else { panic!("{missing_argument:?}") };
         assert_eq!(error.code, ErrorCode::InvalidParams);
         assert!(error.message.contains("`name`"));
         let params = CompleteParams::new(PromptReference::new("greet"), CompletionArgument::new("name", "A"));
@@ -107,11 +107,13 @@ async fn lists_keep_their_order_and_are_paged() {
         client.request(&Method::ToolsList, &PageParams::new().cursor(cursor)).await.unwrap();
     let names: Vec<_> = first.tools.iter().chain(&second.tools).map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["one", "two", "three"]);
-    // The end is the absence of the member, not null.
+    // On the last page the member is absent, not null.
     assert_eq!(second.next_cursor, None);
-    let lost =
+    let unknown_cursor =
         client.request::<ListToolsResult>(&Method::ToolsList, &PageParams::new().cursor("nowhere")).await;
-    assert!(matches!(lost, Err(TestError::Refused(error)) if error.code == ErrorCode::InvalidParams));
+    assert!(
+        matches!(unknown_cursor, Err(TestError::Refused(error)) if error.code == ErrorCode::InvalidParams)
+    );
 }
 
 #[tokio::test]
@@ -135,13 +137,13 @@ async fn legacy_client_is_notified_of_subscribed_resources() {
     let server = server();
     let registry = server.registry();
     let mut client = server.legacy_test_client(ProtocolVersion::V2025_11_25).await.unwrap();
-    let follow = SubscribeParams::new("motd://today");
-    client.request::<EmptyResult>(&Method::ResourcesSubscribe, &follow).await.unwrap();
+    let subscribe = SubscribeParams::new("motd://today");
+    client.request::<EmptyResult>(&Method::ResourcesSubscribe, &subscribe).await.unwrap();
     registry.resource_updated("motd://tomorrow");
     registry.resource_updated("motd://today");
     let (method, params) = client.notification().await.unwrap();
     assert_eq!((method, params.get()), (Method::ResourceUpdated, r#"{"uri":"motd://today"}"#));
-    client.request::<EmptyResult>(&Method::ResourcesUnsubscribe, &follow).await.unwrap();
+    client.request::<EmptyResult>(&Method::ResourcesUnsubscribe, &subscribe).await.unwrap();
     registry.resource_updated("motd://today");
     client.request::<EmptyResult>(&Method::Ping, &EmptyParams::new()).await.unwrap();
     assert_eq!(client.notifications.len(), 0);
@@ -168,18 +170,18 @@ async fn listen_stream_delivers_only_the_requested_notifications() {
     registry.remove_prompt("greet");
     registry.resource_updated("motd://today");
     registry.add_tool(tool("four", || async { "4" })).unwrap();
-    let told: Vec<(Method, Json)> =
+    let received: Vec<(Method, Json)> =
         vec![client.notification().await.unwrap(), client.notification().await.unwrap()];
-    assert_eq!(told[0].0, Method::ResourceUpdated);
-    assert_eq!(told[1].0, Method::ToolsChanged);
-    for (_, params) in &told {
+    assert_eq!(received[0].0, Method::ResourceUpdated);
+    assert_eq!(received[1].0, Method::ToolsChanged);
+    for (_, params) in &received {
         let params: Value = params.to().unwrap();
         assert_eq!(
             params["_meta"]["io.modelcontextprotocol/subscriptionId"],
             serde_json::to_value(&id).unwrap()
         );
     }
-    // Cancelled, it is silent.
+    // A cancelled stream receives no notifications.
     client.notify(&Method::Cancelled, &mcp_protocol::messages::CancelledParams::new(id)).await.unwrap();
     client.call("one", serde_json::json!({})).await.unwrap();
     registry.remove_tool("four");

@@ -1,4 +1,4 @@
-//! mcp-server through its public API, over the driver that stdio uses.
+//! Integration tests of the public API of mcp-server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod around;

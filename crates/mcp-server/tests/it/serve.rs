@@ -1,4 +1,4 @@
-//! The server listens itself: over real sockets, with clients that are slow, silent or too many.
+//! The built-in listener over real sockets, with slow, silent and too many clients.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ fn server() -> McpServer {
             "done"
         }))
         .tool(tool("steps", |_: NoArgs, cx: mcp_server::Context| async move {
-            let _alive = Alive::new();
+            let _running = RunningCall::new();
             cx.progress(1.0, None);
             std::future::pending::<()>().await;
         }))
@@ -36,31 +36,32 @@ fn server() -> McpServer {
         }))
 }
 
-static ALIVE: AtomicUsize = AtomicUsize::new(0);
+static RUNNING_CALLS: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts the calls that live.
-struct Alive;
+/// Counts a running call in `RUNNING_CALLS` until it is dropped.
+struct RunningCall;
 
-impl Alive {
+impl RunningCall {
     fn new() -> Self {
-        ALIVE.fetch_add(1, Ordering::SeqCst);
+        RUNNING_CALLS.fetch_add(1, Ordering::SeqCst);
         Self
     }
 }
 
-impl Drop for Alive {
+impl Drop for RunningCall {
     fn drop(&mut self) {
-        ALIVE.fetch_sub(1, Ordering::SeqCst);
+        RUNNING_CALLS.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-struct Served {
+/// A server on a local port.
+struct Listener {
     address: SocketAddr,
     end: oneshot::Sender<()>,
     serving: JoinHandle<Result<(), Error>>,
 }
 
-impl Served {
+impl Listener {
     async fn new(options: HttpOptions) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -70,36 +71,36 @@ impl Served {
         Self { address, end, serving }
     }
 
-    async fn request(&self, head: &str, body: &str) -> Exchange {
+    async fn request(&self, head: &str, body: &str) -> SocketResponse {
         let host = format!("{head}\r\nHost: {}", self.address);
         self.request_of(&host, body).await
     }
 
-    async fn request_of(&self, head: &str, body: &str) -> Exchange {
+    async fn request_of(&self, head: &str, body: &str) -> SocketResponse {
         let mut stream = BufReader::new(TcpStream::connect(self.address).await.unwrap());
         let length = body.len();
         let text =
             format!("{head}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}");
         stream.write_all(text.as_bytes()).await.unwrap();
-        Exchange::begin(stream).await
+        SocketResponse::read_head(stream).await
     }
 
-    async fn post(&self, path: &str, message: &Value) -> Exchange {
+    async fn post(&self, path: &str, message: &Value) -> SocketResponse {
         self.request(&format!("POST {path} HTTP/1.1"), &message.to_string()).await
     }
 }
 
-/// The answer to one request.
-struct Exchange {
+/// The response to one request.
+struct SocketResponse {
     status: u16,
     session: Option<String>,
     stream: BufReader<TcpStream>,
-    /// What was read of a body that comes in chunks.
+    /// The received bytes of a chunked body.
     read: Vec<u8>,
 }
 
-impl Exchange {
-    async fn begin(mut stream: BufReader<TcpStream>) -> Self {
+impl SocketResponse {
+    async fn read_head(mut stream: BufReader<TcpStream>) -> Self {
         let mut line = String::new();
         stream.read_line(&mut line).await.unwrap();
         let status = line.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
@@ -116,7 +117,7 @@ impl Exchange {
         Self { status, session, stream, read: Vec::new() }
     }
 
-    /// Reads one more chunk. False at the end.
+    /// Reads one more chunk. Returns false at the end.
     async fn chunk(&mut self) -> bool {
         let mut size = String::new();
         self.stream.read_line(&mut size).await.unwrap_or(0);
@@ -127,7 +128,7 @@ impl Exchange {
         is_whole
     }
 
-    /// The value of the next such field of a stream of events, or `None` at its end.
+    /// Returns the value of the next SSE field with this name; `None` at the end of the stream.
     async fn field(&mut self, name: &str) -> Option<String> {
         let mut searched = 0;
         loop {
@@ -141,7 +142,7 @@ impl Exchange {
             }
             searched = self.read.len();
             let chunk = tokio::time::timeout(Duration::from_secs(10), self.chunk());
-            if !chunk.await.expect("nothing came") {
+            if !chunk.await.expect("no chunk within 10 s") {
                 return None;
             }
         }
@@ -168,60 +169,60 @@ fn initialize() -> Value {
 
 #[tokio::test]
 async fn http_sse_transport_is_served_beside_streamable_http() {
-    let served = Served::new(HttpOptions::default().with_http_sse()).await;
-    let mut events = served.request("GET /sse HTTP/1.1", "").await;
+    let listener = Listener::new(HttpOptions::default().with_http_sse()).await;
+    let mut events = listener.request("GET /sse HTTP/1.1", "").await;
     assert_eq!(events.status, 200);
     assert_eq!(events.field("event:").await.unwrap(), "endpoint");
     let endpoint = events.field("data:").await.unwrap();
-    // Line breaks between the parts of a message mean nothing.
+    // Line breaks between JSON tokens are allowed.
     let pretty = serde_json::to_string_pretty(&initialize()).unwrap();
-    assert_eq!(served.request(&format!("POST {endpoint} HTTP/1.1"), &pretty).await.status, 202);
+    assert_eq!(listener.request(&format!("POST {endpoint} HTTP/1.1"), &pretty).await.status, 202);
     let answer = events.message().await;
     assert_eq!(answer["result"]["protocolVersion"], "2024-11-05");
     let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    assert_eq!(served.post(&endpoint, &initialized).await.status, 202);
-    served.post(&endpoint, &request(2, "tools/call", json!({"name": "echo"}))).await;
+    assert_eq!(listener.post(&endpoint, &initialized).await.status, 202);
+    listener.post(&endpoint, &request(2, "tools/call", json!({"name": "echo"}))).await;
     let answer = events.message().await;
     assert_eq!((&answer["id"], &answer["result"]["content"][0]["text"]), (&json!(2), &json!("hi")));
-    served.post(&endpoint, &request(3, "tools/call", json!({"name": "grow"}))).await;
+    listener.post(&endpoint, &request(3, "tools/call", json!({"name": "grow"}))).await;
     let mut seen = [events.message().await, events.message().await];
     seen.sort_by_key(|message| message["id"].is_number());
     assert_eq!(seen[0]["method"], "notifications/tools/list_changed");
     assert_eq!(seen[1]["id"], json!(3));
-    // And the newer transport at its own address.
-    assert_eq!(served.post("/mcp", &initialize()).await.status, 200);
+    // Streamable HTTP is served at its own path.
+    assert_eq!(listener.post("/mcp", &initialize()).await.status, 200);
 
     drop(events);
     let started = Instant::now();
-    while served.post(&endpoint, &request(4, "ping", json!({}))).await.status != 404 {
-        assert!(started.elapsed() < Duration::from_secs(5), "the pair outlives its stream");
+    while listener.post(&endpoint, &request(4, "ping", json!({}))).await.status != 404 {
+        assert!(started.elapsed() < Duration::from_secs(5), "the session outlives its stream");
         tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test]
-async fn http_sse_transport_is_off_by_default_and_has_its_statuses() {
-    let served = Served::new(HttpOptions::default().with_http_sse().streams(1)).await;
+async fn http_sse_is_off_by_default_and_refuses_invalid_requests() {
+    let listener = Listener::new(HttpOptions::default().with_http_sse().streams(1)).await;
     let call = request(1, "ping", json!({}));
-    assert_eq!(served.post("/messages", &call).await.status, 400);
-    assert_eq!(served.post("/messages?sessionId=unknown", &call).await.status, 404);
-    assert_eq!(served.post("/sse", &call).await.status, 405);
-    let mut events = served.request("GET /sse HTTP/1.1", "").await;
+    assert_eq!(listener.post("/messages", &call).await.status, 400);
+    assert_eq!(listener.post("/messages?sessionId=unknown", &call).await.status, 404);
+    assert_eq!(listener.post("/sse", &call).await.status, 405);
+    let mut events = listener.request("GET /sse HTTP/1.1", "").await;
     let head = format!("POST {} HTTP/1.1", events.field("data:").await.unwrap());
-    for no_message in ["", "\n\n", "{half", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"pi\nng\"}"] {
-        assert_eq!(served.request(&head, no_message).await.status, 400, "{no_message:?}");
+    for invalid in ["", "\n\n", "{half", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"pi\nng\"}"] {
+        assert_eq!(listener.request(&head, invalid).await.status, 400, "{invalid:?}");
     }
     drop(events);
     for (path, verb) in [("/sse", "GET"), ("/messages?sessionId=x", "POST"), ("/mcp", "POST")] {
         let head = format!("{verb} {path} HTTP/1.1\r\nHost: evil.example");
-        assert_eq!(served.request_of(&head, "").await.status, 403, "{path}");
+        assert_eq!(listener.request_of(&head, "").await.status, 403, "{path}");
     }
-    let served = Served::new(HttpOptions::default().with_http_sse().streams(1)).await;
-    let _one = served.request("GET /sse HTTP/1.1", "").await;
-    assert_eq!(served.request("GET /sse HTTP/1.1", "").await.status, 503);
+    let listener = Listener::new(HttpOptions::default().with_http_sse().streams(1)).await;
+    let _one = listener.request("GET /sse HTTP/1.1", "").await;
+    assert_eq!(listener.request("GET /sse HTTP/1.1", "").await.status, 503);
 
-    let served = Served::new(HttpOptions::default()).await;
-    assert_eq!(served.request("GET /sse HTTP/1.1", "").await.status, 404);
+    let listener = Listener::new(HttpOptions::default()).await;
+    assert_eq!(listener.request("GET /sse HTTP/1.1", "").await.status, 404);
 }
 
 #[tokio::test]
@@ -242,41 +243,41 @@ async fn non_loopback_address_is_refused_without_opt_in() {
 
 #[tokio::test]
 async fn connection_over_the_limit_is_answered_with_503() {
-    let served = Served::new(HttpOptions::default().connections(1)).await;
-    let first = served.post("/mcp", &initialize()).await;
+    let listener = Listener::new(HttpOptions::default().connections(1)).await;
+    let first = listener.post("/mcp", &initialize()).await;
     assert_eq!(first.status, 200);
-    let mut late = TcpStream::connect(served.address).await.unwrap();
-    let mut told = String::new();
-    late.read_to_string(&mut told).await.unwrap();
-    assert!(told.starts_with("HTTP/1.1 503"), "{told}");
+    let mut late = TcpStream::connect(listener.address).await.unwrap();
+    let mut response = String::new();
+    late.read_to_string(&mut response).await.unwrap();
+    assert!(response.starts_with("HTTP/1.1 503"), "{response}");
     drop(first);
-    // The slot is free again once the server has seen it.
+    // The connection is free again when the server has noticed the disconnect.
     let started = Instant::now();
-    while served.post("/mcp", &initialize()).await.status != 200 {
-        assert!(started.elapsed() < Duration::from_secs(5), "the slot is lost");
+    while listener.post("/mcp", &initialize()).await.status != 200 {
+        assert!(started.elapsed() < Duration::from_secs(5), "the connection was not freed");
     }
 }
 
 #[tokio::test]
 async fn slow_headers_and_bodies_time_out() {
     let short = Duration::from_millis(100);
-    let served = Served::new(HttpOptions::default().header_time(short).body_time(short)).await;
-    let mut drips = TcpStream::connect(served.address).await.unwrap();
-    drips.write_all(b"POST /mcp HTTP/1.1\r\nHost: loc").await.unwrap();
+    let listener = Listener::new(HttpOptions::default().header_time(short).body_time(short)).await;
+    let mut slow = TcpStream::connect(listener.address).await.unwrap();
+    slow.write_all(b"POST /mcp HTTP/1.1\r\nHost: loc").await.unwrap();
     let mut rest = Vec::new();
-    let cut = tokio::time::timeout(Duration::from_secs(5), drips.read_to_end(&mut rest)).await;
-    assert!(cut.is_ok(), "headers may take for ever");
+    let closed = tokio::time::timeout(Duration::from_secs(5), slow.read_to_end(&mut rest)).await;
+    assert!(closed.is_ok(), "reading the headers has no timeout");
 
-    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    let mut stream = TcpStream::connect(listener.address).await.unwrap();
     let head =
-        format!("POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n", served.address);
+        format!("POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n", listener.address);
     stream.write_all(format!("{head}Content-Length: 100\r\n\r\n{{").as_bytes()).await.unwrap();
-    assert_eq!(Exchange::begin(BufReader::new(stream)).await.status, 408);
+    assert_eq!(SocketResponse::read_head(BufReader::new(stream)).await.status, 408);
 }
 
 #[tokio::test]
 async fn shutdown_ends_listen_streams_with_a_result_without_delay() {
-    let served = Served::new(HttpOptions::default().with_http_sse()).await;
+    let listener = Listener::new(HttpOptions::default().with_http_sse()).await;
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
     let listen = request(
         7,
@@ -284,46 +285,46 @@ async fn shutdown_ends_listen_streams_with_a_result_without_delay() {
         json!({"_meta": meta, "notifications": {"toolsListChanged": true}}),
     );
     let head = "POST /mcp HTTP/1.1\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: subscriptions/listen";
-    let mut stream = served.request(head, &listen.to_string()).await;
+    let mut stream = listener.request(head, &listen.to_string()).await;
     assert_eq!(stream.message().await["method"], "notifications/subscriptions/acknowledged");
-    let mut pair = served.request("GET /sse HTTP/1.1", "").await;
-    pair.field("data:").await.unwrap();
+    let mut events = listener.request("GET /sse HTTP/1.1", "").await;
+    events.field("data:").await.unwrap();
 
     let started = Instant::now();
-    served.end.send(()).unwrap();
+    listener.end.send(()).unwrap();
     let result = stream.message().await;
     assert_eq!(result["id"], json!(7));
     assert_eq!(result["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], json!(7));
-    assert_eq!(pair.field("data:").await, None);
-    served.serving.await.unwrap().unwrap();
+    assert_eq!(events.field("data:").await, None);
+    listener.serving.await.unwrap().unwrap();
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
 async fn connection_of_a_client_that_does_not_read_is_closed() {
-    let served = Served::new(HttpOptions::default().write_time(Duration::from_millis(100))).await;
+    let listener = Listener::new(HttpOptions::default().write_time(Duration::from_millis(100))).await;
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
     let call = request(7, "tools/call", json!({"_meta": meta, "name": "huge"})).to_string();
     let head =
         "POST /mcp HTTP/1.1\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: huge";
-    let mut unread = served.request(head, &call).await.stream;
-    // Its slowness is what is seen here.
+    let mut unread = listener.request(head, &call).await.stream;
+    // Longer than the write timeout.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let mut read = Vec::new();
     let end = tokio::time::timeout(Duration::from_secs(10), unread.read_to_end(&mut read)).await;
     assert!(end.is_ok(), "the connection stays open");
-    assert!(read.len() < 64 << 20, "everything was kept for a client that did not read");
+    assert!(read.len() < 64 << 20, "the whole response was buffered for a client that did not read");
 }
 
 #[tokio::test]
 async fn http_sse_calls_get_a_grace_period_at_shutdown() {
-    let served = Served::new(HttpOptions::default().with_http_sse()).await;
-    let mut events = served.request("GET /sse HTTP/1.1", "").await;
+    let listener = Listener::new(HttpOptions::default().with_http_sse()).await;
+    let mut events = listener.request("GET /sse HTTP/1.1", "").await;
     let endpoint = events.field("data:").await.unwrap();
-    served.post(&endpoint, &initialize()).await;
+    listener.post(&endpoint, &initialize()).await;
     events.message().await;
-    served.post(&endpoint, &request(2, "tools/call", json!({"name": "soon"}))).await;
-    served.end.send(()).unwrap();
+    listener.post(&endpoint, &request(2, "tools/call", json!({"name": "soon"}))).await;
+    listener.end.send(()).unwrap();
     assert_eq!(events.message().await["result"]["content"][0]["text"], "done");
     assert_eq!(events.field("data:").await, None);
 }
@@ -331,36 +332,36 @@ async fn http_sse_calls_get_a_grace_period_at_shutdown() {
 #[tokio::test]
 async fn http_sse_message_is_written_whole_or_not_at_all() {
     let short = HttpOptions::default().with_http_sse().body_time(Duration::from_millis(200));
-    let served = Served::new(short).await;
-    let mut events = served.request("GET /sse HTTP/1.1", "").await;
+    let listener = Listener::new(short).await;
+    let mut events = listener.request("GET /sse HTTP/1.1", "").await;
     let endpoint = events.field("data:").await.unwrap();
-    served.post(&endpoint, &initialize()).await;
+    listener.post(&endpoint, &initialize()).await;
     events.message().await;
-    // Nobody reads the events: at some point nothing more is taken.
+    // The events are not read, so that messages are refused at some point.
     let padded = json!({"name": "large", "_meta": {"padding": "x".repeat(600_000)}});
     let mut id = 2;
-    while served.post(&endpoint, &request(id, "tools/call", padded.clone())).await.status == 202 {
+    while listener.post(&endpoint, &request(id, "tools/call", padded.clone())).await.status == 202 {
         id += 1;
-        assert!(id < 100, "everything is taken in");
+        assert!(id < 100, "no message is refused");
     }
-    // It reads again, and everything that was accepted is answered: nothing else, and nothing torn.
+    // When the client reads again, it receives one complete response for each accepted message.
     let mut answered = Vec::new();
     while answered.len() < id as usize - 2 {
         let message = events.message().await;
         assert!(message["error"].is_null(), "{}", message["error"]);
         answered.push(message["id"].as_u64().unwrap());
     }
-    assert_eq!(served.post(&endpoint, &request(777, "ping", json!({}))).await.status, 202);
+    assert_eq!(listener.post(&endpoint, &request(777, "ping", json!({}))).await.status, 202);
     assert_eq!(events.message().await["id"], json!(777));
 }
 
 #[tokio::test]
 async fn legacy_calls_end_with_the_server() {
-    let served = Served::new(HttpOptions::default()).await;
-    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    let listener = Listener::new(HttpOptions::default()).await;
+    let mut stream = TcpStream::connect(listener.address).await.unwrap();
     let body = initialize().to_string().replace("2024-11-05", "2025-11-25");
     let head =
-        format!("POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n", served.address);
+        format!("POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n", listener.address);
     stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
     let mut lines = BufReader::new(stream).lines();
     let session = loop {
@@ -371,23 +372,23 @@ async fn legacy_calls_end_with_the_server() {
     };
     let call = request(5, "tools/call", json!({"name": "steps", "_meta": {"progressToken": 1}})).to_string();
     let head = format!("POST /mcp HTTP/1.1\r\nMcp-Session-Id: {session}");
-    let mut streaming = served.request(&head, &call).await;
+    let mut streaming = listener.request(&head, &call).await;
     streaming.message().await;
     drop(streaming);
-    assert_eq!(ALIVE.load(Ordering::SeqCst), 1);
+    assert_eq!(RUNNING_CALLS.load(Ordering::SeqCst), 1);
     drop(lines);
-    served.end.send(()).unwrap();
-    served.serving.await.unwrap().unwrap();
+    listener.end.send(()).unwrap();
+    listener.serving.await.unwrap().unwrap();
     let started = Instant::now();
-    while ALIVE.load(Ordering::SeqCst) > 0 {
-        assert!(started.elapsed() < Duration::from_secs(5), "it outlives the server");
+    while RUNNING_CALLS.load(Ordering::SeqCst) > 0 {
+        assert!(started.elapsed() < Duration::from_secs(5), "the call outlives the server");
         tokio::task::yield_now().await;
     }
 }
 
-/// Resident memory of this process in MiB.
+/// Returns the resident memory of this process in MiB.
 #[cfg(target_os = "linux")]
-fn resident() -> usize {
+fn resident_mib() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.split_whitespace().next().unwrap().parse::<usize>().unwrap() >> 10
@@ -396,98 +397,98 @@ fn resident() -> usize {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn http_sse_session_stays_within_its_memory() {
-    let served = Served::new(HttpOptions::default().with_http_sse().memory(8 << 20)).await;
-    let before = resident();
-    let mut pairs = Vec::new();
+    let listener = Listener::new(HttpOptions::default().with_http_sse().memory(8 << 20)).await;
+    let before = resident_mib();
+    let mut sessions = Vec::new();
     for number in 0..40 {
-        let mut events = served.request("GET /sse HTTP/1.1", "").await;
+        let mut events = listener.request("GET /sse HTTP/1.1", "").await;
         let endpoint = events.field("data:").await.unwrap();
         let long = "x".repeat(4_000_000);
         if number % 2 == 0 {
-            // A client that says too much of itself is refused.
+            // Oversized client info is refused.
             let text = initialize()
                 .to_string()
                 .replace("\"clientInfo\":{", &format!("\"clientInfo\":{{\"title\":\"{long}\","));
-            served.request(&format!("POST {endpoint} HTTP/1.1"), &text).await;
+            listener.request(&format!("POST {endpoint} HTTP/1.1"), &text).await;
             assert_eq!(events.message().await["error"]["code"], json!(-32602));
         } else {
-            // A message that is answered holds nothing any more.
-            served.post(&endpoint, &initialize()).await;
+            // An answered message holds no memory.
+            listener.post(&endpoint, &initialize()).await;
             events.message().await;
-            served.post(&endpoint, &request(1, "ping", json!({"padding": long}))).await;
+            listener.post(&endpoint, &request(1, "ping", json!({"padding": long}))).await;
             events.message().await;
         }
-        pairs.push(events);
+        sessions.push(events);
     }
-    let grown = resident() - before;
+    let grown = resident_mib() - before;
     assert!(grown < 80, "{grown} MiB for 40 clients with a limit of 8 MiB");
 }
 
 #[tokio::test]
 async fn full_http_sse_session_still_accepts_cancellations() {
     let options = HttpOptions::default().with_http_sse().session_memory(100 << 10);
-    let served = Served::new(options).await;
-    let mut events = served.request("GET /sse HTTP/1.1", "").await;
+    let listener = Listener::new(options).await;
+    let mut events = listener.request("GET /sse HTTP/1.1", "").await;
     let endpoint = events.field("data:").await.unwrap();
-    served.post(&endpoint, &initialize()).await;
+    listener.post(&endpoint, &initialize()).await;
     events.message().await;
     let params = json!({"name": "steps", "_meta": {"progressToken": 1, "padding": "x".repeat(200 << 10)}});
-    assert_eq!(served.post(&endpoint, &request(5, "tools/call", params)).await.status, 202);
+    assert_eq!(listener.post(&endpoint, &request(5, "tools/call", params)).await.status, 202);
     events.message().await;
-    assert_eq!(served.post(&endpoint, &request(6, "ping", json!({}))).await.status, 503);
+    assert_eq!(listener.post(&endpoint, &request(6, "ping", json!({}))).await.status, 503);
     let cancelled =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}});
-    assert_eq!(served.post(&endpoint, &cancelled).await.status, 202);
+    assert_eq!(listener.post(&endpoint, &cancelled).await.status, 202);
     let start = Instant::now();
-    while served.post(&endpoint, &request(7, "ping", json!({}))).await.status != 202 {
-        assert!(start.elapsed() < Duration::from_secs(5), "the pair is locked out");
+    while listener.post(&endpoint, &request(7, "ping", json!({}))).await.status != 202 {
+        assert!(start.elapsed() < Duration::from_secs(5), "the session stays full");
     }
 }
 
-/// Events that hyper holds for clients that do not read count, too.
+/// Events that hyper buffers for clients that do not read also count.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn memory_of_unread_resumed_streams_is_limited() {
     let options = HttpOptions::default().memory(64 << 20).session_memory(40 << 20);
-    let served = Served::new(options).await;
+    let listener = Listener::new(options).await;
     let body = initialize().to_string().replace("2024-11-05", "2025-11-25");
-    let session = served.request("POST /mcp HTTP/1.1", &body).await.session.unwrap();
+    let session = listener.request("POST /mcp HTTP/1.1", &body).await.session.unwrap();
     let call = request(1, "tools/call", json!({"name": "late", "_meta": {"progressToken": 1}}));
     let head = format!("POST /mcp HTTP/1.1\r\nMcp-Session-Id: {session}");
-    let mut first = served.request(&head, &call.to_string()).await;
+    let mut first = listener.request(&head, &call.to_string()).await;
     while first.message().await["id"] != json!(1) {}
-    let before = resident();
+    let before = resident_mib();
     let (mut held, mut refused) = (Vec::new(), 0);
     for _ in 0..60 {
         let head = format!(
             "GET /mcp HTTP/1.1\r\nAccept: text/event-stream\r\nMcp-Session-Id: {session}\r\nLast-Event-ID: 1-0"
         );
-        let answer = served.request(&head, "").await;
+        let answer = listener.request(&head, "").await;
         refused += usize::from(answer.status == 503);
         held.push(answer);
     }
-    let grown = resident() - before;
+    let grown = resident_mib() - before;
     assert!(refused > 0 && grown < 100, "{grown} MiB with a limit of 64, {refused} refused");
 }
 
 #[tokio::test]
 async fn cross_site_page_cannot_open_an_http_sse_stream() {
-    let served = Served::new(HttpOptions::default().with_http_sse()).await;
+    let listener = Listener::new(HttpOptions::default().with_http_sse()).await;
     for (site, status) in [("cross-site", 403), ("same-site", 403), ("none", 200), ("same-origin", 200)] {
-        let answer = served.request(&format!("GET /sse HTTP/1.1\r\nSec-Fetch-Site: {site}"), "").await;
+        let answer = listener.request(&format!("GET /sse HTTP/1.1\r\nSec-Fetch-Site: {site}"), "").await;
         assert_eq!(answer.status, status, "{site}");
     }
 }
 
 #[tokio::test]
 async fn deleted_session_ends_its_event_stream_over_a_socket() {
-    let served = Served::new(HttpOptions::default()).await;
+    let listener = Listener::new(HttpOptions::default()).await;
     let body = initialize().to_string().replace("2024-11-05", "2025-11-25");
-    let session = served.request("POST /mcp HTTP/1.1", &body).await.session.unwrap();
+    let session = listener.request("POST /mcp HTTP/1.1", &body).await.session.unwrap();
     let head = format!("GET /mcp HTTP/1.1\r\nAccept: text/event-stream\r\nMcp-Session-Id: {session}");
-    let mut events = served.request(&head, "").await;
+    let mut events = listener.request(&head, "").await;
     assert_eq!(events.status, 200);
-    let deleted = served.request(&format!("DELETE /mcp HTTP/1.1\r\nMcp-Session-Id: {session}"), "").await;
+    let deleted = listener.request(&format!("DELETE /mcp HTTP/1.1\r\nMcp-Session-Id: {session}"), "").await;
     assert_eq!(deleted.status, 204);
     assert_eq!(events.field("data:").await, None);
 }

@@ -1,6 +1,6 @@
 //! Compares a value with a JSON schema, as far as the result is certain.
 
-use mcp_protocol::visible::Visible;
+use mcp_protocol::safe_text::SafeText;
 use serde_json::Value;
 
 use super::SchemaMismatch;
@@ -29,7 +29,7 @@ impl<'a> Check<'a> {
 
 /// Escapes and cuts a name that a server chose.
 fn shown(name: &str) -> String {
-    Visible::new(name).at_most(64).to_string()
+    SafeText::new(name).at_most(64).to_string()
 }
 
 impl<'a> Check<'a> {

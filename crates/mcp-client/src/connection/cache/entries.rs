@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use mcp_protocol::messages::KeptBody;
+use mcp_protocol::messages::OwnedBody;
 
 /// The most entries.
 pub(super) const MAX_ENTRIES: usize = 1000;
@@ -14,7 +14,7 @@ pub(super) const MAX_CHANGED_SERVERS: usize = 1000;
 
 #[derive(Default)]
 pub(super) struct Entries {
-    pub(super) kept: BTreeMap<Key, Entry>,
+    pub(super) kept: BTreeMap<Key, CacheEntry>,
     pub(super) bytes: usize,
     /// Counts the changes of all servers. A response that was in flight during a change is not stored.
     pub(super) clock: u64,
@@ -35,8 +35,8 @@ pub(super) struct Key {
     pub(super) principal: Option<String>,
 }
 
-pub(super) struct Entry {
-    pub(super) body: KeptBody,
+pub(super) struct CacheEntry {
+    pub(super) body: OwnedBody,
     pub(super) until: Instant,
 }
 
@@ -57,7 +57,7 @@ impl Entries {
         }
     }
 
-    pub(super) fn insert(&mut self, key: Key, entry: Entry, now: Instant) {
+    pub(super) fn insert(&mut self, key: Key, entry: CacheEntry, now: Instant) {
         let size = size(&key, &entry);
         if size > MAX_BYTES / 4 {
             return;
@@ -101,7 +101,7 @@ impl Entries {
 }
 
 /// The bytes of an entry, including its key: a server may choose a cursor that is longer than the page.
-pub(super) fn size(key: &Key, entry: &Entry) -> usize {
+pub(super) fn size(key: &Key, entry: &CacheEntry) -> usize {
     let principal = key.principal.as_ref().map_or(0, String::len);
     key.server.len() + key.about.len() + principal + entry.body.text().len()
 }

@@ -3,20 +3,20 @@ use mcp_protocol::messages::Body;
 use super::entries::{MAX_BYTES, MAX_CHANGED_SERVERS, MAX_ENTRIES, size};
 use super::*;
 
-fn body(ttl: &str, scope: &str) -> KeptBody {
+fn body(ttl: &str, scope: &str) -> OwnedBody {
     Body::of(&format!(r#"{{"ttlMs":{ttl},"cacheScope":"{scope}"}}"#)).unwrap().keep()
 }
 
-fn view(cache: &Cache, server: &str, principal: &str) -> View {
-    View::new(cache.clone(), server.to_owned(), principal.to_owned())
+fn view(cache: &Cache, server: &str, principal: &str) -> CacheView {
+    CacheView::new(cache.clone(), server.to_owned(), principal.to_owned())
 }
 
-fn keep(view: &View, method: &Method, about: &str, body: &KeptBody) {
+fn keep(view: &CacheView, method: &Method, about: &str, body: &OwnedBody) {
     let Err(Some(request)) = view.find(method, about) else { panic!() };
     view.keep(request, body);
 }
 
-fn has(view: &View, method: &Method, about: &str) -> bool {
+fn has(view: &CacheView, method: &Method, about: &str) -> bool {
     view.find(method, about).is_ok()
 }
 
@@ -111,7 +111,7 @@ async fn change_evicts_matching_entries_and_discards_older_responses() {
     view.keep(request, &body("5000", "private"));
     assert!(!has(&view, &Method::ToolsList, ""), "it was older than the change");
     // Another connection may have received the change.
-    let other = View::new(cache.clone(), "a".to_owned(), "me".to_owned());
+    let other = CacheView::new(cache.clone(), "a".to_owned(), "me".to_owned());
     let Err(Some(request)) = view.find(&Method::ToolsList, "") else { panic!() };
     other.changed(&Change::Tools);
     view.keep(request, &body("5000", "private"));
@@ -119,7 +119,7 @@ async fn change_evicts_matching_entries_and_discards_older_responses() {
         !has(&view, &Method::ToolsList, ""),
         "it was older than the change that another connection received"
     );
-    let none = View::new(Cache::none(), "a".to_owned(), "me".to_owned());
+    let none = CacheView::new(Cache::none(), "a".to_owned(), "me".to_owned());
     assert!(matches!(none.find(&Method::ToolsList, ""), Err(None)));
 }
 
@@ -187,7 +187,7 @@ async fn server_that_fills_the_cache_does_not_displace_others() {
     for number in 0..100 {
         keep(&modest, &Method::ResourcesRead, &number.to_string(), &text(600_000, 1000));
     }
-    let kept = |view: &View, method, count: u32| {
+    let kept = |view: &CacheView, method, count: u32| {
         (0..count).filter(|number| has(view, method, &number.to_string())).count()
     };
     assert_eq!(kept(&modest, &Method::ResourcesRead, 100), 100);

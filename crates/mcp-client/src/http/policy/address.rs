@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use mcp_protocol::visible::Visible;
+use mcp_protocol::safe_text::SafeText;
 
 /// Returns the IPv4 address that is embedded in an IPv6 address, or the address itself.
 pub(super) fn unwrapped(address: IpAddr) -> IpAddr {
@@ -110,5 +110,5 @@ impl FromStr for Range {
 
 /// The error for text that is not a range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` is not a range of addresses, such as 10.20.0.0/16", Visible::name(.0))]
+#[error("`{}` is not a range of addresses, such as 10.20.0.0/16", SafeText::name(.0))]
 pub struct RangeError(String);

@@ -79,7 +79,7 @@ const PASSED_ON: &[&str] = &[
 ];
 
 /// Proxy variables, which are passed on without user name and password.
-const PROXIES: &[&str] =
+const PROXY_VARIABLES: &[&str] =
     &["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy", "https_proxy"];
 
 /// The schemes of proxies. Anything else before `://` may be part of a password.
@@ -106,7 +106,7 @@ fn passed_on(name: &OsStr, value: OsString) -> Option<OsString> {
     if PASSED_ON.iter().any(|known| is_same(OsStr::new(known), name)) {
         return Some(value);
     }
-    if PROXIES.iter().any(|known| is_same(OsStr::new(known), name)) {
+    if PROXY_VARIABLES.iter().any(|known| is_same(OsStr::new(known), name)) {
         return value.to_str().and_then(without_credentials).map(OsString::from);
     }
     name.to_str().is_some_and(|name| name.starts_with("LC_")).then_some(value)
@@ -201,7 +201,7 @@ mod tests {
                     for user in [format!("{name}:"), String::new(), format!("{name}%3A"), format!("{name}/:")]
                     {
                         let proxy = format!("{scheme}{user}{}{rest}", password.join(between));
-                        for variable in PROXIES {
+                        for variable in PROXY_VARIABLES {
                             let got = child(&ServerConfig::command("x"), &[(variable, &proxy)]);
                             assert!(!format!("{got:?}").contains("CANARY"), "{proxy}: {got:?}");
                         }

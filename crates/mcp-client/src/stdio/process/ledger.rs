@@ -26,7 +26,7 @@ use leftover::leftovers;
 use processes::{header, start_time};
 
 /// A variable in the environment of each recorded process. It proves whose descendants are left when that process is gone.
-pub(crate) const MARK: &str = "MCP_LEDGER_MARK";
+pub(crate) const MARK_VARIABLE: &str = "MCP_LEDGER_MARK";
 
 /// A folder in which this host records the processes that it has started.
 ///
@@ -66,15 +66,15 @@ struct Book {
 
 #[derive(Debug, Default)]
 struct Pages {
-    entries: BTreeMap<u32, Entry>,
+    entries: BTreeMap<u32, LedgerEntry>,
     /// The entries as they were last written; `None` while there are none.
     file: Option<OwnFile>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
+struct LedgerEntry {
     started: u64,
-    /// The value of [`MARK`] in the environment of the process and of its descendants.
+    /// The value of [`MARK_VARIABLE`] in the environment of the process and of its descendants.
     mark: String,
     program: String,
 }
@@ -128,14 +128,14 @@ impl Ledger {
         &self.0.skipped
     }
 
-    /// Returns a new value of [`MARK`] for one process.
+    /// Returns a new value of [`MARK_VARIABLE`] for one process.
     pub(crate) fn mark(&self) -> String {
         format!("{}-{}", self.0.name, self.0.marks.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Records a group for as long as the returned value lives.
     pub(crate) fn record(&self, group: u32, mark: String, program: String) -> Recorded {
-        let entry = Entry { started: start_time(group).unwrap_or(0), mark, program };
+        let entry = LedgerEntry { started: start_time(group).unwrap_or(0), mark, program };
         let started = entry.started;
         self.0.change(|entries| drop(entries.insert(group, entry)));
         Recorded { book: Arc::clone(&self.0), group, started }
@@ -149,7 +149,7 @@ fn skip(path: PathBuf, reason: String, skipped: &mut Vec<SkippedFile>) {
 }
 
 impl Book {
-    fn change(&self, change: impl FnOnce(&mut BTreeMap<u32, Entry>)) {
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<u32, LedgerEntry>)) {
         let mut pages = self.lock();
         change(&mut pages.entries);
         if pages.entries.is_empty() {
@@ -157,7 +157,7 @@ impl Book {
             return;
         }
         let lines = pages.entries.iter().map(|(group, entry)| {
-            let Entry { started, mark, program } = entry;
+            let LedgerEntry { started, mark, program } = entry;
             format!("{group} {started} {mark} {}\n", program.replace('\n', " "))
         });
         let text: String = std::iter::once(header()).chain(lines).collect();

@@ -29,9 +29,9 @@ pub(crate) fn find(
     if config.target.program.is_empty() || !is_name {
         let path = here.join(program);
         return match look(&path, &extensions) {
-            Found::Program(path) => Ok(path),
-            Found::NotExecutable(path) => Err(StartError::NotExecutable { path }),
-            Found::Nothing => {
+            FileLookup::Program(path) => Ok(path),
+            FileLookup::NotExecutable(path) => Err(StartError::NotExecutable { path }),
+            FileLookup::Nothing => {
                 Err(StartError::NotFound { program: config.target.program.clone(), searched: vec![path] })
             }
         };
@@ -44,9 +44,9 @@ pub(crate) fn find(
             continue;
         }
         match look(&here.join(&folder).join(program), &extensions) {
-            Found::Program(path) => return Ok(path),
-            Found::NotExecutable(path) => not_executable = not_executable.or(Some(path)),
-            Found::Nothing => {}
+            FileLookup::Program(path) => return Ok(path),
+            FileLookup::NotExecutable(path) => not_executable = not_executable.or(Some(path)),
+            FileLookup::Nothing => {}
         }
         searched.push(folder);
     }
@@ -60,7 +60,7 @@ fn has_separator(program: &OsStr) -> bool {
     program.to_string_lossy().contains(std::path::is_separator)
 }
 
-enum Found {
+enum FileLookup {
     Program(PathBuf),
     NotExecutable(PathBuf),
     Nothing,
@@ -77,17 +77,17 @@ fn extensions(is_windows: bool, pathext: Option<&OsStr>) -> Vec<String> {
         .collect()
 }
 
-fn look(path: &Path, extensions: &[String]) -> Found {
-    let mut found = Found::Nothing;
+fn look(path: &Path, extensions: &[String]) -> FileLookup {
+    let mut found = FileLookup::Nothing;
     for extension in extensions {
         let mut name = path.as_os_str().to_owned();
         name.push(extension);
         let candidate = PathBuf::from(name);
         match candidate.metadata() {
             Ok(metadata) if metadata.is_file() && is_executable(&candidate, &metadata) => {
-                return Found::Program(candidate);
+                return FileLookup::Program(candidate);
             }
-            Ok(_) => found = Found::NotExecutable(candidate),
+            Ok(_) => found = FileLookup::NotExecutable(candidate),
             Err(_) => {}
         }
     }
@@ -173,7 +173,9 @@ mod tests {
         let shim = place(folder.path(), "npx.CMD", 0o755);
         let endings = extensions(true, Some(OsStr::new(".EXE;;.CMD")));
         assert_eq!(endings, ["", ".EXE", ".CMD"]);
-        assert!(matches!(look(&folder.path().join("npx"), &endings), Found::Program(path) if path == shim));
+        assert!(
+            matches!(look(&folder.path().join("npx"), &endings), FileLookup::Program(path) if path == shim)
+        );
         assert!(extensions(true, None).contains(&".CMD".to_owned()));
         assert_eq!(extensions(false, Some(OsStr::new(".EXE"))), [""]);
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mcp_protocol::visible::Visible;
+use mcp_protocol::safe_text::SafeText;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::process::ChildStderr;
 use tokio::sync::{broadcast, watch};
@@ -31,13 +31,13 @@ const REMAINING_OUTPUT_TIMEOUT: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(crate) struct Stderr {
     tail: Arc<Tail>,
-    lines: Lines,
+    lines: LineSender,
     is_over: watch::Receiver<bool>,
     reader: JoinHandle<()>,
 }
 
 /// `None` after the end of the output, so that subscribers see the end.
-type Lines = Arc<Mutex<Option<broadcast::Sender<Arc<str>>>>>;
+type LineSender = Arc<Mutex<Option<broadcast::Sender<Arc<str>>>>>;
 
 #[derive(Debug)]
 struct Tail {
@@ -82,7 +82,7 @@ impl Stderr {
         let text = self.tail.masked();
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let shown = &lines[lines.len().saturating_sub(MAX_SHOWN_LINES)..];
-        let shown = shown.iter().map(|line| Visible::new(line).at_most(MAX_SHOWN_LINE_CHARS).to_string());
+        let shown = shown.iter().map(|line| SafeText::new(line).at_most(MAX_SHOWN_LINE_CHARS).to_string());
         shown.collect::<Vec<_>>().join("\n")
     }
 
@@ -143,7 +143,7 @@ impl Tail {
     }
 }
 
-async fn read(mut pipe: ChildStderr, tail: Arc<Tail>, lines: Lines, over: watch::Sender<bool>) {
+async fn read(mut pipe: ChildStderr, tail: Arc<Tail>, lines: LineSender, over: watch::Sender<bool>) {
     let mut buffer = [0; 8 << 10];
     let mut line = Vec::new();
     // True while reading the rest of a line that began without a subscriber.

@@ -54,7 +54,7 @@ fn is_reaped(pid: Pid) -> bool {
 async fn child_that_exits_on_stdin_eof_is_not_signalled() {
     let (process, pipes) = Process::start(&shell("cat; exit 7")).unwrap();
     drop(pipes.stdin);
-    let end = process.end(Patience::ORDERLY).await;
+    let end = process.end(ShutdownTimeouts::DEFAULT).await;
     assert_eq!((end.status.and_then(|status| status.code()), end.force), (Some(7), Force::None));
 }
 
@@ -64,7 +64,7 @@ async fn process_group_that_ignores_term_is_killed_within_5_s() {
     assert_eq!(pids.len(), 2);
     drop(pipes);
     let before = Instant::now();
-    let end = process.end(Patience::ORDERLY).await;
+    let end = process.end(ShutdownTimeouts::DEFAULT).await;
     assert_eq!(end.force, Force::Killed);
     assert!(before.elapsed() < Duration::from_secs(5), "{:?}", before.elapsed());
     gone_within(&pids, Duration::from_millis(100));
@@ -74,8 +74,8 @@ async fn process_group_that_ignores_term_is_killed_within_5_s() {
 #[tokio::test]
 async fn process_group_that_exits_on_term_is_not_killed() {
     let (process, _pipes, pids) = started(&shell("sleep 60 & echo $$ $!; wait")).await;
-    let patience = Patience { close: Duration::ZERO, terminate: Duration::from_secs(5) };
-    assert_eq!(process.end(patience).await.force, Force::Terminated);
+    let timeouts = ShutdownTimeouts { close: Duration::ZERO, terminate: Duration::from_secs(5) };
+    assert_eq!(process.end(timeouts).await.force, Force::Terminated);
     gone_within(&pids, Duration::ZERO);
 }
 
@@ -88,7 +88,7 @@ async fn grandchild_that_outlives_the_child_is_terminated() {
     let mut rest = [0];
     let read = tokio::time::timeout(Duration::from_millis(20), pipes.stdout.read(&mut rest)).await;
     assert!(read.is_err(), "the pipe is open");
-    assert_eq!(process.end(Patience::ORDERLY).await.force, Force::Terminated);
+    assert_eq!(process.end(ShutdownTimeouts::DEFAULT).await.force, Force::Terminated);
     gone_within(&pids, Duration::ZERO);
 }
 
@@ -165,16 +165,16 @@ fn server_that_exits_on_stdin_eof_is_gone_after_host_is_killed() {
 async fn processes_can_be_ended_in_any_order_and_from_any_task() {
     let (first, ..) = started(&stubborn()).await;
     let (second, ..) = started(&stubborn()).await;
-    let patience = Patience { close: Duration::ZERO, terminate: Duration::ZERO };
-    let first = tokio::spawn(async move { first.end(patience).await });
-    assert_eq!(second.end(patience).await.force, Force::Killed);
+    let timeouts = ShutdownTimeouts { close: Duration::ZERO, terminate: Duration::ZERO };
+    let first = tokio::spawn(async move { first.end(timeouts).await });
+    assert_eq!(second.end(timeouts).await.force, Force::Killed);
     assert_eq!(first.await.unwrap().force, Force::Killed);
 }
 
 #[tokio::test]
 async fn dropping_an_unfinished_shutdown_leaves_no_process() {
     let (process, _pipes, pids) = started(&stubborn()).await;
-    let ending = process.end(Patience::ORDERLY);
+    let ending = process.end(ShutdownTimeouts::DEFAULT);
     assert!(tokio::time::timeout(Duration::from_millis(20), ending).await.is_err());
     drop(process);
     gone_within(&pids, Duration::from_secs(1));

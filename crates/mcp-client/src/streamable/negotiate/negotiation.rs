@@ -11,18 +11,19 @@ use mcp_protocol::codec::header;
 use mcp_protocol::messages::{EmptyParams, Incoming, Message, Method, Response, parse_bytes, write};
 use mcp_protocol::meta::Meta;
 use mcp_protocol::negotiation::{
-    HttpAction, HttpAnswer, HttpClient, Mode, NegotiationError, Obstacle, Terms,
+    HttpAction, HttpClientNegotiation, HttpFailure, Mode, NegotiationError, NegotiationOptions,
+    NegotiationResponse,
 };
 
-use super::Found;
+use super::ProbeResult;
 use super::messages::{id, initialize, initialized};
 use crate::connect::offer::{Offer, has_all};
 use crate::connection::now;
 use crate::error::{ConnectionEnd, EndCause, Error, HttpStatus, Result};
-use crate::http::request::{Answer, Ask, HttpError};
-use crate::streamable::events::{End, EventStream, SseMessage};
-use crate::streamable::http_sse::{self, Opened, StreamProbe};
-use crate::streamable::target::{HttpTarget, Whole, beginning, challenges, location, wait, whole};
+use crate::http::request::{HttpError, RawRequest, RawResponse};
+use crate::streamable::events::{EventStream, ReadEnd, SseMessage};
+use crate::streamable::http_sse::{self, HttpSseStream, StreamProbe};
+use crate::streamable::target::{BodyRead, HttpTarget, challenges, excerpt_of, location, read_body, wait};
 
 /// The pause before a second attempt without `Retry-After`.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
@@ -32,16 +33,16 @@ const INITIALIZED_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// Negotiates with the server behind a URL.
-pub(in crate::streamable) async fn ask(
+pub(in crate::streamable) async fn negotiate(
     target: &Arc<HttpTarget>,
     offer: &Offer,
     name: &str,
     mode: Mode,
     budget: Duration,
-) -> Result<Found> {
-    let terms = Terms::default().versions(offer.versions.clone()).mode(mode).budget(budget);
+) -> Result<ProbeResult> {
+    let options = NegotiationOptions::default().versions(offer.versions.clone()).mode(mode).timeout(budget);
     let mut negotiation = Negotiation {
-        machine: HttpClient::new(terms, now()),
+        machine: HttpClientNegotiation::new(options, now()),
         target,
         offer,
         name,
@@ -58,16 +59,18 @@ pub(in crate::streamable) async fn ask(
     {
         // The session is not used, so it is closed.
         let headers = HeaderMap::from_iter([(HeaderName::from_static(header::SESSION_ID), session)]);
-        let _ =
-            tokio::time::timeout(Duration::from_secs(1), target.wire.send(|| target.delete(headers.clone())))
-                .await;
+        let _ = tokio::time::timeout(
+            Duration::from_secs(1),
+            target.connections.send(|| target.delete(headers.clone())),
+        )
+        .await;
     }
     found
 }
 
 /// The state of one negotiation.
 struct Negotiation<'a> {
-    machine: HttpClient,
+    machine: HttpClientNegotiation,
     target: &'a Arc<HttpTarget>,
     offer: &'a Offer,
     name: &'a str,
@@ -85,7 +88,7 @@ struct Negotiation<'a> {
 }
 
 impl Negotiation<'_> {
-    async fn run(&mut self) -> Result<Found> {
+    async fn run(&mut self) -> Result<ProbeResult> {
         loop {
             let Some(action) = self.machine.poll_action() else {
                 // Every input of the machine leads to an action.
@@ -94,16 +97,16 @@ impl Negotiation<'_> {
             };
             match action {
                 HttpAction::Probe { version } => {
-                    let ask = self.probe(&version);
-                    self.exchange(Method::Discover, ask).await?;
+                    let request = self.probe(&version);
+                    self.exchange(Method::Discover, request).await?;
                 }
                 HttpAction::Initialize { version } => {
-                    let ask = self.initialize(&version);
-                    self.exchange(Method::Initialize, ask).await?;
+                    let request = self.initialize(&version);
+                    self.exchange(Method::Initialize, request).await?;
                 }
                 HttpAction::OpenStream => {
                     if let Some(opened) = self.open_stream().await? {
-                        return Ok(Found::Pair(opened));
+                        return Ok(ProbeResult::HttpSse(opened));
                     }
                 }
                 HttpAction::Declare(required) => {
@@ -118,13 +121,13 @@ impl Negotiation<'_> {
                     tokio::time::sleep(retry_after.unwrap_or(RETRY_PAUSE)).await;
                     self.machine.handle_waited(now());
                 }
-                HttpAction::Settled(negotiation) => {
+                HttpAction::Succeeded(negotiation) => {
                     if !negotiation.version.dialect().is_some_and(|dialect| dialect.is_modern()) {
                         self.send_initialized(&negotiation.version).await;
                     }
-                    return Ok(Found::Streamable { negotiation, session: self.session.take() });
+                    return Ok(ProbeResult::Streamable { negotiation, session: self.session.take() });
                 }
-                HttpAction::Failed(NegotiationError::Http(Obstacle::Forbidden)) => {
+                HttpAction::Failed(NegotiationError::Http(HttpFailure::Forbidden)) => {
                     return Err(self.unauthorized());
                 }
                 HttpAction::Failed(error) => return Err(self.failed(error)),
@@ -156,7 +159,7 @@ impl Negotiation<'_> {
         }
     }
 
-    fn probe(&self, version: &ProtocolVersion) -> Ask {
+    fn probe(&self, version: &ProtocolVersion) -> RawRequest {
         let envelope = Meta::envelope(version.clone(), self.offer.capabilities.clone());
         let params = EmptyParams::new().meta(envelope.client_info(self.offer.info.clone()));
         let mut body = Vec::new();
@@ -168,7 +171,7 @@ impl Negotiation<'_> {
         self.target.post(headers, body.into())
     }
 
-    fn initialize(&self, version: &ProtocolVersion) -> Ask {
+    fn initialize(&self, version: &ProtocolVersion) -> RawRequest {
         self.target.post(self.target.headers(), initialize(self.offer, version))
     }
 
@@ -179,9 +182,13 @@ impl Negotiation<'_> {
         if let Some(session) = &self.session {
             headers.insert(HeaderName::from_static(header::SESSION_ID), session.clone());
         }
-        let ask = self.target.post(headers, initialized());
+        let request = self.target.post(headers, initialized());
         let left = self.until.map_or(INITIALIZED_TIMEOUT, |until| until.saturating_duration_since(now()));
-        match tokio::time::timeout(left.min(INITIALIZED_TIMEOUT), self.target.wire.send(|| ask.clone())).await
+        match tokio::time::timeout(
+            left.min(INITIALIZED_TIMEOUT),
+            self.target.connections.send(|| request.clone()),
+        )
+        .await
         {
             Ok(Ok(answer)) if answer.status.is_success() => {}
             Ok(Ok(answer)) => tracing::debug!(
@@ -201,9 +208,9 @@ impl Negotiation<'_> {
         }
     }
 
-    async fn send(&mut self, ask: Ask) -> Result<Option<Answer>> {
+    async fn send(&mut self, request: RawRequest) -> Result<Option<RawResponse>> {
         let target = Arc::clone(self.target);
-        let answer = self.in_time(target.wire.send(|| ask.clone())).await;
+        let answer = self.in_time(target.connections.send(|| request.clone())).await;
         self.sent(answer)
     }
 
@@ -215,25 +222,25 @@ impl Negotiation<'_> {
                 Err(Error::Denied { host: denied.host, reason: denied.reason })
             }
             Some(Err(error)) => {
-                self.no_answer(error.to_string());
+                self.no_response(error.to_string());
                 Ok(None)
             }
             None => {
-                self.problem = Some("no answer in time".to_owned());
+                self.problem = Some("timed out waiting for the response".to_owned());
                 self.machine.handle_timeout(now());
                 Ok(None)
             }
         }
     }
 
-    fn no_answer(&mut self, problem: String) {
+    fn no_response(&mut self, problem: String) {
         self.problem = Some(problem);
         self.machine.handle_network_failure();
     }
 
-    async fn exchange(&mut self, method: Method, ask: Ask) -> Result<()> {
+    async fn exchange(&mut self, method: Method, request: RawRequest) -> Result<()> {
         self.last_method = method.clone();
-        let Some(mut answer) = self.send(ask).await? else { return Ok(()) };
+        let Some(mut answer) = self.send(request).await? else { return Ok(()) };
         tracing::debug!(%method, status = answer.status.as_u16(), address = ?answer.address, "received a response");
         if matches!(answer.status.as_u16(), 401 | 403) {
             self.challenges = (answer.status.as_u16(), challenges(&answer.headers));
@@ -246,11 +253,11 @@ impl Negotiation<'_> {
         let body = match self.in_time(reading).await {
             Some(Ok(body)) => body,
             Some(Err(problem)) => {
-                self.no_answer(problem);
+                self.no_response(problem);
                 return Ok(());
             }
             None => {
-                self.problem = Some("no answer in time".to_owned());
+                self.problem = Some("timed out waiting for the response".to_owned());
                 self.machine.handle_timeout(now());
                 return Ok(());
             }
@@ -258,7 +265,7 @@ impl Negotiation<'_> {
         if method == Method::Initialize && answer.status.is_success() {
             self.session = answer.headers.get(header::SESSION_ID).cloned();
         }
-        let mut reply = HttpAnswer::new(answer.status.as_u16());
+        let mut reply = NegotiationResponse::new(answer.status.as_u16());
         if let Ok(Incoming::Message(message)) = parse_bytes(&body, &target.limits) {
             self.response = None;
             reply = reply.message(message);
@@ -276,25 +283,25 @@ impl Negotiation<'_> {
         if self.challenges.1.iter().any(is_scope) {
             reply = reply.scope_challenge();
         }
-        self.machine.handle_answer(&reply, now());
+        self.machine.handle_response(&reply, now());
         Ok(())
     }
 
     /// Opens a stream that may be that of the HTTP+SSE transport.
-    async fn open_stream(&mut self) -> Result<Option<Box<Opened>>> {
+    async fn open_stream(&mut self) -> Result<Option<Box<HttpSseStream>>> {
         let target = Arc::clone(self.target);
-        let Some(asked) = self.sent(self.in_time(http_sse::ask(&target)).await)? else { return Ok(None) };
-        let reply = match asked {
-            StreamProbe::Pair(opened) => return Ok(Some(opened)),
+        let Some(probe) = self.sent(self.in_time(http_sse::probe(&target)).await)? else { return Ok(None) };
+        let reply = match probe {
+            StreamProbe::HttpSse(opened) => return Ok(Some(opened)),
             StreamProbe::OtherOrigin(origin) => {
                 return Err(Error::ForeignEndpoint { server: self.name.to_owned(), origin });
             }
             StreamProbe::Unauthorized(status, challenges) => {
                 self.challenges = (status, challenges);
-                HttpAnswer::new(status)
+                NegotiationResponse::new(status)
             }
             StreamProbe::Other(response) => {
-                let reply = HttpAnswer::new(response.status);
+                let reply = NegotiationResponse::new(response.status);
                 let wait = response.retry_after;
                 self.note_response(*response);
                 match wait {
@@ -303,7 +310,7 @@ impl Negotiation<'_> {
                 }
             }
         };
-        self.machine.handle_answer(&reply, now());
+        self.machine.handle_response(&reply, now());
         Ok(None)
     }
 }
@@ -315,16 +322,16 @@ fn add(headers: &mut HeaderMap, name: &'static str, value: &str) {
 }
 
 /// Reads the message of a response: its body, or the first JSON-RPC response of its event stream. Empty if there is none.
-async fn message(target: &HttpTarget, answer: &mut Answer) -> Result<Bytes, String> {
+async fn message(target: &HttpTarget, answer: &mut RawResponse) -> Result<Bytes, String> {
     if let Some(encoding) = answer.encoding().filter(|_| answer.status.is_success()) {
         return Err(format!("unexpected content encoding {encoding:?}"));
     }
     if answer.media_type().as_deref() == Some("text/event-stream") {
-        let body = std::mem::replace(&mut answer.body, crate::http::request::Body::empty());
+        let body = std::mem::replace(&mut answer.body, crate::http::request::ResponseBody::empty());
         let mut stream = EventStream::new(body, &target.limits);
         let mut found = Bytes::new();
-        let read = |taken: SseMessage<'_>| {
-            let SseMessage::Message(text) = taken else { return false };
+        let read = |message: SseMessage<'_>| {
+            let SseMessage::Message(text) = message else { return false };
             let is_ours = matches!(
                 parse_bytes(text, &target.limits),
                 Ok(Incoming::Message(Message::Response(Response { .. })))
@@ -335,18 +342,18 @@ async fn message(target: &HttpTarget, answer: &mut Answer) -> Result<Bytes, Stri
             is_ours
         };
         return match stream.messages(read).await {
-            End::Cut(Some(problem)) => Err(problem),
+            ReadEnd::Cut(Some(problem)) => Err(problem),
             _ => Ok(found),
         };
     }
     // A web page is not read to its end.
     if answer.media_type().is_some_and(|kind| !kind.ends_with("json")) {
-        return Ok(beginning(answer).await);
+        return Ok(excerpt_of(answer).await);
     }
     let limit = if answer.status.is_success() { target.limits.message } else { MAX_ERROR_BYTES };
-    match whole(&mut answer.body, limit).await {
-        Ok(Whole::All(body)) => Ok(body),
-        Ok(Whole::TooLong) => Ok(Bytes::new()),
+    match read_body(&mut answer.body, limit).await {
+        Ok(BodyRead::Complete(body)) => Ok(body),
+        Ok(BodyRead::TooLong) => Ok(Bytes::new()),
         Err(error) => Err(error.to_string()),
     }
 }

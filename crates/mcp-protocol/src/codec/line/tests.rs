@@ -90,7 +90,7 @@ fn buffer_of_large_line_is_kept_until_next_small_line() {
 
 #[test]
 fn outbox_that_is_never_empty_does_not_grow() {
-    let mut outbox = Outbox::default();
+    let mut outbox = LineBuffer::default();
     for _ in 0..10_000 {
         outbox
             .line(|out| {

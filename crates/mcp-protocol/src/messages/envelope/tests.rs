@@ -108,9 +108,9 @@ fn params_that_are_absent_or_null_are_empty() {
 #[test]
 fn decode_error_carries_the_id_and_kind_read_so_far() {
     let error = message(r#"{"jsonrpc":"2.0","id":7,"result":{"a":"#).unwrap_err();
-    assert_eq!((error.id, error.looks), (Some(7.into()), crate::errors::Looks::Response));
+    assert_eq!((error.id, error.shape), (Some(7.into()), crate::errors::MessageShape::Response));
     let error = message(r#"{"jsonrpc":"2.0","id":7,"method":"a","params":"#).unwrap_err();
-    assert_eq!((error.id, error.looks), (Some(7.into()), crate::errors::Looks::Request));
+    assert_eq!((error.id, error.shape), (Some(7.into()), crate::errors::MessageShape::Request));
     let error = message(r#"{"jsonrpc":"2.0","result":{"a":"#).unwrap_err();
     assert_eq!(error.id, None);
 }
@@ -150,8 +150,8 @@ fn id_that_may_be_truncated_is_not_used() {
 
 #[test]
 fn malformed_message_is_classified_by_the_keys_read_so_far() {
-    let looks = |text: &str| message(text).unwrap_err().looks;
-    assert_eq!(looks(r#"{"id":1,"params":{"a":01},"method":"a"}"#), crate::errors::Looks::Unknown);
-    assert_eq!(looks(r#"{"id":1,"method":"#), crate::errors::Looks::Request);
-    assert_eq!(looks(r#"{"id":1,"error":{"#), crate::errors::Looks::Response);
+    let shape = |text: &str| message(text).unwrap_err().shape;
+    assert_eq!(shape(r#"{"id":1,"params":{"a":01},"method":"a"}"#), crate::errors::MessageShape::Unknown);
+    assert_eq!(shape(r#"{"id":1,"method":"#), crate::errors::MessageShape::Request);
+    assert_eq!(shape(r#"{"id":1,"error":{"#), crate::errors::MessageShape::Response);
 }

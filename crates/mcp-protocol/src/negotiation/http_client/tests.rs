@@ -24,11 +24,11 @@ fn initialize() -> HttpAction {
     HttpAction::Initialize { version: LATEST_LEGACY }
 }
 
-struct Script(HttpClient, Instant);
+struct Script(HttpClientNegotiation, Instant);
 
 fn script() -> Script {
     let now = Instant::now();
-    let mut script = Script(HttpClient::new(Terms::default(), now), now);
+    let mut script = Script(HttpClientNegotiation::new(NegotiationOptions::default(), now), now);
     script.expect(probe());
     script
 }
@@ -49,14 +49,14 @@ fn streaming() -> Script {
 
 impl Script {
     fn status(&mut self, status: u16) -> &mut Self {
-        self.0.handle_answer(&HttpAnswer::new(status), self.1);
+        self.0.handle_response(&NegotiationResponse::new(status), self.1);
         self
     }
 
     fn body(&mut self, status: u16, outcome: &str) -> &mut Self {
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,{outcome}}}"#);
         let Ok(Incoming::Message(message)) = parse(&text, &Limits::default()) else { panic!("{text}") };
-        self.0.handle_answer(&HttpAnswer::new(status).message(message), self.1);
+        self.0.handle_response(&NegotiationResponse::new(status).message(message), self.1);
         self
     }
 
@@ -68,8 +68,8 @@ impl Script {
     }
 
     #[track_caller]
-    fn expect_settled(&mut self, era: Era) -> NegotiationResult {
-        let Some(HttpAction::Settled(negotiation)) = self.0.poll_action() else { panic!("not settled") };
+    fn expect_success(&mut self, era: Era) -> NegotiationResult {
+        let Some(HttpAction::Succeeded(negotiation)) = self.0.poll_action() else { panic!("not successful") };
         assert_eq!(negotiation.era(), era);
         *negotiation
     }
@@ -83,14 +83,14 @@ impl Script {
     }
 
     #[track_caller]
-    fn expect_obstacle(&mut self, obstacle: Obstacle) {
-        assert_eq!(self.expect_failure(), NegotiationError::Http(obstacle));
+    fn expect_http_failure(&mut self, http_failure: HttpFailure) {
+        assert_eq!(self.expect_failure(), NegotiationError::Http(http_failure));
     }
 }
 
 #[test]
 fn discover_result_selects_modern_era() {
-    assert_eq!(script().body(200, DISCOVERED).expect_settled(Era::Modern).version, LATEST);
+    assert_eq!(script().body(200, DISCOVERED).expect_success(Era::Modern).version, LATEST);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn error_with_status_200_is_modern_only_for_modern_codes() {
     script()
         .body(200, &unsupported(r#""2025-03-26""#))
         .expect(HttpAction::Initialize { version: ProtocolVersion::V2025_03_26 });
-    assert!(matches!(script().body(200, &error(-32020)).expect_failure(), NegotiationError::Refused(_)));
+    assert!(matches!(script().body(200, &error(-32020)).expect_failure(), NegotiationError::Rejected(_)));
     for code in [-32601, -32602, -32600, -32000] {
         script().body(200, &error(code)).expect(initialize());
     }
@@ -113,18 +113,18 @@ fn success_without_discover_result_leads_to_initialize() {
 }
 
 #[test]
-fn version_refusal_is_modern_unless_only_legacy_is_shared() {
+fn version_rejection_is_modern_unless_only_legacy_is_shared() {
     // Probes the same version once more, because another server may respond.
     let mut again = script();
     again.body(400, &unsupported(r#""2026-07-28""#)).expect(probe());
     assert!(matches!(
         again.body(400, &unsupported(r#""2026-07-28""#)).expect_failure(),
-        NegotiationError::Refused(_)
+        NegotiationError::Rejected(_)
     ));
     script().body(400, &unsupported(r#""2025-11-25""#)).expect(initialize());
     assert!(matches!(
         script().body(400, &unsupported(r#""2099-01-01""#)).expect_failure(),
-        NegotiationError::NothingInCommon { .. }
+        NegotiationError::NoCommonVersion { .. }
     ));
 }
 
@@ -135,17 +135,17 @@ fn missing_capability_is_declared_once_or_negotiation_fails() {
     assert!(matches!(with.0.poll_action(), Some(HttpAction::Declare(_))));
     with.0.handle_declared(true, with.1);
     with.expect(probe());
-    assert!(matches!(with.body(400, MISSING).expect_failure(), NegotiationError::Refused(_)));
+    assert!(matches!(with.body(400, MISSING).expect_failure(), NegotiationError::Rejected(_)));
     let mut without = script();
     without.body(400, MISSING);
     let _ = without.0.poll_action();
     without.0.handle_declared(false, without.1);
-    assert!(matches!(without.expect_failure(), NegotiationError::Refused(_)));
+    assert!(matches!(without.expect_failure(), NegotiationError::Rejected(_)));
 }
 
 #[test]
 fn header_mismatch_error_fails_negotiation() {
-    assert!(matches!(script().body(400, &error(-32020)).expect_failure(), NegotiationError::Refused(_)));
+    assert!(matches!(script().body(400, &error(-32020)).expect_failure(), NegotiationError::Rejected(_)));
 }
 
 #[test]
@@ -176,19 +176,19 @@ fn status_401_asks_for_login_and_never_sends_initialize() {
         script.0.handle_login(true, script.1);
         script.expect(probe());
     }
-    script.status(401).expect_obstacle(Obstacle::Login);
-    let mut refused = self::script();
-    refused.status(401).expect(HttpAction::LogIn { status: 401 });
-    refused.0.handle_login(false, refused.1);
-    refused.expect_obstacle(Obstacle::Login);
+    script.status(401).expect_http_failure(HttpFailure::Unauthorized);
+    let mut rejection = self::script();
+    rejection.status(401).expect(HttpAction::LogIn { status: 401 });
+    rejection.0.handle_login(false, rejection.1);
+    rejection.expect_http_failure(HttpFailure::Unauthorized);
 }
 
 #[test]
 fn status_403_asks_for_login_if_a_scope_is_missing_or_fails() {
     let mut script = script();
-    script.0.handle_answer(&HttpAnswer::new(403).scope_challenge(), script.1);
+    script.0.handle_response(&NegotiationResponse::new(403).scope_challenge(), script.1);
     script.expect(HttpAction::LogIn { status: 403 });
-    self::script().status(403).expect_obstacle(Obstacle::Forbidden);
+    self::script().status(403).expect_http_failure(HttpFailure::Forbidden);
 }
 
 #[test]
@@ -203,10 +203,13 @@ fn status_408_425_and_429_are_retried_once_after_a_wait() {
     for status in [408, 425, 429] {
         let mut script = script();
         let after = Duration::from_secs(3);
-        script.0.handle_answer(&HttpAnswer::new(status).retry_after(after), script.1);
+        script.0.handle_response(&NegotiationResponse::new(status).retry_after(after), script.1);
         script.expect(HttpAction::Wait { retry_after: Some(after) });
         script.0.handle_waited(script.1);
-        script.expect(probe()).status(status).expect_obstacle(Obstacle::Busy { status, retry_after: None });
+        script
+            .expect(probe())
+            .status(status)
+            .expect_http_failure(HttpFailure::Busy { status, retry_after: None });
     }
 }
 
@@ -216,32 +219,32 @@ fn status_502_503_and_504_are_retried_once_and_500_is_not() {
         let mut script = script();
         script.status(status).expect(HttpAction::Wait { retry_after: None });
         script.0.handle_waited(script.1);
-        script.expect(probe()).body(200, DISCOVERED).expect_settled(Era::Modern);
+        script.expect(probe()).body(200, DISCOVERED).expect_success(Era::Modern);
     }
-    script().status(500).expect_obstacle(Obstacle::Broken { status: 500 });
+    script().status(500).expect_http_failure(HttpFailure::ServerError { status: 500 });
 }
 
 #[test]
 fn redirect_not_followed_is_reported_with_its_location() {
     for status in [301, 302, 303, 307, 308] {
-        script().status(status).expect_obstacle(Obstacle::Redirect { status, location: None });
+        script().status(status).expect_http_failure(HttpFailure::Redirect { status, location: None });
     }
     let mut script = script();
-    script.0.handle_answer(&HttpAnswer::new(307).location("https://b.example/mcp"), script.1);
+    script.0.handle_response(&NegotiationResponse::new(307).location("https://b.example/mcp"), script.1);
     let location = Some("https://b.example/mcp".to_owned());
-    script.expect_obstacle(Obstacle::Redirect { status: 307, location });
+    script.expect_http_failure(HttpFailure::Redirect { status: 307, location });
 }
 
 #[test]
 fn network_failure_is_reported_and_does_not_mean_legacy() {
     let mut script = script();
     script.0.handle_network_failure();
-    script.expect_obstacle(Obstacle::Network);
+    script.expect_http_failure(HttpFailure::Network);
 }
 
 #[test]
 fn initialize_result_selects_legacy_era() {
-    let negotiation = handshaking().body(200, INITIALIZED).expect_settled(Era::Legacy);
+    let negotiation = handshaking().body(200, INITIALIZED).expect_success(Era::Legacy);
     assert_eq!(negotiation.version, ProtocolVersion::V2025_06_18);
 }
 
@@ -261,7 +264,7 @@ fn initialize_error_fails_unless_it_lists_a_modern_version() {
 }
 
 #[test]
-fn initialize_refused_with_4xx_leads_to_http_sse_transport() {
+fn initialize_rejected_with_4xx_leads_to_http_sse_transport() {
     for status in [400, 404, 405, 406, 410, 415, 422] {
         handshaking().status(status).expect(HttpAction::OpenStream);
         handshaking().body(status, &error(-32000)).expect(HttpAction::OpenStream);
@@ -271,27 +274,27 @@ fn initialize_refused_with_4xx_leads_to_http_sse_transport() {
 #[test]
 fn http_errors_for_initialize_are_handled_as_for_the_probe() {
     handshaking().status(401).expect(HttpAction::LogIn { status: 401 });
-    handshaking().status(403).expect_obstacle(Obstacle::Forbidden);
+    handshaking().status(403).expect_http_failure(HttpFailure::Forbidden);
     handshaking().status(429).expect(HttpAction::Wait { retry_after: None });
-    handshaking().status(500).expect_obstacle(Obstacle::Broken { status: 500 });
+    handshaking().status(500).expect_http_failure(HttpFailure::ServerError { status: 500 });
     let mut script = handshaking();
     script.0.handle_network_failure();
-    script.expect_obstacle(Obstacle::Network);
+    script.expect_http_failure(HttpFailure::Network);
 }
 
 #[test]
 fn endpoint_event_selects_http_sse_transport() {
     let mut script = streaming();
-    script.0.handle_answer(&HttpAnswer::new(200).first_event("endpoint"), script.1);
+    script.0.handle_response(&NegotiationResponse::new(200).first_event("endpoint"), script.1);
     script.expect(initialize());
-    script.body(200, INITIALIZED).expect_settled(Era::Legacy);
+    script.body(200, INITIALIZED).expect_success(Era::Legacy);
 }
 
 #[test]
 fn other_or_missing_first_event_fails_negotiation() {
-    for answer in [HttpAnswer::new(200).first_event("message"), HttpAnswer::new(200)] {
+    for answer in [NegotiationResponse::new(200).first_event("message"), NegotiationResponse::new(200)] {
         let mut script = streaming();
-        script.0.handle_answer(&answer, script.1);
+        script.0.handle_response(&answer, script.1);
         assert!(matches!(script.expect_failure(), NegotiationError::NoEndpoint { get: 0, .. }));
     }
     let mut silent = streaming();
@@ -327,12 +330,12 @@ fn modern_error_with_any_4xx_selects_modern_era() {
 }
 
 #[test]
-fn modern_version_in_refusal_after_http_sse_selects_modern_era() {
+fn modern_version_in_error_after_http_sse_selects_modern_era() {
     let mut script = streaming();
-    script.0.handle_answer(&HttpAnswer::new(200).first_event("endpoint"), script.1);
+    script.0.handle_response(&NegotiationResponse::new(200).first_event("endpoint"), script.1);
     script.expect(initialize());
     script.body(200, &unsupported(r#""2026-07-28""#)).expect(probe());
-    script.body(200, DISCOVERED).expect_settled(Era::Modern);
+    script.body(200, DISCOVERED).expect_success(Era::Modern);
 }
 
 #[test]
@@ -346,7 +349,7 @@ fn each_negotiation_request_has_its_own_timeout() {
     late.0.handle_timeout(late.1 - Duration::from_millis(1));
     assert_eq!(late.0.poll_action(), None);
     late.0.handle_timeout(late.1);
-    late.expect_obstacle(Obstacle::Network);
+    late.expect_http_failure(HttpFailure::Network);
     assert_eq!(late.0.poll_timeout(), None);
 }
 
@@ -359,11 +362,11 @@ fn all_requests_share_the_negotiation_budget() {
     script.status(404).expect(HttpAction::OpenStream);
     // Six of thirty seconds are left, less than the timeout of a first event.
     assert_eq!(script.0.poll_timeout().unwrap() - script.1, Duration::from_secs(6));
-    // A wait beyond the budget is not started.
+    // A wait beyond the timeout is not started.
     let wait = Duration::from_secs(86_400);
-    let answer = HttpAnswer::new(503).retry_after(wait);
-    script.0.handle_answer(&answer, script.1);
-    script.expect_obstacle(Obstacle::Busy { status: 503, retry_after: Some(wait) });
+    let answer = NegotiationResponse::new(503).retry_after(wait);
+    script.0.handle_response(&answer, script.1);
+    script.expect_http_failure(HttpFailure::Busy { status: 503, retry_after: Some(wait) });
 }
 
 #[test]
@@ -381,10 +384,10 @@ fn login_time_does_not_count_toward_the_timeout() {
 }
 
 #[test]
-fn refused_initialize_lists_the_versions_of_both_sides() {
-    let refusal = r#""error":{"code":-32602,"message":"Unsupported protocol version","data":{"supported":["2099-01-01"]}}"#;
+fn rejected_initialize_lists_the_versions_of_both_sides() {
+    let rejection = r#""error":{"code":-32602,"message":"Unsupported protocol version","data":{"supported":["2099-01-01"]}}"#;
     for status in [200, 400] {
-        let text = handshaking().body(status, refusal).expect_failure().to_string();
+        let text = handshaking().body(status, rejection).expect_failure().to_string();
         assert!(text.contains("the server supports 2099-01-01; this client supports 2026-07-28,"), "{text}");
     }
 }

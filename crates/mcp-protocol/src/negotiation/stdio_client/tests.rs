@@ -9,18 +9,18 @@ const DISCOVERED: &str = r#""result":{"resultType":"complete","supportedVersions
 
 /// A negotiation under test, with the actions it returned.
 struct Script {
-    negotiation: StdioClient,
+    negotiation: StdioClientNegotiation,
     now: Instant,
 }
 
-fn script(terms: Terms) -> Script {
+fn script(options: NegotiationOptions) -> Script {
     let now = Instant::now();
-    Script { negotiation: StdioClient::new(terms, Limits::default(), now), now }
+    Script { negotiation: StdioClientNegotiation::new(options, Limits::default(), now), now }
 }
 
 /// A negotiation whose probe was sent.
 fn probed() -> Script {
-    let mut script = script(Terms::default());
+    let mut script = script(NegotiationOptions::default());
     script.expect_probe("probe-1", LATEST);
     script
 }
@@ -46,7 +46,7 @@ fn initialized(version: &str) -> String {
 }
 
 impl Script {
-    fn line(&mut self, text: &str) -> Handling {
+    fn line(&mut self, text: &str) -> MessageHandling {
         match parse(text, &Limits::default()).unwrap() {
             Incoming::Message(message) => self.negotiation.handle_message(&message, self.now),
             Incoming::Batch(batch) => self.negotiation.handle_batch(&batch, self.now),
@@ -57,7 +57,7 @@ impl Script {
     #[track_caller]
     fn answer(&mut self, id: &str, outcome: &str) -> &mut Self {
         let handling = self.line(&format!(r#"{{"jsonrpc":"2.0","id":"{id}",{outcome}}}"#));
-        assert_eq!(handling, Handling::Used);
+        assert_eq!(handling, MessageHandling::Used);
         self
     }
 
@@ -85,11 +85,11 @@ impl Script {
 
     #[track_caller]
     fn expect_modern(&mut self) -> NegotiationResult {
-        let Some(StdioAction::Settled(negotiation)) = self.negotiation.poll_action() else {
-            panic!("not settled")
+        let Some(StdioAction::Succeeded(negotiation)) = self.negotiation.poll_action() else {
+            panic!("not successful")
         };
         assert_eq!(negotiation.era(), Era::Modern);
-        assert!(negotiation.may_be_kept);
+        assert!(negotiation.is_cacheable);
         self.expect_quiet();
         *negotiation
     }
@@ -97,8 +97,8 @@ impl Script {
     #[track_caller]
     fn expect_legacy(&mut self) -> NegotiationResult {
         self.expect(Some(StdioAction::Initialized));
-        let Some(StdioAction::Settled(negotiation)) = self.negotiation.poll_action() else {
-            panic!("not settled")
+        let Some(StdioAction::Succeeded(negotiation)) = self.negotiation.poll_action() else {
+            panic!("not successful")
         };
         assert_eq!(negotiation.era(), Era::Legacy);
         self.expect_quiet();
@@ -149,9 +149,9 @@ fn result_other_than_discover_result_leads_to_initialize() {
     }
 }
 
-/// Terms with two modern versions; this crate knows one, and the other represents a newer one.
-fn terms_with_two_modern_versions() -> Terms {
-    Terms::default()
+/// NegotiationOptions with two modern versions; this crate knows one, and the other represents a newer one.
+fn terms_with_two_modern_versions() -> NegotiationOptions {
+    NegotiationOptions::default()
 }
 
 #[test]
@@ -159,39 +159,40 @@ fn other_shared_modern_version_is_probed_once_more() {
     let mut script = script(terms_with_two_modern_versions());
     script.expect_probe("probe-1", LATEST);
     // Pretend that the probe used another modern version than the one the server lists.
-    script.negotiation.judge.probed = Some("2027-01-01".into());
+    script.negotiation.detection.probed = Some("2027-01-01".into());
     script.answer("probe-1", &unsupported(r#""2026-07-28""#)).expect_probe("probe-2", LATEST);
     script.answer("probe-2", DISCOVERED).expect_modern();
 }
 
 #[test]
-fn second_or_contradictory_version_refusal_fails() {
+fn second_or_contradictory_version_rejection_fails() {
     let failure = probed().answer("probe-1", &unsupported(r#""2026-07-28""#)).expect_failure();
-    assert!(matches!(failure, NegotiationError::Refused(_)));
+    assert!(matches!(failure, NegotiationError::Rejected(_)));
     let mut script = probed();
-    script.negotiation.judge.probed = Some("2027-01-01".into());
+    script.negotiation.detection.probed = Some("2027-01-01".into());
     script.answer("probe-1", &unsupported(r#""2026-07-28""#)).expect_probe("probe-2", LATEST);
     let failure = script.answer("probe-2", &unsupported(r#""2025-11-25""#)).expect_failure();
-    assert!(matches!(failure, NegotiationError::Refused(_)));
+    assert!(matches!(failure, NegotiationError::Rejected(_)));
 }
 
 #[test]
-fn version_refusal_sharing_only_legacy_leads_to_initialize() {
-    let refusal = unsupported(r#""2025-03-26","2024-11-05""#);
-    probed().answer("probe-1", &refusal).expect_initialize(ProtocolVersion::V2025_03_26);
+fn version_rejection_sharing_only_legacy_leads_to_initialize() {
+    let rejection = unsupported(r#""2025-03-26","2024-11-05""#);
+    probed().answer("probe-1", &rejection).expect_initialize(ProtocolVersion::V2025_03_26);
 }
 
 #[test]
-fn version_refusal_without_shared_version_fails() {
+fn version_rejection_without_shared_version_fails() {
     let failure = probed().answer("probe-1", &unsupported(r#""2099-01-01""#)).expect_failure();
-    assert!(matches!(failure, NegotiationError::NothingInCommon { .. }));
+    assert!(matches!(failure, NegotiationError::NoCommonVersion { .. }));
 }
 
 #[test]
-fn version_refusal_without_usable_data_leads_to_initialize() {
-    for refusal in [error(-32022), r#""error":{"code":-32022,"message":"","data":{"supported":"x"}}"#.into()]
+fn version_rejection_without_usable_data_leads_to_initialize() {
+    for rejection in
+        [error(-32022), r#""error":{"code":-32022,"message":"","data":{"supported":"x"}}"#.into()]
     {
-        probed().answer("probe-1", &refusal).expect_initialize(LATEST_LEGACY);
+        probed().answer("probe-1", &rejection).expect_initialize(LATEST_LEGACY);
     }
 }
 
@@ -205,19 +206,19 @@ fn missing_capability_is_declared_once_or_negotiation_fails() {
     );
     script.negotiation.handle_declared(true, script.now);
     script.expect_probe("probe-2", LATEST);
-    assert!(matches!(script.answer("probe-2", missing).expect_failure(), NegotiationError::Refused(_)));
+    assert!(matches!(script.answer("probe-2", missing).expect_failure(), NegotiationError::Rejected(_)));
 
     let mut script = probed();
     script.answer("probe-1", missing);
     assert!(script.negotiation.poll_action().is_some());
     script.negotiation.handle_declared(false, script.now);
-    assert!(matches!(script.expect_failure(), NegotiationError::Refused(_)));
+    assert!(matches!(script.expect_failure(), NegotiationError::Rejected(_)));
 }
 
 #[test]
 fn header_mismatch_error_fails_negotiation() {
     let failure = probed().answer("probe-1", &error(-32020)).expect_failure();
-    assert!(matches!(failure, NegotiationError::Refused(_)));
+    assert!(matches!(failure, NegotiationError::Rejected(_)));
 }
 
 #[test]
@@ -239,10 +240,10 @@ fn error_without_id_answers_the_probe_if_alone_in_flight() {
     for id in ["", r#""id":null,"#] {
         let mut script = probed();
         let text = format!(r#"{{"jsonrpc":"2.0",{id}{}}}"#, error(-32600));
-        assert_eq!(script.line(&text), Handling::Used);
+        assert_eq!(script.line(&text), MessageHandling::Used);
         script.expect_initialize(LATEST_LEGACY);
         // While `initialize` is in flight, the message is ignored.
-        assert_eq!(script.line(&text), Handling::Ignored);
+        assert_eq!(script.line(&text), MessageHandling::Ignored);
         script.expect(None);
     }
 }
@@ -263,7 +264,7 @@ fn notifications_and_unknown_responses_are_ignored() {
         r#"{"jsonrpc":"2.0","id":"probe-9","result":{}}"#,
         r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":""}}"#,
     ] {
-        assert_eq!(script.line(text), Handling::Ignored);
+        assert_eq!(script.line(text), MessageHandling::Ignored);
         script.expect(None);
     }
     script.answer("probe-1", DISCOVERED).expect_modern();
@@ -274,9 +275,9 @@ fn server_requests_are_held_up_to_a_limit() {
     let mut script = probed();
     let request = r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#;
     for _ in 0..Limits::default().held {
-        assert_eq!(script.line(request), Handling::Hold);
+        assert_eq!(script.line(request), MessageHandling::Queue);
     }
-    assert_eq!(script.line(request), Handling::Ignored);
+    assert_eq!(script.line(request), MessageHandling::Ignored);
     script.expect(None);
 }
 
@@ -304,7 +305,7 @@ fn probe_timeout_leads_to_initialize_and_is_not_cached() {
     script.wait(9).expect(None);
     script.wait(1).expect_initialize(LATEST_LEGACY);
     let negotiation = script.answer("initialize-1", &initialized("2025-06-18")).expect_legacy();
-    assert!(!negotiation.may_be_kept);
+    assert!(!negotiation.is_cacheable);
     assert_eq!(negotiation.version, ProtocolVersion::V2025_06_18);
 }
 
@@ -318,42 +319,42 @@ fn late_discover_result_wins_until_initialize_is_answered() {
     script.wait(10).expect_initialize(LATEST_LEGACY);
     script.answer("initialize-1", &initialized("2025-11-25")).expect_legacy();
     let late = format!(r#"{{"jsonrpc":"2.0","id":"probe-1",{DISCOVERED}}}"#);
-    assert_eq!(script.line(&late), Handling::Ignored);
+    assert_eq!(script.line(&late), MessageHandling::Ignored);
 
     // A late error only makes the result independent of the timeout.
     let mut script = probed();
     script.wait(10).expect_initialize(LATEST_LEGACY);
     script.answer("probe-1", &error(-32601)).expect(None);
-    assert!(script.answer("initialize-1", &initialized("2025-11-25")).expect_legacy().may_be_kept);
+    assert!(script.answer("initialize-1", &initialized("2025-11-25")).expect_legacy().is_cacheable);
 }
 
 #[test]
 fn probe_timeout_is_a_third_of_a_small_budget() {
-    let mut script = script(Terms::default().budget(Duration::from_secs(6)));
+    let mut script = script(NegotiationOptions::default().timeout(Duration::from_secs(6)));
     script.expect_probe("probe-1", LATEST);
     script.wait(2).expect_initialize(LATEST_LEGACY);
     let failure = script.wait(4).expect_failure();
-    let silence = HandshakeFailure::Silence;
-    assert_eq!(failure, NegotiationError::Handshake { probe: None, handshake: silence });
+    let timeout = HandshakeFailure::Timeout;
+    assert_eq!(failure, NegotiationError::Handshake { probe: None, handshake: timeout });
 }
 
 #[test]
 fn server_exit_on_probe_respawns_once_and_sends_initialize() {
     let mut script = probed();
     script.negotiation.handle_closed();
-    script.expect(Some(StdioAction::Respawn)).expect(None);
+    script.expect(Some(StdioAction::Restart)).expect(None);
     script.negotiation.handle_started(script.now);
     script.expect_initialize(LATEST_LEGACY);
     let mut again = script;
     again.negotiation.handle_closed();
-    assert_eq!(again.expect_failure(), NegotiationError::Ended);
+    assert_eq!(again.expect_failure(), NegotiationError::Exited);
 
     let mut script = probed();
     script.negotiation.handle_closed();
-    script.expect(Some(StdioAction::Respawn));
+    script.expect(Some(StdioAction::Restart));
     script.negotiation.handle_started(script.now);
     script.expect_initialize(LATEST_LEGACY);
-    assert!(script.answer("initialize-1", &initialized("2024-11-05")).expect_legacy().may_be_kept);
+    assert!(script.answer("initialize-1", &initialized("2024-11-05")).expect_legacy().is_cacheable);
 }
 
 #[test]
@@ -370,7 +371,7 @@ fn unsupported_version_from_initialize_is_an_error() {
         script.answer("probe-1", &error(-32601)).expect_initialize(LATEST_LEGACY);
         let failure = script.answer("initialize-1", &initialized(version)).expect_failure();
         assert!(
-            matches!(&failure, NegotiationError::UnsupportedAnswer { answered, .. } if answered.as_str() == version)
+            matches!(&failure, NegotiationError::UnsupportedVersion { answered, .. } if answered.as_str() == version)
         );
     }
 }
@@ -394,16 +395,16 @@ fn handshake_failure_reports_both_attempts() {
 
 #[test]
 fn modern_only_never_shakes_hands_and_legacy_only_never_probes() {
-    let mut modern = script(Terms::default().mode(Mode::Modern));
+    let mut modern = script(NegotiationOptions::default().mode(Mode::Modern));
     modern.expect_probe("probe-1", LATEST);
     assert_eq!(modern.answer("probe-1", &error(-32601)).expect_failure(), NegotiationError::NotModern);
 
-    let mut legacy = script(Terms::default().mode(Mode::Legacy));
+    let mut legacy = script(NegotiationOptions::default().mode(Mode::Legacy));
     legacy.expect_initialize(LATEST_LEGACY);
     legacy.answer("initialize-1", &unsupported(r#""2026-07-28""#)).expect_failure();
 
-    let mut nothing = script(Terms::default().versions([LATEST]).mode(Mode::Legacy));
-    assert_eq!(nothing.expect_failure(), NegotiationError::NothingToOffer);
+    let mut nothing = script(NegotiationOptions::default().versions([LATEST]).mode(Mode::Legacy));
+    assert_eq!(nothing.expect_failure(), NegotiationError::NoVersionToOffer);
 }
 
 #[test]
@@ -413,9 +414,12 @@ fn unreadable_response_counts_as_a_response() {
         script.negotiation.handle_unreadable(&error, line.as_bytes(), script.now)
     };
     let mut script = probed();
-    assert_eq!(unreadable(&mut script, "hello"), Handling::Ignored);
+    assert_eq!(unreadable(&mut script, "hello"), MessageHandling::Ignored);
     script.expect(None);
-    assert_eq!(unreadable(&mut script, r#"{"jsonrpc":"2.0","id":"probe-1","result":[]}"#), Handling::Used);
+    assert_eq!(
+        unreadable(&mut script, r#"{"jsonrpc":"2.0","id":"probe-1","result":[]}"#),
+        MessageHandling::Used
+    );
     script.expect_initialize(LATEST_LEGACY);
     unreadable(&mut script, r#"{"jsonrpc":"2.0","id":"initialize-1","result":7}"#);
     assert!(matches!(script.expect_failure(), NegotiationError::Handshake { .. }));
@@ -424,33 +428,34 @@ fn unreadable_response_counts_as_a_response() {
 #[test]
 fn malformed_discover_result_is_not_treated_as_legacy() {
     let broken = r#""result":{"supportedVersions":["2026-07-28"],"capabilities":7}"#;
-    assert_eq!(probed().answer("probe-1", broken).expect_failure(), NegotiationError::Unreadable);
+    assert_eq!(probed().answer("probe-1", broken).expect_failure(), NegotiationError::InvalidResponse);
     let negative = r#""result":{"supportedVersions":["2026-07-28"],"capabilities":{},"ttlMs":-1}"#;
     probed().answer("probe-1", negative).expect_modern();
 }
 
 #[test]
 fn overflowing_budget_does_not_panic() {
-    let mut script = script(Terms::default().budget(Duration::MAX).probe(Duration::MAX));
+    let mut script =
+        script(NegotiationOptions::default().timeout(Duration::MAX).probe_timeout(Duration::MAX));
     script.expect_probe("probe-1", LATEST);
     script.wait(1_000_000).expect(None);
 }
 
 /// The error with which legacy servers reject a version: MCP 2024-11-05 to 2025-11-25, basic/lifecycle.
-fn legacy_refusal(versions: &str) -> String {
+fn legacy_rejection(versions: &str) -> String {
     format!(
         r#""error":{{"code":-32602,"message":"Unsupported protocol version","data":{{"supported":[{versions}],"requested":"2025-11-25"}}}}"#
     )
 }
 
 #[test]
-fn refused_initialize_lists_the_versions_of_both_sides() {
+fn rejected_initialize_lists_the_versions_of_both_sides() {
     let newer = r#""2099-01-01","2099-02-02""#;
-    for refusal in [legacy_refusal(newer), unsupported(newer)] {
+    for rejection in [legacy_rejection(newer), unsupported(newer)] {
         let mut script = probed();
         script.answer("probe-1", &error(-32601)).expect_initialize(LATEST_LEGACY);
-        let failure = script.answer("initialize-1", &refusal).expect_failure();
-        assert!(matches!(&failure, NegotiationError::NothingInCommon { .. }), "{failure}");
+        let failure = script.answer("initialize-1", &rejection).expect_failure();
+        assert!(matches!(&failure, NegotiationError::NoCommonVersion { .. }), "{failure}");
         let text = failure.to_string();
         assert!(text.contains("the server supports 2099-01-01, 2099-02-02;"), "{text}");
         assert!(text.contains("this client supports 2026-07-28, 2025-11-25,"), "{text}");
@@ -458,19 +463,19 @@ fn refused_initialize_lists_the_versions_of_both_sides() {
     // A shared version was rejected for another reason.
     let mut script = probed();
     script.answer("probe-1", &error(-32601)).expect_initialize(LATEST_LEGACY);
-    let failure = script.answer("initialize-1", &legacy_refusal(r#""2025-11-25""#)).expect_failure();
+    let failure = script.answer("initialize-1", &legacy_rejection(r#""2025-11-25""#)).expect_failure();
     assert!(matches!(&failure, NegotiationError::Handshake { .. }), "{failure}");
 }
 
 #[test]
 fn one_era_only_lists_the_versions_and_names_the_other_era() {
-    let mut modern = script(Terms::default().mode(Mode::Modern));
+    let mut modern = script(NegotiationOptions::default().mode(Mode::Modern));
     modern.expect_probe("probe-1", LATEST);
     let text = modern.answer("probe-1", &unsupported(r#""2025-11-25""#)).expect_failure().to_string();
     assert!(text.contains("the server supports 2025-11-25; this client supports 2026-07-28;"), "{text}");
     assert!(text.ends_with("allow the legacy era to use it"), "{text}");
 
-    let mut legacy = script(Terms::default().mode(Mode::Legacy));
+    let mut legacy = script(NegotiationOptions::default().mode(Mode::Legacy));
     legacy.expect_initialize(LATEST_LEGACY);
     let text = legacy.answer("initialize-1", &unsupported(r#""2026-07-28""#)).expect_failure().to_string();
     assert!(text.contains("the server supports 2026-07-28; this client supports 2025-11-25,"), "{text}");

@@ -25,7 +25,7 @@ fn initialize_request(version: &str) -> String {
     )
 }
 
-fn classify(server: &mut StdioServer, text: &str) -> ServerVerdict {
+fn classify(server: &mut StdioServerNegotiation, text: &str) -> StdioClassification {
     match parse(text, &Limits::default()) {
         Ok(Incoming::Message(message)) => server.classify(&message),
         Ok(Incoming::Batch(batch)) => server.classify_batch(&batch),
@@ -33,21 +33,24 @@ fn classify(server: &mut StdioServer, text: &str) -> ServerVerdict {
     }
 }
 
-fn dual() -> StdioServer {
-    StdioServer::new(DUAL)
+fn dual() -> StdioServerNegotiation {
+    StdioServerNegotiation::new(DUAL)
 }
 
 /// A server after the handshake.
-fn initialized(version: &str) -> StdioServer {
+fn initialized(version: &str) -> StdioServerNegotiation {
     let mut server = dual();
-    assert!(matches!(classify(&mut server, &initialize_request(version)), ServerVerdict::Initialize(..)));
+    assert!(matches!(
+        classify(&mut server, &initialize_request(version)),
+        StdioClassification::Initialize(..)
+    ));
     server
 }
 
 #[track_caller]
-fn refused(negotiation: ServerVerdict) -> ErrorObject {
+fn rejection(negotiation: StdioClassification) -> ErrorObject {
     match negotiation {
-        ServerVerdict::Refuse(error) => error,
+        StdioClassification::Reject(error) => error,
         other => panic!("{other:?}"),
     }
 }
@@ -57,20 +60,20 @@ fn modern_request_does_not_lock_the_era() {
     let mut server = dual();
     for method in ["server/discover", "tools/list", "acme/custom"] {
         let negotiation = classify(&mut server, &request(method, &envelope("2026-07-28")));
-        assert!(matches!(negotiation, ServerVerdict::Modern(Dialect::V2026_07_28, _)), "{method}");
+        assert!(matches!(negotiation, StdioClassification::Modern(Dialect::V2026_07_28, _)), "{method}");
     }
     assert!(matches!(
         classify(&mut server, &initialize_request("2025-06-18")),
-        ServerVerdict::Initialize(..)
+        StdioClassification::Initialize(..)
     ));
     let negotiation = classify(&mut server, &request("tools/list", &envelope("2026-07-28")));
-    assert!(matches!(negotiation, ServerVerdict::Modern(..)));
+    assert!(matches!(negotiation, StdioClassification::Modern(..)));
 }
 
 #[test]
-fn other_version_in_meta_is_refused_with_supported_versions() {
+fn other_version_in_meta_is_rejected_with_supported_versions() {
     for version in ["2025-11-25", "2099-01-01", ""] {
-        let error = refused(classify(&mut dual(), &request("tools/list", &envelope(version))));
+        let error = rejection(classify(&mut dual(), &request("tools/list", &envelope(version))));
         let data = error.unsupported_version_data().unwrap();
         assert_eq!((data.supported.as_slice(), data.requested.as_str()), (DUAL, version));
     }
@@ -78,19 +81,20 @@ fn other_version_in_meta_is_refused_with_supported_versions() {
 
 #[test]
 fn malformed_meta_is_invalid_params_and_never_legacy() {
-    let claim = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
+    let version = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
     for meta in [
-        format!("{{{claim}}}"),
-        format!(r#"{{{claim},"io.modelcontextprotocol/clientCapabilities":7}}"#),
-        format!(r#"{{{claim},{claim},"io.modelcontextprotocol/clientCapabilities":{{}}}}"#),
+        format!("{{{version}}}"),
+        format!(r#"{{{version},"io.modelcontextprotocol/clientCapabilities":7}}"#),
+        format!(r#"{{{version},{version},"io.modelcontextprotocol/clientCapabilities":{{}}}}"#),
         r#"{"io.modelcontextprotocol/protocolVersion":7}"#.into(),
     ] {
         let mut server = initialized("2025-06-18");
-        let error = refused(classify(&mut server, &request("tools/list", &format!(r#"{{"_meta":{meta}}}"#))));
+        let error =
+            rejection(classify(&mut server, &request("tools/list", &format!(r#"{{"_meta":{meta}}}"#))));
         assert_eq!(error.code, ErrorCode::InvalidParams, "{meta}");
     }
     let error =
-        refused(classify(&mut dual(), &request("tools/list", &format!(r#"{{"_meta":{{{claim}}}}}"#))));
+        rejection(classify(&mut dual(), &request("tools/list", &format!(r#"{{"_meta":{{{version}}}}}"#))));
     assert_eq!(error.data.unwrap().get(), r#"{"missing":["io.modelcontextprotocol/clientCapabilities"]}"#);
 }
 
@@ -98,11 +102,11 @@ fn malformed_meta_is_invalid_params_and_never_legacy() {
 fn first_failing_check_decides_the_error() {
     // Unsupported version and a missing key: the version is reported first.
     let meta = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01"}}"#;
-    assert_eq!(refused(classify(&mut dual(), &request("x", meta))).code, ErrorCode::UnsupportedVersion);
+    assert_eq!(rejection(classify(&mut dual(), &request("x", meta))).code, ErrorCode::UnsupportedVersion);
     // A missing key and a removed method: the key is reported first.
     let meta = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#;
-    assert_eq!(refused(classify(&mut dual(), &request("ping", meta))).code, ErrorCode::InvalidParams);
-    let error = refused(classify(&mut dual(), &request("ping", &envelope("2026-07-28"))));
+    assert_eq!(rejection(classify(&mut dual(), &request("ping", meta))).code, ErrorCode::InvalidParams);
+    let error = rejection(classify(&mut dual(), &request("ping", &envelope("2026-07-28"))));
     assert_eq!(error.code, ErrorCode::MethodNotFound);
 }
 
@@ -116,14 +120,15 @@ fn initialize_without_version_in_meta_starts_the_handshake() {
     ] {
         let negotiation = classify(&mut dual(), &initialize_request(asked));
         assert!(
-            matches!(negotiation, ServerVerdict::Initialize(dialect, _) if dialect == answered),
+            matches!(negotiation, StdioClassification::Initialize(dialect, _) if dialect == answered),
             "{asked}"
         );
     }
-    let error = refused(classify(&mut StdioServer::new(MODERN_ONLY), &initialize_request("2025-06-18")));
+    let error =
+        rejection(classify(&mut StdioServerNegotiation::new(MODERN_ONLY), &initialize_request("2025-06-18")));
     let data = error.unsupported_version_data().unwrap();
     assert_eq!((data.supported.as_slice(), data.requested.as_str()), (MODERN_ONLY, "2025-06-18"));
-    let again = refused(classify(&mut initialized("2025-06-18"), &initialize_request("2025-06-18")));
+    let again = rejection(classify(&mut initialized("2025-06-18"), &initialize_request("2025-06-18")));
     assert_eq!((again.code, again.message.as_str()), (ErrorCode::InvalidRequest, "already initialized"));
 }
 
@@ -132,20 +137,20 @@ fn request_without_meta_after_handshake_is_legacy() {
     let mut server = initialized("2025-03-26");
     assert_eq!(
         classify(&mut server, &request("tools/list", "{}")),
-        ServerVerdict::Legacy(Dialect::V2025_03_26)
+        StdioClassification::Legacy(Dialect::V2025_03_26)
     );
-    let error = refused(classify(&mut server, &request("server/discover", "{}")));
+    let error = rejection(classify(&mut server, &request("server/discover", "{}")));
     assert_eq!(error.code, ErrorCode::MethodNotFound);
 }
 
 #[test]
 fn ping_is_answered_before_the_handshake() {
-    assert_eq!(classify(&mut dual(), &request("ping", "{}")), ServerVerdict::Ping);
+    assert_eq!(classify(&mut dual(), &request("ping", "{}")), StdioClassification::Ping);
 }
 
 #[test]
 fn request_before_handshake_is_rejected() {
-    let error = refused(classify(&mut dual(), &request("tools/list", "{}")));
+    let error = rejection(classify(&mut dual(), &request("tools/list", "{}")));
     assert_eq!(error.code, ErrorCode::InvalidParams);
     assert!(error.message.contains("io.modelcontextprotocol/protocolVersion"), "{}", error.message);
     assert!(error.message.contains("send `initialize` first"), "{}", error.message);
@@ -154,8 +159,8 @@ fn request_before_handshake_is_rejected() {
 #[test]
 fn cancellation_is_accepted_before_and_after_handshake() {
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
-    assert_eq!(classify(&mut dual(), cancel), ServerVerdict::Cancelled);
-    assert_eq!(classify(&mut initialized("2025-06-18"), cancel), ServerVerdict::Cancelled);
+    assert_eq!(classify(&mut dual(), cancel), StdioClassification::Cancelled);
+    assert_eq!(classify(&mut initialized("2025-06-18"), cancel), StdioClassification::Cancelled);
 }
 
 #[test]
@@ -164,10 +169,10 @@ fn notifications_and_responses_are_ignored_before_handshake() {
         r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
         r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
     ] {
-        assert_eq!(classify(&mut dual(), text), ServerVerdict::Ignore);
+        assert_eq!(classify(&mut dual(), text), StdioClassification::Ignore);
         assert_eq!(
             classify(&mut initialized("2025-06-18"), text),
-            ServerVerdict::Legacy(Dialect::V2025_06_18)
+            StdioClassification::Legacy(Dialect::V2025_06_18)
         );
     }
 }
@@ -175,9 +180,12 @@ fn notifications_and_responses_are_ignored_before_handshake() {
 #[test]
 fn batch_requires_2025_03_26() {
     let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#;
-    assert_eq!(classify(&mut initialized("2025-03-26"), batch), ServerVerdict::Legacy(Dialect::V2025_03_26));
+    assert_eq!(
+        classify(&mut initialized("2025-03-26"), batch),
+        StdioClassification::Legacy(Dialect::V2025_03_26)
+    );
     for mut server in [dual(), initialized("2025-06-18"), initialized("2024-11-05")] {
-        let ServerVerdict::RefuseUnnamed(error) = classify(&mut server, batch) else { panic!() };
+        let StdioClassification::RejectWithoutId(error) = classify(&mut server, batch) else { panic!() };
         assert_eq!(error.code, ErrorCode::InvalidRequest);
     }
 }
@@ -186,10 +194,10 @@ fn batch_requires_2025_03_26() {
 fn connection_closes_after_ten_answered_parse_errors() {
     let mut server = dual();
     for _ in 0..10 {
-        let ServerVerdict::RefuseUnnamed(error) = classify(&mut server, "hello") else { panic!() };
+        let StdioClassification::RejectWithoutId(error) = classify(&mut server, "hello") else { panic!() };
         assert_eq!(error.code, ErrorCode::ParseError);
     }
-    assert_eq!(classify(&mut server, "hello"), ServerVerdict::Close);
+    assert_eq!(classify(&mut server, "hello"), StdioClassification::Close);
 }
 
 #[test]
@@ -197,28 +205,34 @@ fn identical_meta_is_parsed_once_and_changed_meta_again() {
     let mut server = dual();
     let first = classify(&mut server, &request("tools/list", &envelope("2026-07-28")));
     let again = classify(&mut server, &request("tools/call", &envelope("2026-07-28")));
-    let (ServerVerdict::Modern(_, first), ServerVerdict::Modern(_, again)) = (first, again) else { panic!() };
+    let (StdioClassification::Modern(_, first), StdioClassification::Modern(_, again)) = (first, again)
+    else {
+        panic!()
+    };
     assert!(Arc::ptr_eq(&first, &again));
     let other = envelope("2026-07-28").replace("{}", r#"{"roots":{}}"#);
-    let ServerVerdict::Modern(_, other) = classify(&mut server, &request("tools/list", &other)) else {
+    let StdioClassification::Modern(_, other) = classify(&mut server, &request("tools/list", &other)) else {
         panic!()
     };
     assert!(other.client_capabilities.as_ref().unwrap().roots.is_some());
     // A malformed envelope is rejected, whatever was cached before.
     let broken = envelope("2026-07-28").replace("{}", "7");
     assert_eq!(
-        refused(classify(&mut server, &request("tools/list", &broken))).code,
+        rejection(classify(&mut server, &request("tools/list", &broken))).code,
         ErrorCode::InvalidParams
     );
 }
 
 #[test]
-fn null_version_or_unknown_log_level_in_meta_is_refused() {
+fn null_version_or_unknown_log_level_in_meta_is_rejected() {
     let mut server = initialized("2025-06-18");
     let null = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":null}}"#;
-    assert_eq!(refused(classify(&mut server, &request("tools/list", null))).code, ErrorCode::InvalidParams);
+    assert_eq!(rejection(classify(&mut server, &request("tools/list", null))).code, ErrorCode::InvalidParams);
     let level = envelope("2026-07-28").replace("{}}", r#"{},"io.modelcontextprotocol/logLevel":"banana"}"#);
-    assert_eq!(refused(classify(&mut server, &request("tools/list", &level))).code, ErrorCode::InvalidParams);
+    assert_eq!(
+        rejection(classify(&mut server, &request("tools/list", &level))).code,
+        ErrorCode::InvalidParams
+    );
 }
 
 #[test]
@@ -226,13 +240,13 @@ fn only_parse_errors_count_towards_closing() {
     let mut server = dual();
     for _ in 0..20 {
         let negotiation = classify(&mut server, r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#);
-        assert!(matches!(negotiation, ServerVerdict::RefuseUnnamed(_)));
+        assert!(matches!(negotiation, StdioClassification::RejectWithoutId(_)));
     }
 }
 
 #[test]
 fn legacy_only_server_rejects_discover() {
-    let mut server = StdioServer::new(&[ProtocolVersion::V2025_06_18]);
-    let error = refused(classify(&mut server, &request("server/discover", &envelope("2026-07-28"))));
+    let mut server = StdioServerNegotiation::new(&[ProtocolVersion::V2025_06_18]);
+    let error = rejection(classify(&mut server, &request("server/discover", &envelope("2026-07-28"))));
     assert_eq!(error.code, ErrorCode::MethodNotFound);
 }

@@ -8,16 +8,16 @@ use mcp_protocol::Dialect;
 use mcp_protocol::messages::{Batch, Message};
 use mcp_protocol::peer::Arrival;
 
-use super::exchange;
 use super::in_flight::InFlightCall;
+use super::requester;
 use crate::call::reply::Reply;
 use crate::connection::write_error;
-use crate::dispatch::router::Route;
-use crate::http::Shared;
+use crate::dispatch::router::RequestAction;
+use crate::http::ServiceState;
 use crate::http::response::{HttpResponse, empty_response, json_response};
 use crate::http::session::Session;
 
-impl Shared {
+impl ServiceState {
     /// Handles a batch, answered by one array. Its calls end with the exchange, because there is no stream to resume.
     pub(super) async fn legacy_batch(
         self: &Arc<Self>,
@@ -36,14 +36,14 @@ impl Shared {
                             let (_, outlet) = session.outlet();
                             // Requests to the client and progress need a stream, which a batch does not have.
                             outlet.close();
-                            let reply = match self.core.route(&request, exchange(session, &request, &outlet))
+                            let reply = match self.core.route(&request, requester(session, &request, &outlet))
                             {
-                                Route::Reply(reply) => Some(reply),
-                                Route::Run(run) => tokio::select! {
+                                RequestAction::Reply(reply) => Some(reply),
+                                RequestAction::Run(run) => tokio::select! {
                                     reply = run => Some(reply),
                                     () = call.cancelled() => None,
                                 },
-                                Route::Listen(_) => None,
+                                RequestAction::Listen(_) => None,
                             };
                             reply.filter(|_| call.finish())
                         }

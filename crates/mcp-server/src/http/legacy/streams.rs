@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::{ACCEPT, ALLOW, HeaderMap, HeaderValue};
-use mcp_protocol::negotiation::{HttpMethod, HttpVerdict, Refusal};
+use mcp_protocol::negotiation::{HttpClassification, HttpMethod, HttpRejection};
 
 use super::no_session;
 use crate::connection::outlet::Outlet;
-use crate::http::Shared;
-use crate::http::headers::{Headers, McpHeaders, accepts_events};
+use crate::http::ServiceState;
+use crate::http::headers::{McpHeaders, RequestHeaders, accepts_events};
 use crate::http::response::{
     HttpResponse, empty_response, overload_response, refusal_response, stream_response,
 };
-use crate::http::response_body::{HttpBody, Work};
+use crate::http::response_body::{EventProducer, HttpBody};
 use crate::http::session::{ResumedStream, SessionUse};
-use crate::offer::changes::{self, Subscriber};
+use crate::offer::changes::{self, ChangeSubscriber};
 
-impl Shared {
+impl ServiceState {
     /// Returns the SSE stream of a call and keeps it for resumption.
     pub(super) fn stream(&self, session_use: SessionUse, stream: u64, outlet: Arc<Outlet>) -> HttpResponse {
         session_use.0.keep(stream, &outlet);
@@ -26,20 +26,24 @@ impl Shared {
 
     /// Returns a stream body that marks its session as in use.
     fn session_stream(&self, session_use: SessionUse, outlet: Arc<Outlet>, after: Option<u64>) -> HttpBody {
-        let work: Work = Box::pin(async move {
+        let producer: EventProducer = Box::pin(async move {
             // Never completes: the stream ends when its outlet is closed.
             std::future::pending::<()>().await;
             drop(session_use);
         });
-        HttpBody::stream(outlet, after, work, self.options.keep_alive)
+        HttpBody::stream(outlet, after, producer, self.options.keep_alive)
     }
 
     /// Handles GET: opens the stand-alone stream of a session, or resumes a stream after `Last-Event-ID`.
-    pub(in crate::http) fn get(self: &Arc<Self>, all: &HeaderMap, headers: &Headers<'_>) -> HttpResponse {
+    pub(in crate::http) fn get(
+        self: &Arc<Self>,
+        all: &HeaderMap,
+        headers: &RequestHeaders<'_>,
+    ) -> HttpResponse {
         let session = self.session(&headers.mcp);
         match self.classify(HttpMethod::Get, &headers.mcp, session.as_ref(), None) {
-            HttpVerdict::Legacy(_) => {}
-            HttpVerdict::Refuse(refusal) => return not_allowed(refusal),
+            HttpClassification::Legacy(_) => {}
+            HttpClassification::Reject(refusal) => return not_allowed(refusal),
             _ => return empty_response(StatusCode::BAD_REQUEST),
         }
         let Some(session_use) = session else { return no_session(&headers.mcp, None) };
@@ -81,13 +85,13 @@ impl Shared {
         after: Option<u64>,
     ) -> HttpBody {
         let sink = Arc::clone(&outlet);
-        let (mut receiver, shared) = (self.core.registry.changes(), Arc::clone(self));
-        let work: Work = Box::pin(async move {
+        let (mut receiver, service) = (self.core.registry.changes(), Arc::clone(self));
+        let producer: EventProducer = Box::pin(async move {
             let SessionUse(session) = &session_use;
             loop {
                 let changed = tokio::select! {
-                    changed = changes::next_wanted(&mut receiver, &*session.connection) => changed,
-                    () = shared.closed() => None,
+                    changed = changes::next_changes(&mut receiver, &*session.connection) => changed,
+                    () = service.closed() => None,
                 };
                 let Some(changed) = changed else { return };
                 for change in changed {
@@ -95,15 +99,15 @@ impl Shared {
                 }
             }
         });
-        HttpBody::stream(outlet, after, work, self.options.keep_alive)
+        HttpBody::stream(outlet, after, producer, self.options.keep_alive)
     }
 
     /// Handles DELETE: ends the session.
     pub(in crate::http) fn delete(&self, headers: &McpHeaders<'_>) -> HttpResponse {
         let session = self.session(headers);
         match self.classify(HttpMethod::Delete, headers, session.as_ref(), None) {
-            HttpVerdict::Legacy(_) => {}
-            HttpVerdict::Refuse(refusal) => return not_allowed(refusal),
+            HttpClassification::Legacy(_) => {}
+            HttpClassification::Reject(refusal) => return not_allowed(refusal),
             _ => return empty_response(StatusCode::BAD_REQUEST),
         }
         let Some(session_use) = session else { return no_session(headers, None) };
@@ -112,11 +116,11 @@ impl Shared {
     }
 }
 
-fn not_allowed(refusal: Refusal) -> HttpResponse {
+fn not_allowed(refusal: HttpRejection) -> HttpResponse {
     let is_not_allowed = refusal.status == 405;
-    let mut answer = refusal_response(refusal, None);
+    let mut response = refusal_response(refusal, None);
     if is_not_allowed {
-        answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
     }
-    answer
+    response
 }

@@ -27,10 +27,11 @@ pub(in crate::http) struct Sessions {
     /// The memory limits of one session and of all together.
     session_memory: usize,
     memory: Arc<Budget>,
-    state: Mutex<Table>,
+    state: Mutex<SessionTable>,
 }
 
-struct Table {
+/// The sessions by id, and the times of the last searches.
+struct SessionTable {
     sessions: HashMap<String, Arc<Session>>,
     last_sweep: Instant,
     /// The last search that could not free enough memory: its time, and the minimum memory of the sessions it
@@ -40,7 +41,7 @@ struct Table {
     last_call_search: Option<Instant>,
 }
 
-impl Table {
+impl SessionTable {
     fn end(&mut self, id: &str) {
         if let Some(session) = self.sessions.remove(id) {
             session.end();
@@ -62,7 +63,7 @@ impl Sessions {
             idle_timeout: options.session_idle,
             session_memory: options.session_memory,
             memory: Arc::clone(memory),
-            state: Mutex::new(Table {
+            state: Mutex::new(SessionTable {
                 sessions: HashMap::default(),
                 last_sweep: Instant::now(),
                 failed_memory_search: None,
@@ -108,7 +109,8 @@ impl Sessions {
         }
     }
 
-    fn make_memory(&self, table: &mut Table, bytes: usize, least_held: usize) {
+    /// Ends sessions until `bytes` are free, unless such a search failed a moment ago.
+    fn make_memory(&self, table: &mut SessionTable, bytes: usize, least_held: usize) {
         let now = Instant::now();
         let is_futile =
             |(at, held): (Instant, usize)| held <= least_held && now.duration_since(at) <= SEARCH_INTERVAL;
@@ -119,9 +121,8 @@ impl Sessions {
     }
 
     /// Ends unused sessions that hold at least `least_held` bytes, those idle for the longest time first, until `bytes`
-    /// are free. Ends at least 1 % of all sessions, so that a flood of new sessions does not search the table each
-    /// time. Ends none if all of them together would not be enough. Returns true if `bytes` are free.
-    fn make_room(&self, table: &mut Table, bytes: usize, least_held: usize) -> bool {
+    /// are free. Ends at least 1 % of all sessions, so that not every new session of a flood searches the table. Ends none if all of them together would not be enough. Returns true if `bytes` are free.
+    fn make_room(&self, table: &mut SessionTable, bytes: usize, least_held: usize) -> bool {
         let mut held = 0;
         let mut unused: Vec<_> = table
             .sessions
@@ -202,7 +203,7 @@ impl Sessions {
     }
 
     /// Ends sessions that are unused for the idle timeout, even if calls are in flight.
-    fn sweep(&self, table: &mut Table, now: Instant) {
+    fn sweep(&self, table: &mut SessionTable, now: Instant) {
         if now.duration_since(table.last_sweep) < SWEEP_INTERVAL.min(self.idle_timeout) {
             return;
         }
@@ -219,7 +220,7 @@ impl Sessions {
         table.sessions.shrink_to(2 * table.sessions.len());
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, SessionTable> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

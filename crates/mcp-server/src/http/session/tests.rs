@@ -61,13 +61,13 @@ fn ended_streams_hold_at_most_a_mebibyte() {
     for bytes in [MAX_KEPT_BYTES / 2, MAX_KEPT_BYTES / 4, MAX_KEPT_BYTES / 8, 16] {
         let (number, outlet) = stream(&session, bytes);
         outlet.close();
-        sizes.push((number, outlet.kept()));
+        sizes.push((number, outlet.history_bytes()));
         session.keep(number, &outlet);
     }
     assert!(sizes.iter().all(|(number, _)| is_kept(&session, *number)), "{sizes:?}");
     let (number, outlet) = stream(&session, MAX_KEPT_BYTES / 2);
     outlet.close();
-    assert!(sizes.iter().map(|(_, bytes)| bytes).sum::<usize>() + outlet.kept() > MAX_KEPT_BYTES);
+    assert!(sizes.iter().map(|(_, bytes)| bytes).sum::<usize>() + outlet.history_bytes() > MAX_KEPT_BYTES);
     session.keep(number, &outlet);
     let (last, open) = stream(&session, 16);
     session.keep(last, &open);

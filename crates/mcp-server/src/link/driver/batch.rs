@@ -3,7 +3,7 @@
 use mcp_protocol::Dialect;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::messages::{Batch, Id, Message, Method};
-use mcp_protocol::negotiation::ServerVerdict;
+use mcp_protocol::negotiation::StdioClassification;
 use mcp_protocol::peer::Arrival;
 
 use super::Driver;
@@ -11,14 +11,14 @@ use super::negotiate::Admission;
 use super::tasks::{RunningTask, TaskOutput};
 use crate::call::reply::Reply;
 use crate::connection::write_error;
-use crate::dispatch::router::Route;
+use crate::dispatch::router::RequestAction;
 
 impl Driver<'_> {
     /// Handles a batch: its requests run one after the other and are answered by one array.
     pub(super) fn handle_batch(&mut self, batch: &Batch<'_>) {
         let dialect = match self.negotiation.classify_batch(batch) {
-            ServerVerdict::Legacy(dialect) => dialect,
-            ServerVerdict::RefuseUnnamed(error) => {
+            StdioClassification::Legacy(dialect) => dialect,
+            StdioClassification::RejectWithoutId(error) => {
                 let dialect = self.dialect();
                 let _ = self.outlet.send(|out| write_error(out, None, dialect, &error));
                 return;
@@ -36,14 +36,14 @@ impl Driver<'_> {
                     }
                     let route = if request.method == Method::Initialize {
                         let code = ErrorCode::InvalidRequest;
-                        Route::Reply(Reply::Error(ErrorObject::new(
+                        RequestAction::Reply(Reply::Error(ErrorObject::new(
                             code,
                             "`initialize` must not be part of a batch",
                         )))
                     } else {
                         match self.admit(&message, &request) {
-                            Admission::Exchange(exchange) => self.core.route(&request, exchange),
-                            Admission::Reply(_, reply) => Route::Reply(reply),
+                            Admission::Route(requester) => self.core.route(&request, requester),
+                            Admission::Reply(_, reply) => RequestAction::Reply(reply),
                         }
                     };
                     routes.push((request.id, route));
@@ -60,9 +60,9 @@ impl Driver<'_> {
             let mut replies = Vec::new();
             for (id, route) in routes {
                 let reply = match route {
-                    Route::Reply(reply) => reply,
-                    Route::Run(run) => run.await,
-                    Route::Listen(_) => Reply::Empty,
+                    RequestAction::Reply(reply) => reply,
+                    RequestAction::Run(run) => run.await,
+                    RequestAction::Listen(_) => Reply::Empty,
                 };
                 replies.push((id, reply));
             }

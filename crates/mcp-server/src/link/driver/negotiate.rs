@@ -1,14 +1,14 @@
-//! Negotiation: from a request to its exchange.
+//! Negotiation: the era and the dialect of a request.
 
 use std::sync::Arc;
 
 use mcp_protocol::Dialect;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::messages::{Message, Method, Request};
-use mcp_protocol::negotiation::ServerVerdict;
+use mcp_protocol::negotiation::StdioClassification;
 
 use super::Driver;
-use crate::call::context::{Exchange, Legacy, Principal};
+use crate::call::context::{LegacyClient, Principal, Requester};
 use crate::call::reply::Reply;
 use crate::connection::Client;
 
@@ -18,13 +18,13 @@ const NO_CLIENT_MEMORY: &str = "memory limit for clients reached; retry later";
 /// The result of negotiation for a request.
 pub(super) enum Admission {
     /// The request has to be routed.
-    Exchange(Exchange),
+    Route(Requester),
     /// The reply is already known.
     Reply(Dialect, Reply),
 }
 
 impl Driver<'_> {
-    /// Negotiates a request: returns its exchange, or the reply if it needs no routing.
+    /// Negotiates the dialect of a request. Returns the reply if the request needs no routing.
     pub(super) fn admit(&mut self, message: &Message<'_>, request: &Request<'_>) -> Admission {
         // Before `classify` marks the connection as initialized, so that the client can retry.
         if request.method == Method::Initialize
@@ -33,9 +33,9 @@ impl Driver<'_> {
             return Admission::Reply(self.dialect(), reply);
         }
         let (dialect, meta) = match self.negotiation.classify(message) {
-            ServerVerdict::Modern(dialect, meta) => {
+            StdioClassification::Modern(dialect, meta) => {
                 let outlet = Arc::clone(&self.outlet);
-                return Admission::Exchange(Exchange {
+                return Admission::Route(Requester {
                     dialect,
                     meta: Some(meta),
                     legacy: None,
@@ -43,17 +43,17 @@ impl Driver<'_> {
                     principal: Principal::default(),
                 });
             }
-            ServerVerdict::Legacy(dialect) => {
+            StdioClassification::Legacy(dialect) => {
                 // A legacy request with an invalid `_meta` is still accepted.
                 (dialect, request.params.meta().ok().flatten().map(Arc::new))
             }
-            ServerVerdict::Initialize(dialect, params) => {
+            StdioClassification::Initialize(dialect, params) => {
                 let (reply, client) = self.core.initialize(dialect, *params);
                 self.client = Some(Arc::new(client));
                 return Admission::Reply(dialect, reply);
             }
-            ServerVerdict::Ping => return Admission::Reply(self.dialect(), Reply::Empty),
-            ServerVerdict::Refuse(error) | ServerVerdict::RefuseUnnamed(error) => {
+            StdioClassification::Ping => return Admission::Reply(self.dialect(), Reply::Empty),
+            StdioClassification::Reject(error) | StdioClassification::RejectWithoutId(error) => {
                 return Admission::Reply(self.dialect(), Reply::Error(error));
             }
             _ => {
@@ -61,13 +61,13 @@ impl Driver<'_> {
                 return Admission::Reply(self.dialect(), Reply::Error(error));
             }
         };
-        let legacy = Some(Legacy {
+        let legacy = Some(LegacyClient {
             connection: Arc::clone(&self.connection),
             client: self.client.clone(),
             log_level: self.connection.lock().log_level.clone(),
         });
         let outlet = Arc::clone(&self.outlet);
-        Admission::Exchange(Exchange { dialect, meta, legacy, outlet, principal: Principal::default() })
+        Admission::Route(Requester { dialect, meta, legacy, outlet, principal: Principal::default() })
     }
 
     /// Charges the memory of client info and capabilities, or returns the error.

@@ -11,13 +11,13 @@ use super::Driver;
 use crate::budget::Share;
 use crate::call::reply::Reply;
 use crate::offer::changes::{
-    NO_SUBSCRIPTION_MEMORY, Subscriber, all_changes, memory_of, supported_part, write_acknowledged,
+    ChangeSubscriber, NO_SUBSCRIPTION_MEMORY, all_changes, memory_of, supported_part, write_acknowledged,
     write_change,
 };
-use crate::offer::registry::Change;
+use crate::offer::registry::RegistryChange;
 
 /// The maximum number of open subscription streams of one client.
-const MAX_STREAMS: usize = 16;
+const MAX_SUBSCRIPTION_STREAMS: usize = 16;
 
 /// The open subscription streams of a modern client.
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl Subscriptions {
 
 impl Driver<'_> {
     pub(super) fn open_subscription(&mut self, id: &Id, dialect: Dialect, filter: SubscriptionFilter) {
-        if self.subscriptions.0.len() >= MAX_STREAMS {
+        if self.subscriptions.0.len() >= MAX_SUBSCRIPTION_STREAMS {
             let code = ErrorCode::InternalError;
             let error = ErrorObject::new(code, "too many open subscription streams; cancel others first");
             return self.answer(id, dialect, &Reply::Error(error));
@@ -61,14 +61,14 @@ impl Driver<'_> {
         self.subscriptions.0.push(Subscription { id: id.clone(), dialect, filter, _memory: memory });
     }
 
-    pub(super) fn notify(&mut self, change: &Change) {
+    pub(super) fn notify(&mut self, change: &RegistryChange) {
         if let Some(dialect) = self.negotiation.negotiated()
-            && self.connection.wants(change)
+            && self.connection.receives(change)
         {
             self.outlet.offer(|out| write_change(out, dialect, change, None));
         }
         for Subscription { id, dialect, filter, .. } in &self.subscriptions.0 {
-            if filter.wants(change) {
+            if filter.receives(change) {
                 self.outlet.offer(|out| write_change(out, *dialect, change, Some(id)));
             }
         }
@@ -84,7 +84,7 @@ impl Driver<'_> {
         }
     }
 
-    pub(super) fn handle_change(&mut self, change: Result<Change, RecvError>) {
+    pub(super) fn handle_change(&mut self, change: Result<RegistryChange, RecvError>) {
         match change {
             Ok(change) => self.notify(&change),
             // Changes were lost, so everything may have changed.

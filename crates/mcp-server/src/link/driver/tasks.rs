@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 use super::Driver;
 use crate::call::context::Context;
 use crate::call::reply::Reply;
-use crate::dispatch::run::{Run, panic_reply};
+use crate::dispatch::run::{CallFuture, panic_reply};
 
 pub(super) type TaskResult = Result<(tokio::task::Id, TaskOutput), tokio::task::JoinError>;
 
@@ -42,7 +42,7 @@ impl RunningTask {
 }
 
 impl Driver<'_> {
-    pub(super) fn start(&mut self, request: &Request<'_>, dialect: Dialect, mut run: Box<Run>) {
+    pub(super) fn start(&mut self, request: &Request<'_>, dialect: Dialect, mut run: Box<CallFuture>) {
         let id = &request.id;
         // The no-op waker is safe because a pending call is polled again when it is spawned.
         match Pin::new(&mut run).poll(&mut TaskContext::from_waker(Waker::noop())) {

@@ -7,10 +7,10 @@ use mcp_protocol::Json;
 use mcp_protocol::dialect::{Dialect, Lower, Lowering};
 use mcp_protocol::meta::Meta;
 
-use super::{CacheHint, Identity};
+use super::{CacheHint, ServerSettings};
 
-/// An entry of a list. Implemented by [`listed!`].
-pub(crate) trait Listed {
+/// An entry of a list. Implemented by [`list_entry!`].
+pub(crate) trait ListEntry {
     /// The list result on the wire.
     type Page: Lower;
 
@@ -22,10 +22,10 @@ pub(crate) trait Listed {
         Self: 'a;
 }
 
-/// Items in insertion order.
-pub(crate) struct List<T> {
+/// The entries of one kind, in insertion order.
+pub(crate) struct EntryList<T> {
     items: Vec<Arc<T>>,
-    places: HashMap<Arc<str>, usize>,
+    indexes: HashMap<Arc<str>, usize>,
     /// Serialized pages by protocol version and index of the first item.
     cache: Mutex<Vec<(Dialect, usize, Arc<Json>)>>,
 }
@@ -37,19 +37,19 @@ pub(crate) enum Cursor<'a> {
     After(&'a str),
 }
 
-impl<T> Default for List<T> {
+impl<T> Default for EntryList<T> {
     fn default() -> Self {
-        Self { items: Vec::new(), places: HashMap::new(), cache: Mutex::default() }
+        Self { items: Vec::new(), indexes: HashMap::new(), cache: Mutex::default() }
     }
 }
 
-impl<T> Clone for List<T> {
+impl<T> Clone for EntryList<T> {
     fn clone(&self) -> Self {
-        Self { items: self.items.clone(), places: self.places.clone(), cache: Mutex::default() }
+        Self { items: self.items.clone(), indexes: self.indexes.clone(), cache: Mutex::default() }
     }
 }
 
-impl<T: Listed> List<T> {
+impl<T: ListEntry> EntryList<T> {
     pub(crate) fn len(&self) -> usize {
         self.items.len()
     }
@@ -59,25 +59,25 @@ impl<T: Listed> List<T> {
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<T>> {
-        self.items.get(*self.places.get(key)?)
+        self.items.get(*self.indexes.get(key)?)
     }
 
     pub(crate) fn put(&mut self, item: T) {
         self.clear_cache();
-        match self.places.get(item.key()) {
-            Some(&place) => self.items[place] = Arc::new(item),
+        match self.indexes.get(item.key()) {
+            Some(&index) => self.items[index] = Arc::new(item),
             None => {
-                self.places.insert(item.key().into(), self.items.len());
+                self.indexes.insert(item.key().into(), self.items.len());
                 self.items.push(Arc::new(item));
             }
         }
     }
 
     pub(crate) fn remove(&mut self, key: &str) -> bool {
-        let Some(place) = self.places.remove(key) else { return false };
+        let Some(index) = self.indexes.remove(key) else { return false };
         self.clear_cache();
-        self.items.remove(place);
-        for later in self.places.values_mut().filter(|later| **later > place) {
+        self.items.remove(index);
+        for later in self.indexes.values_mut().filter(|later| **later > index) {
             *later -= 1;
         }
         true
@@ -88,22 +88,22 @@ impl<T: Listed> List<T> {
         &self,
         dialect: Dialect,
         cursor: &Cursor<'_>,
-        identity: &Identity,
+        settings: &ServerSettings,
         meta: &Meta,
     ) -> Option<Arc<Json>> {
         let start = match cursor {
             Cursor::Start => 0,
-            Cursor::After(key) => self.places.get(*key)? + 1,
+            Cursor::After(key) => self.indexes.get(*key)? + 1,
         };
-        // Only regular pages are cached: a client can make up any cursor.
-        let is_regular = start.is_multiple_of(identity.page_size);
+        // Only regular pages are cached, because a client can send the key of any item as a cursor.
+        let is_regular = start.is_multiple_of(settings.page_size);
         if is_regular && let Some(page) = self.cached(dialect, start) {
             return Some(page);
         }
-        let end = start.saturating_add(identity.page_size).min(self.items.len());
+        let end = start.saturating_add(settings.page_size).min(self.items.len());
         let items = self.items.get(start..end).unwrap_or_default();
         let next = items.last().filter(|_| end < self.items.len()).map(|last| last.key().to_owned());
-        let page = T::page(items.iter().map(|item| &**item), next, &identity.lists);
+        let page = T::page(items.iter().map(|item| &**item), next, &settings.lists);
         let page = Arc::new(Lowering::to(dialect).with_meta(meta).root(&page).to_json().unwrap_or_default());
         if is_regular {
             self.add_to_cache(dialect, start, &page);
@@ -127,11 +127,11 @@ impl<T: Listed> List<T> {
     }
 }
 
-/// `listed! { Entry by field in Page }` implements [`Listed`]: the key is a field of the definition, and a page holds
-/// the definitions.
-macro_rules! listed {
+/// `list_entry! { Entry by field in Page }` implements [`ListEntry`]: the key is a field of the definition, and a page
+/// holds the definitions.
+macro_rules! list_entry {
     ($entry:ident by $key:ident in $page:ident) => {
-        impl crate::offer::registry::Listed for $entry {
+        impl crate::offer::registry::ListEntry for $entry {
             type Page = $page;
 
             fn key(&self) -> &str {
@@ -152,4 +152,4 @@ macro_rules! listed {
         }
     };
 }
-pub(crate) use listed;
+pub(crate) use list_entry;

@@ -13,7 +13,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use mcp_protocol::visible::Visible;
+use mcp_protocol::safe_text::SafeText;
 
 /// The extension of ledger files.
 pub(super) const LEDGER_EXTENSION: &str = "mcp-ledger";
@@ -46,7 +46,7 @@ impl SkippedFile {
 impl fmt::Display for SkippedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.to_string_lossy();
-        write!(f, "{} was skipped: {}", Visible::new(&path).at_most(400), self.reason)
+        write!(f, "{} was skipped: {}", SafeText::new(&path).at_most(400), self.reason)
     }
 }
 

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use mcp_protocol::visible::Visible;
+use mcp_protocol::safe_text::SafeText;
 
-use super::Entry;
+use super::LedgerEntry;
 use super::files::read_if_dead;
 use super::processes::{boot, has_marked_member, header, start_time, stat};
 use crate::stdio::process::group;
@@ -17,7 +17,7 @@ const MAX_ENTRIES: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
     pub(super) group: u32,
-    pub(super) entry: Entry,
+    pub(super) entry: LedgerEntry,
 }
 
 impl Leftover {
@@ -55,7 +55,7 @@ impl Leftover {
 
 impl std::fmt::Display for Leftover {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} (process {})", Visible::message(self.program()), self.group)
+        write!(f, "{} (process {})", SafeText::message(self.program()), self.group)
     }
 }
 
@@ -68,7 +68,7 @@ pub(super) fn leftovers(path: &Path) -> Result<Vec<Leftover>, String> {
         let mut words = line.strip_suffix('\n')?.splitn(4, ' ');
         let (group, started) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         let (mark, program) = (words.next()?.to_owned(), words.next()?.to_owned());
-        Some(Leftover { group, entry: Entry { started, mark, program } })
+        Some(Leftover { group, entry: LedgerEntry { started, mark, program } })
     };
     let mut lines = file.text.split_inclusive('\n');
     let first = lines.next().unwrap_or_default();

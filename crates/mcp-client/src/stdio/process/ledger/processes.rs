@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::MARK;
+use super::MARK_VARIABLE;
 
 /// Returns the first line of a file: the boot and the namespace in which its process ids are valid.
 pub(super) fn header() -> String {
@@ -28,7 +28,7 @@ pub(super) fn start_time(id: u32) -> Option<u64> {
 /// Returns true if a group has a running process with this mark.
 pub(super) fn has_marked_member(group: u32, mark: &str) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else { return false };
-    let marked = format!("{MARK}={mark}");
+    let marked = format!("{MARK_VARIABLE}={mark}");
     let has_mark = |process: &Path| {
         let environment = fs::read(process.join("environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|variable| variable == marked.as_bytes())

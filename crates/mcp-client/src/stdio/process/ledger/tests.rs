@@ -66,10 +66,10 @@ fn leftover_of_a_crashed_host_is_reported_and_killed_on_request() {
 fn leftover_child_of_an_exited_server_is_found_by_its_mark() {
     let mut shell = std::process::Command::new("sh");
     std::os::unix::process::CommandExt::process_group(&mut shell, 0);
-    let shell = shell.args(["-c", "sleep 60 & read line"]).env(MARK, "1-2-3-4");
+    let shell = shell.args(["-c", "sleep 60 & read line"]).env(MARK_VARIABLE, "1-2-3-4");
     let mut shell = shell.stdin(Stdio::piped()).spawn().unwrap();
     let started = start_time(shell.id()).unwrap();
-    let of = |mark: &str| Entry { started, mark: mark.to_owned(), program: "npx".to_owned() };
+    let of = |mark: &str| LedgerEntry { started, mark: mark.to_owned(), program: "npx".to_owned() };
     let left = Leftover { group: shell.id(), entry: of("1-2-3-4") };
     // It reads after it has started the other.
     drop(shell.stdin.take());
@@ -112,7 +112,7 @@ fn process_with_a_reused_pid_is_not_killed() {
     let mut child = std::process::Command::new("sleep");
     std::os::unix::process::CommandExt::process_group(&mut child, 0);
     let mut child = child.arg("60").spawn().unwrap();
-    let entry = Entry {
+    let entry = LedgerEntry {
         started: start_time(child.id()).unwrap() + 1,
         mark: String::new(),
         program: "other".to_owned(),
@@ -127,7 +127,7 @@ fn process_with_a_reused_pid_is_not_killed() {
 fn init_and_the_current_process_are_never_reported_as_leftover() {
     for group in [1, std::process::id()] {
         let entry =
-            Entry { started: start_time(group).unwrap(), mark: String::new(), program: "x".to_owned() };
+            LedgerEntry { started: start_time(group).unwrap(), mark: String::new(), program: "x".to_owned() };
         assert!(!Leftover { group, entry }.is_there(), "{group}");
     }
 }

@@ -1,55 +1,55 @@
 //! Two peers connected by a simulated link, for tests without real time.
 //!
-//! [`Wire`] moves bytes between two [`End`]s with a latency, in pieces as small as one byte, and can cut the link after
+//! [`SimulatedLink`] moves bytes between two [`LinkEnd`]s with a latency, in chunks as small as one byte, and can cut the link after
 //! any byte. It has its own simulated time.
 //!
 //! ```
 //! use std::time::{Duration, Instant};
 //! use mcp_protocol::{Dialect, Limits};
 //! use mcp_protocol::messages::{EmptyParams, Method};
-//! use mcp_protocol::peer::{Clocks, DuplicateIds, Event, Peer, Reason};
-//! use mcp_protocol::wire::Wire;
+//! use mcp_protocol::peer::{Timeouts, DuplicateIds, CallFailure, Peer, TimeoutReason};
+//! use mcp_protocol::simulated_link::SimulatedLink;
 //!
 //! let limits = Limits::default();
 //! let server = Peer::server(limits.clone(), DuplicateIds::Unnamed);
-//! let mut wire = Wire::between(Peer::client(limits), server, Instant::now()).latency(Duration::from_secs(6));
-//! let clocks = Clocks::default().idle(Duration::from_secs(5));
-//! let call = wire.call(&Method::Ping, &Dialect::V2025_11_25.lower(&EmptyParams::new()), clocks)?;
-//! wire.run_until_quiet();
-//! assert_eq!(wire.left.peer.poll_event(), Some(Event::TimedOut(call, Reason::Idle)));
+//! let mut link = SimulatedLink::between(Peer::client(limits), server, Instant::now()).latency(Duration::from_secs(6));
+//! let timeouts = Timeouts::default().idle(Duration::from_secs(5));
+//! let call = link.call(&Method::Ping, &Dialect::V2025_11_25.lower(&EmptyParams::new()), timeouts)?;
+//! link.run_until_quiet();
+//! assert_eq!(link.left.peer.poll_failure(), Some(CallFailure::TimedOut(call, TimeoutReason::Idle)));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::codec::line::{Line, Lines, Outbox};
+use crate::codec::line::{Line, LineBuffer, Lines};
 use crate::dialect::Lower;
 use crate::limits::Limits;
 use crate::messages::{CancelledParams, Id, Incoming, Message, Method, parse_bytes, write};
-use crate::peer::{Arrival, Call, Clocks, Peer, Refused, Transmit};
+use crate::peer::{Arrival, CallHandle, OpenError, Peer, Timeouts, Transmit};
 
 /// Two ends and the link between them.
 #[derive(Debug)]
-pub struct Wire {
+pub struct SimulatedLink {
     /// Left end, usually the client.
-    pub left: End,
+    pub left: LinkEnd,
     /// Right end, usually the server.
-    pub right: End,
+    pub right: LinkEnd,
     now: Instant,
     latency: Duration,
-    piece: usize,
+    chunk_size: usize,
 }
 
-/// One end of a wire.
+/// One end of a link.
 #[derive(Debug)]
-pub struct End {
+pub struct LinkEnd {
     /// Requests in flight at this end.
     pub peer: Peer,
     /// Bytes to send from this end.
-    pub outbox: Outbox,
+    pub outbox: LineBuffer,
     /// Messages that arrived at this end, oldest first.
-    pub arrived: VecDeque<Arrived>,
+    pub received: VecDeque<ReceivedMessage>,
     lines: Lines,
     limits: Limits,
     /// Bytes in transit to this end.
@@ -61,23 +61,23 @@ pub struct End {
 
 /// A message that arrived, and its meaning for the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arrived {
+pub struct ReceivedMessage {
     /// Meaning.
     pub arrival: Arrival,
     /// Text of the message.
     pub text: String,
 }
 
-impl Wire {
+impl SimulatedLink {
     /// Connects two peers. The simulated time begins at `start`, which may be any instant.
     #[must_use]
     pub fn between(left: Peer, right: Peer, start: Instant) -> Self {
         Self {
-            left: End::new(left),
-            right: End::new(right),
+            left: LinkEnd::new(left),
+            right: LinkEnd::new(right),
             now: start,
             latency: Duration::ZERO,
-            piece: usize::MAX,
+            chunk_size: usize::MAX,
         }
     }
 
@@ -88,10 +88,10 @@ impl Wire {
         self
     }
 
-    /// Sets the size of the pieces in which bytes arrive; at least one.
+    /// Sets the size of the chunks in which bytes arrive; at least one.
     #[must_use]
-    pub fn pieces(mut self, piece: usize) -> Self {
-        self.piece = piece.max(1);
+    pub fn chunk_size(mut self, bytes: usize) -> Self {
+        self.chunk_size = bytes.max(1);
         self
     }
 
@@ -119,8 +119,13 @@ impl Wire {
     ///
     /// # Errors
     /// Fails if the peer is closed or its limit is reached.
-    pub fn call(&mut self, method: &Method, params: &dyn Lower, clocks: Clocks) -> Result<Call, Refused> {
-        let call = self.left.peer.open(method, clocks, self.now)?;
+    pub fn call(
+        &mut self,
+        method: &Method,
+        params: &dyn Lower,
+        timeouts: Timeouts,
+    ) -> Result<CallHandle, OpenError> {
+        let call = self.left.peer.open(method, timeouts, self.now)?;
         let written = self.left.outbox.line(|out| write::request(out, &call.id(), method, params));
         debug_assert!(written.is_ok(), "params cannot be serialized");
         Ok(call)
@@ -149,8 +154,8 @@ impl Wire {
             return false;
         };
         self.now = self.now.max(next);
-        self.left.deliver(self.now, self.piece);
-        self.right.deliver(self.now, self.piece);
+        self.left.deliver(self.now, self.chunk_size);
+        self.right.deliver(self.now, self.chunk_size);
         if self.left.is_cut || self.right.is_cut {
             self.left.cut();
             self.right.cut();
@@ -165,13 +170,13 @@ impl Wire {
     }
 }
 
-impl End {
+impl LinkEnd {
     fn new(peer: Peer) -> Self {
         let limits = peer.limits().clone();
         Self {
             peer,
-            outbox: Outbox::default(),
-            arrived: VecDeque::new(),
+            outbox: LineBuffer::default(),
+            received: VecDeque::new(),
             lines: Lines::new(&limits),
             limits,
             transit: VecDeque::new(),
@@ -188,7 +193,7 @@ impl End {
         }
     }
 
-    fn send_to(&mut self, other: &mut End, at: Instant) {
+    fn send_to(&mut self, other: &mut LinkEnd, at: Instant) {
         self.write_transmits();
         if !self.outbox.is_empty() && !self.is_cut {
             other.transit.push_back((at, self.outbox.bytes().to_vec()));
@@ -215,7 +220,7 @@ impl End {
         bytes.into_iter().chain(deadline).min()
     }
 
-    fn deliver(&mut self, now: Instant, piece: usize) {
+    fn deliver(&mut self, now: Instant, chunk_size: usize) {
         self.peer.handle_timeout(now);
         while let Some((at, mut bytes)) = self.transit.pop_front() {
             if at > now {
@@ -227,8 +232,8 @@ impl End {
                 *left -= bytes.len();
                 self.is_cut = *left == 0;
             }
-            for piece in bytes.chunks(piece) {
-                self.lines.push(piece);
+            for chunk in bytes.chunks(chunk_size) {
+                self.lines.push(chunk);
                 self.read(now);
             }
             if self.is_cut {
@@ -250,7 +255,7 @@ impl End {
                     return;
                 }
             };
-            self.arrived.push_back(Arrived { arrival, text });
+            self.received.push_back(ReceivedMessage { arrival, text });
         }
     }
 
@@ -281,7 +286,7 @@ fn arrival(peer: &mut Peer, line: &[u8], limits: &Limits, now: Instant) -> Arriv
     }
 }
 
-impl Arrived {
+impl ReceivedMessage {
     /// Parses the message again.
     #[must_use]
     pub fn message(&self) -> Option<Message<'_>> {

@@ -4,7 +4,7 @@ use crate::limits::IDLE_BUFFER_BYTES;
 
 /// A buffer that is filled at the end and consumed at the beginning, with the position up to which it was searched.
 #[derive(Debug)]
-pub(super) struct Intake {
+pub(super) struct InputBuffer {
     pub(super) bytes: Vec<u8>,
     /// Start of the next item.
     pub(super) start: usize,
@@ -18,7 +18,7 @@ pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)
 }
 
-impl Intake {
+impl InputBuffer {
     pub(super) fn new() -> Self {
         Self { bytes: Vec::new(), start: 0, searched: 0 }
     }

@@ -8,20 +8,20 @@ use crate::limits::{MAX_MESSAGE_CHARACTERS, MAX_NAME_CHARACTERS};
 /// escaped.
 ///
 /// ```
-/// use mcp_protocol::visible::Visible;
+/// use mcp_protocol::safe_text::SafeText;
 ///
-/// assert_eq!(Visible::new("harm\u{202e}less\u{e0041}").to_string(), r"harm\u{202e}less\u{e0041}");
-/// assert_eq!(Visible::new("line\nline").to_string(), r"line\nline");
-/// assert_eq!(Visible::new("Grüße, 世界").to_string(), "Grüße, 世界");
-/// assert_eq!(Visible::new("0123456789").at_most(4).to_string(), "0123… (10 characters)");
+/// assert_eq!(SafeText::new("harm\u{202e}less\u{e0041}").to_string(), r"harm\u{202e}less\u{e0041}");
+/// assert_eq!(SafeText::new("line\nline").to_string(), r"line\nline");
+/// assert_eq!(SafeText::new("Grüße, 世界").to_string(), "Grüße, 世界");
+/// assert_eq!(SafeText::new("0123456789").at_most(4).to_string(), "0123… (10 characters)");
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Visible<'a> {
+pub struct SafeText<'a> {
     text: &'a str,
     most: usize,
 }
 
-impl<'a> Visible<'a> {
+impl<'a> SafeText<'a> {
     /// Displays the whole text.
     #[must_use]
     pub fn new(text: &'a str) -> Self {
@@ -48,7 +48,7 @@ impl<'a> Visible<'a> {
     }
 }
 
-impl fmt::Display for Visible<'_> {
+impl fmt::Display for SafeText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, character) in self.text.chars().enumerate() {
             if number == self.most {
@@ -84,7 +84,7 @@ mod tests {
         for hidden in
             ['\u{e0041}', '\u{202e}', '\u{200b}', '\u{feff}', '\u{1b}', '\u{2066}', '\u{fe0f}', '\u{7f}']
         {
-            let shown = Visible::new(&format!("a{hidden}b")).to_string();
+            let shown = SafeText::new(&format!("a{hidden}b")).to_string();
             assert!(!shown.contains(hidden), "{:x}", hidden as u32);
             assert!(shown.starts_with('a') && shown.ends_with('b') && shown.len() > 3, "{shown}");
         }
