@@ -98,6 +98,7 @@ mod tests {
 
     /// Type names that several files define, and why.
     const REPEATED_TYPE_NAMES: &[(&str, &str)] = &[
+        ("BoxError", "any error as a trait object, in each crate"),
         ("Connection", "one connection, seen from the client and from the server"),
         ("Driver", "the loop of a connection, in each crate"),
         ("Error", "the error type of each crate"),

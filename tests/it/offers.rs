@@ -25,11 +25,7 @@ fn server() -> McpServer {
                 |arguments: PromptArguments| async move { format!("In {}.", arguments.get("language")) },
             )
             .complete("language", |request: CompletionRequest| async move {
-                ["German", "Greek"]
-                    .into_iter()
-                    .filter(|name| name.starts_with(&request.value))
-                    .map(Into::into)
-                    .collect()
+                ["German", "Greek"].into_iter().filter(move |name| name.starts_with(&request.value))
             }),
         )
 }

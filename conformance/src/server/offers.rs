@@ -54,11 +54,7 @@ fn prompts(server: McpServer) -> McpServer {
                 )
             })
             .complete("arg1", |request: CompletionRequest| async move {
-                ["test1", "test2", "other"]
-                    .into_iter()
-                    .filter(|name| name.starts_with(&request.value))
-                    .map(Into::into)
-                    .collect()
+                ["test1", "test2", "other"].into_iter().filter(move |name| name.starts_with(&request.value))
             }),
         )
         .prompt(prompt(with_resource, |arguments: PromptArguments| async move {

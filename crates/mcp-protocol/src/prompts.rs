@@ -125,3 +125,9 @@ object! {
         }
     }
 }
+
+impl From<&str> for Prompt {
+    fn from(name: &str) -> Self {
+        Self::new(name)
+    }
+}

@@ -6,6 +6,7 @@ mod confirm;
 pub(crate) mod confirmation_store;
 pub(crate) mod context;
 pub(crate) mod hook;
+pub(crate) mod identity;
 pub(crate) mod question;
 pub(crate) mod reply;
 pub(crate) mod rounds;

@@ -1,6 +1,5 @@
 //! Errors of the server, of a tool, and of a request to the client (elicitation, sampling, roots).
 
-use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
@@ -34,7 +33,8 @@ pub enum Error {
 
 /// The error of a tool. The language model reads its text.
 ///
-/// The `?` operator converts every [`std::error::Error`] into a `ToolError`; the text includes its sources:
+/// The `?` operator converts every [`std::error::Error`] into a `ToolError`; the text includes its sources. A function
+/// may also return another error type, such as `anyhow::Error` or `String`: see [`IntoOutcome`](crate::IntoOutcome).
 ///
 /// ```
 /// use mcp_server::ToolError;
@@ -101,6 +101,18 @@ impl ToolError {
         matches!(self.0, ToolErrorKind::Input(AskError::Unanswered))
     }
 
+    /// Returns the request to the client that failed, if a text that hides its type says so.
+    pub(crate) fn restore(self, is_unanswered: bool, failed: Option<AskError>) -> Self {
+        let ToolErrorKind::Failed(text) = &self.0 else { return self };
+        if is_unanswered {
+            return AskError::Unanswered.into();
+        }
+        match failed {
+            Some(failed) if failed.to_string() == *text => failed.into(),
+            _ => self,
+        }
+    }
+
     pub(crate) fn into_failure(self) -> HandlerFailure {
         match self.0 {
             ToolErrorKind::Failed(text) => HandlerFailure::Failed(text),
@@ -117,7 +129,48 @@ impl ToolError {
 
 impl<E: StdError + Send + Sync + 'static> From<E> for ToolError {
     fn from(error: E) -> Self {
-        if let Some(ask) = ask_error(&error) {
+        Self::of(&error)
+    }
+}
+
+/// Any error of a handler, as a boxed trait object.
+pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// For handlers whose error type is `Box<dyn Error + Send + Sync>`.
+impl From<ToolError> for BoxError {
+    fn from(error: ToolError) -> Self {
+        Box::new(BoxedToolError(error))
+    }
+}
+
+/// A [`ToolError`] inside a trait object.
+#[derive(Debug)]
+struct BoxedToolError(ToolError);
+
+impl fmt::Display for BoxedToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0.0 {
+            ToolErrorKind::Failed(text) => f.write_str(text),
+            ToolErrorKind::Refused(error) => error.fmt(f),
+            ToolErrorKind::Input(ask) => ask.fmt(f),
+        }
+    }
+}
+
+impl StdError for BoxedToolError {}
+
+impl ToolError {
+    /// Converts the error of a handler.
+    pub(crate) fn from_boxed(error: impl Into<BoxError>) -> Self {
+        match error.into().downcast::<BoxedToolError>() {
+            Ok(error) => error.0,
+            Err(error) => Self::of(&*error),
+        }
+    }
+
+    /// Converts the error of a handler: a failed request to the client is kept, anything else becomes text.
+    fn of(error: &(dyn StdError + 'static)) -> Self {
+        if let Some(ask) = ask_error(error) {
             return Self(ToolErrorKind::Input(ask));
         }
         let mut text = error.to_string();
@@ -135,11 +188,8 @@ impl<E: StdError + Send + Sync + 'static> From<E> for ToolError {
 }
 
 /// Returns the `AskError` that this error is or was caused by.
-fn ask_error<E: StdError + 'static>(error: &E) -> Option<AskError> {
-    if let Some(ask) = (error as &dyn Any).downcast_ref::<AskError>() {
-        return Some(ask.clone());
-    }
-    let mut source = error.source();
+fn ask_error(error: &(dyn StdError + 'static)) -> Option<AskError> {
+    let mut source = Some(error);
     while let Some(cause) = source {
         if let Some(ask) = cause.downcast_ref::<AskError>() {
             return Some(ask.clone());
@@ -181,6 +231,9 @@ pub enum AskError {
     /// The answer or the request state that came with it is not valid.
     #[error("{}", SafeText::message(.0))]
     Malformed(String),
+    /// The type of a form has a field that a form cannot have.
+    #[error("invalid form: {0}")]
+    InvalidForm(String),
     /// The call asked in too many rounds.
     #[error(
         "too many rounds: a call may ask the client in at most {0} rounds; ask several questions in one round"

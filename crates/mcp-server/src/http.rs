@@ -47,6 +47,7 @@ pub use options::HttpOptions;
 pub use response_body::HttpBody;
 
 use crate::budget::{Budget, Share};
+use crate::call::identity::{Identity, Principal};
 use crate::dispatch::router::Core;
 use crate::error::Error;
 use crate::server::McpServer;
@@ -159,13 +160,14 @@ where
 
 impl ServiceState {
     /// Handles one exchange. The future is allocated for each request and should stay small.
-    async fn handle<B>(self: Arc<Self>, parts: Parts, body: B) -> Result<HttpResponse, Infallible>
+    async fn handle<B>(self: Arc<Self>, mut parts: Parts, body: B) -> Result<HttpResponse, Infallible>
     where
         B: Body + Send + 'static,
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let headers = match self.admit(&parts) {
+        let identity = Identity::take(&mut parts.extensions);
+        let headers = match self.admit(&parts, &identity.principal) {
             Ok(headers) => headers,
             Err(response) => return Ok(response),
         };
@@ -178,7 +180,7 @@ impl ServiceState {
             Ok(read) => read,
             Err(response) => return Ok(*response),
         };
-        match self.post(&parts.headers, &headers, &bytes, memory) {
+        match self.post(&parts.headers, &headers, &bytes, identity, memory) {
             FirstPoll::Done(response) => Ok(response),
             FirstPoll::Pending(rest) => {
                 drop(bytes);
@@ -189,7 +191,11 @@ impl ServiceState {
 
     /// Checks the headers before the body is read. The `Err` variant is the HTTP response.
     #[expect(clippy::result_large_err, reason = "the `Err` variant is the HTTP response")]
-    fn admit<'a>(self: &Arc<Self>, parts: &'a Parts) -> Result<McpHeaders<'a>, HttpResponse> {
+    fn admit<'a>(
+        self: &Arc<Self>,
+        parts: &'a Parts,
+        principal: &Principal,
+    ) -> Result<McpHeaders<'a>, HttpResponse> {
         let headers = RequestHeaders::of(&parts.headers);
         if let Err(status) = self.options.access.check(&parts.uri, &parts.headers, &headers) {
             return Err(empty_response(status));
@@ -209,8 +215,8 @@ impl ServiceState {
                 empty_response(StatusCode::NOT_ACCEPTABLE)
             }
             HttpVerb::POST => return Ok(headers.mcp),
-            HttpVerb::GET => self.get(&parts.headers, &headers),
-            HttpVerb::DELETE => self.delete(&headers.mcp),
+            HttpVerb::GET => self.get(&parts.headers, &headers, principal),
+            HttpVerb::DELETE => self.delete(&headers.mcp, principal),
             _ => {
                 let mut response = empty_response(StatusCode::METHOD_NOT_ALLOWED);
                 response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
@@ -225,6 +231,7 @@ impl ServiceState {
         all: &HeaderMap,
         headers: &McpHeaders<'_>,
         body: &Bytes,
+        identity: Identity,
         mut memory: Share,
     ) -> FirstPoll {
         let incoming = match parse_bytes(body, &self.limits) {
@@ -240,11 +247,11 @@ impl ServiceState {
         {
             return FirstPoll::Done(overload_response(TOO_MANY_BODIES, Some(&request.id)));
         }
-        let session = self.session(headers);
+        let session = self.session(headers, &identity.principal);
         let negotiation = self.classify(HttpMethod::Post, headers, session.as_ref(), Some(&incoming));
         FirstPoll::Done(match (negotiation, &incoming) {
             (HttpClassification::Modern(dialect, meta), Incoming::Message(Message::Request(request))) => {
-                return self.modern(request, dialect, meta, all, memory);
+                return self.modern(request, dialect, meta, all, identity, memory);
             }
             (HttpClassification::ModernNotification, _) => empty_response(StatusCode::ACCEPTED),
             (
@@ -252,14 +259,16 @@ impl ServiceState {
                 Incoming::Message(Message::Request(request)),
             ) => match session {
                 Some(_) => already_initialized(&request.id),
-                None => self.initialize(request, dialect, *params),
+                None => self.initialize(request, dialect, *params, identity.principal),
             },
             (HttpClassification::Legacy(_), Incoming::Message(Message::Request(request))) => match session {
-                Some(session_use) => return self.legacy_request(session_use, request, memory),
+                Some(session_use) => return self.legacy_request(session_use, request, identity, memory),
                 None => no_session(headers, Some(&request.id)),
             },
             (HttpClassification::Legacy(dialect), _) => match session {
-                Some(session_use) => return self.legacy(session_use, dialect, &incoming, body, memory),
+                Some(session_use) => {
+                    return self.legacy(session_use, dialect, &incoming, body, identity, memory);
+                }
                 None => no_session(headers, None),
             },
             (HttpClassification::Reject(refusal), Incoming::Message(Message::Request(request))) => {

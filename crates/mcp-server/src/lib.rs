@@ -61,8 +61,9 @@ pub use mcp_protocol as protocol;
 pub use async_trait::async_trait;
 pub use call::approval::Proposal;
 pub use call::confirmation_store::{ConfirmationStore, ConfirmationUse};
-pub use call::context::{Context, Principal};
+pub use call::context::Context;
 pub use call::hook::{Call, Outcome};
+pub use call::identity::Principal;
 pub use call::question::{Question, Roots};
 pub use error::{AskError, Error, ToolError};
 #[cfg(feature = "log")]
@@ -71,16 +72,25 @@ pub use log::log_to_stderr;
 pub use mcp_protocol::Json;
 pub use offer::blocking::{Blocking, BlockingShape, blocking};
 pub use offer::completion::CompletionRequest;
+pub use offer::content::{Audio, Image};
 #[cfg(all(feature = "files", unix))]
 #[cfg_attr(docsrs, doc(cfg(feature = "files")))]
 pub use offer::directory::{RootDir, directory};
+#[cfg(feature = "schemars")]
+#[cfg_attr(docsrs, doc(cfg(feature = "schemars")))]
+pub use offer::form::FormAnswer;
 pub use offer::handler::{Handler, NoArgs, ToolArgs};
 pub use offer::outcome::{IntoOutcome, Structured};
-pub use offer::prompt::{IntoPrompt, PromptArguments, ServedPrompt, prompt};
+pub use offer::prompt::{IntoPrompt, ServedPrompt, prompt};
+pub use offer::prompt_args::{PromptArgs, PromptArguments};
 pub use offer::registry::{InvalidDefinition, Registry};
 pub use offer::resource::{
-    ContentDefaults, IntoContents, ReadRequest, ServedResource, ServedTemplate, resource, resource_template,
+    ContentDefaults, IntoContents, ReadArgs, ReadRequest, ServedResource, ServedTemplate, resource,
+    resource_template,
 };
+#[doc(hidden)]
+pub use offer::shared_state::AsyncMethod;
+pub use offer::shared_state::{BoundMethod, MethodShape, SharedState, state};
 pub use offer::tool::{Tool, ToolSpec, tool};
 pub use server::McpServer;
 

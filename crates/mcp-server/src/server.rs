@@ -21,7 +21,7 @@ use crate::error::{Error, ToolError};
 use crate::link::driver;
 use crate::offer::prompt::ServedPrompt;
 use crate::offer::registry::{CacheHint, Registry, ServerSettings};
-use crate::offer::resource::{ServedResource, ServedTemplate, hint};
+use crate::offer::resource::{ServedResource, ServedTemplate, check_resource_uri, hint};
 use crate::offer::tool::{Tool, ToolEntry, ToolSpec};
 
 /// The default number of items in a page of a list.
@@ -167,26 +167,47 @@ impl McpServer {
         self
     }
 
-    /// Adds a resource.
+    /// Adds a resource. A duplicate or invalid URI makes serving fail with [`Error::Setup`].
     #[must_use]
     pub fn resource(self, resource: ServedResource) -> Self {
-        self.registry.add_resource(resource);
+        self.registry.update(|state| {
+            let uri = &resource.0.definition.uri;
+            match check_resource_uri(uri) {
+                Err(problem) => state.problems.push(problem),
+                Ok(()) if state.resources.get(uri).is_some() => {
+                    state.problems.push(format!("duplicate resource `{uri}`"));
+                }
+                Ok(()) => state.resources.put(resource.0),
+            }
+        });
         self
     }
 
-    /// Adds a resource template.
+    /// Adds a resource template. A duplicate or invalid URI template makes serving fail with [`Error::Setup`].
     #[must_use]
     pub fn template(self, template: ServedTemplate) -> Self {
-        if let Err(problem) = self.registry.add_template(template) {
-            self.registry.update(|state| state.problems.push(problem.to_string()));
-        }
+        self.registry.update(|state| match template.0 {
+            Err(problem) => state.problems.push(problem),
+            Ok(entry) if state.templates.get(&entry.definition.uri_template).is_some() => {
+                let problem = format!("duplicate resource template `{}`", entry.definition.uri_template);
+                state.problems.push(problem);
+            }
+            Ok(entry) => state.templates.put(entry),
+        });
         self
     }
 
-    /// Adds a prompt.
+    /// Adds a prompt. A duplicate name makes serving fail with [`Error::Setup`].
     #[must_use]
     pub fn prompt(self, prompt: ServedPrompt) -> Self {
-        self.registry.add_prompt(prompt);
+        self.registry.update(|state| {
+            let name = &prompt.0.definition.name;
+            if state.prompts.get(name).is_some() {
+                state.problems.push(format!("duplicate prompt `{name}`"));
+            } else {
+                state.prompts.put(prompt.0);
+            }
+        });
         self
     }
 
@@ -275,6 +296,10 @@ impl McpServer {
         let problems = state.problems();
         if !problems.is_empty() {
             return Err(Error::Setup { problems });
+        }
+        for tool in state.tools.iter().filter(|tool| tool.definition.description.is_none()) {
+            let name = &tool.definition.name;
+            tracing::warn!(%name, "tool without a description: a language model cannot tell when to call it");
         }
         Ok(Arc::new(Core {
             meta: result_meta(&state.settings.implementation),

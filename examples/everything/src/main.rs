@@ -106,7 +106,7 @@ fn offers(server: McpServer) -> McpServer {
             })
             .complete("language", |request: CompletionRequest| async move {
                 let known = ["German", "Greek", "Latin"];
-                known.into_iter().filter(|name| name.starts_with(&request.value)).map(Into::into).collect()
+                known.into_iter().filter(move |name| name.starts_with(&request.value))
             }),
         )
 }

@@ -50,9 +50,12 @@ impl Context {
     #[doc(alias = "roots")]
     #[doc(alias = "roots/list")]
     pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> Result<Q::Answer, AskError> {
-        self.begin_round()?;
-        let response = self.input(key, question.into_request()).await?;
-        Q::read(response).ok_or_else(|| mismatched_answer(key))
+        let answer = async {
+            self.begin_round()?;
+            let response = self.input(key, question.into_request()).await?;
+            Q::read(response).ok_or_else(|| mismatched_answer(key))
+        };
+        answer.await.inspect_err(|error| self.note_failed_ask(error))
     }
 
     /// Sends several requests to the client in one round.
@@ -72,19 +75,22 @@ impl Context {
         &self,
         questions: impl IntoIterator<Item = (&'k str, InputRequest)>,
     ) -> Result<Map<String, InputResponse>, AskError> {
-        self.begin_round()?;
-        let mut answers = Map::new();
-        let mut unanswered = false;
-        for (key, request) in questions {
-            match self.input(key, request).await {
-                Ok(answer) => {
-                    answers.insert(key.to_owned(), answer);
+        let answers = async {
+            self.begin_round()?;
+            let mut answers = Map::new();
+            let mut unanswered = false;
+            for (key, request) in questions {
+                match self.input(key, request).await {
+                    Ok(answer) => {
+                        answers.insert(key.to_owned(), answer);
+                    }
+                    Err(AskError::Unanswered) => unanswered = true,
+                    Err(other) => return Err(other),
                 }
-                Err(AskError::Unanswered) => unanswered = true,
-                Err(other) => return Err(other),
             }
-        }
-        if unanswered { Err(AskError::Unanswered) } else { Ok(answers) }
+            if unanswered { Err(AskError::Unanswered) } else { Ok(answers) }
+        };
+        answers.await.inspect_err(|error| self.note_failed_ask(error))
     }
 
     /// Counts the rounds of a legacy call; the sealed state counts those of a modern call.

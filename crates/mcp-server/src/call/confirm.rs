@@ -36,7 +36,8 @@ impl Context {
     #[doc(alias = "consent")]
     #[doc(alias = "approval")]
     pub async fn confirm(&self, key: &str, message: impl Into<String>) -> Result<bool, AskError> {
-        self.confirm_in("tool", key, message.into()).await
+        let confirmed = self.confirm_in("tool", key, message.into()).await;
+        confirmed.inspect_err(|error| self.note_failed_ask(error))
     }
 
     /// Asks for a confirmation. A confirmation in one namespace is never valid in another, whatever its key.

@@ -11,14 +11,16 @@ use mcp_protocol::logging::{LogLevel, LogMessageParams};
 use mcp_protocol::messages::{Id, Method, ProgressParams, ProgressToken, write};
 use mcp_protocol::meta::Meta;
 use mcp_protocol::peer::ProgressGate;
+use mcp_protocol::safe_text::SafeText;
 use mcp_protocol::{Dialect, Json};
 use serde::Serialize;
 use tokio::sync::Notify;
 
+use crate::call::identity::{Identity, Principal};
 use crate::call::rounds::Rounds;
 use crate::connection::outlet::Outlet;
 use crate::connection::{Client, Connection};
-use crate::error::AskError;
+use crate::error::{AskError, ToolError};
 use crate::offer::registry::Registry;
 
 /// The context of the call that a function handles. Cheap to clone, and valid in tasks that the function spawns.
@@ -38,6 +40,8 @@ struct CallData {
     log_level: Option<LogLevel>,
     /// The number of requests to a legacy client.
     asks: AtomicU32,
+    /// The last request to the client that failed, for handlers whose error type hides it.
+    failed_ask: Mutex<Option<AskError>>,
     cancelled: AtomicBool,
     /// True after the call was answered or cancelled: no more notifications are sent for it.
     over: AtomicBool,
@@ -55,7 +59,7 @@ pub(crate) struct Requester {
     /// Present for a legacy request.
     pub(crate) legacy: Option<LegacyClient>,
     pub(crate) outlet: Arc<Outlet>,
-    pub(crate) principal: Principal,
+    pub(crate) identity: Identity,
 }
 
 /// The client of a legacy connection, and its settings when the request arrived.
@@ -64,14 +68,6 @@ pub(crate) struct LegacyClient {
     pub(crate) connection: Arc<Connection>,
     pub(crate) client: Option<Arc<Client>>,
     pub(crate) log_level: Option<LogLevel>,
-}
-
-/// The user on whose behalf a call is made. Anonymous unless the transport authenticates.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Principal {
-    /// The subject as the authorization server names it.
-    pub subject: Option<Arc<str>>,
 }
 
 /// The progress token of a request, and the rate limit of its notifications.
@@ -111,6 +107,7 @@ impl Context {
             progress,
             log_level,
             asks: AtomicU32::new(0),
+            failed_ask: Mutex::new(None),
             cancelled: AtomicBool::new(false),
             over: AtomicBool::new(false),
             cancellation: Notify::new(),
@@ -139,7 +136,28 @@ impl Context {
     /// Returns the user on whose behalf the call is made.
     #[must_use]
     pub fn principal(&self) -> &Principal {
-        &self.0.requester.principal
+        &self.0.requester.identity.principal
+    }
+
+    /// Returns the extensions of the HTTP request that carried this call: what a middleware of the embedding program
+    /// inserted. Empty for other transports.
+    ///
+    /// ```
+    /// use mcp_server::{Context, ToolError};
+    ///
+    /// #[derive(Clone)]
+    /// struct User { name: String }
+    ///
+    /// async fn whoami(cx: Context) -> Result<String, ToolError> {
+    ///     let user: &User = cx.extensions().get().ok_or_else(|| ToolError::new("not logged in"))?;
+    ///     Ok(user.name.clone())
+    /// }
+    /// ```
+    #[doc(alias = "middleware")]
+    #[must_use]
+    #[cfg(feature = "http")]
+    pub fn extensions(&self) -> &::http::Extensions {
+        self.0.requester.identity.extensions()
     }
 
     /// Returns the `_meta` of the request: trace context and other metadata of the client.
@@ -304,6 +322,32 @@ impl Context {
 
     pub(crate) fn rounds(&self) -> Option<&Rounds> {
         self.0.rounds.as_ref()
+    }
+
+    /// Remembers a request to the client that failed.
+    pub(crate) fn note_failed_ask(&self, error: &AskError) {
+        if *error != AskError::Unanswered {
+            *self.0.failed_ask.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
+        }
+    }
+
+    /// Completes the outcome of a handler. An error of a run with an unanswered question ends the run with that
+    /// question, whatever the type of the error: `anyhow::Error` and text hide an [`AskError`].
+    pub(crate) fn settle<T>(&self, outcome: Result<T, ToolError>) -> Result<T, ToolError> {
+        let is_unanswered = self.rounds().is_some_and(Rounds::has_unanswered);
+        match outcome {
+            Ok(value) => {
+                if is_unanswered {
+                    let name = SafeText::name(self.name());
+                    tracing::warn!(%name, "a handler ignored an unanswered question; return its error with `?`");
+                }
+                Ok(value)
+            }
+            Err(error) => {
+                let failed = self.0.failed_ask.lock().unwrap_or_else(PoisonError::into_inner).take();
+                Err(error.restore(is_unanswered, failed))
+            }
+        }
     }
 
     /// Counts one more request to a legacy client, and returns the count.

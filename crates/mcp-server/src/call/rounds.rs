@@ -178,6 +178,11 @@ impl Rounds {
         Ok(Some(given))
     }
 
+    /// Returns true if this run has asked a question that has no answer yet.
+    pub(crate) fn has_unanswered(&self) -> bool {
+        !self.lock().requests.is_empty()
+    }
+
     pub(super) fn ask(&self, key: &str, request: InputRequest) {
         self.lock().requests.insert(key.to_owned(), request);
     }

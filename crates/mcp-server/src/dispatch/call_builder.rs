@@ -70,7 +70,7 @@ impl<'a> CallBuilder<'a> {
 
     fn binding(&self) -> Binding {
         Binding {
-            principal: self.requester.principal.subject.clone(),
+            principal: self.requester.identity.principal.subject.clone(),
             method: self.request.method.clone(),
             name: Arc::clone(&self.name),
             arguments: self.arguments.into(),

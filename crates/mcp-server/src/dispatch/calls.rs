@@ -19,7 +19,7 @@ use crate::call::context::Requester;
 use crate::call::hook::{Next, Outcome, before};
 use crate::call::reply::Reply;
 use crate::offer::completion::CompletionRequest;
-use crate::offer::prompt::PromptArguments;
+use crate::offer::prompt_args::PromptArguments;
 use crate::offer::registry::{ResourceMatch, Snapshot};
 use crate::offer::resource::ReadRequest;
 use crate::offer::tool::ToolEntry;

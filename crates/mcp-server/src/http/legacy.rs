@@ -27,7 +27,8 @@ use super::response::{
 };
 use super::session::{Session, SessionUse};
 use crate::budget::Share;
-use crate::call::context::{LegacyClient, Principal, Requester};
+use crate::call::context::{LegacyClient, Requester};
+use crate::call::identity::{Identity, Principal};
 use crate::call::reply::Reply;
 use crate::connection::outlet::Outlet;
 use crate::connection::{Client, URI_OVERHEAD_BYTES};
@@ -38,9 +39,9 @@ use in_flight::{InFlightCall, ResponseSink};
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 impl ServiceState {
-    /// Returns the session of a request and marks it as in use.
-    pub(super) fn session(&self, headers: &McpHeaders<'_>) -> Option<SessionUse> {
-        self.sessions.get(headers.session.text()?)
+    /// Returns the session of a request and marks it as in use. A session of another principal is not found.
+    pub(super) fn session(&self, headers: &McpHeaders<'_>, principal: &Principal) -> Option<SessionUse> {
+        self.sessions.get(headers.session.text()?, principal)
     }
 
     /// Handles `initialize`: opens a session.
@@ -49,6 +50,7 @@ impl ServiceState {
         request: &Request<'_>,
         dialect: Dialect,
         params: InitializeParams,
+        principal: Principal,
     ) -> HttpResponse {
         let id = &request.id;
         let bytes = match Client::memory_of(request) {
@@ -56,7 +58,7 @@ impl ServiceState {
             Err(error) => return error_response(StatusCode::OK, &error, Some(id)),
         };
         let (reply, client) = self.core.initialize(dialect, params);
-        let Some(session) = self.sessions.open(dialect, client, bytes, &self.limits) else {
+        let Some(session) = self.sessions.open(dialect, client, principal, bytes, &self.limits) else {
             return overload_response("too many sessions; retry later", Some(id));
         };
         let mut answer = self.reply(id, dialect, &reply);
@@ -73,6 +75,7 @@ impl ServiceState {
         dialect: Dialect,
         incoming: &Incoming<'_>,
         body: &Bytes,
+        identity: Identity,
         memory: Share,
     ) -> FirstPoll {
         let session = &session_use.0;
@@ -85,7 +88,7 @@ impl ServiceState {
                     let _memory = memory;
                     match parse_bytes(&body, &service.limits) {
                         Ok(Incoming::Batch(batch)) => {
-                            service.legacy_batch(&session_use.0, dialect, &batch).await
+                            service.legacy_batch(&session_use.0, dialect, &batch, &identity).await
                         }
                         _ => empty_response(StatusCode::BAD_REQUEST),
                     }
@@ -114,6 +117,7 @@ impl ServiceState {
         self: &Arc<Self>,
         session_use: SessionUse,
         request: &Request<'_>,
+        identity: Identity,
         memory: Share,
     ) -> FirstPoll {
         let session = &session_use.0;
@@ -127,7 +131,7 @@ impl ServiceState {
             self.sessions.reclaim(MAX_URI_BYTES + URI_OVERHEAD_BYTES);
         }
         let (stream, outlet) = session.outlet();
-        let mut run = match self.core.route(request, requester(session, request, &outlet)) {
+        let mut run = match self.core.route(request, requester(session, request, &outlet, identity)) {
             RequestAction::Run(run) => run,
             RequestAction::Reply(reply) => return FirstPoll::Done(self.reply_legacy(call, &reply)),
             // No legacy version has `subscriptions/listen`.
@@ -237,7 +241,12 @@ impl ServiceState {
     }
 }
 
-fn requester(session: &Session, request: &Request<'_>, outlet: &Arc<Outlet>) -> Requester {
+fn requester(
+    session: &Session,
+    request: &Request<'_>,
+    outlet: &Arc<Outlet>,
+    identity: Identity,
+) -> Requester {
     Requester {
         dialect: session.dialect,
         meta: request.params.meta().ok().flatten().map(Arc::new),
@@ -247,7 +256,7 @@ fn requester(session: &Session, request: &Request<'_>, outlet: &Arc<Outlet>) -> 
             log_level: session.connection.lock().log_level.clone(),
         }),
         outlet: Arc::clone(outlet),
-        principal: Principal::default(),
+        identity,
     }
 }
 

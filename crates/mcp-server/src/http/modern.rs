@@ -18,7 +18,8 @@ use super::response::{HttpResponse, not_acceptable, overload_response, stream_re
 use super::response_body::{EventProducer, HttpBody};
 use super::{MAX_UNREAD_BYTES, ServiceState};
 use crate::budget::Share;
-use crate::call::context::{Principal, Requester};
+use crate::call::context::Requester;
+use crate::call::identity::Identity;
 use crate::call::reply::Reply;
 use crate::connection::outlet::{Outlet, OutletFraming};
 use crate::dispatch::router::RequestAction;
@@ -33,6 +34,7 @@ impl ServiceState {
         dialect: Dialect,
         meta: Arc<Meta>,
         headers: &HeaderMap,
+        identity: Identity,
         memory: Share,
     ) -> FirstPoll {
         if let Err(error) = self.check_param_headers(request, headers) {
@@ -40,13 +42,8 @@ impl ServiceState {
         }
         let outlet =
             Arc::new(Outlet::new(OutletFraming::Events, MAX_UNREAD_BYTES, Some(Arc::clone(&self.memory))));
-        let requester = Requester {
-            dialect,
-            meta: Some(meta),
-            legacy: None,
-            outlet: Arc::clone(&outlet),
-            principal: Principal::default(),
-        };
+        let requester =
+            Requester { dialect, meta: Some(meta), legacy: None, outlet: Arc::clone(&outlet), identity };
         let mut run = match self.core.route(request, requester) {
             RequestAction::Reply(reply) => return FirstPoll::Done(self.reply(&request.id, dialect, &reply)),
             RequestAction::Listen(filter) if accepts_events(headers) => {

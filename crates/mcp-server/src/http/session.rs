@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use super::MAX_UNREAD_BYTES;
 use crate::budget::{Budget, Share};
+use crate::call::identity::Principal;
 use crate::connection::outlet::{Outlet, OutletFraming};
 use crate::connection::{Client, Connection};
 use crate::random;
@@ -29,6 +30,8 @@ pub(super) struct Session {
     pub(super) id: String,
     pub(super) dialect: Dialect,
     pub(super) client: Arc<Client>,
+    /// The principal that opened the session; others cannot use it.
+    principal: Principal,
     pub(super) connection: Arc<Connection>,
     /// The memory budget of the session.
     memory: Arc<Budget>,
@@ -106,12 +109,20 @@ impl Drop for SessionUse {
 }
 
 impl Session {
-    fn new(dialect: Dialect, client: Client, limits: &Limits, memory: Arc<Budget>, share: Share) -> Self {
+    fn new(
+        dialect: Dialect,
+        client: Client,
+        principal: Principal,
+        limits: &Limits,
+        memory: Arc<Budget>,
+        share: Share,
+    ) -> Self {
         let connection = Connection::new(limits.clone(), DuplicateIds::Named, Some(&memory));
         Self {
             id: random::id(),
             dialect,
             client: Arc::new(client),
+            principal,
             connection: Arc::new(connection),
             memory,
             state: Mutex::new(State {

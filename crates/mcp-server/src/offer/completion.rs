@@ -29,11 +29,13 @@ pub(crate) struct Completers(Map<String, Arc<CompletionFn>>);
 impl Completers {
     pub(crate) fn add<S, F>(&mut self, argument: String, function: F)
     where
-        F: Handler<S, Args = CompletionRequest, Output = Vec<String>>,
+        F: Handler<S, Args = CompletionRequest>,
+        F::Output: IntoIterator<Item: Into<String>>,
         F::Future: Send + 'static,
     {
         let complete = move |request: CompletionRequest, cx: Context| -> BoxFuture<Vec<String>> {
-            Box::pin(function.call(request, || cx))
+            let future = function.call(request, || cx);
+            Box::pin(async move { future.await.into_iter().map(Into::into).collect() })
         };
         self.0.insert(argument, Arc::new(complete));
     }

@@ -9,12 +9,14 @@ use crate::call::context::Context;
 
 /// An async function or closure that handles calls.
 ///
-/// Implemented for `async fn()`, `async fn(Args)` and `async fn(Args, Context)`, and for
-/// [`blocking`](crate::blocking()) functions. A closure can capture state. There is no need to implement this trait.
+/// Implemented for `async fn()`, `async fn(Args)`, `async fn(Context)` and `async fn(Args, Context)`, for
+/// [`blocking`](crate::blocking()) functions, and for methods of shared [`state`](crate::state). There is no need to
+/// implement this trait.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot serve calls",
-    label = "expected `async fn() -> R`, `async fn(Args) -> R` or `async fn(Args, Context) -> R`",
-    note = "a function that is not async becomes a handler by `mcp_server::blocking`"
+    label = "expected `async fn() -> R`, `async fn(Args) -> R`, `async fn(Context) -> R` or `async fn(Args, Context) -> R`",
+    note = "a function that is not async becomes a handler by `mcp_server::blocking`",
+    note = "a method with `&self` becomes a handler by `mcp_server::state`"
 )]
 pub trait Handler<Shape>: Send + Sync + 'static {
     /// The type of the arguments.
@@ -86,11 +88,32 @@ pub trait ToolArgs: Sized + Send + 'static {
     /// # Errors
     /// The problem, as text for the language model to correct.
     fn read(text: &str) -> Result<Self, String>;
+
+    /// Returns the argument of the function, for types that are not in the arguments of the call.
+    #[doc(hidden)]
+    fn from_call(text: &str, _: &mut dyn FnMut() -> Context) -> Result<Self, String> {
+        Self::read(text)
+    }
 }
 
-/// No arguments: for a function that takes a [`Context`] only.
+/// No arguments.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoArgs;
+
+/// For `async fn(Context)`.
+impl ToolArgs for Context {
+    fn schema() -> Json {
+        NoArgs::schema()
+    }
+
+    fn read(_: &str) -> Result<Self, String> {
+        Err("a context is not part of the arguments".to_owned())
+    }
+
+    fn from_call(_: &str, context: &mut dyn FnMut() -> Context) -> Result<Self, String> {
+        Ok(context())
+    }
+}
 
 impl ToolArgs for NoArgs {
     fn schema() -> Json {

@@ -7,10 +7,13 @@ use mcp_protocol::content::ContentBlock;
 use mcp_protocol::tools::CallToolResult;
 use serde::Serialize;
 
-use crate::error::ToolError;
+use crate::error::{BoxError, ToolError};
 
-/// A return type of a tool function: text, `()`, content blocks, [`Structured`] data, a whole [`CallToolResult`], or a
-/// `Result` of these whose error converts into a [`ToolError`].
+/// A return type of a tool function: text, `()`, content blocks, [`Image`](crate::Image), [`Audio`](crate::Audio),
+/// [`Structured`] data, a whole [`CallToolResult`], or a `Result` of these.
+///
+/// The error of the `Result` is a [`ToolError`], any [`std::error::Error`], `Box<dyn Error + Send + Sync>`,
+/// `anyhow::Error`, or text: every type that converts into `Box<dyn Error + Send + Sync>`.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
     label = "return text, `Structured(value)`, content blocks, a `CallToolResult`, or a `Result` of these"
@@ -101,9 +104,9 @@ impl IntoOutcome for Vec<ContentBlock> {
     }
 }
 
-impl<T: IntoOutcome, E: Into<ToolError>> IntoOutcome for Result<T, E> {
+impl<T: IntoOutcome, E: Into<BoxError>> IntoOutcome for Result<T, E> {
     fn into_outcome(self) -> Result<CallToolResult, ToolError> {
-        self.map_err(Into::into)?.into_outcome()
+        self.map_err(ToolError::from_boxed)?.into_outcome()
     }
 
     fn output_schema() -> Option<Json> {

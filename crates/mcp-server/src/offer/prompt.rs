@@ -1,17 +1,18 @@
 //! Prompts: a definition, the function that renders it, and the completion of its arguments.
 
 use std::fmt;
+use std::future::ready;
 use std::sync::Arc;
 
-use mcp_protocol::Map;
 use mcp_protocol::content::{ContentBlock, Role};
 use mcp_protocol::prompts::{GetPromptResult, ListPromptsResult, Prompt, PromptMessage};
 
 use crate::call::BoxFuture;
 use crate::call::context::Context;
-use crate::error::ToolError;
+use crate::error::{BoxError, ToolError};
 use crate::offer::completion::{Completers, CompletionRequest};
-use crate::offer::handler::{Handler, NoArgs};
+use crate::offer::handler::Handler;
+use crate::offer::prompt_args::{PromptArgs, PromptArguments};
 use crate::offer::registry::list_entry;
 
 /// Renders a prompt.
@@ -28,43 +29,66 @@ pub(crate) struct PromptEntry {
     pub(crate) completers: Completers,
 }
 
-/// Creates a prompt from a definition and an async function.
+/// Creates a prompt from its name or definition and an async function. The fields of the argument type are the arguments
+/// of the prompt, unless the definition lists them.
 ///
 /// ```
-/// use mcp_protocol::prompts::{Prompt, PromptArgument};
-/// use mcp_server::{CompletionRequest, PromptArguments, prompt};
+/// use mcp_server::{CompletionRequest, prompt};
 ///
-/// let review = Prompt::new("review").arguments([PromptArgument::new("language").required(true)]);
-/// let review = prompt(review, |arguments: PromptArguments| async move {
-///     format!("Review this {} code.", arguments.get("language"))
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Review {
+///     /// The programming language.
+///     language: String,
+/// }
+///
+/// let review = prompt("review", |Review { language }: Review| async move {
+///     format!("Review this {language} code.")
 /// })
+/// .description("Asks for a code review.")
 /// .complete("language", |request: CompletionRequest| async move {
-///     ["rust", "ruby"].into_iter().filter(|name| name.starts_with(&request.value)).map(Into::into).collect()
+///     ["rust", "ruby"].into_iter().filter(move |name| name.starts_with(&request.value))
 /// });
 /// ```
-pub fn prompt<S, F>(definition: Prompt, function: F) -> ServedPrompt
+pub fn prompt<S, F>(definition: impl Into<Prompt>, function: F) -> ServedPrompt
 where
     F: Handler<S>,
-    F::Args: From<PromptArguments>,
+    F::Args: PromptArgs,
     F::Output: IntoPrompt,
     F::Future: Send + 'static,
 {
+    let mut definition = definition.into();
+    definition.arguments = definition.arguments.or_else(F::Args::arguments);
     let get =
         move |arguments: PromptArguments, cx: Context| -> BoxFuture<Result<GetPromptResult, ToolError>> {
-            let future = function.call(arguments.into(), || cx);
-            Box::pin(async move { future.await.into_prompt() })
+            match F::Args::from_call(arguments, &cx) {
+                Ok(args) => {
+                    let future = function.call(args, || cx.clone());
+                    Box::pin(async move { cx.settle(future.await.into_prompt()) })
+                }
+                Err(problem) => {
+                    Box::pin(ready(Err(ToolError::invalid_params(format!("invalid arguments: {problem}")))))
+                }
+            }
         };
     ServedPrompt(PromptEntry { definition, get: Arc::new(get), completers: Completers::default() })
 }
 
 impl ServedPrompt {
+    /// Sets the description, for people who choose a prompt.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.0.definition = self.0.definition.description(description);
+        self
+    }
+
     /// Adds a completion function for one argument.
     #[doc(alias = "completion")]
     #[doc(alias = "completion/complete")]
     #[must_use]
     pub fn complete<S, F>(mut self, argument: impl Into<String>, function: F) -> Self
     where
-        F: Handler<S, Args = CompletionRequest, Output = Vec<String>>,
+        F: Handler<S, Args = CompletionRequest>,
+        F::Output: IntoIterator<Item: Into<String>>,
         F::Future: Send + 'static,
     {
         self.0.completers.add(argument.into(), function);
@@ -79,24 +103,6 @@ impl fmt::Debug for ServedPrompt {
 }
 
 list_entry! { PromptEntry by name in ListPromptsResult }
-
-/// The arguments of a prompt.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PromptArguments(pub Map<String, String>);
-
-impl PromptArguments {
-    /// Returns the value of an argument; empty if the client did not send it. Required arguments are always present.
-    #[must_use]
-    pub fn get(&self, name: &str) -> &str {
-        self.0.get(name).map_or("", String::as_str)
-    }
-}
-
-impl From<PromptArguments> for NoArgs {
-    fn from(_: PromptArguments) -> Self {
-        Self
-    }
-}
 
 /// A return type of a prompt function: text, messages, a whole result, or a `Result` of these.
 #[diagnostic::on_unimplemented(
@@ -135,8 +141,8 @@ impl IntoPrompt for &'static str {
     }
 }
 
-impl<T: IntoPrompt, E: Into<ToolError>> IntoPrompt for Result<T, E> {
+impl<T: IntoPrompt, E: Into<BoxError>> IntoPrompt for Result<T, E> {
     fn into_prompt(self) -> Result<GetPromptResult, ToolError> {
-        self.map_err(Into::into)?.into_prompt()
+        self.map_err(ToolError::from_boxed)?.into_prompt()
     }
 }

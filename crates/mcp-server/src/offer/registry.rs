@@ -16,7 +16,9 @@ use tokio::sync::broadcast;
 pub(crate) use list::{Cursor, EntryList, ListEntry, list_entry};
 
 use crate::offer::prompt::{PromptEntry, ServedPrompt};
-use crate::offer::resource::{ResourceEntry, ServedResource, ServedTemplate, TemplateEntry};
+use crate::offer::resource::{
+    ResourceEntry, ServedResource, ServedTemplate, TemplateEntry, check_resource_uri,
+};
 use crate::offer::tool::{Tool, ToolEntry};
 
 /// The number of changes that a connection may lag behind before it is notified that everything changed.
@@ -43,7 +45,7 @@ struct RegistryState {
     changes: broadcast::Sender<RegistryChange>,
 }
 
-/// The error for a tool or resource template whose definition is not valid.
+/// The error for a tool, resource or resource template whose definition is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidDefinition(pub(crate) String);
@@ -149,9 +151,14 @@ impl Registry {
     }
 
     /// Adds a resource, or replaces the one of the same URI.
-    pub fn add_resource(&self, resource: ServedResource) {
+    ///
+    /// # Errors
+    /// When its URI is not valid; the registry is then unchanged.
+    pub fn add_resource(&self, resource: ServedResource) -> Result<(), InvalidDefinition> {
+        check_resource_uri(&resource.0.definition.uri).map_err(InvalidDefinition)?;
         self.update(|state| state.resources.put(resource.0));
         self.notify(RegistryChange::Resources);
+        Ok(())
     }
 
     /// Removes a resource. Returns false if there is no resource with this URI.

@@ -14,7 +14,7 @@ use mcp_protocol::resources::{
 
 use crate::call::BoxFuture;
 use crate::call::context::Context;
-use crate::error::ToolError;
+use crate::error::{BoxError, ToolError};
 use crate::offer::completion::{Completers, CompletionRequest};
 use crate::offer::handler::{Handler, NoArgs};
 use crate::offer::registry::{CacheHint, list_entry};
@@ -58,7 +58,7 @@ pub(crate) struct TemplateEntry {
 pub fn resource<S, F>(definition: Resource, function: F) -> ServedResource
 where
     F: Handler<S>,
-    F::Args: From<ReadRequest>,
+    F::Args: ReadArgs,
     F::Output: IntoContents,
     F::Future: Send + 'static,
 {
@@ -81,7 +81,7 @@ where
 pub fn resource_template<S, F>(definition: ResourceTemplate, function: F) -> ServedTemplate
 where
     F: Handler<S>,
-    F::Args: From<ReadRequest>,
+    F::Args: ReadArgs,
     F::Output: IntoContents,
     F::Future: Send + 'static,
 {
@@ -96,17 +96,39 @@ where
     }))
 }
 
+/// Returns an error for text that is not an absolute URI: a scheme, `:`, and no blank or control characters.
+pub(crate) fn check_resource_uri(uri: &str) -> Result<(), String> {
+    let is_scheme = |scheme: &str| {
+        scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+    };
+    match uri.split_once(':') {
+        Some((scheme, rest))
+            if is_scheme(scheme)
+                && !rest.is_empty()
+                && !rest.contains(|c: char| c.is_whitespace() || c.is_control()) =>
+        {
+            Ok(())
+        }
+        _ => Err(format!(
+            "invalid resource URI `{uri}`: it needs a scheme, as in `notes://today`, and no blanks"
+        )),
+    }
+}
+
 fn reader<S, F>(mime_type: Option<String>, function: F) -> Arc<ResourceFn>
 where
     F: Handler<S>,
-    F::Args: From<ReadRequest>,
+    F::Args: ReadArgs,
     F::Output: IntoContents,
     F::Future: Send + 'static,
 {
     Arc::new(move |request: ReadRequest, cx: Context| {
         let defaults = ContentDefaults { uri: request.uri.clone(), mime_type: mime_type.clone() };
-        let future = function.call(request.into(), || cx);
-        Box::pin(async move { Ok(ReadResourceResult::new(future.await.into_contents(&defaults)?)) })
+        let future = function.call(F::Args::from_call(request, &cx), || cx.clone());
+        Box::pin(
+            async move { Ok(ReadResourceResult::new(cx.settle(future.await.into_contents(&defaults))?)) },
+        )
     })
 }
 
@@ -135,7 +157,8 @@ impl ServedTemplate {
     #[must_use]
     pub fn complete<S, F>(mut self, variable: impl Into<String>, function: F) -> Self
     where
-        F: Handler<S, Args = CompletionRequest, Output = Vec<String>>,
+        F: Handler<S, Args = CompletionRequest>,
+        F::Output: IntoIterator<Item: Into<String>>,
         F::Future: Send + 'static,
     {
         if let Ok(entry) = &mut self.0 {
@@ -183,9 +206,32 @@ impl ReadRequest {
     }
 }
 
-impl From<ReadRequest> for NoArgs {
-    fn from(_: ReadRequest) -> Self {
+/// An argument type of a resource function: [`ReadRequest`], [`NoArgs`], or [`Context`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the argument of a resource",
+    label = "use `ReadRequest`, which has the URI and the variables of the template"
+)]
+pub trait ReadArgs: Sized + Send + 'static {
+    /// Returns the argument of the function.
+    #[doc(hidden)]
+    fn from_call(request: ReadRequest, context: &Context) -> Self;
+}
+
+impl ReadArgs for ReadRequest {
+    fn from_call(request: ReadRequest, _: &Context) -> Self {
+        request
+    }
+}
+
+impl ReadArgs for NoArgs {
+    fn from_call(_: ReadRequest, _: &Context) -> Self {
         Self
+    }
+}
+
+impl ReadArgs for Context {
+    fn from_call(_: ReadRequest, context: &Context) -> Self {
+        context.clone()
     }
 }
 
@@ -246,8 +292,8 @@ impl IntoContents for Vec<u8> {
     }
 }
 
-impl<T: IntoContents, E: Into<ToolError>> IntoContents for Result<T, E> {
+impl<T: IntoContents, E: Into<BoxError>> IntoContents for Result<T, E> {
     fn into_contents(self, defaults: &ContentDefaults) -> Result<Vec<ResourceContents>, ToolError> {
-        self.map_err(Into::into)?.into_contents(defaults)
+        self.map_err(ToolError::from_boxed)?.into_contents(defaults)
     }
 }

@@ -12,5 +12,7 @@ pub(crate) fn of<T: JsonSchema>() -> Json {
     // `$schema` is the default dialect, and the name of a Rust type does not help a model.
     schema.remove("$schema");
     schema.remove("title");
+    // The doc comment of the type is for people who read the code; the description of a tool is set on the tool.
+    schema.remove("description");
     Json::of(&schema).unwrap_or_default()
 }

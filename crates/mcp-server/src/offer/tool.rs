@@ -68,15 +68,25 @@ where
     let mut definition = Definition::new(name, F::Args::schema());
     definition.output_schema = F::Output::output_schema();
     let start = move |arguments: &str, context: &mut dyn FnMut() -> Context| -> BoxFuture<ToolOutcome> {
-        match F::Args::read(arguments) {
+        let mut used = None;
+        let mut context = || used.insert(context()).clone();
+        match F::Args::from_call(arguments, &mut context) {
             Ok(args) => {
                 let future = function.call(args, context);
-                Box::pin(async move { future.await.into_outcome() })
+                Box::pin(async move { settle(used, future.await.into_outcome()) })
             }
             Err(problem) => Box::pin(ready(Err(ToolError::new(format!("invalid arguments: {problem}"))))),
         }
     };
     Tool { definition, start: Arc::new(start), needs_approval: false }
+}
+
+/// Restores an unanswered question in the outcome of a function. One that takes no context cannot ask.
+fn settle(context: Option<Context>, outcome: ToolOutcome) -> ToolOutcome {
+    match context {
+        Some(context) => context.settle(outcome),
+        None => outcome,
+    }
 }
 
 impl Tool {
@@ -98,10 +108,11 @@ impl Tool {
         let mut definition = Definition::new(name, input_schema.into());
         definition.output_schema = F::Output::output_schema();
         let start = move |arguments: &str, context: &mut dyn FnMut() -> Context| -> BoxFuture<ToolOutcome> {
+            let mut used = None;
             match arguments.parse() {
                 Ok(arguments) => {
-                    let future = function.call(arguments, context);
-                    Box::pin(async move { future.await.into_outcome() })
+                    let future = function.call(arguments, || used.insert(context()).clone());
+                    Box::pin(async move { settle(used, future.await.into_outcome()) })
                 }
                 Err(error) => Box::pin(ready(Err(ToolError::from(error)))),
             }
@@ -127,6 +138,33 @@ impl Tool {
     #[must_use]
     pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
         self.definition = self.definition.annotations(annotations);
+        self
+    }
+
+    /// Declares that the tool does not change anything (`readOnlyHint`).
+    #[doc(alias = "readOnlyHint")]
+    #[must_use]
+    pub fn read_only(self) -> Self {
+        self.annotate(|hints| hints.read_only_hint(true))
+    }
+
+    /// Declares that the tool may delete or overwrite (`destructiveHint`).
+    #[doc(alias = "destructiveHint")]
+    #[must_use]
+    pub fn destructive(self) -> Self {
+        self.annotate(|hints| hints.read_only_hint(false).destructive_hint(true))
+    }
+
+    /// Declares that a second call with the same arguments changes nothing more (`idempotentHint`).
+    #[doc(alias = "idempotentHint")]
+    #[must_use]
+    pub fn idempotent(self) -> Self {
+        self.annotate(|hints| hints.idempotent_hint(true))
+    }
+
+    fn annotate(mut self, change: impl FnOnce(ToolAnnotations) -> ToolAnnotations) -> Self {
+        let hints = self.definition.annotations.take().unwrap_or_default();
+        self.definition.annotations = Some(change(hints));
         self
     }
 
@@ -288,7 +326,7 @@ impl From<Arc<dyn ToolSpec>> for Tool {
             match arguments.parse() {
                 Ok(arguments) => {
                     let (spec, cx) = (Arc::clone(&spec), context());
-                    Box::pin(async move { spec.execute(arguments, cx).await })
+                    Box::pin(async move { cx.settle(spec.execute(arguments, cx.clone()).await) })
                 }
                 Err(error) => Box::pin(ready(Err(ToolError::from(error)))),
             }
@@ -337,7 +375,8 @@ impl ToolEntry {
         }
         if definition.input_schema.member("type") != Some("\"object\"") {
             return Err(format!(
-                "invalid input schema of tool `{name}`: it must have `\"type\": \"object\"`"
+                "the arguments of tool `{name}` are not an object: take a struct with named fields, \
+                 whose schema has `\"type\": \"object\"`"
             ));
         }
         let headers =

@@ -348,7 +348,15 @@ fn runtime_shutdown_does_not_wait_for_blocking_tools() {
 }
 
 /// A subscriber that records warnings.
-struct RecordedWarnings(Arc<Mutex<Vec<String>>>);
+#[derive(Clone, Default)]
+pub(crate) struct RecordedWarnings(Arc<Mutex<Vec<String>>>);
+
+impl RecordedWarnings {
+    /// Returns the warnings since the last call, one per line.
+    pub(crate) fn take(&self) -> String {
+        std::mem::take(&mut *self.0.lock().unwrap()).join("\n")
+    }
+}
 
 impl tracing::Subscriber for RecordedWarnings {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
@@ -385,16 +393,19 @@ fn tool_that_blocks_the_runtime_thread_is_logged_by_name() {
     let warnings = Arc::new(Mutex::new(Vec::new()));
     tracing::subscriber::set_global_default(RecordedWarnings(Arc::clone(&warnings))).unwrap();
     let recorded = Arc::clone(&warnings);
-    let server = McpServer::named("busy", "1").tool(tool("stuck", move || {
-        let recorded = Arc::clone(&recorded);
-        async move {
-            // Blocks until the watchdog has logged its warning.
-            while recorded.lock().unwrap().is_empty() {
-                std::thread::sleep(Duration::from_millis(10));
+    let server = McpServer::named("busy", "1").tool(
+        tool("stuck", move || {
+            let recorded = Arc::clone(&recorded);
+            async move {
+                // Blocks until the watchdog has logged its warning.
+                while recorded.lock().unwrap().is_empty() {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                "reported"
             }
-            "reported"
-        }
-    }));
+        })
+        .description("Blocks."),
+    );
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut client = server.test_client().await.unwrap();

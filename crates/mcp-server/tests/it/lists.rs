@@ -40,7 +40,7 @@ fn server() -> McpServer {
                 format!("Hello, {}!", arguments.get("name"))
             })
             .complete("name", |request: CompletionRequest| async move {
-                (0..150).map(|n| format!("{}{n}", request.value)).collect()
+                (0..150).map(move |n| format!("{}{n}", request.value))
             }),
         )
 }

@@ -14,8 +14,12 @@ mod confirming;
 mod display;
 #[cfg(all(feature = "files", unix))]
 mod files;
+#[cfg(all(feature = "schemars", feature = "sealing"))]
+mod handlers;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(feature = "http")]
+mod identity;
 mod lists;
 #[cfg(feature = "serve")]
 mod serve;

@@ -10,6 +10,7 @@ use mcp_protocol::peer::Arrival;
 
 use super::in_flight::InFlightCall;
 use super::requester;
+use crate::call::identity::Identity;
 use crate::call::reply::Reply;
 use crate::connection::write_error;
 use crate::dispatch::router::RequestAction;
@@ -24,6 +25,7 @@ impl ServiceState {
         session: &Arc<Session>,
         dialect: Dialect,
         batch: &Batch<'_>,
+        identity: &Identity,
     ) -> HttpResponse {
         let mut out = Vec::from(*b"[");
         for message in batch.messages() {
@@ -36,8 +38,8 @@ impl ServiceState {
                             let (_, outlet) = session.outlet();
                             // Requests to the client and progress need a stream, which a batch does not have.
                             outlet.close();
-                            let reply = match self.core.route(&request, requester(session, &request, &outlet))
-                            {
+                            let requester = requester(session, &request, &outlet, identity.clone());
+                            let reply = match self.core.route(&request, requester) {
                                 RequestAction::Reply(reply) => Some(reply),
                                 RequestAction::Run(run) => tokio::select! {
                                     reply = run => Some(reply),

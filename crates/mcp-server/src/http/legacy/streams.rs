@@ -7,6 +7,7 @@ use http::header::{ACCEPT, ALLOW, HeaderMap, HeaderValue};
 use mcp_protocol::negotiation::{HttpClassification, HttpMethod, HttpRejection};
 
 use super::no_session;
+use crate::call::identity::Principal;
 use crate::connection::outlet::Outlet;
 use crate::http::ServiceState;
 use crate::http::headers::{McpHeaders, RequestHeaders, accepts_events};
@@ -39,8 +40,9 @@ impl ServiceState {
         self: &Arc<Self>,
         all: &HeaderMap,
         headers: &RequestHeaders<'_>,
+        principal: &Principal,
     ) -> HttpResponse {
-        let session = self.session(&headers.mcp);
+        let session = self.session(&headers.mcp, principal);
         match self.classify(HttpMethod::Get, &headers.mcp, session.as_ref(), None) {
             HttpClassification::Legacy(_) => {}
             HttpClassification::Reject(refusal) => return not_allowed(refusal),
@@ -103,8 +105,8 @@ impl ServiceState {
     }
 
     /// Handles DELETE: ends the session.
-    pub(in crate::http) fn delete(&self, headers: &McpHeaders<'_>) -> HttpResponse {
-        let session = self.session(headers);
+    pub(in crate::http) fn delete(&self, headers: &McpHeaders<'_>, principal: &Principal) -> HttpResponse {
+        let session = self.session(headers, principal);
         match self.classify(HttpMethod::Delete, headers, session.as_ref(), None) {
             HttpClassification::Legacy(_) => {}
             HttpClassification::Reject(refusal) => return not_allowed(refusal),

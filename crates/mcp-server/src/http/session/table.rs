@@ -8,6 +8,7 @@ use mcp_protocol::{Dialect, Limits};
 
 use super::{Session, SessionUse};
 use crate::budget::Budget;
+use crate::call::identity::Principal;
 use crate::connection::Client;
 use crate::http::HttpOptions;
 
@@ -78,6 +79,7 @@ impl Sessions {
         &self,
         dialect: Dialect,
         client: Client,
+        principal: Principal,
         client_memory: usize,
         limits: &Limits,
     ) -> Option<Arc<Session>> {
@@ -96,7 +98,7 @@ impl Sessions {
         }
         self.make_memory(&mut table, bytes, 0);
         let share = memory.take(bytes)?;
-        let session = Arc::new(Session::new(dialect, client, limits, memory, share));
+        let session = Arc::new(Session::new(dialect, client, principal, limits, memory, share));
         table.sessions.insert(session.id.clone(), Arc::clone(&session));
         Some(session)
     }
@@ -183,11 +185,12 @@ impl Sessions {
         self.sweep(&mut self.lock(), Instant::now());
     }
 
-    pub(in crate::http) fn get(&self, id: &str) -> Option<SessionUse> {
+    /// Returns the session with this id and marks it as in use, unless it belongs to another principal.
+    pub(in crate::http) fn get(&self, id: &str, principal: &Principal) -> Option<SessionUse> {
         let now = Instant::now();
         let mut table = self.lock();
         self.sweep(&mut table, now);
-        let session = table.sessions.get(id)?;
+        let session = table.sessions.get(id).filter(|session| session.principal == *principal)?;
         Some(SessionUse::new(session, now))
     }
 

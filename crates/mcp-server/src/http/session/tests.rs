@@ -7,7 +7,7 @@ use super::*;
 fn session() -> Session {
     let memory = Budget::new(64 << 20);
     let share = memory.take(0).unwrap();
-    Session::new(Dialect::V2025_11_25, client(), &Limits::default(), memory, share)
+    Session::new(Dialect::V2025_11_25, client(), Principal::default(), &Limits::default(), memory, share)
 }
 
 fn client() -> Client {

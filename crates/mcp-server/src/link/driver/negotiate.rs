@@ -8,7 +8,8 @@ use mcp_protocol::messages::{Message, Method, Request};
 use mcp_protocol::negotiation::StdioClassification;
 
 use super::Driver;
-use crate::call::context::{LegacyClient, Principal, Requester};
+use crate::call::context::{LegacyClient, Requester};
+use crate::call::identity::Identity;
 use crate::call::reply::Reply;
 use crate::connection::Client;
 
@@ -40,7 +41,7 @@ impl Driver<'_> {
                     meta: Some(meta),
                     legacy: None,
                     outlet,
-                    principal: Principal::default(),
+                    identity: Identity::default(),
                 });
             }
             StdioClassification::Legacy(dialect) => {
@@ -67,7 +68,7 @@ impl Driver<'_> {
             log_level: self.connection.lock().log_level.clone(),
         });
         let outlet = Arc::clone(&self.outlet);
-        Admission::Route(Requester { dialect, meta, legacy, outlet, principal: Principal::default() })
+        Admission::Route(Requester { dialect, meta, legacy, outlet, identity: Identity::default() })
     }
 
     /// Charges the memory of client info and capabilities, or returns the error.

@@ -11,7 +11,13 @@ fn client() -> Client {
 /// Opens a session that holds this much memory. It is not in use.
 fn open(sessions: &Sessions, bytes: usize) -> Option<String> {
     let client_memory = bytes.checked_sub(SESSION_OVERHEAD_BYTES).unwrap();
-    let session = sessions.open(Dialect::V2025_11_25, client(), client_memory, &Limits::default())?;
+    let session = sessions.open(
+        Dialect::V2025_11_25,
+        client(),
+        Principal::default(),
+        client_memory,
+        &Limits::default(),
+    )?;
     Some(session.id.clone())
 }
 
@@ -34,7 +40,7 @@ fn reclaim_ends_large_unused_sessions_only_when_memory_is_short() {
     let large = open(&sessions, LARGE_SESSION_BYTES).unwrap();
     sessions.reclaim(memory.left());
     assert!(is_open(&sessions, &large), "enough is left");
-    let in_use = sessions.get(&large).unwrap();
+    let in_use = sessions.get(&large, &Principal::default()).unwrap();
     sessions.reclaim(memory.left() + 1);
     assert!(is_open(&sessions, &large) && is_open(&sessions, &small), "in use, or too small");
     drop(in_use);
@@ -76,11 +82,11 @@ async fn sessions_with_abandoned_calls_are_ended() {
     assert!(!sessions.end_abandoned(), "no call is in flight");
     sessions.lock().last_call_search = None;
     let busy = open(&sessions, SESSION_OVERHEAD_BYTES).unwrap();
-    sessions.get(&busy).unwrap().0.spawn(std::future::pending());
+    sessions.get(&busy, &Principal::default()).unwrap().0.spawn(std::future::pending());
     assert!(sessions.end_abandoned());
     assert!(is_open(&sessions, &idle) && !is_open(&sessions, &busy));
     let busy = open(&sessions, SESSION_OVERHEAD_BYTES).unwrap();
-    sessions.get(&busy).unwrap().0.spawn(std::future::pending());
+    sessions.get(&busy, &Principal::default()).unwrap().0.spawn(std::future::pending());
     assert!(!sessions.end_abandoned(), "not searched again at once");
 }
 

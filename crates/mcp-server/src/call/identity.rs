@@ -1,0 +1,58 @@
+//! Who sent a request, as far as the transport or the embedding program knows.
+
+use std::sync::Arc;
+
+/// The user on whose behalf a call is made. Anonymous unless the embedding program authenticates its users.
+///
+/// Over HTTP, a middleware in front of the service inserts it into the extensions of the request. It then owns its
+/// legacy sessions and the `requestState` of its calls: another principal gets 404 for the session, and -32602 for the
+/// state.
+#[doc(alias = "user")]
+#[doc(alias = "authentication")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Principal {
+    /// The subject as the authorization server names it; `None` if anonymous.
+    pub subject: Option<Arc<str>>,
+}
+
+impl Principal {
+    /// Creates a principal with this subject, which identifies one user of this server.
+    ///
+    /// ```
+    /// let principal = mcp_server::Principal::new("alice@example.com");
+    /// assert_eq!(principal.subject.as_deref(), Some("alice@example.com"));
+    /// ```
+    #[must_use]
+    pub fn new(subject: impl Into<Arc<str>>) -> Self {
+        Self { subject: Some(subject.into()) }
+    }
+}
+
+/// The identity of the sender of a request.
+#[derive(Clone, Default)]
+pub(crate) struct Identity {
+    pub(crate) principal: Principal,
+    /// The extensions of the HTTP request; `None` if there are none.
+    #[cfg(feature = "http")]
+    extensions: Option<Arc<::http::Extensions>>,
+}
+
+#[cfg(feature = "http")]
+impl Identity {
+    /// Takes the extensions of an HTTP request.
+    pub(crate) fn take(extensions: &mut ::http::Extensions) -> Self {
+        if extensions.is_empty() {
+            return Self::default();
+        }
+        let principal = extensions.get::<Principal>().cloned().unwrap_or_default();
+        Self { principal, extensions: Some(Arc::new(std::mem::take(extensions))) }
+    }
+
+    /// Returns the extensions of the HTTP request; empty for other transports.
+    pub(crate) fn extensions(&self) -> &::http::Extensions {
+        static EMPTY: std::sync::LazyLock<::http::Extensions> =
+            std::sync::LazyLock::new(::http::Extensions::new);
+        self.extensions.as_deref().unwrap_or(&EMPTY)
+    }
+}

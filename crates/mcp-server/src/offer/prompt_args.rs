@@ -1,0 +1,137 @@
+//! Argument types of prompts.
+
+use mcp_protocol::Map;
+use mcp_protocol::prompts::PromptArgument;
+
+use crate::call::context::Context;
+use crate::offer::handler::NoArgs;
+
+/// An argument type of a prompt: it can be read from the arguments of the request, which are text.
+///
+/// With the feature `schemars`, implemented for every struct with `serde::Deserialize` and `schemars::JsonSchema`; its
+/// fields become the arguments of the prompt. Fields are strings, numbers, booleans or enums without data, or `Option`s
+/// of these. [`PromptArguments`] has all arguments as text.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the arguments of a prompt",
+    label = "derive `serde::Deserialize` and `schemars::JsonSchema` for it, or use `PromptArguments`"
+)]
+pub trait PromptArgs: Sized + Send + 'static {
+    /// Returns the arguments that clients see; `None` if the type does not tell.
+    #[must_use]
+    fn arguments() -> Option<Vec<PromptArgument>> {
+        None
+    }
+
+    /// Reads the arguments of a request.
+    ///
+    /// # Errors
+    /// The problem, for the client.
+    fn read(arguments: PromptArguments) -> Result<Self, String>;
+
+    /// Returns the argument of the function, for types that are not in the arguments of the request.
+    #[doc(hidden)]
+    fn from_call(arguments: PromptArguments, _: &Context) -> Result<Self, String> {
+        Self::read(arguments)
+    }
+}
+
+/// The arguments of a prompt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PromptArguments(pub Map<String, String>);
+
+impl PromptArguments {
+    /// Returns the value of an argument; empty if the client did not send it. Required arguments are always present.
+    #[must_use]
+    pub fn get(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+}
+
+impl PromptArgs for PromptArguments {
+    fn read(arguments: PromptArguments) -> Result<Self, String> {
+        Ok(arguments)
+    }
+}
+
+impl PromptArgs for NoArgs {
+    fn read(_: PromptArguments) -> Result<Self, String> {
+        Ok(Self)
+    }
+}
+
+/// For `async fn(Context)`.
+impl PromptArgs for Context {
+    fn read(_: PromptArguments) -> Result<Self, String> {
+        Err("a context is not part of the arguments".to_owned())
+    }
+
+    fn from_call(_: PromptArguments, context: &Context) -> Result<Self, String> {
+        Ok(context.clone())
+    }
+}
+
+#[cfg(feature = "schemars")]
+impl<T: serde::de::DeserializeOwned + schemars::JsonSchema + Send + 'static> PromptArgs for T {
+    fn arguments() -> Option<Vec<PromptArgument>> {
+        Some(typed::arguments(&crate::offer::schema::of::<T>()))
+    }
+
+    fn read(arguments: PromptArguments) -> Result<Self, String> {
+        typed::read(&crate::offer::schema::of::<T>(), arguments)
+    }
+}
+
+#[cfg(feature = "schemars")]
+mod typed {
+    use mcp_protocol::Json;
+    use mcp_protocol::prompts::PromptArgument;
+    use serde::de::DeserializeOwned;
+    use serde_json::{Map, Value};
+
+    use super::PromptArguments;
+
+    /// Returns one argument per property of the schema, in the order of the schema.
+    pub(super) fn arguments(schema: &Json) -> Vec<PromptArgument> {
+        let schema: Value = serde_json::from_str(schema.get()).unwrap_or_default();
+        let required =
+            |name: &str| schema["required"].as_array().is_some_and(|all| all.contains(&name.into()));
+        let properties = schema["properties"].as_object();
+        let argument = |(name, property): (&String, &Value)| {
+            let mut argument = PromptArgument::new(name).required(required(name));
+            argument.description = property["description"].as_str().map(str::to_owned);
+            argument
+        };
+        properties.into_iter().flatten().map(argument).collect()
+    }
+
+    /// Reads a struct from text: a field that is not a string is parsed as JSON.
+    pub(super) fn read<T: DeserializeOwned>(schema: &Json, arguments: PromptArguments) -> Result<T, String> {
+        let schema: Value = serde_json::from_str(schema.get()).unwrap_or_default();
+        let value = |name: &str, text: String| {
+            let property = &schema["properties"][name];
+            if accepts_text(property) {
+                return Value::String(text);
+            }
+            serde_json::from_str(&text).unwrap_or(Value::String(text))
+        };
+        let object: Map<String, Value> =
+            arguments.0.iter().map(|(name, text)| (name.clone(), value(name, text.clone()))).collect();
+        crate::offer::handler::read(&Value::Object(object).to_string())
+    }
+
+    /// Returns true if a property may be a string.
+    fn accepts_text(property: &Value) -> bool {
+        let is_text = |kind: &Value| kind == "string";
+        match property {
+            Value::Object(known) => {
+                let kinds = &property["type"];
+                let has_text_type =
+                    is_text(kinds) || kinds.as_array().is_some_and(|all| all.iter().any(is_text));
+                let choices =
+                    ["anyOf", "oneOf"].iter().filter_map(|key| known.get(*key)?.as_array()).flatten();
+                has_text_type || known.contains_key("const") || choices.into_iter().any(accepts_text)
+            }
+            _ => true,
+        }
+    }
+}

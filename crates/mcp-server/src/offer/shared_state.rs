@@ -1,0 +1,267 @@
+//! Handlers that are methods of shared state.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use mcp_protocol::prompts::Prompt;
+use mcp_protocol::resources::{Resource, ResourceTemplate};
+
+use crate::call::BoxFuture;
+use crate::call::context::Context;
+use crate::offer::handler::{Handler, NoArgs, ToolArgs};
+use crate::offer::outcome::IntoOutcome;
+use crate::offer::prompt::{IntoPrompt, ServedPrompt, prompt};
+use crate::offer::prompt_args::PromptArgs;
+use crate::offer::resource::{
+    IntoContents, ReadArgs, ServedResource, ServedTemplate, resource, resource_template,
+};
+use crate::offer::tool::{Tool, tool};
+
+/// Shares a value between handlers: its async methods with `&self` become tools, resources and prompts.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use mcp_server::{McpServer, state};
+///
+/// #[derive(Default)]
+/// struct Tasks(Mutex<Vec<String>>);
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct NewTask { title: String }
+///
+/// impl Tasks {
+///     async fn add(&self, NewTask { title }: NewTask) -> Result<String, String> {
+///         if title.is_empty() {
+///             return Err("the title is empty".to_owned());
+///         }
+///         let mut tasks = self.0.lock().unwrap();
+///         tasks.push(title);
+///         Ok(format!("{} tasks", tasks.len()))
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let tasks = state(Tasks::default());
+/// let server = McpServer::named("tasks", "1")
+///     .tool(tasks.tool("add_task", Tasks::add).description("Adds a task."));
+/// let mut client = server.test_client().await?;
+/// assert_eq!(client.call("add_task", serde_json::json!({"title": "Shop"})).await?.text(), "1 tasks");
+/// # Ok(()) }
+/// ```
+pub fn state<T: Send + Sync + 'static>(value: T) -> SharedState<T> {
+    SharedState(Arc::new(value))
+}
+
+/// A value that handlers share. Created by [`state`]; cheap to clone; dereferences to the value.
+pub struct SharedState<T>(Arc<T>);
+
+impl<T: Send + Sync + 'static> SharedState<T> {
+    /// Creates a tool from a method: [`tool`] with the shared value as `&self`.
+    pub fn tool<S, F>(&self, name: impl Into<String>, method: F) -> Tool
+    where
+        BoundMethod<T, F>: Handler<S>,
+        <BoundMethod<T, F> as Handler<S>>::Args: ToolArgs,
+        <BoundMethod<T, F> as Handler<S>>::Output: IntoOutcome,
+        <BoundMethod<T, F> as Handler<S>>::Future: Send + 'static,
+    {
+        tool(name, self.bind(method))
+    }
+
+    /// Creates a resource from a method: [`resource`] with the shared value as `&self`.
+    pub fn resource<S, F>(&self, definition: Resource, method: F) -> ServedResource
+    where
+        BoundMethod<T, F>: Handler<S>,
+        <BoundMethod<T, F> as Handler<S>>::Args: ReadArgs,
+        <BoundMethod<T, F> as Handler<S>>::Output: IntoContents,
+        <BoundMethod<T, F> as Handler<S>>::Future: Send + 'static,
+    {
+        resource(definition, self.bind(method))
+    }
+
+    /// Creates a resource template from a method: [`resource_template`] with the shared value as `&self`.
+    pub fn resource_template<S, F>(&self, definition: ResourceTemplate, method: F) -> ServedTemplate
+    where
+        BoundMethod<T, F>: Handler<S>,
+        <BoundMethod<T, F> as Handler<S>>::Args: ReadArgs,
+        <BoundMethod<T, F> as Handler<S>>::Output: IntoContents,
+        <BoundMethod<T, F> as Handler<S>>::Future: Send + 'static,
+    {
+        resource_template(definition, self.bind(method))
+    }
+
+    /// Creates a prompt from a method: [`prompt`] with the shared value as `&self`.
+    pub fn prompt<S, F>(&self, definition: impl Into<Prompt>, method: F) -> ServedPrompt
+    where
+        BoundMethod<T, F>: Handler<S>,
+        <BoundMethod<T, F> as Handler<S>>::Args: PromptArgs,
+        <BoundMethod<T, F> as Handler<S>>::Output: IntoPrompt,
+        <BoundMethod<T, F> as Handler<S>>::Future: Send + 'static,
+    {
+        prompt(definition, self.bind(method))
+    }
+
+    /// Binds a method to the value: the result is a [`Handler`], for example of completions.
+    pub fn bind<F>(&self, method: F) -> BoundMethod<T, F> {
+        BoundMethod { state: Arc::clone(&self.0), method: Arc::new(method) }
+    }
+}
+
+/// For a value that other parts of the program share.
+impl<T> From<Arc<T>> for SharedState<T> {
+    fn from(value: Arc<T>) -> Self {
+        Self(value)
+    }
+}
+
+impl<T> Clone for SharedState<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Deref for SharedState<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for SharedState<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SharedState").field(&self.0).finish()
+    }
+}
+
+/// A method bound to the value of a [`SharedState`]. Created by [`SharedState::bind`].
+pub struct BoundMethod<T, F> {
+    state: Arc<T>,
+    method: Arc<F>,
+}
+
+impl<T, F> fmt::Debug for BoundMethod<T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BoundMethod").finish_non_exhaustive()
+    }
+}
+
+/// The signature marker of a [`BoundMethod`].
+#[derive(Debug)]
+pub struct MethodShape<Shape>(PhantomData<Shape>);
+
+/// An async method of `T`. The trait names the future of one borrow, which a bound on the function cannot.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an async method of `{T}` that can serve calls",
+    label = "expected `async fn(&self) -> R`, `async fn(&self, Args) -> R` or `async fn(&self, Args, Context) -> R`",
+    note = "the future of the method must be `Send`"
+)]
+pub trait AsyncMethod<'a, T, Args>: Send + Sync + 'static {
+    /// The return type of the method.
+    type Output;
+
+    /// Calls the method.
+    fn call(&self, state: &'a T, args: Args) -> impl Future<Output = Self::Output> + Send + 'a;
+}
+
+impl<'a, T: 'a, F, Fut> AsyncMethod<'a, T, ()> for F
+where
+    F: Fn(&'a T) -> Fut + Send + Sync + 'static,
+    Fut: Future + Send + 'a,
+{
+    type Output = Fut::Output;
+
+    fn call(&self, state: &'a T, (): ()) -> impl Future<Output = Fut::Output> + Send + 'a {
+        self(state)
+    }
+}
+
+impl<'a, T: 'a, A, F, Fut> AsyncMethod<'a, T, (A,)> for F
+where
+    F: Fn(&'a T, A) -> Fut + Send + Sync + 'static,
+    Fut: Future + Send + 'a,
+{
+    type Output = Fut::Output;
+
+    fn call(&self, state: &'a T, (args,): (A,)) -> impl Future<Output = Fut::Output> + Send + 'a {
+        self(state, args)
+    }
+}
+
+impl<'a, T: 'a, A, F, Fut> AsyncMethod<'a, T, (A, Context)> for F
+where
+    F: Fn(&'a T, A, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future + Send + 'a,
+{
+    type Output = Fut::Output;
+
+    fn call(&self, state: &'a T, (args, cx): (A, Context)) -> impl Future<Output = Fut::Output> + Send + 'a {
+        self(state, args, cx)
+    }
+}
+
+impl<T, F> BoundMethod<T, F>
+where
+    T: Send + Sync + 'static,
+{
+    fn start<A, R>(&self, args: A) -> BoxFuture<R>
+    where
+        F: for<'a> AsyncMethod<'a, T, A, Output = R>,
+        A: Send + 'static,
+        R: 'static,
+    {
+        let (state, method) = (Arc::clone(&self.state), Arc::clone(&self.method));
+        Box::pin(async move { method.call(&state, args).await })
+    }
+}
+
+impl<T, F, R> Handler<MethodShape<((), R)>> for BoundMethod<T, F>
+where
+    T: Send + Sync + 'static,
+    F: for<'a> AsyncMethod<'a, T, (), Output = R>,
+    R: 'static,
+{
+    type Args = NoArgs;
+    type Output = R;
+    type Future = BoxFuture<R>;
+
+    fn call(&self, _: NoArgs, _: impl FnOnce() -> Context) -> BoxFuture<R> {
+        self.start(())
+    }
+}
+
+impl<T, F, A, R> Handler<MethodShape<((A,), R)>> for BoundMethod<T, F>
+where
+    T: Send + Sync + 'static,
+    F: for<'a> AsyncMethod<'a, T, (A,), Output = R>,
+    A: Send + 'static,
+    R: 'static,
+{
+    type Args = A;
+    type Output = R;
+    type Future = BoxFuture<R>;
+
+    fn call(&self, args: A, _: impl FnOnce() -> Context) -> BoxFuture<R> {
+        self.start((args,))
+    }
+}
+
+impl<T, F, A, R> Handler<MethodShape<((A, Context), R)>> for BoundMethod<T, F>
+where
+    T: Send + Sync + 'static,
+    F: for<'a> AsyncMethod<'a, T, (A, Context), Output = R>,
+    A: Send + 'static,
+    R: 'static,
+{
+    type Args = A;
+    type Output = R;
+    type Future = BoxFuture<R>;
+
+    fn call(&self, args: A, context: impl FnOnce() -> Context) -> BoxFuture<R> {
+        self.start((args, context()))
+    }
+}
