@@ -6,17 +6,17 @@ use std::task::Waker;
 
 use super::state::State;
 
-/// The locked state. The last task that was woken under the lock is woken when it is released, so that it does not have to
-/// wait for the lock. Others are woken at once.
+/// The locked state. Tasks that are woken under the lock are woken when it is released, because they run on other threads at
+/// once and would wait for the lock.
 pub(crate) struct Locked<'a> {
-    // Dropped first: the lock is released before the task is woken.
+    // Dropped first: the lock is released before the tasks are woken.
     state: MutexGuard<'a, State>,
-    wakes: Wake,
+    wakes: WakeList,
 }
 
 impl<'a> Locked<'a> {
     pub(super) fn new(state: MutexGuard<'a, State>) -> Self {
-        Self { state, wakes: Wake(None) }
+        Self { state, wakes: WakeList::default() }
     }
 }
 
@@ -36,16 +36,30 @@ impl DerefMut for Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        self.wakes.0 = self.state.wakes.take();
+        self.wakes = std::mem::take(&mut self.state.wakes);
     }
 }
 
-/// A task that is woken when this is dropped.
-struct Wake(Option<Waker>);
+/// Tasks that are woken when this is dropped, in order.
+#[derive(Default)]
+pub(super) struct WakeList {
+    first: Option<Waker>,
+    // Usually empty: no allocation for one task.
+    rest: Vec<Waker>,
+}
 
-impl Drop for Wake {
+impl WakeList {
+    pub(super) fn push(&mut self, waker: Waker) {
+        match &self.first {
+            None => self.first = Some(waker),
+            Some(_) => self.rest.push(waker),
+        }
+    }
+}
+
+impl Drop for WakeList {
     fn drop(&mut self) {
-        if let Some(waker) = self.0.take() {
+        for waker in self.first.take().into_iter().chain(self.rest.drain(..)) {
             waker.wake();
         }
     }

@@ -69,14 +69,14 @@ impl InFlightRequest {
         if let Some(step) = waiting.progress.as_mut().and_then(|progress| progress.pop()) {
             return Poll::Ready(RequestUpdate::Progress(step));
         }
-        let Some(settled) = waiting.settled.take() else {
+        if waiting.settled.is_none() {
             match &mut waiting.waker {
                 Some(waker) => waker.clone_from(cx.waker()),
                 None => waiting.waker = Some(cx.waker().clone()),
             }
             return Poll::Pending;
-        };
-        state.stop_waiting(self.call);
+        }
+        let Some(settled) = state.stop_waiting(self.call) else { return Poll::Pending };
         self.is_settled = true;
         let method = self.method.clone();
         Poll::Ready(RequestUpdate::Done(match settled {

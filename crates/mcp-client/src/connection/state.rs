@@ -16,6 +16,7 @@ use mcp_protocol::{Dialect, Limits};
 use tokio::io::AsyncWrite;
 use tokio::sync::broadcast;
 
+use super::locked::WakeList;
 use super::now;
 use super::outbox::{Framing, Outbox};
 use super::waiting::Waiting;
@@ -42,8 +43,10 @@ pub(crate) struct State {
     /// Log messages of the server; `None` once there will be no more.
     pub(super) logs: Option<broadcast::Sender<Arc<LogMessageParams>>>,
     pub(super) driver: Option<Waker>,
-    /// The task to wake when the lock is released.
-    pub(super) wakes: Option<Waker>,
+    /// The number of settled calls whose callers were woken and have not run yet.
+    pub(super) unread: usize,
+    /// The tasks to wake when the lock is released.
+    pub(super) wakes: WakeList,
     /// When the timer of the driver rings next.
     pub(super) rings: Option<Instant>,
     /// True if the driver has something to look at: messages, an earlier deadline, a request to close.
@@ -84,7 +87,8 @@ impl State {
             log_level,
             logs: Some(broadcast::channel(MAX_QUEUED_LOGS).0),
             driver: None,
-            wakes: None,
+            unread: 0,
+            wakes: WakeList::default(),
             rings: None,
             is_changed: false,
             is_flooded: false,
@@ -190,10 +194,8 @@ impl State {
     }
 
     pub(super) fn wake(&mut self, waker: Option<Waker>) {
-        if let Some(waker) = waker
-            && let Some(earlier) = self.wakes.replace(waker)
-        {
-            earlier.wake();
+        if let Some(waker) = waker {
+            self.wakes.push(waker);
         }
     }
 
@@ -270,6 +272,12 @@ impl State {
     /// Records that the driver looks at everything now.
     pub(crate) fn look(&mut self) {
         self.is_changed = false;
+    }
+
+    /// Returns true if callers that were woken with a response are about to run. Their next requests can then be written
+    /// together with those that are queued.
+    pub(crate) fn has_woken_callers(&self) -> bool {
+        self.unread > 0 && !self.outbox.bytes().is_empty()
     }
 
     pub(crate) fn is_closing(&self) -> bool {

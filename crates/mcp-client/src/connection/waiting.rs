@@ -114,10 +114,12 @@ impl State {
         self.waiting(call).is_some_and(|waiting| waiting.settled.is_none())
     }
 
-    pub(super) fn stop_waiting(&mut self, call: CallHandle) {
-        if let Ok(at) = self.waiting.binary_search_by_key(&call, |(call, _)| *call) {
-            self.waiting.remove(at);
-        }
+    /// Forgets a call. Returns how it was settled, if it was.
+    pub(super) fn stop_waiting(&mut self, call: CallHandle) -> Option<Settled> {
+        let at = self.waiting.binary_search_by_key(&call, |(call, _)| *call).ok()?;
+        let (_, waiting) = self.waiting.remove(at)?;
+        self.unread -= usize::from(waiting.settled.is_some());
+        waiting.settled
     }
 
     fn settle_with(&mut self, call: CallHandle, settled: Settled) {
@@ -132,8 +134,9 @@ impl State {
         }
         // The caller may have stopped waiting.
         let Some(waiting) = self.waiting(call) else { return };
-        waiting.settled = Some(settled);
+        let is_first = waiting.settled.replace(settled).is_none();
         let waker = waiting.waker.take();
+        self.unread += usize::from(is_first);
         self.wake(waker);
     }
 }

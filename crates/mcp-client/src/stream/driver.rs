@@ -119,6 +119,10 @@ async fn serve(
         return cause;
     }
     loop {
+        // On a runtime with threads, the first caller that runs wakes this task, which then runs before the others.
+        if writing.is_empty() && connection.lock().has_woken_callers() {
+            tokio::task::yield_now().await;
+        }
         {
             let mut state = connection.lock();
             state.look();
