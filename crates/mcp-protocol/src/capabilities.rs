@@ -75,7 +75,7 @@ impl ElicitationCapability {
 }
 
 object! {
-    /// Sampling features of a client.
+    /// The sampling capability of a client.
     #[doc(alias = "sampling")]
     pub struct SamplingCapability {
         optional {
@@ -89,7 +89,7 @@ object! {
 }
 
 object! {
-    /// Roots features of a client.
+    /// The roots capability of a client.
     #[doc(alias = "roots")]
     pub struct RootsCapability {
         optional {
@@ -126,7 +126,7 @@ object! {
 }
 
 object! {
-    /// Capability of a list of tools or prompts.
+    /// The capability for a list of tools or prompts.
     pub struct ListCapability {
         optional {
             /// True if the server sends list-changed notifications.
@@ -150,7 +150,8 @@ object! {
 }
 
 object! {
-    /// Name and version of a program. Self-reported: for display and logs only, not for decisions.
+    /// Name and version of a program. Self-reported and unverified: display or log it, but do not base security
+    /// decisions on it.
     #[doc(alias = "clientInfo")]
     #[doc(alias = "serverInfo")]
     pub struct Implementation {

@@ -11,8 +11,8 @@ union! {
     /// A content block. Sampling messages use [`SamplingBlock`](crate::sampling::SamplingBlock), which can contain
     /// content blocks; a content block never contains another, so parsing does not recurse.
     ///
-    /// For a version that lacks a kind of block, the nearest kind is written: audio becomes a text note for 2024-11-05,
-    /// and a resource link becomes text before 2025-06-18.
+    /// If the peer's protocol version does not have a kind of block, a similar one is sent instead: for 2024-11-05, a
+    /// text that mentions the audio; before 2025-06-18, a text instead of a resource link.
     ///
     /// ```
     /// use mcp_protocol::content::ContentBlock;

@@ -138,7 +138,7 @@ impl Dialect {
     /// Reads a body sent by a peer of this revision: members that the revision may omit get their defaults.
     ///
     /// # Errors
-    /// Fails if the body has another shape than `T`.
+    /// Fails if the body does not match the type `T`.
     pub fn raise<T: Raise>(self, body: &Body<'_>) -> Result<T, BodyError> {
         self.raise_str(body.text())
     }
@@ -146,7 +146,7 @@ impl Dialect {
     /// Reads JSON text that is not the body of a message, like [`raise`](Self::raise).
     ///
     /// # Errors
-    /// Fails if the text has another shape than `T`.
+    /// Fails if the text does not match the type `T`.
     pub fn raise_str<T: Raise>(self, text: &str) -> Result<T, BodyError> {
         Ok(Raising::from(self).text(text)?)
     }

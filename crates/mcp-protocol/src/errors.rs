@@ -104,7 +104,7 @@ object! {
             message: String = "message",
         }
         present {
-            /// Details, in a shape defined by the code.
+            /// Details, in the format that the code defines.
             data: Json = "data",
         }
         lower by crate::dialect::errors::lower;
@@ -240,7 +240,7 @@ pub(crate) fn as_json(data: &dyn Lower) -> Json {
     Lowering::CANONICAL.root(data).to_json().unwrap_or_default()
 }
 
-/// An error for a body that does not have the expected shape.
+/// An error for a body that does not match the expected type.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BodyError {
@@ -281,7 +281,7 @@ impl From<Fault> for BodyError {
     }
 }
 
-/// An error for input that is not a valid message, with the parts that could be read.
+/// An error for input that is not a valid message, with its id and its type if these could be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}")]
 pub struct DecodeError {
@@ -369,7 +369,7 @@ pub enum DecodeErrorKind {
 }
 
 impl DecodeError {
-    /// Returns the error object with which to respond to this input.
+    /// Returns the error object to send as the response to this input.
     #[must_use]
     pub fn to_error_object(&self) -> ErrorObject {
         ErrorObject::new(self.kind.code(), self.kind.to_string())

@@ -272,7 +272,7 @@ impl<T: Raise> Round<T> {
     /// ```
     ///
     /// # Errors
-    /// Fails if the result has another shape, or a type that is not valid for these methods.
+    /// Fails if the result does not match its result type, or if that type is not valid for these methods.
     pub fn raise(dialect: Dialect, result: &Body<'_>) -> Result<Self, BodyError> {
         match result_type(dialect, result)? {
             ResultType::Complete => Ok(Self::Complete(dialect.raise(result)?)),

@@ -81,7 +81,7 @@ impl Json {
     /// Parses the text into a type.
     ///
     /// # Errors
-    /// Fails if the text is JSON of another shape than `T`.
+    /// Fails if the text does not match the type `T`.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T, crate::errors::BodyError> {
         Ok(serde_json::from_str(self.get())?)
     }
@@ -89,7 +89,7 @@ impl Json {
     /// Parses the text into a type of this crate, as defined by the newest revision.
     ///
     /// # Errors
-    /// Fails if the text is JSON of another shape than `T`.
+    /// Fails if the text does not match the type `T`.
     pub fn raise<T: Raise>(&self) -> Result<T, serde_json::Error> {
         Raising::STRICT.text(self.get())
     }

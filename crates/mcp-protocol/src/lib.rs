@@ -2,7 +2,7 @@
 //!
 //! An MCP client and server exchange JSON-RPC messages. This crate has every part of that which needs no I/O: the
 //! types, their representation in each revision, the parsing of bytes into messages, the matching of responses to
-//! requests, timeouts, and the negotiation of the revision. Sockets, processes and timeouts belong to the crates built on
+//! requests, timeouts, and the negotiation of the revision. Sockets, processes and timers belong to the crates built on
 //! it, `mcp-client` and `mcp-server`.
 //!
 //! ```
@@ -56,7 +56,7 @@
 //! # Driving a machine
 //!
 //! The state machines ([`peer::Peer`] and those of [`negotiation`]) share one interface. `handle_*` takes an event and
-//! the time of the event; `poll_*` returns the next action or deadline. There are no callbacks, locks or timeouts. A
+//! the time of the event; `poll_*` returns the next action or deadline. There are no callbacks, locks or timers. A
 //! driver is a loop:
 //!
 //! 1. poll messages to send and failures to report until there are none;

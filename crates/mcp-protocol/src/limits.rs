@@ -100,9 +100,9 @@ pub struct Limits {
     pub in_flight: usize,
     /// Maximum bytes kept as a sample of input that is not a message.
     pub sample: usize,
-    /// Maximum lines that are not messages before a negotiation fails.
+    /// Maximum number of lines that are not messages before a negotiation fails.
     pub noise_lines: usize,
-    /// Maximum bytes that are not messages before a negotiation fails.
+    /// Maximum number of bytes in lines that are not messages before a negotiation fails.
     pub noise_bytes: usize,
     /// Maximum bytes of the id or type of an SSE event.
     pub header: usize,
@@ -122,7 +122,7 @@ macro_rules! setters {
 }
 
 impl Limits {
-    /// Returns the number of bytes after which an overlong message without an end is given up.
+    /// Returns the number of bytes of an overlong message after which the stream is closed.
     pub(crate) fn endless(&self) -> usize {
         self.message.saturating_mul(4)
     }

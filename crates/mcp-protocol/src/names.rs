@@ -167,7 +167,7 @@ fn digest(server: &str, tool: &str) -> String {
         .collect()
 }
 
-/// A table from callable names to servers and tools.
+/// A table that maps callable names to servers and tools.
 ///
 /// ```
 /// use mcp_protocol::names::NameTable;
@@ -183,7 +183,7 @@ pub struct NameTable {
     reserved: Vec<Box<str>>,
 }
 
-/// An error for a tool whose callable name is already used: the later tool is skipped.
+/// An error for a tool that is skipped, because its callable name is already used by another tool.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "tool `{}` of `{}` was skipped: the name `{}` is already used by tool `{}` of `{}`",
@@ -207,17 +207,17 @@ pub struct NameTaken {
 }
 
 impl NameTable {
-    /// Creates a table that never assigns these names, compared without case.
+    /// Creates a table that never assigns these names. Upper and lower case are not distinguished.
     #[must_use]
     pub fn reserving(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let reserved = names.into_iter().map(|name| name.into().into_boxed_str()).collect();
         Self { names: Map::new(), reserved }
     }
 
-    /// Adds a tool and returns its callable name.
+    /// Adds a tool and returns its callable name: the name by which a language model calls it.
     ///
     /// # Errors
-    /// Fails if another tool has the name. Adding the same tool again is not an error.
+    /// Fails if another tool already has this callable name. Adding the same tool again is not an error.
     pub fn insert(&mut self, server: &str, tool: &str) -> Result<String, NameTaken> {
         let mut name = callable_name(server, tool);
         if self.reserved.iter().any(|reserved| reserved.eq_ignore_ascii_case(&name)) {

@@ -169,7 +169,7 @@ impl NegotiationResult {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NegotiationError {
-    /// Client and server have no protocol version in common.
+    /// The client and the server have no protocol version in common.
     #[error(
         "no protocol version in common: the server supports {}; this client supports {}; {}",
         list(theirs),

@@ -32,8 +32,8 @@ use deadline::{NextDeadline, Timers};
 
 /// The requests in flight of one connection, in both directions.
 ///
-/// **After every input or command, poll the failures and the deadline again; unpolled transmits apply back pressure, and
-/// no call is lost.**
+/// **Poll the failures and the deadline again after every input or command. Messages that are not polled count toward
+/// the limit of calls in flight; no call is lost.**
 ///
 /// ```
 /// use std::time::Instant;
@@ -62,7 +62,7 @@ pub struct Peer {
     requests: Map<Id, IncomingRequest>,
     failures: VecDeque<CallFailure>,
     transmits: VecDeque<Transmit>,
-    /// Number of cancellations in `transmits`.
+    /// The number of cancellations in `transmits`.
     cancellations: usize,
     wake: NextDeadline,
     closed: bool,
@@ -137,7 +137,7 @@ pub enum Arrival {
     BrokenResponse(CallHandle),
     /// A request to respond to once, if [`Peer::respond`] returns true.
     Request,
-    /// The other side cancelled this request.
+    /// The peer cancelled this request.
     #[doc(alias = "cancellation")]
     Cancelled(Id),
     /// A progress notification for this call.
@@ -168,7 +168,7 @@ pub enum IgnoreReason {
     Closed,
 }
 
-/// A small message to send. Messages with bodies are written by the caller.
+/// A cancellation or error response to send. The caller writes requests and responses itself.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Transmit {
@@ -230,7 +230,7 @@ pub struct Stats {
     pub late: u64,
     /// Messages for unknown requests.
     pub unknown: u64,
-    /// Requests of the other side.
+    /// Requests from the peer.
     pub requests: u64,
     /// Rejected requests: duplicate ids, or too many.
     pub refused: u64,
@@ -281,14 +281,14 @@ impl Peer {
         self.calls.len()
     }
 
-    /// Returns true if the other side cancelled this request or disconnected; the request stays in flight until
+    /// Returns true if the peer cancelled this request or disconnected; the request stays in flight until
     /// [`respond`](Self::respond).
     #[must_use]
     pub fn is_cancelled(&self, id: &Id) -> bool {
         self.closed || self.requests.get(id) == Some(&IncomingRequest::Cancelled)
     }
 
-    /// Returns the number of requests of the other side that are in flight.
+    /// Returns the number of requests from the peer that are in flight.
     #[must_use]
     pub fn requests_in_flight(&self) -> usize {
         self.requests.len()
@@ -332,7 +332,7 @@ impl Peer {
         Ok(call)
     }
 
-    /// Cancels a call and notifies the other side. Returns false if the call was already completed.
+    /// Cancels a call and notifies the peer. Returns false if the call was already completed.
     #[doc(alias = "cancellation")]
     pub fn cancel(&mut self, call: CallHandle, reason: &'static str) -> bool {
         let Some(slot) = self.take(call) else { return false };
@@ -367,10 +367,10 @@ impl Peer {
         }
     }
 
-    /// Completes a request of the other side; returns true if the response is to be sent.
+    /// Completes a request from the peer; returns true if the response is to be sent.
     ///
-    /// False means that the request was cancelled, answered or unknown, and nothing may be sent. Also call it when the
-    /// work of a cancelled request has ended: until then its id stays in use.
+    /// If it returns false, the request was cancelled, already answered or unknown, and no response may be sent. Also
+    /// call it when the work of a cancelled request has ended: until then its id stays in use.
     pub fn respond(&mut self, id: &Id) -> bool {
         self.requests.remove(id).is_some_and(|request| request != IncomingRequest::Cancelled)
     }
@@ -431,7 +431,7 @@ impl Peer {
         Arrival::Ignored(IgnoreReason::Malformed)
     }
 
-    /// Handles the end of the connection: all calls are lost, and no request of the other side can be answered.
+    /// Handles the end of the connection: all calls are lost, and no request from the peer can be answered.
     pub fn handle_closed(&mut self) {
         self.closed = true;
         self.failures.extend(self.calls.drain(..).map(|slot| CallFailure::Lost(CallHandle(slot.id))));
@@ -447,7 +447,7 @@ impl Peer {
         self.take(call).is_some()
     }
 
-    /// Handles the loss of all requests of the other side: none of them is answered any more.
+    /// Handles the loss of all requests from the peer: they can no longer be answered.
     pub fn handle_forgotten(&mut self) {
         self.requests.clear();
     }
@@ -458,7 +458,7 @@ impl Peer {
         self.closed = false;
     }
 
-    /// Handles the passage of time. Early and repeated calls have no effect.
+    /// Handles the deadlines that have passed at `now`. Has no effect if none has, so it may be called at any time.
     pub fn handle_timeout(&mut self, now: Instant) {
         if !self.wake.is_due(now) {
             return;
@@ -482,7 +482,7 @@ impl Peer {
         }
     }
 
-    /// Returns the next small message to send.
+    /// Returns the next cancellation or error response to send. The caller writes requests and responses itself.
     #[must_use]
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         let transmit = self.transmits.pop_front();

@@ -1,7 +1,7 @@
 //! Decides whether a request is sent again after a failure.
 //!
-//! [`Retry`] is the only place that decides this, for all transports. A request that may have been executed is never sent
-//! twice, unless its method only reads. Each reason to send again counts once per request.
+//! [`Retry`] is the only place that decides this, for all transports. A request that may have been executed is never
+//! sent twice, unless its method only reads. For each reason, a request is sent again at most once.
 //!
 //! | failure | over HTTP | over a stream |
 //! |---|---|---|
@@ -42,26 +42,26 @@ use crate::messages::Method;
 pub use backoff::Backoff;
 pub use restart_limit::RestartLimit;
 
-/// The pause before a request is sent again that the network has lost.
+/// The pause before a request that was lost by the network is sent again.
 const NETWORK_PAUSE: Duration = Duration::from_millis(100);
 /// The pause after 429 without `Retry-After`.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
-/// The longest pause of a request without a deadline.
+/// The maximum pause before a retry of a request that has no deadline.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-/// How a request reaches its server.
+/// The kind of transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     /// As an HTTP request of its own.
     Http,
-    /// Over one stream for all requests, which ends with the server.
+    /// Over one stream for all requests, such as the pipes of a process.
     Stream {
-        /// True if the server is restarted after it has ended.
+        /// True if the server is restarted after it exits.
         restarts: bool,
     },
 }
 
-/// Why a request has no result.
+/// The reason why a request has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The connection failed before a single byte was sent.
@@ -70,7 +70,7 @@ pub enum Failure {
     MaybeSent,
     /// The server does not know the session, and has not executed the request.
     SessionUnknown,
-    /// The server complains about the session in a way that does not prove that the request was not executed.
+    /// The server reports a problem with the session, but the request may have been executed.
     SessionRefused,
     /// HTTP status 429: the request was not executed.
     TooManyRequests {
@@ -107,7 +107,7 @@ pub enum Decision {
     LogIn,
 }
 
-/// The decisions about sending one request again.
+/// The retry decisions for one request.
 #[derive(Clone, Debug)]
 pub struct Retry {
     is_read_only: bool,
@@ -121,7 +121,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Creates the decisions for one request.
+    /// Creates the retry decisions for one request.
     #[must_use]
     pub fn new(method: &Method, route: Route) -> Self {
         Self {
@@ -135,12 +135,12 @@ impl Retry {
         }
     }
 
-    /// Notes that the server responded with a request for input: it has seen this request.
+    /// Records that the server responded with a request for input, so that a lost later round is not sent again.
     pub fn handle_input_round(&mut self) {
         self.is_later_round = true;
     }
 
-    /// Decides what to do after a failure. `deadline` is when nobody waits for the request any longer.
+    /// Decides what to do after a failure. `deadline` is the time at which the request times out.
     #[must_use]
     pub fn handle_failure(&mut self, failure: &Failure, deadline: Option<Instant>, now: Instant) -> Decision {
         let is_http = self.route == Route::Http;
@@ -192,7 +192,7 @@ impl Retry {
     }
 }
 
-/// Returns true for methods that change nothing on the server.
+/// Returns true for methods that only read.
 fn is_read_only(method: &Method) -> bool {
     matches!(
         method,

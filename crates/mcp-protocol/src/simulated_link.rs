@@ -1,7 +1,7 @@
 //! Two peers connected by a simulated link, for tests without real time.
 //!
-//! [`SimulatedLink`] moves bytes between two [`LinkEnd`]s with a latency, in chunks as small as one byte, and can cut the link after
-//! any byte. It has its own simulated time.
+//! [`SimulatedLink`] moves bytes between two [`LinkEnd`]s with a latency, in chunks as small as one byte, and can cut
+//! the link after any byte. It has its own simulated time.
 //!
 //! ```
 //! use std::time::{Duration, Instant};
@@ -59,10 +59,10 @@ pub struct LinkEnd {
     is_cut: bool,
 }
 
-/// A message that arrived, and its meaning for the peer.
+/// A received message, and its classification by the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedMessage {
-    /// Meaning.
+    /// Classification by [`Peer::handle_message`].
     pub arrival: Arrival,
     /// Text of the message.
     pub text: String,

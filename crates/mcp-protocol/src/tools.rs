@@ -52,7 +52,7 @@ object! {
     }
 }
 
-/// The tool definition under its name in RFC 2190.
+/// The tool definition, by its name in RFC 2190.
 pub type ToolSchema = Tool;
 
 impl Tool {
@@ -208,7 +208,7 @@ pub struct SkippedTool {
 }
 
 impl SkippedTool {
-    /// Creates a report about a tool that was read but cannot be used.
+    /// Creates the entry of a tool that was parsed but cannot be used.
     #[must_use]
     pub fn new(name: Option<String>, error: impl Into<BodyError>) -> Self {
         Self { position: 0, name, error: error.into() }
@@ -314,7 +314,7 @@ impl CallToolResponse {
     /// Reads the result of `tools/call` of any type.
     ///
     /// # Errors
-    /// Fails if the result has another shape, or a type that is not valid for `tools/call`.
+    /// Fails if the result does not match its result type, or if that type is not valid for `tools/call`.
     pub fn raise(dialect: Dialect, result: &Body<'_>) -> Result<Self, BodyError> {
         match crate::input::result_type(dialect, result)? {
             ResultType::Complete if dialect.has_nested_tasks() && result.member("task")?.is_some() => {

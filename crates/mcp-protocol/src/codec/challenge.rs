@@ -16,7 +16,7 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Challenge {
-    /// Scheme, in lower case: `bearer`, `dpop`, `basic`.
+    /// Scheme in lower case, such as `bearer`, `dpop` or `basic`.
     pub scheme: String,
     /// Parameters in order of appearance: names in lower case, values unescaped. Untrusted.
     pub parameters: Vec<(String, String)>,
@@ -28,7 +28,7 @@ const MAX_CHALLENGES: usize = 16;
 const MAX_PARAMETERS: usize = 32;
 
 impl Challenge {
-    /// Parses the values of all such headers. Malformed parts are skipped.
+    /// Parses the values of all `WWW-Authenticate` headers of a response. Malformed parts are skipped.
     #[must_use]
     pub fn parse_all<'a>(values: impl IntoIterator<Item = &'a str>) -> Vec<Self> {
         let mut challenges = Vec::new();
@@ -56,15 +56,15 @@ impl Challenge {
         self.parameter("scope")
     }
 
-    /// Returns the error code: `invalid_token`, `insufficient_scope`.
+    /// Returns the error code, such as `invalid_token` or `insufficient_scope` (RFC 6750).
     #[must_use]
     pub fn error(&self) -> Option<&str> {
         self.parameter("error")
     }
 }
 
-/// Parses a header value. Challenges and their parameters are both separated by commas; the text before `=` or a space
-/// decides which it is.
+/// Parses a header value. Challenges and their parameters are both separated by commas; a name that is followed by `=`
+/// is a parameter, and any other name begins a new challenge.
 fn parse(value: &str, challenges: &mut Vec<Challenge>) {
     let mut rest = value;
     loop {

@@ -86,7 +86,8 @@ pub enum HeaderError {
     Base64,
 }
 
-/// Returns the name of the member of the params that `Mcp-Name` repeats, for methods that have one.
+/// Returns the name of the member of the params that `Mcp-Name` repeats, or `None` if the method does not use that
+/// header.
 #[must_use]
 pub fn name_member(method: &Method) -> Option<&'static str> {
     match method {

@@ -50,9 +50,10 @@ enum LineState {
 pub enum Line<'a> {
     /// A line without its newline; never blank.
     Whole(&'a [u8]),
-    /// A line that exceeds the limit. It is skipped; the error has its id if that is near the beginning.
+    /// A line that exceeds the limit. It is skipped; the error contains the id of its message if that is near the
+    /// beginning.
     TooLong(DecodeError),
-    /// A line without an end. The stream cannot be read further.
+    /// A line that does not end within the limit. The rest of the stream cannot be read.
     Endless,
 }
 
@@ -84,7 +85,7 @@ impl Lines {
         self.input.shrink();
     }
 
-    /// Returns the next item, if it is complete.
+    /// Returns the next line or error, or `None` until more bytes are pushed.
     pub fn poll_line(&mut self) -> Option<Line<'_>> {
         loop {
             match self.state {

@@ -62,9 +62,9 @@ pub enum AnnotationError {
     #[error("`x-mcp-header` `{}` is on a property that is not a string, integer or boolean", SafeText::name(.0))]
     Kind(String),
     /// The annotation is not on a property that is reachable through properties alone.
-    #[error("`x-mcp-header` at {} is not on a plain property", SafeText::message(.0))]
+    #[error("`x-mcp-header` at {} is not reachable through `properties` alone", SafeText::message(.0))]
     Place(String),
-    /// There are more annotations than headers can be sent.
+    /// There are more annotations than the maximum number of headers.
     #[error("more than {MAX_PARAM_HEADERS} properties have an `x-mcp-header`")]
     TooMany,
     /// The property paths exceed their size limit.

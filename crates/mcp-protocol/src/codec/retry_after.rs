@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-/// Parses `Retry-After`: seconds, or a date. Returns `None` if it is neither, and zero if the date has passed. `now` is
-/// the time since 1970.
+/// Parses the value of `Retry-After`: a number of seconds, or an HTTP date. Returns `None` if the value is neither, and
+/// zero if the date has passed. `now` is the current Unix time.
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,7 +26,7 @@ pub fn retry_after(value: &str, now: Duration) -> Option<Duration> {
     Some(Duration::from_secs(seconds(value)?).saturating_sub(now))
 }
 
-/// Returns the seconds since 1970 of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`, the only form still in use.
+/// Returns the Unix time, in seconds, of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`, the only form still in use.
 fn seconds(date: &str) -> Option<u64> {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

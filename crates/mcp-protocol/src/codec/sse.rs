@@ -65,9 +65,10 @@ enum SkipState {
 pub enum Item<'a> {
     /// An event with data.
     Event(Event<'a>),
-    /// An event that exceeds the limit. It is skipped; the error has its id if that is near the beginning.
+    /// An event that exceeds the limit. It is skipped; the error contains the id of its message if that is near the
+    /// beginning.
     TooLong(DecodeError),
-    /// An event without an end. The stream cannot be read further.
+    /// An event that does not end within the limit. The rest of the stream cannot be read.
     Endless,
 }
 
@@ -101,7 +102,7 @@ impl Events {
         }
     }
 
-    /// Returns the id to resume after; empty if there was none.
+    /// Returns the id of the last event, with which a client resumes the stream; empty if there was none.
     #[doc(alias = "Last-Event-ID")]
     #[must_use]
     pub fn last_event_id(&self) -> &str {
@@ -119,7 +120,7 @@ impl Events {
         self.input.space().extend_from_slice(bytes);
     }
 
-    /// Returns the next item, if it is complete.
+    /// Returns the next event or error, or `None` until more bytes are pushed.
     pub fn poll_event(&mut self) -> Option<Item<'_>> {
         if self.given {
             self.forget();

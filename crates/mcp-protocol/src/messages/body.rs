@@ -103,7 +103,7 @@ impl<'a> Body<'a> {
     /// Parses one member, or returns `None` if it is absent or `null`.
     ///
     /// # Errors
-    /// Fails if the member occurs twice or has another shape.
+    /// Fails if the member occurs twice, or does not match the type.
     pub fn parse_member<T: Deserialize<'a>>(&self, name: &'static str) -> Result<Option<T>, BodyError> {
         match self.member(name)? {
             None => Ok(None),
@@ -114,7 +114,7 @@ impl<'a> Body<'a> {
     /// Parses one member as a type of this crate, or returns `None` if it is absent or `null`.
     ///
     /// # Errors
-    /// Fails if the member occurs twice or has another shape.
+    /// Fails if the member occurs twice, or does not match the type.
     pub fn raise_member<T: Raise>(&self, name: &'static str) -> Result<Option<T>, BodyError> {
         match self.member(name)? {
             None => Ok(None),
@@ -125,7 +125,7 @@ impl<'a> Body<'a> {
     /// Parses the whole body. For the types of this crate, prefer [`Dialect::raise`](crate::Dialect::raise).
     ///
     /// # Errors
-    /// Fails if the body has another shape.
+    /// Fails if the body does not match the type.
     pub fn parse<T: Deserialize<'a>>(&self) -> Result<T, BodyError> {
         Ok(serde_json::from_str(self.text())?)
     }

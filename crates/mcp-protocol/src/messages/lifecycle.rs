@@ -73,7 +73,8 @@ object! {
 }
 
 impl DiscoverResult {
-    /// Returns the server's name and version from `_meta`, or from the member that drafts used.
+    /// Returns the server's name and version from `_meta`, or from the member `serverInfo`, which drafts of 2026-07-28
+    /// used.
     #[must_use]
     pub fn server_info(&self) -> Option<Implementation> {
         let named = self.meta.as_ref().and_then(|meta| meta.server_info.as_deref().cloned());

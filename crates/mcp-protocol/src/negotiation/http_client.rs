@@ -283,7 +283,7 @@ impl HttpClientNegotiation {
         }
     }
 
-    /// Handles the passage of time. Early and repeated calls have no effect.
+    /// Handles the deadlines that have passed at `now`. Has no effect if none has, so it may be called at any time.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.poll_timeout().is_none_or(|due| now < due) {
             return;

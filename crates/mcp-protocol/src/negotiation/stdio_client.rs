@@ -245,7 +245,7 @@ impl StdioClientNegotiation {
         self.go(next, now);
     }
 
-    /// Handles the passage of time. Early and repeated calls have no effect.
+    /// Handles the deadlines that have passed at `now`. Has no effect if none has, so it may be called at any time.
     pub fn handle_timeout(&mut self, now: Instant) {
         match self.state {
             StdioNegotiationState::Done => {}

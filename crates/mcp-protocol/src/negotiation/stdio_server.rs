@@ -250,7 +250,11 @@ pub(super) fn check_method(dialect: Dialect, request: &Request<'_>) -> Result<()
     } else {
         Err(ErrorObject::new(
             ErrorCode::MethodNotFound,
-            format!("`{}` does not exist in {}", request.method.as_str(), dialect.version()),
+            format!(
+                "method `{}` does not exist in protocol version {}",
+                request.method.as_str(),
+                dialect.version()
+            ),
         ))
     }
 }

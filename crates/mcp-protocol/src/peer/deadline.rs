@@ -161,7 +161,7 @@ impl Timers {
     }
 }
 
-/// A lower bound of all deadlines. It may be early after a call completed or got more time; then it is only recomputed.
+/// A lower bound of all deadlines. After a call completed or got more time, it may be too early; it is then recomputed.
 #[derive(Debug, Default)]
 pub(super) struct NextDeadline(Option<(Instant, TimeoutReason)>);
 

@@ -4,10 +4,11 @@ use std::time::Instant;
 
 use crate::limits::{PROGRESS_BURST as BURST, PROGRESS_INTERVAL as INTERVAL};
 
-/// A rate limiter for progress notifications. It holds back only the newest one and drops the others.
+/// A rate limiter for progress notifications. When the rate is exceeded, it delays the newest notification and drops
+/// the others.
 ///
 /// Order is preserved, and progress that does not increase is dropped. Before the response is sent,
-/// [`flush`](Self::flush) returns the notification that is held back.
+/// [`flush`](Self::flush) returns the delayed notification.
 ///
 /// ```
 /// use std::time::Instant;
@@ -37,7 +38,7 @@ impl<T> ProgressGate<T> {
         Self { tokens: BURST, filled: now, last: None, held: None }
     }
 
-    /// Offers progress; returns it if it may be sent now.
+    /// Takes a new progress notification; returns it if it may be sent now, and delays it otherwise.
     #[must_use]
     pub fn offer(&mut self, progress: f64, item: T, now: Instant) -> Option<T> {
         if progress.is_nan() || self.last.is_some_and(|last| progress <= last) {
@@ -48,7 +49,7 @@ impl<T> ProgressGate<T> {
         self.handle_timeout(now)
     }
 
-    /// Returns the held notification if it may be sent now. Early and repeated calls return `None`.
+    /// Returns the delayed notification if it may be sent now; `None` if it is too early or there is none.
     #[must_use]
     pub fn handle_timeout(&mut self, now: Instant) -> Option<T> {
         self.fill(now);
@@ -59,13 +60,13 @@ impl<T> ProgressGate<T> {
         self.held.take()
     }
 
-    /// Returns the time at which the held notification may be sent.
+    /// Returns the time at which the delayed notification may be sent.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.held.as_ref().map(|_| self.filled + INTERVAL)
     }
 
-    /// Returns the held notification regardless of the rate. Call it before sending the response.
+    /// Returns the delayed notification regardless of the rate limit. Call it before sending the response.
     #[must_use]
     pub fn flush(&mut self) -> Option<T> {
         self.held.take()

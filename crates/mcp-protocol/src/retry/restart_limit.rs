@@ -1,18 +1,18 @@
-//! How often a server may be restarted.
+//! The limit for restarts of a server.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::Backoff;
 
-/// The most starts within [`START_WINDOW`].
+/// The maximum number of starts within [`START_WINDOW`].
 const MAX_STARTS: usize = 5;
 /// The time within which starts are counted.
 const START_WINDOW: Duration = Duration::from_secs(30);
 /// The pauses before the second and later starts within the window.
 const RESTART_BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), START_WINDOW);
 
-/// Limits restarts of one server, or new sessions of one: at most five in 30 s, with growing pauses.
+/// Limits the restarts or the new sessions of one server: at most five in 30 s, with increasing pauses.
 #[derive(Debug, Default)]
 pub struct RestartLimit {
     starts: VecDeque<Instant>,
@@ -22,7 +22,8 @@ impl RestartLimit {
     /// Counts a start and returns the pause before it.
     ///
     /// # Errors
-    /// When there were too many: the time until the next start is allowed. The start is not counted.
+    /// If the limit is reached, the `Err` variant is the time until the next start is allowed. The start is not
+    /// counted.
     pub fn start(&mut self, now: Instant) -> Result<Duration, Duration> {
         let age = |start: &Instant| now.saturating_duration_since(*start);
         while self.starts.front().is_some_and(|oldest| age(oldest) >= START_WINDOW) {
