@@ -113,7 +113,7 @@ impl McpServer {
     /// Converts the server into a `tower` service to mount in another program.
     ///
     /// # Errors
-    /// When the server is not configured correctly.
+    /// Fails if the server is not configured correctly.
     #[doc(alias = "Streamable HTTP")]
     pub fn into_http_service(self, options: HttpOptions) -> Result<HttpService, Error> {
         let core = self.into_core(options.calls)?;

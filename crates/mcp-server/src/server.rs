@@ -274,7 +274,7 @@ impl McpServer {
     /// cancelled.
     ///
     /// # Errors
-    /// When the server is not configured correctly, or reading or writing fails.
+    /// Fails if the server is not configured correctly, or reading or writing fails.
     pub async fn serve(
         self,
         mut reader: impl AsyncRead + Unpin + Send,

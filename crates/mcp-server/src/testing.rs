@@ -50,7 +50,7 @@ impl From<BodyError> for TestError {
     }
 }
 
-/// A function that answers requests of the server: elicitation, sampling, roots.
+/// A function that answers requests from the server: elicitation, sampling, roots.
 pub type AskHandler = Box<dyn FnMut(&str, &InputRequest) -> InputResponse + Send>;
 
 /// An in-memory client for tests. Dropping it stops the server.
@@ -91,7 +91,7 @@ impl McpServer {
     /// Starts the server in memory and returns a client that speaks the newest protocol version.
     ///
     /// # Errors
-    /// When the server is not configured correctly.
+    /// Fails if the server is not configured correctly.
     pub async fn test_client(self) -> Result<TestClient, Error> {
         let core = self.into_core(usize::MAX)?;
         let (sending, mut reader) = pipe(PIPE_BYTES);
@@ -116,7 +116,7 @@ impl McpServer {
     /// protocol version.
     ///
     /// # Errors
-    /// When the server is not configured correctly, or the handshake fails.
+    /// Fails if the server is not configured correctly, or the handshake fails.
     pub async fn legacy_test_client(self, version: ProtocolVersion) -> Result<TestClient, TestError> {
         let unready = |error: Error| TestError::Unreadable(error.to_string());
         let mut client = self.test_client().await.map_err(unready)?;
@@ -136,7 +136,7 @@ fn capabilities() -> ClientCapabilities {
 }
 
 impl TestClient {
-    /// Sets the function that answers requests of the server (elicitation, sampling, roots) in both eras. It receives
+    /// Sets the function that answers requests from the server (elicitation, sampling, roots) in both eras. It receives
     /// the key, which is empty in the legacy era, and the request.
     #[doc(alias = "elicitation")]
     #[doc(alias = "sampling")]
@@ -163,7 +163,7 @@ impl TestClient {
     /// Calls a tool, answers its input requests, and returns its result.
     ///
     /// # Errors
-    /// When the server returns an error response, or the connection fails.
+    /// Fails if the server returns an error response, or the connection fails.
     pub async fn call(&mut self, tool: &str, arguments: impl Into<Json>) -> Result<TestOutcome, TestError> {
         let mut params = CallToolParams::new(tool).arguments(arguments);
         for _ in 0..20 {
@@ -183,13 +183,13 @@ impl TestClient {
                 other => return Err(TestError::Unreadable(format!("{other:?}"))),
             }
         }
-        Err(TestError::Unreadable("the call did not end after 20 rounds".to_owned()))
+        Err(TestError::Unreadable("the server still requested input after 20 rounds".to_owned()))
     }
 
     /// Parses the result of one round of a call.
     ///
     /// # Errors
-    /// When the result is not valid.
+    /// Fails if the result is not valid.
     pub fn round(&self, result: &Json) -> Result<CallToolResponse, TestError> {
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{}}}"#, result.get());
         match parse_bytes(text.as_bytes(), &Limits::default()) {
@@ -204,7 +204,7 @@ impl TestClient {
     /// Sends a request and returns its result.
     ///
     /// # Errors
-    /// When the server returns an error response, or the connection fails.
+    /// Fails if the server returns an error response, or the connection fails.
     pub async fn request<T: Raise>(&mut self, method: &Method, params: &impl Lower) -> Result<T, TestError> {
         let id = self.send(method, params).await?;
         let result = self.response(&id).await?;
@@ -214,7 +214,7 @@ impl TestClient {
     /// Sends a request and returns its id.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// Fails if the connection fails.
     pub async fn send(&mut self, method: &Method, params: &impl Lower) -> Result<Id, TestError> {
         let id = Id::from(self.next_id);
         self.next_id += 1;
@@ -232,7 +232,7 @@ impl TestClient {
     /// Sends a notification.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// Fails if the connection fails.
     pub async fn notify(&mut self, method: &Method, params: &impl Lower) -> Result<(), TestError> {
         let mut out = Vec::new();
         let written = write::notification(&mut out, method, Some(&self.dialect.lower(params)));
@@ -243,7 +243,7 @@ impl TestClient {
     /// Sends a line unchanged.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// Fails if the connection fails.
     pub async fn send_line(&mut self, line: &[u8]) -> Result<(), TestError> {
         for mut bytes in [line, b"\n"] {
             while !bytes.is_empty() {
@@ -257,7 +257,7 @@ impl TestClient {
     /// Waits for the response to a request. Other messages that arrive first are stored or answered.
     ///
     /// # Errors
-    /// When the server returns an error response, or the connection fails.
+    /// Fails if the server returns an error response, or the connection fails.
     pub async fn response(&mut self, id: &Id) -> Result<Json, TestError> {
         loop {
             if let Some(at) = self.responses.iter().position(|(known, _)| known == id) {
@@ -270,7 +270,7 @@ impl TestClient {
     /// Waits for the next notification.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// Fails if the connection fails.
     pub async fn notification(&mut self) -> Result<(Method, Json), TestError> {
         loop {
             if let Some(notification) = self.notifications.pop_front() {
@@ -283,7 +283,7 @@ impl TestClient {
     /// Waits for the next line and returns it unchanged.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// Fails if the connection fails.
     pub async fn line(&mut self) -> Result<Vec<u8>, TestError> {
         loop {
             if let Some(line) = self.lines.poll_line() {
@@ -337,7 +337,7 @@ impl TestClient {
     /// Closes the client's end and waits until the server stops.
     ///
     /// # Errors
-    /// When the server stopped with an error.
+    /// Fails if the server stopped with an error.
     pub async fn close(mut self) -> Result<(), TestError> {
         self.sending.close();
         while self.line().await.is_ok() {}

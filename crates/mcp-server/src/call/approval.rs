@@ -44,7 +44,7 @@ where
 }
 
 /// Waits for approval: through elicitation if the client supports it, otherwise through the approver. An answer that
-/// was sent before it was asked for is not accepted, and an approval is valid for one run.
+/// the client sent before the question is not accepted. An approval is valid for one run.
 pub(crate) async fn wait_for(
     context: &Context,
     arguments: &Json,

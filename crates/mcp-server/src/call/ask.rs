@@ -41,7 +41,7 @@ impl Context {
     /// [`AskError::Unanswered`] in the modern era until the client sends the answer; see [`AskError`] for the others.
     ///
     /// # Cancellation
-    /// Safe; a legacy client receives `notifications/cancelled`.
+    /// Cancel safe; a legacy client receives `notifications/cancelled`.
     #[doc(alias = "elicit")]
     #[doc(alias = "elicitation")]
     #[doc(alias = "elicitation/create")]
@@ -69,7 +69,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// As [`ask`](Self::ask), if any of the requests has no answer.
+    /// Fails like [`ask`](Self::ask), if any of the requests has no answer.
     #[doc(alias = "inputRequests")]
     pub async fn ask_all<'k>(
         &self,
@@ -93,7 +93,7 @@ impl Context {
         answers.await.inspect_err(|error| self.note_failed_ask(error))
     }
 
-    /// Counts the rounds of a legacy call; the sealed state counts those of a modern call.
+    /// Counts the rounds of a legacy call. Those of a modern call are counted in the sealed state.
     fn begin_round(&self) -> Result<(), AskError> {
         if self.rounds().is_none() && self.next_ask() > MAX_ROUNDS {
             return Err(AskError::TooManyRounds(MAX_ROUNDS));

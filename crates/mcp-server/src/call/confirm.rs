@@ -28,11 +28,12 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// As [`ask`](Self::ask); [`AskError::Spent`] if the confirmation was already used; [`AskError::SpentUnknown`] if
-    /// the store failed; [`AskError::FeatureDisabled`] in the modern era without the feature `sealing`.
+    /// Fails like [`ask`](Self::ask); [`AskError::Spent`] if the confirmation was already used;
+    /// [`AskError::SpentUnknown`] if the store failed; [`AskError::FeatureDisabled`] in the modern era without the
+    /// feature `sealing`.
     ///
     /// # Cancellation
-    /// Safe; a legacy client receives `notifications/cancelled`.
+    /// Cancel safe; a legacy client receives `notifications/cancelled`.
     #[doc(alias = "consent")]
     #[doc(alias = "approval")]
     pub async fn confirm(&self, key: &str, message: impl Into<String>) -> Result<bool, AskError> {

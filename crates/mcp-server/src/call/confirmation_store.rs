@@ -72,13 +72,13 @@ pub trait ConfirmationStore: Send + Sync + 'static {
     /// Records a use atomically. Returns false if it was already recorded.
     ///
     /// # Errors
-    /// When the use cannot be recorded. The call then fails, and the error is logged.
+    /// Fails if the use cannot be recorded. The call then fails, and the error is logged.
     async fn spend(&self, spent: &ConfirmationUse) -> Result<bool, Box<dyn StdError + Send + Sync>>;
 
     /// Returns true if this use was recorded.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// Fails if the store cannot be read.
     async fn is_spent(&self, id: &str) -> Result<bool, Box<dyn StdError + Send + Sync>>;
 }
 

@@ -40,7 +40,7 @@ struct CallData {
     log_level: Option<LogLevel>,
     /// The number of requests to a legacy client.
     asks: AtomicU32,
-    /// The last request to the client that failed, for handlers whose error type hides it.
+    /// The error of the last request to the client, for handlers whose error type hides it.
     failed_ask: Mutex<Option<AskError>>,
     cancelled: AtomicBool,
     /// True after the call was answered or cancelled: no more notifications are sent for it.
@@ -260,9 +260,9 @@ impl Context {
         self.0.over.load(Ordering::Acquire)
     }
 
-    /// Closes the SSE stream of this call, with the SSE `retry` field as the delay after which the client reconnects. The
-    /// call continues. For calls over legacy HTTP that take minutes. Returns false, and keeps the stream open, if the
-    /// client cannot resume it.
+    /// Closes the SSE stream of this call, with the SSE `retry` field as the delay after which the client reconnects.
+    /// The call continues. Use it for calls over legacy HTTP that take minutes. Returns false, and keeps the stream
+    /// open, if the client cannot resume it.
     #[doc(alias = "closeSSEStream")]
     #[doc(alias = "retry")]
     #[doc(alias = "resumability")]
@@ -299,7 +299,7 @@ impl Context {
     #[doc(alias = "cancellation")]
     ///
     /// # Cancellation
-    /// Safe.
+    /// Cancel safe: it can be dropped and called again.
     pub async fn cancelled(&self) {
         loop {
             let notified = self.0.cancellation.notified();
@@ -324,15 +324,15 @@ impl Context {
         self.0.rounds.as_ref()
     }
 
-    /// Remembers a request to the client that failed.
+    /// Stores the error of a request to the client.
     pub(crate) fn note_failed_ask(&self, error: &AskError) {
         if *error != AskError::Unanswered {
             *self.0.failed_ask.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
         }
     }
 
-    /// Completes the outcome of a handler. An error of a run with an unanswered question ends the run with that
-    /// question, whatever the type of the error: `anyhow::Error` and text hide an [`AskError`].
+    /// Completes the outcome of a handler. If a run with an unanswered question returns any error, the run ends with
+    /// that question, because `anyhow::Error` and text hide an [`AskError`].
     pub(crate) fn settle<T>(&self, outcome: Result<T, ToolError>) -> Result<T, ToolError> {
         let is_unanswered = self.rounds().is_some_and(Rounds::has_unanswered);
         match outcome {

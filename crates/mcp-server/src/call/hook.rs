@@ -24,8 +24,8 @@ pub(crate) type Next = Box<dyn FnOnce(Context) -> BoxFuture<HookResult> + Send>;
 
 /// A call that a hook (middleware) receives before its handler runs.
 ///
-/// A hook is a function from a call to its outcome. It inspects the call, [`run`](Self::run)s it or not, and returns an
-/// outcome or an error:
+/// A hook is a function from a call to its outcome. It can inspect the call, [`run`](Self::run) it or refuse it, and
+/// returns an outcome or an error:
 ///
 /// ```
 /// use std::time::Instant;
@@ -72,10 +72,11 @@ impl Call {
         &self.arguments
     }
 
-    /// Runs the next hook or the handler. Dropping the call instead skips them.
+    /// Runs the next hook, or the handler after the last hook. If the call is dropped without `run`, the remaining
+    /// hooks and the handler do not run.
     ///
     /// # Errors
-    /// The error of the handler or of an inner hook.
+    /// Returns the error of the handler or of an inner hook.
     pub async fn run(self) -> Result<Outcome, ToolError> {
         (self.next)(self.context).await
     }

@@ -1,12 +1,12 @@
-//! Who sent a request, as far as the transport or the embedding program knows.
+//! The sender of a request, as far as the transport or the embedding program knows it.
 
 use std::sync::Arc;
 
 /// The user on whose behalf a call is made. Anonymous unless the embedding program authenticates its users.
 ///
-/// Over HTTP, a middleware in front of the service inserts it into the extensions of the request. It then owns its
-/// legacy sessions and the `requestState` of its calls: another principal gets 404 for the session, and -32602 for the
-/// state.
+/// Over HTTP, a middleware in front of the service inserts the principal into the extensions of the request. Legacy
+/// sessions and the `requestState` of calls belong to the principal that opened them: another principal gets 404 for
+/// the session, and -32602 for the state.
 #[doc(alias = "user")]
 #[doc(alias = "authentication")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

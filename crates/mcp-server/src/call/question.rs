@@ -1,4 +1,5 @@
-//! Questions to the client: the request on the wire, the capability it needs, and its answer.
+//! Requests to the client (elicitation, sampling, roots): the request on the wire, the capability that it needs, and
+//! the answer.
 
 use mcp_protocol::Json;
 use mcp_protocol::capabilities::{
@@ -107,7 +108,7 @@ pub(super) fn check_known_values(answer: &InputResponse) -> Result<(), String> {
 }
 
 pub(super) fn mismatched_answer(key: &str) -> AskError {
-    AskError::Malformed(format!("the answer to `{key}` does not match the type of the question"))
+    AskError::Malformed(format!("the answer to `{key}` does not match the type of the request"))
 }
 
 /// Returns the capabilities that this request needs and the client did not declare.

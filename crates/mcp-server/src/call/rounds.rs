@@ -51,7 +51,7 @@ pub(super) struct State {
     responses: InputResponses,
     /// The input requests to send.
     requests: InputRequests,
-    /// This run uses a confirmation of an earlier round, and that use was recorded.
+    /// True if this run uses a confirmation of an earlier round and that use was recorded.
     is_recorded: bool,
 }
 

@@ -30,7 +30,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// The error of the function, or an error if its result cannot be serialized as JSON.
+    /// Returns the error of the function, or an error if its result cannot be serialized as JSON.
     pub async fn step<T, E, Fut>(
         &self,
         key: &str,

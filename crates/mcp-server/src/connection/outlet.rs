@@ -289,7 +289,7 @@ impl Outlet {
     /// Waits until the buffer has content, or the stream has ended. Supports one waiter at a time.
     ///
     /// # Cancellation
-    /// Safe: no data is lost.
+    /// Cancel safe: no data is lost.
     pub(crate) async fn filled(&self) {
         poll_fn(|cx| self.poll_filled(cx)).await;
     }

@@ -41,7 +41,7 @@ pub(crate) struct CallFuture {
     /// The timer of delayed progress.
     timer: Option<Pin<Box<Sleep>>>,
     span: tracing::Span,
-    /// The share of the call budget, taken when the call is first pending.
+    /// The share of the call budget, taken when the call is pending for the first time.
     call_share: Option<Share>,
     /// The memory of the request, which the handler may hold.
     request: Option<Share>,

@@ -18,9 +18,9 @@ pub struct HttpOptions {
     pub keep_alive: Duration,
     /// The idle timeout of a legacy session. Default: 5 minutes.
     pub session_idle: Duration,
-    /// The maximum number of legacy sessions. Default: 10,000. At the limit, the 1 % of sessions that are unused for
-    /// the longest time are ended. A session is in use while one of its requests is being answered or one of its
-    /// streams is being read; calls in flight alone do not count.
+    /// The maximum number of legacy sessions. Default: 10,000. At the limit, the least recently used 1 % of the
+    /// sessions are evicted. A session is in use while one of its requests is being answered or one of its streams is
+    /// being read; calls in flight alone do not keep a session in use.
     pub sessions: usize,
     /// The maximum number of calls in flight, of all clients together. Default: 10,000; further calls get 503.
     pub calls: usize,
@@ -32,7 +32,7 @@ pub struct HttpOptions {
     /// subscribed URIs, and events that are unread or kept for resumption. Default: 4 MiB.
     pub session_memory: usize,
     /// The maximum memory of all legacy sessions and subscription streams together, in bytes. Default: 256 MiB. At the
-    /// limit, sessions that are unused for the longest time are ended.
+    /// limit, the least recently used sessions are evicted.
     pub memory: usize,
     /// The maximum number of open subscription streams. Default: 1,000.
     pub streams: usize,
@@ -123,7 +123,8 @@ impl HttpOptions {
     }
 
     /// Allows the server to listen on an address that other machines can reach, without authorization: **anyone who can
-    /// connect can call every tool**. The `Host` names of the clients must also be allowed by [`access`](Self::access).
+    /// connect can call every tool**. The server still refuses requests whose `Host` header is not allowed by
+    /// [`access`](Self::access).
     #[must_use]
     pub fn beyond_loopback_without_authorization(mut self) -> Self {
         self.beyond_loopback = true;

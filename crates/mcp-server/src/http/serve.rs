@@ -39,7 +39,8 @@ impl McpServer {
     /// Accepts only loopback addresses, because there is no authorization: anyone who can connect can call every tool.
     ///
     /// # Errors
-    /// When the server is not configured correctly, the address is not loopback, or it cannot be bound.
+    /// Fails if the server is not configured correctly, the address is not a loopback address, or the address cannot be
+    /// bound.
     #[doc(alias = "Streamable HTTP")]
     pub async fn serve_http(self, address: SocketAddr) -> Result<(), Error> {
         self.serve_at(address, HttpOptions::default()).await
@@ -49,7 +50,7 @@ impl McpServer {
     /// address, until the process exits; named as in RFC 2190.
     ///
     /// # Errors
-    /// As [`serve_http`](Self::serve_http).
+    /// Fails like [`serve_http`](Self::serve_http).
     #[doc(alias = "HTTP+SSE")]
     pub async fn serve_sse(self, address: SocketAddr) -> Result<(), Error> {
         self.serve_at(address, HttpOptions::default().with_http_sse()).await
@@ -66,7 +67,7 @@ impl McpServer {
     #[doc(alias = "graceful shutdown")]
     ///
     /// # Errors
-    /// As [`serve_http`](Self::serve_http).
+    /// Fails like [`serve_http`](Self::serve_http).
     pub async fn serve_listener(
         self,
         listener: TcpListener,
@@ -127,7 +128,7 @@ async fn listen(listener: &TcpListener, service: &PathRouter, shutdown: impl Fut
                 let stream = WriteTimeout::new(stream, options.write_time);
                 let connection = graceful.watch(builder.serve_connection(stream, service.clone()));
                 connections.spawn(async move {
-                    // Errors of one connection concern only its client.
+                    // An error of one connection affects only its client.
                     let _ = connection.await;
                     drop(slot);
                 });

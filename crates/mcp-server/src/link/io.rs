@@ -12,7 +12,7 @@ use crate::connection::outlet::{IDLE_BUFFER_BYTES, Outlet};
 /// Reads at most `room` bytes to the end of the buffer.
 ///
 /// # Cancellation
-/// Safe: nothing is lost.
+/// Cancel safe: nothing is lost.
 pub(crate) async fn read(
     reader: &mut (dyn AsyncRead + Send + Unpin),
     buffer: &mut Vec<u8>,
@@ -40,7 +40,7 @@ pub(crate) struct WriteResult {
 /// Writes some of the bytes, and flushes the writer when all are written.
 ///
 /// # Cancellation
-/// Safe: nothing was written.
+/// Cancel safe: nothing was written.
 pub(crate) async fn write(
     writer: &mut (dyn AsyncWrite + Send + Unpin),
     bytes: &[u8],

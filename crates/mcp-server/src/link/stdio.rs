@@ -23,7 +23,7 @@ impl McpServer {
     /// cancelled. While the server runs, `println!` writes to stderr (on Unix).
     ///
     /// # Errors
-    /// When the server is not configured correctly, or reading or writing fails.
+    /// Fails if the server is not configured correctly, or reading or writing fails.
     #[doc(alias = "stdin")]
     #[doc(alias = "stdout")]
     pub async fn serve_stdio(self) -> Result<(), Error> {

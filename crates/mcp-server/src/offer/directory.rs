@@ -45,7 +45,7 @@ impl RootDir {
     /// Opens a directory. The path itself may be a symbolic link.
     ///
     /// # Errors
-    /// When the path is not a directory or cannot be opened.
+    /// Fails if the path is not a directory or cannot be opened.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let root = openat(CWD, path.as_ref(), OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         Ok(Self(Arc::new(root)))
@@ -54,8 +54,8 @@ impl RootDir {
     /// Opens a regular file for reading.
     ///
     /// # Errors
-    /// When the file does not exist, the path leaves the directory or contains a symbolic link, or it is not a regular
-    /// file.
+    /// Fails if the file does not exist, the path leaves the directory or contains a symbolic link, or it is not a
+    /// regular file.
     pub fn open_file(&self, path: &str) -> io::Result<File> {
         let names = names_of(path)?;
         let (last, folders) = names.split_last().ok_or_else(not_a_file)?;
@@ -77,7 +77,7 @@ impl RootDir {
     /// Reads a regular file of at most `limit` bytes.
     ///
     /// # Errors
-    /// As [`open_file`](Self::open_file), and `FileTooLarge`.
+    /// Fails like [`open_file`](Self::open_file), and with `FileTooLarge`.
     pub fn read(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.open_file(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -91,10 +91,10 @@ impl RootDir {
     }
 
     /// Returns the sorted names in a folder; names of folders end in `/`. Omits names that are not UTF-8, entries that
-    /// are neither file nor folder, and everything after the first 10,000 entries.
+    /// are neither file nor folder, and all entries after the first 10,000.
     ///
     /// # Errors
-    /// When the folder does not exist, or the path leaves the directory or contains a symbolic link.
+    /// Fails if the folder does not exist, or the path leaves the directory or contains a symbolic link.
     pub fn names(&self, folder: &str) -> io::Result<Vec<String>> {
         let folder = self.walk(&names_of(folder)?)?;
         let mut names = Vec::new();
@@ -142,7 +142,7 @@ fn not_a_file() -> io::Error {
 }
 
 /// Creates a resource template that serves the files of a directory. The URI is `prefix` followed by the path. Text
-/// files are served as text, others as bytes, up to 6 MiB. The variable `path` has completion.
+/// files are served as text, others as bytes, up to 6 MiB. Clients can complete the variable `path`.
 ///
 /// ```no_run
 /// use mcp_server::{McpServer, RootDir, directory};
@@ -165,7 +165,7 @@ fn read(root: &RootDir, request: &ReadRequest) -> Result<ResourceContents, ToolE
     let path = request.variable("path");
     let bytes = root.read(path, MAX_FILE_BYTES).map_err(|error| match error.kind() {
         io::ErrorKind::FileTooLarge => ToolError::invalid_params(format!("cannot read `{path}`: {error}")),
-        // The error does not reveal whether a file exists that may not be read.
+        // The error does not reveal whether a file that may not be read exists.
         _ => ToolError::resource_not_found(&request.uri),
     })?;
     let contents = ResourceContents::new(request.uri.clone());

@@ -59,7 +59,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// As [`ask`](Self::ask); [`AskError::InvalidForm`] if `T` has a field that a form cannot have.
+    /// Fails like [`ask`](Self::ask); [`AskError::InvalidForm`] if `T` has a field that a form cannot have.
     #[doc(alias = "elicit")]
     #[doc(alias = "elicitation")]
     pub async fn ask_form<T>(&self, key: &str, message: impl Into<String>) -> Result<FormAnswer<T>, AskError>

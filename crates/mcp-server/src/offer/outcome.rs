@@ -22,7 +22,7 @@ pub trait IntoOutcome {
     /// Converts the value into the result on the wire.
     ///
     /// # Errors
-    /// When the tool returned an error.
+    /// Fails if the tool returned an error.
     fn into_outcome(self) -> Result<CallToolResult, ToolError>;
 
     /// Returns the JSON Schema of the structured content, if there is one.

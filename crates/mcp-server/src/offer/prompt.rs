@@ -113,7 +113,7 @@ pub trait IntoPrompt {
     /// Converts the value into the result on the wire.
     ///
     /// # Errors
-    /// When the function returned an error.
+    /// Fails if the function returned an error.
     fn into_prompt(self) -> Result<GetPromptResult, ToolError>;
 }
 

@@ -16,7 +16,7 @@ use crate::offer::handler::NoArgs;
     label = "derive `serde::Deserialize` and `schemars::JsonSchema` for it, or use `PromptArguments`"
 )]
 pub trait PromptArgs: Sized + Send + 'static {
-    /// Returns the arguments that clients see; `None` if the type does not tell.
+    /// Returns the arguments that clients see; `None` if the type does not list them.
     #[must_use]
     fn arguments() -> Option<Vec<PromptArgument>> {
         None

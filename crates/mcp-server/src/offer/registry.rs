@@ -133,7 +133,7 @@ impl Registry {
     /// Adds a tool, or replaces the one of the same name.
     ///
     /// # Errors
-    /// When its definition is not valid; the registry is then unchanged.
+    /// Fails if its definition is not valid; the registry is then unchanged.
     pub fn add_tool(&self, tool: Tool) -> Result<(), InvalidDefinition> {
         let entry = ToolEntry::new(tool).map_err(InvalidDefinition)?;
         self.update(|state| state.tools.put(entry));
@@ -153,7 +153,7 @@ impl Registry {
     /// Adds a resource, or replaces the one of the same URI.
     ///
     /// # Errors
-    /// When its URI is not valid; the registry is then unchanged.
+    /// Fails if its URI is not valid; the registry is then unchanged.
     pub fn add_resource(&self, resource: ServedResource) -> Result<(), InvalidDefinition> {
         check_resource_uri(&resource.0.definition.uri).map_err(InvalidDefinition)?;
         self.update(|state| state.resources.put(resource.0));
@@ -173,7 +173,7 @@ impl Registry {
     /// Adds a resource template, or replaces the one with the same URI template.
     ///
     /// # Errors
-    /// When the URI template is not supported; the registry is then unchanged.
+    /// Fails if the URI template is not supported; the registry is then unchanged.
     pub fn add_template(&self, template: ServedTemplate) -> Result<(), InvalidDefinition> {
         let entry = template.0.map_err(InvalidDefinition)?;
         self.update(|state| state.templates.put(entry));

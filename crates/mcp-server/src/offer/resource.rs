@@ -254,7 +254,7 @@ pub trait IntoContents {
     /// Converts the value into contents on the wire.
     ///
     /// # Errors
-    /// When the function returned an error.
+    /// Fails if the function returned an error.
     fn into_contents(self, defaults: &ContentDefaults) -> Result<Vec<ResourceContents>, ToolError>;
 }
 

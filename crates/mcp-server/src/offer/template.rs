@@ -24,7 +24,7 @@ impl UriTemplate {
     /// Parses a template.
     ///
     /// # Errors
-    /// When the template is not supported.
+    /// Fails if the template is not supported.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = |problem: &str| format!("unsupported URI template `{text}`: {problem}");
         let mut parts: Vec<TemplatePart> = Vec::new();

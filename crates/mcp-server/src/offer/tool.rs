@@ -81,7 +81,7 @@ where
     Tool { definition, start: Arc::new(start), needs_approval: false }
 }
 
-/// Restores an unanswered question in the outcome of a function. One that takes no context cannot ask.
+/// Restores an unanswered question in the outcome of a function. A function without a context cannot ask.
 fn settle(context: Option<Context>, outcome: ToolOutcome) -> ToolOutcome {
     match context {
         Some(context) => context.settle(outcome),
@@ -190,8 +190,9 @@ impl Tool {
         self
     }
 
-    /// Requires that a person approves each call with its exact arguments: through elicitation if the client supports
-    /// it, otherwise through [`McpServer::approve_with`](crate::McpServer::approve_with), otherwise the call fails.
+    /// Requires that a person approves each call with its exact arguments. The person is asked through elicitation if
+    /// the client supports it, otherwise through [`McpServer::approve_with`](crate::McpServer::approve_with). Without
+    /// either, the call fails.
     #[doc(alias = "consent")]
     #[doc(alias = "elicitation")]
     #[must_use]

@@ -39,7 +39,7 @@ impl Drop for ResponseSink {
 pub(super) struct InFlightCall {
     pub(super) session: Arc<Session>,
     pub(super) id: Id,
-    /// Set only for a call that is pending; others are done before they could be cancelled.
+    /// Set only for a call that is pending. Other calls are complete before they can be cancelled.
     signal: Option<Arc<CancelSignal>>,
     is_finished: bool,
 }

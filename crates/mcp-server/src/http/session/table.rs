@@ -123,7 +123,8 @@ impl Sessions {
     }
 
     /// Ends unused sessions that hold at least `least_held` bytes, those idle for the longest time first, until `bytes`
-    /// are free. Ends at least 1 % of all sessions, so that not every new session of a flood searches the table. Ends none if all of them together would not be enough. Returns true if `bytes` are free.
+    /// are free. Ends at least 1 % of all sessions, so that a flood of new sessions does not search the table for each
+    /// of them. Ends none if all of them together would not be enough. Returns true if `bytes` are free.
     fn make_room(&self, table: &mut SessionTable, bytes: usize, least_held: usize) -> bool {
         let mut held = 0;
         let mut unused: Vec<_> = table
@@ -153,8 +154,8 @@ impl Sessions {
     }
 
     /// Ends half of the unused sessions with calls in flight, those idle for the longest time first, so that calls of
-    /// disconnected clients do not block others. Returns true if there were any. Their resources are freed soon, not at
-    /// once.
+    /// disconnected clients do not block others. Returns true if there were any. Their resources are freed shortly
+    /// afterwards.
     pub(in crate::http) fn end_abandoned(&self) -> bool {
         let now = Instant::now();
         let mut table = self.lock();
