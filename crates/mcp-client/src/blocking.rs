@@ -12,9 +12,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A dedicated thread keeps the connection alive between calls, runs the handlers, and ends when the last clone is dropped. The
-//! client also works inside of a runtime, whose thread it then blocks. A handler that calls the blocking client it belongs
-//! to gets an error, because it would wait for itself.
+//! A dedicated thread keeps the connection alive between calls, runs the handlers, and ends when the last clone is
+//! dropped. The client also works inside of a runtime, whose thread it then blocks. A handler that calls the blocking
+//! client that it belongs to gets an error instead of a deadlock.
 
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -68,7 +68,9 @@ impl Thread {
     fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Result<T> {
         if self.is_current() {
             let method = Method::Other("the work of the client's thread".into());
-            let problem = "a handler must not wait for the client that waits for it".to_owned();
+            let problem =
+                "deadlock: a handler called its own blocking client; use the asynchronous client in handlers"
+                    .to_owned();
             return Err(Error::Unsendable { method, problem });
         }
         let (sender, receiver) = mpsc::sync_channel(1);
@@ -105,7 +107,7 @@ impl McpClient {
     /// Connects to the server of a server config. See [`crate::McpClient::connect`].
     ///
     /// # Errors
-    /// If the server could not be started, or did not become usable.
+    /// Fails if the server could not be started, or the handshake failed.
     pub fn connect<R>(config: R) -> Result<Self>
     where
         R: TryInto<ServerConfig>,
@@ -117,7 +119,7 @@ impl McpClient {
     /// Connects with a builder: see [`crate::McpClient::builder`].
     ///
     /// # Errors
-    /// If the server could not be started, or did not become usable.
+    /// Fails if the server could not be started, or the handshake failed.
     pub fn connect_with(connect: Connect) -> Result<Self> {
         let thread = Thread::start()?;
         let client = thread.run(connect.connect())??;
@@ -137,7 +139,7 @@ impl McpClient {
     /// ```
     ///
     /// # Errors
-    /// The error of the future.
+    /// Returns the error of the future.
     pub fn with<T, Fut>(&self, work: impl FnOnce(AsyncClient) -> Fut) -> Result<T>
     where
         T: Send + 'static,
@@ -149,7 +151,7 @@ impl McpClient {
     /// Calls a tool.
     ///
     /// # Errors
-    /// If the server responds with an error, the call times out, or the connection is lost.
+    /// Fails if the server responds with an error, the call times out, or the connection is lost.
     #[doc(alias = "tools/call")]
     pub fn call(&self, tool: impl Into<String>, arguments: impl Into<Json>) -> Result<ToolResult> {
         let call = self.client.call(tool, arguments);
@@ -159,7 +161,7 @@ impl McpClient {
     /// Lists all tools, sorted by name.
     ///
     /// # Errors
-    /// As [`crate::McpClient::list_tools`].
+    /// Fails like [`crate::McpClient::list_tools`].
     #[doc(alias = "tools/list")]
     pub fn list_tools(&self) -> Result<Vec<Tool>> {
         self.with(|client| async move { client.list_tools().await })
@@ -168,7 +170,7 @@ impl McpClient {
     /// Reads a resource.
     ///
     /// # Errors
-    /// If the server responds with an error, the request times out, or the connection is lost.
+    /// Fails if the server responds with an error, the request times out, or the connection is lost.
     #[doc(alias = "resources/read")]
     pub fn read_resource(&self, uri: impl Into<String>) -> Result<ReadResourceResult> {
         let uri = uri.into();
@@ -188,7 +190,7 @@ impl McpClient {
     }
 }
 
-/// The error for a thread that ended during the work, which only a panic can cause.
+/// The error for a thread that ended while it ran a future, which only a panic can cause.
 fn gone() -> Error {
     Error::Cancelled { method: Method::Other("the work of the client's thread".into()) }
 }

@@ -32,9 +32,9 @@ use crate::error::{ConnectionEnd, Error, Result};
 
 /// A connection to one server.
 ///
-/// Clones are cheap and share the connection. All methods can be used concurrently, from any task and thread. Dropping the
-/// last clone kills the server and everything it has started at once; [`close`](Self::close) shuts them down in an orderly
-/// way.
+/// Clones are cheap and share the connection. All methods can be used concurrently, from any task and thread. Dropping
+/// the last clone kills the server and everything it has started at once; [`close`](Self::close) shuts them down
+/// gracefully.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -61,7 +61,7 @@ pub(crate) struct Inner {
     pub(crate) negotiation: NegotiationResult,
     pub(crate) handlers: Arc<Handlers>,
     pub(crate) lifetime: Box<dyn Lifetime>,
-    /// Held by the caller that lists the tools for all callers.
+    /// The lock of the caller that lists the tools for all callers.
     pub(crate) listing: tokio::sync::Mutex<()>,
 }
 
@@ -124,13 +124,15 @@ impl McpClient {
         self.inner.negotiation.era()
     }
 
-    /// Returns the negotiation result of the first connection.
+    /// Returns the result of the version negotiation (`server/discover` or `initialize`). A restart of the server does
+    /// not change it.
     #[must_use]
     pub fn negotiation(&self) -> &NegotiationResult {
         &self.inner.negotiation
     }
 
-    /// Returns the name and version that the server reports: for display and logs, never for decisions.
+    /// Returns the name and version that the server reports. They are unverified: display or log them, but do not base
+    /// security decisions on them.
     #[must_use]
     pub fn server_info(&self) -> Option<Implementation> {
         match &self.inner.negotiation.server {
@@ -177,14 +179,16 @@ impl McpClient {
     /// Calls a tool and returns the result object unchanged, `isError` included.
     ///
     /// # Errors
-    /// If the server refuses, the request times out, or the connection is lost. A result with `isError` is not an error.
+    /// Fails if the server responds with an error, the request times out, or the connection is lost. A result with
+    /// `isError` is not an error.
     pub async fn call_tool(&self, tool: &str, arguments: serde_json::Value) -> Result<serde_json::Value> {
         let body = self.call(tool, arguments).raw().await?;
         serde_json::from_str(body.text())
             .map_err(|error| Error::unreadable(&Method::ToolsCall, &error.into()))
     }
 
-    /// Returns the log messages of the server from now on. [`Connect::log_level`](crate::Connect::log_level) requests them.
+    /// Returns the log messages from the server from now on. [`Connect::log_level`](crate::Connect::log_level) requests
+    /// them.
     #[must_use]
     pub fn log_messages(&self) -> Feed<Arc<LogMessageParams>> {
         Feed::new(self.inner.connection.lock().log_messages())
@@ -193,7 +197,8 @@ impl McpClient {
     /// Sets the minimum level of log messages; legacy era.
     ///
     /// # Errors
-    /// [`Error::NotOffered`] if the server does not log or is a modern one; otherwise as every request.
+    /// [`Error::NotOffered`] if the server does not support logging or is a modern server. Also fails if the server
+    /// responds with an error, the request times out, or the connection is lost.
     pub async fn set_log_level(&self, level: LogLevel) -> Result<()> {
         if self.capabilities().logging.is_none() {
             return Err(Error::NotOffered { method: Method::SetLevel });
@@ -206,7 +211,7 @@ impl McpClient {
     /// Checks whether the server responds. A modern server has no `ping`; it is sent `server/discover` instead.
     ///
     /// # Errors
-    /// As every request.
+    /// Fails if the server responds with an error, the request times out, or the connection is lost.
     pub async fn ping(&self) -> Result<()> {
         let method = if self.dialect().is_modern() { Method::Discover } else { Method::Ping };
         self.send(&method, &EmptyParams::new(), RequestOptions::default()).await.map(drop)
@@ -215,7 +220,7 @@ impl McpClient {
     /// Notifies the server that the roots changed; legacy era. A modern server requests roots when it needs them.
     ///
     /// # Errors
-    /// If the connection is lost.
+    /// Fails if the connection is lost.
     pub fn roots_changed(&self) -> Result<()> {
         let direction = mcp_protocol::dialect::Direction::ToServer;
         if !self.dialect().has(&Method::RootsChanged, direction) {
@@ -224,11 +229,11 @@ impl McpClient {
         self.inner.connection.notify(&Method::RootsChanged, &EmptyParams::new())
     }
 
-    /// Makes any request and parses its result as a type of the protocol.
+    /// Sends any request of the protocol and parses its result as a type.
     ///
     /// # Errors
-    /// [`Error::NotOffered`] if the protocol version does not have the method; otherwise if the server refuses, the request
-    /// times out, or the connection is lost.
+    /// [`Error::NotOffered`] if the protocol version does not have the method. Also fails if the server responds with
+    /// an error, the request times out, or the connection is lost.
     ///
     /// # Cancellation
     /// Dropping the future cancels the request on the server.
@@ -251,8 +256,9 @@ impl McpClient {
         self.inner.connection.lock().peer.stats()
     }
 
-    /// True while a server behind a URL keeps closing its notification streams, or cannot be reached for them: from the fourth
-    /// stream that ended early until one has stayed open for 30 s. Changes may be missed meanwhile; calls may still work.
+    /// Returns true while a server behind a URL keeps closing its notification streams, or they cannot be opened: after
+    /// four streams ended early, until one has stayed open for 30 s. Changes may be missed meanwhile; calls may still
+    /// work.
     #[must_use]
     pub fn is_failing(&self) -> bool {
         self.exchanges().is_some_and(Exchanges::is_failing)
@@ -265,8 +271,8 @@ impl McpClient {
         self.inner.connection.ended()
     }
 
-    /// Closes the connection in an orderly way: closes the server's stdin, waits 3 s, sends SIGTERM, waits 1 s, then kills the
-    /// server and everything it has started. Requests in flight are lost. Takes at most 5 s, and can be called on every clone.
+    /// Shuts the server down gracefully: closes its stdin, waits 3 s, sends SIGTERM, waits 1 s, then kills the server
+    /// and everything it has started. Requests in flight are lost. Takes at most 5 s, and can be called on every clone.
     pub async fn close(self) -> Shutdown {
         self.inner.connection.close();
         self.inner.lifetime.shut_down().await

@@ -55,7 +55,7 @@ pub struct Connect {
     network: crate::http::Network,
 }
 
-/// The other side of a connection.
+/// The destination of a connection.
 enum Destination {
     ServerConfig(Box<ServerConfig>),
     Streams(Box<Streams>),
@@ -81,11 +81,11 @@ impl std::fmt::Debug for Destination {
 impl McpClient {
     /// Connects to a server.
     ///
-    /// Returns when the server is usable, or an error that says why it is not, within the
-    /// [start timeout](ServerConfig::start_timeout) of the config.
+    /// Returns when the handshake is complete, or an error after at most the [start
+    /// timeout](ServerConfig::start_timeout) of the config.
     ///
     /// # Errors
-    /// [`Error::Start`] if the program could not be started, [`Error::Connect`] if it could but did not become usable.
+    /// [`Error::Start`] if the program could not be started, [`Error::Connect`] if the handshake failed.
     ///
     /// # Cancellation
     /// When dropped, everything that was started is killed.
@@ -183,7 +183,7 @@ impl Connect {
         self
     }
 
-    /// Sets the ledger in which the process is recorded, so that it can be found if this host crashes.
+    /// Sets the ledger that records the server process, so that the process can be found after a crash of this host.
     #[cfg(feature = "stdio")]
     pub fn ledger(mut self, ledger: &crate::Ledger) -> Self {
         self.ledger = Some(ledger.clone());
@@ -216,7 +216,7 @@ impl Connect {
         self
     }
 
-    /// Sets the timeout until the server is usable.
+    /// Sets the timeout for starting the server and for the handshake.
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
         match &mut self.destination {
             Destination::ServerConfig(config) => config.start_timeout = Some(timeout),
@@ -228,7 +228,7 @@ impl Connect {
     /// Connects. See [`McpClient::connect`].
     ///
     /// # Errors
-    /// If the server could not be started, or did not become usable.
+    /// Fails if the server could not be started, or the handshake failed.
     ///
     /// # Cancellation
     /// When dropped, everything that was started is killed.

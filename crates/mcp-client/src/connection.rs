@@ -1,4 +1,4 @@
-//! One connection, shared by its driver and its callers: requests in flight, the outbox, and who is woken.
+//! One connection, shared by its driver and its callers: requests in flight, the outbox, and the tasks to wake.
 
 pub(crate) mod alarm;
 pub(crate) mod cache;
@@ -48,7 +48,7 @@ pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// A usable connection. It outlives its byte streams if the server is restarted.
+/// A connection after the handshake. It outlives its byte streams if the server is restarted.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) terms: ConnectionTerms,
@@ -72,9 +72,9 @@ pub(crate) struct ConnectionTerms {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RequestOptions {
     pub(crate) timeouts: Timeouts,
-    /// Whether progress is queued for the caller.
+    /// True if progress is queued for the caller.
     pub(crate) progress: bool,
-    /// Whether its timeouts pause while a person answers a request of the server.
+    /// True if its timeouts pause while a person answers a request from the server.
     pub(crate) asks: bool,
 }
 
@@ -172,7 +172,7 @@ impl Connection {
         }
     }
 
-    /// Responds to a request of the server, unless the server cancelled it.
+    /// Responds to a request from the server, unless the server cancelled it.
     pub(crate) fn respond(&self, id: &Id, answer: std::result::Result<&dyn Lower, &ErrorObject>) {
         let mut state = self.lock();
         state.respond(self.dialect(), id, answer);

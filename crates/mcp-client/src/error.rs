@@ -25,9 +25,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of this crate.
 ///
-/// Four methods answer what a caller has to know without reading text: whose fault it is ([`blame`](Self::blame)), whether
-/// a retry is safe ([`is_retry_safe`](Self::is_retry_safe)), whether the server may have acted
-/// ([`may_have_happened`](Self::may_have_happened)) and whether a login is needed ([`needs_login`](Self::needs_login)).
+/// Four methods answer the usual questions, so that a program need not parse the text: whose fault it is
+/// ([`blame`](Self::blame)), whether a retry is safe ([`is_retry_safe`](Self::is_retry_safe)), whether the server may
+/// have acted ([`may_have_happened`](Self::may_have_happened)) and whether a login is needed
+/// ([`needs_login`](Self::needs_login)).
 ///
 /// The displayed text is complete: [`source`](std::error::Error::source) never repeats a part of it. An error can be cloned
 /// and given to every task that waited for the same result.
@@ -79,7 +80,7 @@ pub enum Error {
         /// The web origin of the endpoint. Untrusted.
         origin: String,
     },
-    /// The server demands authorization, or more than this client has. The request was not executed.
+    /// The server requires authorization, or a scope that the token of this client lacks. The request was not executed.
     #[error("unauthorized: the server refused `{method}` with HTTP status {status}{}", demanded(challenges))]
     Unauthorized {
         /// The method of the request.
@@ -128,7 +129,7 @@ pub enum Error {
     TimedOut {
         /// The method of the request.
         method: Method,
-        /// Which timeout expired.
+        /// The timeout that elapsed.
         reason: TimeoutReason,
         /// The time since the request was made.
         after: Duration,
@@ -151,11 +152,11 @@ pub enum Error {
         method: Method,
     },
     /// The server requested input from the person or the host and did not get it.
-    #[error("the server requested input during `{method}` and did not get it: {error}")]
+    #[error("the server requested input during `{method}`, and the client could not provide it: {error}")]
     Input {
         /// The method of the request.
         method: Method,
-        /// Why there was no answer.
+        /// The reason why there was no answer.
         error: ErrorObject,
     },
     /// The request cannot be serialized, for example because the server's revision has no way to express it.
@@ -176,7 +177,7 @@ pub enum Error {
         server: String,
         /// The time until the next attempt is allowed.
         wait: Duration,
-        /// The last end of the server.
+        /// How the server ended the last time.
         ended: Arc<ConnectionEnd>,
     },
     /// A list exceeds its limits, or repeats a cursor.
@@ -218,7 +219,7 @@ pub enum Blame {
     Caller,
     /// The server.
     Server,
-    /// The connection: the process, the pipe, the network, the time.
+    /// The connection: the process, the pipe, the network, or a timeout.
     Link,
 }
 

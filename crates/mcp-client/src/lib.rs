@@ -16,8 +16,8 @@
 //!
 //! - **Processes.** A server runs in its own process group with a small environment, and always ends: gracefully by
 //!   [`McpClient::close`], at once when the last clone is dropped.
-//! - **Eras.** The revision of the server is detected while connecting. Calls, handlers and changes are the same in all
-//!   revisions.
+//! - **Eras.** The protocol revision of the server is detected while connecting. Calls, handlers and changes are the
+//!   same in all revisions.
 //! - **Time.** Connecting and every call have timeouts. A call that is dropped is cancelled on the server.
 //! - **Errors** answer whose fault it is, whether a retry is safe, whether the server may have acted and whether a login is
 //!   needed: [`Error`].

@@ -2,7 +2,7 @@
 //!
 //! The model of this crate is canonical: the terms of the newest revision, plus those that only older ones have. A
 //! [`Dialect`] is the view of one revision. *Lowering* writes the members that the revision has, directly from the
-//! borrowed value; *raising* reads messages of a peer of that revision and tolerates members that it omits.
+//! borrowed value; *raising* reads messages from a peer of that revision and tolerates members that it omits.
 //!
 //! Each revision is a module with its differences from the next newer one, as tables of members. The tables are checked
 //! against the types at compile time and have no cost at run time. Apart from [`crate::negotiation`], only this module
@@ -116,7 +116,8 @@ impl Dialect {
         self.revision().era
     }
 
-    /// Returns true for the modern era: each request is self-contained, and requests of the server are part of results.
+    /// Returns true for the modern era: each request is self-contained, and requests from the server are part of
+    /// results.
     #[must_use]
     pub fn is_modern(self) -> bool {
         self.era() == Era::Modern

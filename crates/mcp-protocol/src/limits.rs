@@ -9,7 +9,7 @@
 //! | `sample` | 256 B | prefix of a line that is not a message, shown in errors. |
 //! | `noise_lines`, `noise_bytes` | 1000, 1 MiB | output that is not JSON, tolerated during a negotiation. |
 //! | `header` | 8 KiB | the id and the type of an SSE event. HTTP headers are limited by the HTTP library. |
-//! | `held` | 16 | requests of the server queued until its era is known. |
+//! | `held` | 16 | requests from the server queued until its era is known. |
 //!
 //!
 //! The following limits are fixed:

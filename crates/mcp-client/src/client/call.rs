@@ -57,8 +57,8 @@ impl ToolCall {
         self
     }
 
-    /// Calls `f` for each progress notification, in order, from the future of the call. Steps that are not read in time are
-    /// dropped; [`gap`](Progress::gap) of the next one is their number.
+    /// Calls `f` for each progress notification, in order, from the future of the call. Notifications that are not read
+    /// in time are dropped, and [`gap`](Progress::gap) of the next one counts them.
     #[doc(alias = "notifications/progress")]
     pub fn on_progress(mut self, f: impl FnMut(Progress) + Send + 'static) -> Self {
         self.on_progress = Some(Box::new(f));

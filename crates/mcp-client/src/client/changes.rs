@@ -14,7 +14,7 @@ use crate::connection::subscribers::{Change, LISTEN_TIMEOUTS, NextChange};
 use crate::connection::{InFlightRequest, RequestOptions};
 use crate::error::{Error, Result, Sent};
 
-/// How long queued messages may delay a subscription.
+/// The maximum delay of a subscription by queued messages.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A subscription to changes on the server. It ends when the server ends it or the connection is lost.
@@ -50,7 +50,7 @@ impl McpClient {
     /// ```
     ///
     /// # Errors
-    /// If the server refuses, the request times out, or the connection is lost.
+    /// Fails if the server responds with an error, the request times out, or the connection is lost.
     pub async fn changes(&self, filter: SubscriptionFilter) -> Result<Changes> {
         match self.changes_once(filter.clone()).await {
             Err(error @ Error::Lost { sent: Sent::No, .. }) => match self.restart().await {
@@ -131,10 +131,10 @@ impl McpClient {
 impl Changes {
     /// Returns the next change, or `None` once the subscription has ended.
     ///
-    /// The same change waits only once. A reader that is far behind gets a [`Change::Gap`].
+    /// A change that is repeated before it is read is returned once. A reader that is too slow gets a [`Change::Gap`].
     ///
     /// # Cancellation
-    /// Safe: nothing is lost.
+    /// Cancel safe: nothing is lost.
     pub async fn next(&mut self) -> Option<Change> {
         let connection = &self.client.inner().connection;
         loop {
@@ -146,7 +146,7 @@ impl Changes {
         }
     }
 
-    /// Returns what the server agreed to report, which may be less than was requested.
+    /// Returns the notifications that the server acknowledged, which may be fewer than were requested.
     #[must_use]
     pub fn acknowledged(&self) -> &SubscriptionFilter {
         &self.acknowledged
@@ -163,7 +163,7 @@ impl Changes {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Ready(Ok(_)) => Poll::Ready(Err(Error::Unreadable {
                 method: Method::Listen,
-                problem: "the stream ended before it began".to_owned(),
+                problem: "the notification stream ended before it was acknowledged".to_owned(),
             })),
         }
     }

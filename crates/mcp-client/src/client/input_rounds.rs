@@ -19,13 +19,13 @@ use crate::connection::progress::Progress;
 use crate::connection::{InFlightRequest, RequestOptions, RequestUpdate, now};
 use crate::error::{Error, Result, Sent};
 
-/// The most rounds in which a server may request input.
+/// The maximum number of rounds in which a server may request input.
 const MAX_ROUNDS: u32 = 10;
-/// The most inputs that a server may request at once.
+/// The maximum number of inputs that a server may request at once.
 const MAX_INPUTS: usize = 16;
-/// The most progress notifications that are handled before other tasks run.
+/// The maximum number of progress notifications that are handled before other tasks run.
 const MAX_STEPS_PER_POLL: usize = 32;
-/// The pauses between rounds in which the server requests no input.
+/// The pauses before a request is sent again when the server requested no input (only `requestState`).
 const EMPTY_ROUND_BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(5));
 
 /// Params that can be sent again with the responses.
@@ -64,7 +64,7 @@ pub(crate) async fn run(
         timeouts.total = Box::pin(learn(client, method, timeouts)).await?;
     }
     let connection = &client.inner().connection;
-    // The time in which the host was asked does not count as the server's.
+    // The time that the host needed to answer does not count toward the timeouts of the server.
     let mut asked = Duration::ZERO;
     let mut later = EMPTY_ROUND_BACKOFF;
     let mut retry = client.retry(method);
@@ -114,8 +114,9 @@ pub(crate) async fn run(
             });
         }
     }
-    let problem =
-        format!("the server requested input more than {MAX_ROUNDS} times, or {MAX_INPUTS} inputs at once");
+    let problem = format!(
+        "the server requested input in more than {MAX_ROUNDS} rounds, or more than {MAX_INPUTS} inputs in one round"
+    );
     Err(Error::Input { method: method.clone(), error: ErrorObject::new(ErrorCode::InternalError, problem) })
 }
 

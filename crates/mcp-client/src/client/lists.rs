@@ -13,11 +13,11 @@ use crate::client::McpClient;
 use crate::connection::RequestOptions;
 use crate::error::{Error, Result};
 
-/// The most pages of a list.
+/// The maximum number of pages of a list.
 const MAX_PAGES: usize = 64;
-/// The most items of a list.
+/// The maximum number of items of a list.
 const MAX_ITEMS: usize = 4096;
-/// The most bytes of a list.
+/// The maximum number of bytes of a list.
 const MAX_BYTES: usize = 32 << 20;
 /// The timeout of one page.
 const PAGE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
@@ -28,7 +28,7 @@ const PAGE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 pub struct List<T> {
     /// The items, at most 4096 together with `skipped`.
     pub items: Vec<T>,
-    /// Tools that were left out: unreadable, or not callable over HTTP.
+    /// Tools that were left out, because their definition is invalid or they cannot be called over HTTP.
     pub skipped: Vec<SkippedTool>,
     /// Why the list is incomplete: it exceeds the limit of 64 pages, 4096 items or 32 MiB, or a cursor was repeated.
     pub cut: Option<&'static str>,
@@ -53,8 +53,9 @@ impl McpClient {
     /// Returns all tools, sorted by name. A server without tools is not asked.
     ///
     /// # Errors
-    /// [`Error::IncompleteList`] when the list exceeds its limits, otherwise as every request. A tool that
-    /// cannot be read is left out; [`tools`](Self::tools) returns it in [`List::skipped`].
+    /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a
+    /// request times out, or the connection is lost. A tool that cannot be read is left out; [`tools`](Self::tools)
+    /// returns it in [`List::skipped`].
     pub async fn list_tools(&self) -> Result<Vec<Tool>> {
         let list = self.tools().await?;
         if let Some(problem) = list.cut {
@@ -68,7 +69,7 @@ impl McpClient {
     /// Returns all usable tools in the server's order, and those that were left out with the reason.
     ///
     /// # Errors
-    /// As every request.
+    /// Fails if the server responds with an error, the request times out, or the connection is lost.
     pub async fn tools(&self) -> Result<List<Tool>> {
         if !self.may_offer(self.capabilities().tools.is_some()) {
             return Ok(List::new());
@@ -102,7 +103,8 @@ impl McpClient {
     /// Returns all resources. A server without resources is not asked.
     ///
     /// # Errors
-    /// [`Error::IncompleteList`] when the list exceeds its limits, otherwise as every request.
+    /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a
+    /// request times out, or the connection is lost.
     pub async fn list_resources(&self) -> Result<Vec<Resource>> {
         if !self.may_offer(self.capabilities().resources.is_some()) {
             return Ok(Vec::new());
@@ -114,7 +116,8 @@ impl McpClient {
     /// Returns all resource templates. A server without resources is not asked.
     ///
     /// # Errors
-    /// [`Error::IncompleteList`] when the list exceeds its limits, otherwise as every request.
+    /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a
+    /// request times out, or the connection is lost.
     pub async fn list_resource_templates(&self) -> Result<Vec<ResourceTemplate>> {
         if !self.may_offer(self.capabilities().resources.is_some()) {
             return Ok(Vec::new());
@@ -126,7 +129,8 @@ impl McpClient {
     /// Returns all prompts. A server without prompts is not asked.
     ///
     /// # Errors
-    /// [`Error::IncompleteList`] when the list exceeds its limits, otherwise as every request.
+    /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a
+    /// request times out, or the connection is lost.
     pub async fn list_prompts(&self) -> Result<Vec<Prompt>> {
         if !self.may_offer(self.capabilities().prompts.is_some()) {
             return Ok(Vec::new());
@@ -135,7 +139,7 @@ impl McpClient {
         self.whole(&Method::PromptsList, "prompts", parts).await
     }
 
-    /// True if the server declares the capability, or declares none at all.
+    /// Returns true if the server declares the capability, or declares no capabilities at all.
     fn may_offer(&self, is_offered: bool) -> bool {
         is_offered || !self.negotiation().declares_capabilities
     }
@@ -162,7 +166,8 @@ impl McpClient {
         }
     }
 
-    /// Reads page after page until the list ends or exceeds a limit. `read` reads at most as many items as it is told.
+    /// Reads page after page until the list ends or exceeds a limit. `read` reads at most the number of items that it
+    /// is given.
     async fn pages<T>(
         &self,
         method: &Method,
@@ -191,7 +196,7 @@ impl McpClient {
             // A full list with a further page is too long, like one that exceeds a limit on its last page.
             let more = usize::from(page.next.is_some());
             list.cut = if page.next.as_ref().is_some_and(|cursor| seen.contains(cursor)) {
-                Some("a cursor was given a second time")
+                Some("the server repeated a cursor")
             } else if seen.len() + more >= MAX_PAGES {
                 Some("it has more than 64 pages")
             } else if page.is_cut || list.items.len() + list.skipped.len() + more > MAX_ITEMS {

@@ -12,7 +12,7 @@ use check::Check;
 
 /// A contradiction between the result of a tool and its output schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the result is not what its tool promised: {problem} at `{path}`")]
+#[error("the result does not match the tool's output schema: {problem} at `{path}`")]
 #[non_exhaustive]
 pub struct SchemaMismatch {
     /// The position, as a JSON Pointer into the structured content; empty for the whole of it.

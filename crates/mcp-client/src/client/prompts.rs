@@ -13,7 +13,7 @@ impl McpClient {
     /// Gets a prompt with its arguments filled in.
     ///
     /// # Errors
-    /// If the server refuses, the request times out, or the connection is lost.
+    /// Fails if the server responds with an error, the request times out, or the connection is lost.
     pub async fn get_prompt(
         &self,
         name: impl Into<String>,
@@ -28,8 +28,8 @@ impl McpClient {
     /// Completes an argument of a prompt or resource template.
     ///
     /// # Errors
-    /// [`Error::NotOffered`] if the server does not support completion; otherwise if the server refuses, the request times
-    /// out, or the connection is lost.
+    /// [`Error::NotOffered`] if the server does not support completion. Also fails if the server responds with an
+    /// error, the request times out, or the connection is lost.
     pub async fn complete(&self, params: &CompleteParams) -> Result<Completion> {
         if self.capabilities().completions.is_none() {
             return Err(Error::NotOffered { method: Method::Complete });

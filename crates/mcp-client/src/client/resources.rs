@@ -11,7 +11,7 @@ impl McpClient {
     /// Reads a resource.
     ///
     /// # Errors
-    /// If the server refuses, the request times out, or the connection is lost.
+    /// Fails if the server responds with an error, the request times out, or the connection is lost.
     pub async fn read_resource(&self, uri: impl Into<String>) -> Result<ReadResourceResult> {
         let mut params = ReadResourceParams::new(uri);
         let cache = &self.inner().connection.terms.cache;

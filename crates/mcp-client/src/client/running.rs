@@ -9,7 +9,8 @@ use crate::client::call::{ToolCall, ToolResult};
 use crate::connection::progress::{Progress, ProgressQueue};
 use crate::error::Result;
 
-/// A tool call whose progress is read as a stream. It advances only while it is read, and is cancelled when dropped.
+/// A tool call whose progress is read as a stream. The call runs only while it is polled, and is cancelled when
+/// dropped.
 ///
 /// ```no_run
 /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {
@@ -39,7 +40,7 @@ impl RunningCall {
     /// Returns the next step; `None` after the call has ended.
     ///
     /// # Cancellation
-    /// Safe: nothing is lost.
+    /// Cancel safe: nothing is lost.
     pub async fn progress(&mut self) -> Option<Progress> {
         poll_fn(|cx| {
             if let Some(step) = self.step() {
@@ -58,7 +59,7 @@ impl RunningCall {
     /// Waits for the call to end, and returns its result. Steps that were not read are dropped.
     ///
     /// # Errors
-    /// If the server responds with an error, the call times out, or the connection is lost.
+    /// Fails if the server responds with an error, the call times out, or the connection is lost.
     pub async fn outcome(mut self) -> Result<ToolResult> {
         poll_fn(|cx| self.poll_outcome(cx)).await;
         match self.outcome.take() {

@@ -1,4 +1,4 @@
-//! Sending one request, and what is done when it fails: the decision is made by `mcp_protocol::retry`.
+//! Sends one request, and carries out the retry decisions of `mcp_protocol::retry`.
 
 use std::time::{Duration, Instant};
 
@@ -107,7 +107,7 @@ impl McpClient {
         }
     }
 
-    /// Lists the tools again, past the cache.
+    /// Lists the tools again, without using the cache.
     fn refresh_tools(&self) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async {
             self.inner().connection.terms.cache.drop_pages(&Method::ToolsList);

@@ -2,24 +2,24 @@
 
 use std::process::ExitStatus;
 
-/// The way in which a server ended.
+/// How a server was shut down: its exit status, and whether it was sent a signal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shutdown {
     /// The exit status of the program; `None` if there is no program, or its status is not known.
     pub status: Option<ExitStatus>,
-    /// The force that was needed.
+    /// The strongest signal that was needed.
     pub force: Force,
 }
 
-/// The force that was needed to end a server.
+/// The strongest signal that was needed to shut a server down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Force {
-    /// None: it exited when its stdin was closed.
+    /// No signal: the server exited when its stdin was closed.
     #[default]
     None,
-    /// It, or a process that it had started, was sent SIGTERM.
+    /// SIGTERM was sent to the server, or to a process that it had started.
     Terminated,
-    /// It, or a process that it had started, was killed.
+    /// The server, or a process that it had started, was killed with SIGKILL.
     Killed,
 }

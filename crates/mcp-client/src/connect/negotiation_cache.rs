@@ -11,9 +11,9 @@ use mcp_protocol::negotiation::{NegotiationResult, ServerResponse};
 use crate::connect::server_config::{CommandTarget, ServerConfig, Target, UrlTarget};
 use crate::error::{Error, Result};
 
-/// The life of a legacy result. Without a limit, a server that became a modern one would stay legacy for ever.
+/// The lifetime of a legacy result. Without a limit, a server that became a modern one would stay legacy forever.
 const LEGACY_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
-/// The longest life that a modern server can request.
+/// The maximum lifetime that a modern server can request.
 const MAX_MODERN_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 /// The maximum number of servers. Beyond it, the result that expires first is removed.
 const MAX_SERVERS: usize = 1000;
@@ -21,8 +21,8 @@ const MAX_SERVERS: usize = 1000;
 /// The era of each known server, so that a legacy server is not probed at every connection.
 ///
 /// Share one cache between all connections. To keep it across restarts of the host, store [`to_text`](Self::to_text). A
-/// result that proves wrong is replaced by a new negotiation. Servers are identified by a digest of their config, from which
-/// nothing can be read.
+/// result that proves wrong is replaced by a new negotiation. Servers are identified by a hash of their config, which
+/// does not reveal the config.
 ///
 /// ```
 /// use mcp_client::{McpClient, ServerConfig, NegotiationCache};
@@ -97,7 +97,7 @@ impl NegotiationCache {
         (seconds(now) < kept.until).then_some(kept.era)
     }
 
-    /// Stores a negotiation result, if it may be stored.
+    /// Stores a negotiation result, unless it must not be cached.
     pub(crate) fn keep(&self, digest: &str, negotiation: &NegotiationResult, now: SystemTime) {
         let life = match &negotiation.server {
             _ if !negotiation.is_cacheable => return self.remove(digest),
@@ -133,7 +133,7 @@ fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Identifies a server: equal targets have equal digests, and nothing can be read from one.
+/// Identifies a server: equal targets have equal hashes, which do not reveal the target.
 impl Target {
     pub(crate) fn digest(&self) -> String {
         match self {

@@ -1,4 +1,4 @@
-//! What the client says of itself during negotiation.
+//! The identity, capabilities and versions of the client during negotiation.
 
 use mcp_protocol::ProtocolVersion;
 use mcp_protocol::capabilities::{ClientCapabilities, Implementation};

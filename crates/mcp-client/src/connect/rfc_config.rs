@@ -29,7 +29,7 @@ pub struct McpClientConfig {
     pub env: HashMap<String, String>,
     /// The OAuth login.
     pub oauth: Option<OAuthConfig>,
-    /// The time from the start until the server must be usable.
+    /// The timeout for starting the server and for the handshake.
     pub timeout: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Where a server is, as plain data: a program to start, or a URL.
+//! Server configs: a program to start, or a URL, as plain data.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -10,12 +10,12 @@ use mcp_protocol::Limits;
 use mcp_protocol::negotiation::Mode;
 use mcp_protocol::safe_text::SafeText;
 
-/// Programs that may have to download what they run, and get twice the time to start.
+/// Launchers that may have to download a package; they get twice the time to start.
 const LAUNCHERS: &[&str] = &[
     "bunx", "cargo", "deno", "docker", "dotnet", "go", "npm", "npx", "pipx", "pnpm", "podman", "uv", "uvx",
     "yarn",
 ];
-/// The time until a server is usable, unless its config says otherwise.
+/// The default timeout for starting a server and for the handshake.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Everything needed to reach a server, as plain data.
@@ -111,9 +111,10 @@ impl<T> ServerConfig<T> {
         Self { target, start_timeout: None, era: Mode::Auto, limits: Limits::default() }
     }
 
-    /// Sets how long it may take until the server is usable. Default: 30 s, or 60 s for launchers that may have to
-    /// download, such as `npx` and `uvx`. It does not bound later calls. The last part, up to 600 ms, is reserved for
-    /// ending a server that failed; if that is more than a quarter, a server that has to be killed takes that much longer.
+    /// Sets the timeout for starting the server and for the handshake. Default: 30 s, or 60 s for launchers that may
+    /// have to download, such as `npx` and `uvx`. It does not bound later calls. Up to 600 ms at the end of the
+    /// timeout, but at most a quarter of it, are reserved for ending a server that failed. With a timeout below 2.4 s,
+    /// ending such a server may exceed it.
     #[must_use]
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
         self.start_timeout = Some(timeout);
@@ -218,7 +219,7 @@ impl ServerConfig<UrlTarget> {
 }
 
 impl ServerConfig {
-    /// Separates the target from what every config has.
+    /// Separates the target from the options that every config has.
     pub(crate) fn take_target(self) -> (Target, ServerConfig<()>) {
         let Self { target, start_timeout, era, limits } = self;
         (target, ServerConfig { target: (), start_timeout, era, limits })
@@ -237,7 +238,7 @@ impl From<ServerConfig<UrlTarget>> for ServerConfig {
     }
 }
 
-/// A URL without what may be secret: what stands before the host, and behind the path.
+/// A URL without the parts that may be secret: user name, password, query and fragment.
 pub(crate) fn shown_url(url: &str) -> String {
     let (shown, hidden) = match url.find(['?', '#']) {
         Some(at) => (&url[..at], "?…"),

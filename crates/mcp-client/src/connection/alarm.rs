@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Waits until an instant; for ever without one.
+/// Waits until an instant; forever without one.
 pub(crate) async fn until(instant: Option<tokio::time::Instant>) {
     match instant {
         Some(instant) => tokio::time::sleep_until(instant).await,
@@ -10,7 +10,7 @@ pub(crate) async fn until(instant: Option<tokio::time::Instant>) {
     }
 }
 
-/// The timer of the next deadline. It is reset only if it would ring too late.
+/// The timer of the next deadline. It is reset only if it would fire too late.
 pub(crate) struct Alarm {
     sleep: std::pin::Pin<Box<tokio::time::Sleep>>,
     pub(crate) at: Option<Instant>,
@@ -31,7 +31,7 @@ impl Alarm {
     }
 
     /// # Cancellation
-    /// Safe.
+    /// Cancel safe.
     pub(crate) async fn rings(&mut self) {
         if self.at.is_none() {
             return std::future::pending().await;

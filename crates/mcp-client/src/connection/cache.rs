@@ -15,15 +15,15 @@ use crate::connection::now;
 use crate::connection::subscribers::Change;
 use entries::{CacheEntry, Entries, Key};
 
-/// The longest time that a response is cached, whatever its `ttlMs`.
+/// The maximum time that a response is cached, whatever its `ttlMs`.
 const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A cache for lists and resources that modern servers allow to be cached (`ttlMs`, `cacheScope`).
 ///
 /// Every connection has one. If several connections use the same cache, they share the responses that a server marks as
-/// public; private responses are returned only to the credentials that requested them. A change notification, or a gap in
-/// which one may have been missed, evicts the affected entries. The cache is bounded, and no entry lives longer than a day.
-/// When it is full, entries of the server that occupies the most space are evicted first.
+/// public; private responses are used only by connections with the same credentials. A change notification, or a gap in
+/// which one may have been missed, evicts the affected entries. The cache is bounded, and no entry lives longer than a
+/// day. When it is full, entries of the server with the largest total size are evicted first.
 ///
 /// ```
 /// use mcp_client::{Cache, McpClient, ServerConfig};
@@ -96,7 +96,7 @@ impl std::fmt::Debug for CacheView {
 pub(crate) struct CacheableRequest {
     method: &'static str,
     about: String,
-    /// The change clock at the time of the request.
+    /// The value of the change counter at the time of the request.
     clock: u64,
 }
 
@@ -105,7 +105,8 @@ impl CacheView {
         Self { cache, server, principal }
     }
 
-    /// MessageShape up the response to a request. If there is none, the `Err` variant is the request whose response may be stored.
+    /// Looks up the response to a request. If there is none, the `Err` variant is the request whose response may be
+    /// stored.
     pub(crate) fn find(&self, method: &Method, about: &str) -> Result<OwnedBody, Option<CacheableRequest>> {
         let Some(method) = name(method) else { return Err(None) };
         let Some(mut entries) = self.cache.lock() else { return Err(None) };

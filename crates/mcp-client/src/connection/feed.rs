@@ -4,8 +4,8 @@
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-/// A stream of items that a server sends from now on. A slow reader blocks nobody: it misses items, and receives their
-/// number as a [`FeedItem::Gap`].
+/// A stream of items that a server sends from now on. A slow reader does not delay the server: items that do not fit
+/// the buffer are dropped, and [`FeedItem::Gap`] reports their number.
 #[derive(Debug)]
 pub struct Feed<T>(broadcast::Receiver<T>);
 
@@ -26,7 +26,7 @@ impl<T: Clone> Feed<T> {
     /// Returns the next item; `None` after the server has ended.
     ///
     /// # Cancellation
-    /// Safe: nothing is lost.
+    /// Cancel safe: nothing is lost.
     pub async fn next(&mut self) -> Option<FeedItem<T>> {
         match self.0.recv().await {
             Ok(item) => Some(FeedItem::Next(item)),

@@ -1,4 +1,4 @@
-//! The host's handlers for requests of a server: elicitation, sampling and roots, in both eras.
+//! The host's handlers for requests from a server: elicitation, sampling and roots, in both eras.
 //!
 //! A legacy server sends a request; a modern server returns a result that lists the input it needs. Both are answered by
 //! [`Handlers::answer`].
@@ -24,7 +24,7 @@ use mcp_protocol::sampling::{CreateMessageParams, CreateMessageResult};
 type HandlerFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Handler<P, T> = Arc<dyn Fn(ServerRequest<P>) -> HandlerFuture<T> + Send + Sync>;
 
-/// A request of a server to the host, with the name of the server.
+/// A request from a server to the host, with the name of the server.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ServerRequest<P> {
@@ -37,7 +37,7 @@ pub struct ServerRequest<P> {
 
 /// The host's handlers for elicitation, sampling and roots.
 ///
-/// Only capabilities with a handler are declared to servers. Other requests of a server are refused with an error.
+/// Only capabilities with a handler are declared to servers. A request without a handler is answered with an error.
 ///
 /// ```
 /// use mcp_client::{ServerRequest, Handlers};
@@ -174,7 +174,7 @@ impl Handlers {
         capabilities
     }
 
-    /// Returns true if there is a handler for this request of a legacy server.
+    /// Returns true if there is a handler for this request from a legacy server.
     pub(crate) fn offers(&self, method: &Method) -> bool {
         match method {
             Method::Elicit => self.form.is_some() || self.url.is_some(),
@@ -188,7 +188,7 @@ impl Handlers {
         self.timeout
     }
 
-    /// Runs the handler for a request of a server. The `Err` variant is the JSON-RPC error to respond with.
+    /// Runs the handler for a request from a server. The `Err` variant is the JSON-RPC error to respond with.
     pub(crate) async fn answer(&self, server: String, ask: Ask) -> Result<InputResponse, ErrorObject> {
         match ask {
             Ask::Elicit(ElicitParams::Form(params)) => {
@@ -201,7 +201,7 @@ impl Handlers {
                     form.check(content).map_err(|problem| {
                         ErrorObject::new(
                             ErrorCode::InternalError,
-                            format!("the answer does not fit: {problem}"),
+                            format!("the answer does not match the form's schema: {problem}"),
                         )
                     })?;
                 }
@@ -237,7 +237,9 @@ impl Handlers {
     ) -> Result<InputResponse, ErrorObject> {
         match tokio::time::timeout(self.timeout, self.answer(server, ask)).await {
             Ok(answer) => answer,
-            Err(_) => Err(ErrorObject::new(ErrorCode::InternalError, "nobody answered in time")),
+            Err(_) => {
+                Err(ErrorObject::new(ErrorCode::InternalError, "timed out waiting for the handler to answer"))
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Received messages: responses settle calls, requests of the server start handlers, notifications reach subscribers.
+//! Received messages: responses settle calls, requests from the server start handlers, notifications reach subscribers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,20 +24,20 @@ use crate::connection::transport::Mask;
 use crate::connection::{Connection, State, now};
 use crate::error::EndCause;
 
-/// The most requests of the server whose handlers run at once.
+/// The maximum number of requests from the server whose handlers run at once.
 const MAX_RUNNING_HANDLERS: usize = 16;
-/// The most refusals per second that are sent; further requests are dropped.
+/// The maximum number of refusals per second that are sent; further requests are dropped.
 const MAX_REFUSALS_PER_SECOND: u32 = 100;
-/// The most dropped requests before the server is disconnected.
+/// The maximum number of dropped requests before the server is disconnected.
 const MAX_DROPPED_REQUESTS: u32 = 1000;
 
-/// The most bytes of a log message, because some of them wait for their reader.
+/// The maximum number of bytes of a log message, because unread messages are queued.
 const MAX_LOG_BYTES: usize = 256 << 10;
 
 /// A running handler.
 #[derive(Debug)]
 struct RunningHandler {
-    /// The request of the server.
+    /// The request from the server.
     id: Id,
     handle: AbortHandle,
     /// Calls whose timeouts are paused meanwhile.
@@ -56,7 +56,7 @@ pub(crate) struct Inbound {
     has_warned: bool,
 }
 
-/// Bounds the refusals that a server can cause.
+/// Limits the number of error responses that a server can cause.
 #[derive(Debug)]
 struct Refusals {
     since: Instant,
@@ -151,7 +151,7 @@ impl Inbound {
     /// Waits until a handler ends, and sends its response.
     ///
     /// # Cancellation
-    /// Safe.
+    /// Cancel safe.
     pub(crate) async fn answered(&mut self, connection: &Connection) {
         std::future::poll_fn(|cx| self.poll_answered(connection, cx)).await;
     }
@@ -309,7 +309,7 @@ fn unreadable(state: &mut State, error: &mcp_protocol::errors::DecodeError) {
     }
 }
 
-/// Parses a request of the server into the form of the modern era.
+/// Parses a request from the server into the form of the modern era.
 fn ask(request: &Request<'_>, dialect: Dialect) -> Result<Ask, String> {
     let text = |error: mcp_protocol::errors::BodyError| error.to_string();
     let body = &request.params;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use mcp_protocol::peer::CallHandle;
 
-/// How messages stand in the outbox.
+/// The framing of messages in the outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// One line per message, to be written as they are.
@@ -18,11 +18,11 @@ pub(crate) enum Framing {
 pub(crate) struct Outbox {
     framing: Framing,
     bytes: Vec<u8>,
-    /// Where each message stands; empty with [`Framing::Lines`].
+    /// The position of each message; empty with [`Framing::Lines`].
     messages: Vec<(Option<CallHandle>, Range<usize>)>,
-    /// How many bytes were queued since the connection began.
+    /// The number of bytes that were queued since the connection began.
     queued: u64,
-    /// How many of them were written or dropped.
+    /// The number of these bytes that were written or dropped.
     written: u64,
 }
 
@@ -50,7 +50,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Discards everything of an earlier link and begins with lines that are left of its negotiation.
+    /// Discards all messages of an earlier link and begins with lines that are left of the new negotiation.
     pub(super) fn restart(&mut self, unsent: Vec<u8>) {
         self.written = self.queued;
         self.queued += unsent.len() as u64;
@@ -94,7 +94,7 @@ impl Outbox {
         self.written
     }
 
-    /// How many bytes wait, those in the hands of a driver included.
+    /// The number of queued bytes, including those that were handed to a driver.
     pub(super) fn pending(&self) -> u64 {
         self.queued - self.written
     }

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use mcp_protocol::messages::ProgressParams;
 
-/// The most steps of progress that wait for their reader.
+/// The maximum number of steps of progress that wait for their reader.
 const MAX_QUEUED_STEPS: usize = 16;
 
-/// The most bytes of the message of a step. The rest is cut.
+/// The maximum number of bytes of the message of a step. The rest is cut.
 const MAX_MESSAGE_BYTES: usize = 16 << 10;
 
 /// One step of progress of a call.

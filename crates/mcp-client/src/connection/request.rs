@@ -100,7 +100,7 @@ impl std::fmt::Debug for InFlightRequest {
     }
 }
 
-/// What the caller of a request receives next.
+/// The next item that the caller of a request receives.
 #[derive(Debug)]
 pub(crate) enum RequestUpdate {
     Progress(Progress),

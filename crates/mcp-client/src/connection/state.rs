@@ -23,14 +23,14 @@ use super::waiting::Waiting;
 use crate::connection::subscribers::Subscribers;
 use crate::error::{ConnectionEnd, Error, Result, Sent};
 
-/// How many log messages a reader may be behind.
+/// The maximum number of unread log messages.
 const MAX_QUEUED_LOGS: usize = 256;
 
 pub(crate) struct State {
     pub(crate) peer: Peer,
     /// The writer of the link, unless the driver is using it.
     pub(super) writer: Option<Writer>,
-    /// False if the writer may still hold bytes back.
+    /// False if the writer may still buffer bytes.
     pub(super) is_flushed: bool,
     pub(super) outbox: Outbox,
     /// Tasks that wait until the outbox is empty.
@@ -40,14 +40,14 @@ pub(crate) struct State {
     pub(crate) subscribers: Subscribers,
     /// The log level of the connection, to be set again after a restart.
     pub(crate) log_level: Option<LogLevel>,
-    /// Log messages of the server; `None` once there will be no more.
+    /// Log messages from the server; `None` once there will be no more.
     pub(super) logs: Option<broadcast::Sender<Arc<LogMessageParams>>>,
     pub(super) driver: Option<Waker>,
     /// The number of settled calls whose callers were woken and have not run yet.
     pub(super) unread: usize,
     /// The tasks to wake when the lock is released.
     pub(super) wakes: WakeList,
-    /// When the timer of the driver rings next.
+    /// The time at which the timer of the driver fires.
     pub(super) rings: Option<Instant>,
     /// True if the driver has something to look at: messages, an earlier deadline, a request to close.
     pub(super) is_changed: bool,
@@ -137,7 +137,7 @@ impl State {
         self.logs = None;
     }
 
-    /// Responds to a request of the server, unless the server cancelled it.
+    /// Responds to a request from the server, unless the server cancelled it.
     pub(crate) fn respond(
         &mut self,
         dialect: Dialect,
@@ -163,7 +163,7 @@ impl State {
                 .err(),
         };
         if let Some(problem) = problem {
-            // The response cannot be expressed in this revision; the server must not wait for ever.
+            // The response cannot be expressed in this revision; the server must not wait forever.
             let error = ErrorObject::new(ErrorCode::InternalError, problem.to_string());
             let _ = self
                 .outbox
@@ -220,7 +220,7 @@ impl State {
         }
     }
 
-    /// Sets when the timer of the driver rings next.
+    /// Sets the time at which the timer of the driver fires.
     pub(crate) fn rings(&mut self, at: Option<Instant>) {
         self.rings = at;
     }
@@ -293,7 +293,7 @@ impl State {
         }
     }
 
-    /// Returns the log messages of the server from now on; none if the connection has ended.
+    /// Returns the log messages from the server from now on; none if the connection has ended.
     pub(crate) fn log_messages(&self) -> broadcast::Receiver<Arc<LogMessageParams>> {
         match &self.logs {
             Some(logs) => logs.subscribe(),

@@ -1,4 +1,4 @@
-//! The subscribers to changes of one connection. Pure: the transport hands in what the server said.
+//! The subscribers to changes of one connection. Without I/O: the transport passes the messages in.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::task::{Context, Poll, Waker};
@@ -12,7 +12,7 @@ use mcp_protocol::subscriptions::{ListenParams, SubscriptionFilter};
 /// The timeout until a subscription is acknowledged; afterwards there is none.
 pub(crate) const LISTEN_TIMEOUTS: Timeouts = Timeouts::none().idle(Duration::from_secs(10));
 
-/// The most changes that wait for their reader. The same change waits only once.
+/// The maximum number of changes that wait for their reader. The same change waits only once.
 const MAX_QUEUED_CHANGES: usize = 256;
 
 /// Something on the server changed.
@@ -27,8 +27,8 @@ pub enum Change {
     Resources,
     /// A resource, by URI.
     Resource(String),
-    /// Changes were lost, because they were not read in time or the connection was lost for a while: look at
-    /// everything again.
+    /// Changes were lost, because they were not read in time or the connection was lost for a while: read all lists and
+    /// resources again.
     Gap,
 }
 

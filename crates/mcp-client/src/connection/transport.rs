@@ -1,4 +1,4 @@
-//! The seam between a connection and its transports: how requests travel, and what runs behind the connection.
+//! The interface between a connection and its transports.
 //!
 //! The rest of `connection/` and all of `client/` know transports only by the types of this file.
 
@@ -21,12 +21,12 @@ use crate::error::Result;
 /// A boxed future of a transport.
 pub(crate) type TransportFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// How the messages of a connection travel.
+/// The way in which a connection sends its messages.
 #[derive(Debug)]
 pub(crate) enum Transport {
     /// In order, over one pair of byte streams. Requests are queued in the outbox, which the driver writes.
     Stream {
-        /// Whether a server that ends is restarted.
+        /// True if a server that exits is restarted.
         restarts: bool,
     },
     /// Each request is an exchange of its own.
@@ -45,10 +45,10 @@ pub(crate) trait Exchanges: Debug + Send + Sync {
     /// True if tools must be listed before one can be called.
     fn needs_tools(&self) -> bool;
 
-    /// Learns what has to be known of the tools in order to call them. Removes and returns the tools that cannot be called.
+    /// Stores the header annotations of the tools. Removes and returns the tools that cannot be called.
     fn tools_listed(&self, tools: &mut Vec<Tool>) -> Vec<SkippedTool>;
 
-    /// Accepts that the tools cannot be listed: they are called without.
+    /// Records that the tools cannot be listed; they are then called without these headers.
     fn tools_unavailable(&self);
 
     /// Forgets the tools, because the server says that they changed.
@@ -64,7 +64,7 @@ pub(crate) struct OutgoingRequest {
     pub(crate) call: CallHandle,
     pub(crate) method: Method,
     pub(crate) body: Vec<u8>,
-    /// When the caller stops waiting.
+    /// The time at which the caller stops waiting.
     pub(crate) deadline: Option<Instant>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct SubscriptionStream {
     pub(crate) params: ListenParams,
 }
 
-/// What runs behind a connection, from when it is usable until it is closed: a driver, and maybe a process.
+/// The tasks behind a connection until it is closed: a driver, and a process if there is one.
 pub(crate) trait Lifetime: Debug + Send + Sync {
     /// Restarts a server that has ended, once for all callers.
     fn restart(&self) -> TransportFuture<'_, Result<()>>;
@@ -106,7 +106,7 @@ pub(crate) trait Mask: Debug + Send {
 }
 
 impl Transport {
-    /// The route of requests, as decisions about sending again see it.
+    /// The kind of transport, for the retry decisions.
     pub(crate) fn route(&self) -> Route {
         match self {
             Self::Stream { restarts } => Route::Stream { restarts: *restarts },

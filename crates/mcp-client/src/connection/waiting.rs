@@ -14,16 +14,16 @@ use crate::error::{ConnectionEnd, Sent};
 /// A request whose caller waits for the response.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// Whether it was sent.
+    /// True if it was sent.
     pub(super) departure: Departure,
     pub(super) waker: Option<Waker>,
     pub(super) settled: Option<Settled>,
     pub(super) progress: Option<Box<ProgressQueue>>,
-    /// Whether its timeouts pause while a person is asked.
+    /// True if its timeouts pause while a person is asked.
     pub(super) asks: bool,
 }
 
-/// How it is known whether a request was sent.
+/// The evidence whether a request was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Departure {
     /// It was sent, at least in part, if more was written than this position of the outbox.

@@ -19,7 +19,7 @@ pub struct ConnectionEnd {
     pub stderr: String,
 }
 
-/// Why a connection ended.
+/// The reason why a connection ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndCause {
@@ -38,7 +38,7 @@ pub enum EndCause {
     Response(Box<HttpStatus>),
     /// A line exceeded four times the limit of a message.
     EndlessLine,
-    /// The server sent too many requests that it is not allowed to send.
+    /// The server sent too many requests that the client had to refuse.
     Flood,
     /// A bug in this crate: the task that drives the connection panicked.
     Internal,

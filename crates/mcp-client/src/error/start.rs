@@ -1,4 +1,4 @@
-//! Why a program could not be started.
+//! The reason why a program could not be started.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use mcp_protocol::safe_text::SafeText;
 
-/// Why a program could not be started.
+/// The reason why a program could not be started.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -47,12 +47,12 @@ pub enum StartError {
     },
 }
 
-/// The most folders that are listed in an error.
+/// The maximum number of folders that are listed in an error.
 const MAX_LISTED_FOLDERS: usize = 8;
-/// How many characters of a path are displayed.
+/// The maximum number of displayed characters of a path.
 const MAX_SHOWN_PATH: usize = 400;
 
-/// A path, escaped and cut: configuration files and packages may come from strangers.
+/// A path, escaped and cut: configuration files and packages may be untrusted.
 fn shown(path: impl AsRef<OsStr>) -> String {
     SafeText::new(&path.as_ref().to_string_lossy()).at_most(MAX_SHOWN_PATH).to_string()
 }

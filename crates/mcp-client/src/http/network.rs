@@ -41,7 +41,7 @@ pub struct Network {
     built_tls: Arc<OnceLock<Arc<ClientConfig>>>,
 }
 
-/// A client certificate and its key, as PEM.
+/// A client certificate and its key, in PEM.
 #[derive(Clone)]
 struct ClientCertificate {
     chain: Vec<u8>,
@@ -86,7 +86,7 @@ impl Network {
         Self::default()
     }
 
-    /// Trusts these root certificates in addition, as PEM: those of a company, for example.
+    /// Trusts these root certificates in addition, in PEM: for example the certificate authority of a company.
     #[must_use]
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.roots.push(pem.into());
@@ -94,7 +94,8 @@ impl Network {
         self
     }
 
-    /// Sets the client certificate for servers that request one, as PEM, leaf first, with its key.
+    /// Sets the client certificate for servers that request one (mutual TLS). `chain` is the certificate chain in PEM,
+    /// with the client's own certificate first; `key` is its private key in PEM.
     #[doc(alias = "mTLS")]
     #[must_use]
     pub fn client_certificate(mut self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
@@ -103,7 +104,7 @@ impl Network {
         self
     }
 
-    /// Sets the rustls configuration. It replaces the other settings for certificates.
+    /// Sets the rustls configuration, which replaces all other settings for certificates.
     #[must_use]
     pub fn tls(mut self, config: ClientConfig) -> Self {
         self.tls = Some(Arc::new(config));
@@ -154,7 +155,7 @@ impl Network {
         self
     }
 
-    /// The credentials of a connection other than its headers.
+    /// The credentials of a connection besides its headers.
     pub(crate) fn identity(&self) -> impl Iterator<Item = Vec<u8>> {
         let chain = self.identity.as_ref().map(|identity| identity.chain.clone());
         chain.into_iter().chain(self.custom_id.map(|number| number.to_be_bytes().to_vec()))

@@ -51,7 +51,7 @@ impl NetworkPolicy {
         Self { is_public: true, ..Self::default() }
     }
 
-    /// Denies this machine, too.
+    /// Denies loopback addresses, too.
     #[must_use]
     pub fn without_loopback(mut self) -> Self {
         self.no_loopback = true;
@@ -61,7 +61,7 @@ impl NetworkPolicy {
     /// Allows a range that is not public, such as `10.20.0.0/16`.
     ///
     /// # Errors
-    /// If the text is not an address or a range in CIDR notation.
+    /// Fails if the text is not an address or a range in CIDR notation.
     #[doc(alias = "CIDR")]
     pub fn allow_range(mut self, range: &str) -> Result<Self, RangeError> {
         self.ranges.push(range.parse()?);
@@ -74,7 +74,7 @@ impl NetworkPolicy {
     /// `[0::1]`. A rule for a loopback address also denies `0.0.0.0` and `[::]`, because they reach this machine.
     ///
     /// # Errors
-    /// If no URL can have such a host, so that the rule would never match.
+    /// Fails if the text is not a valid host of a URL: such a rule would never match.
     pub fn deny_host(mut self, host: impl AsRef<str>) -> Result<Self, HostError> {
         self.denied.push(rule(host.as_ref())?);
         Ok(self)
@@ -83,7 +83,7 @@ impl NetworkPolicy {
     /// Allows a host; `.example.com` matches all its subdomains. With at least one such rule, all other hosts are denied.
     ///
     /// # Errors
-    /// As for [`deny_host`](Self::deny_host).
+    /// Fails like [`deny_host`](Self::deny_host).
     pub fn allow_host(mut self, host: impl AsRef<str>) -> Result<Self, HostError> {
         self.allowed.push(rule(host.as_ref())?);
         Ok(self)

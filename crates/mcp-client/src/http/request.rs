@@ -29,13 +29,13 @@ use crate::error::{ConnectionEnd, EndCause, Error, Sent};
 
 /// The time that an idle connection is pooled: shorter than common server timeouts, so that few are closed by the server.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
-/// The most bytes that are read of the rest of a body, so that its connection can be reused.
+/// The maximum number of bytes that are read of the rest of a body, so that its connection can be reused.
 const MAX_DRAINED_BYTES: usize = 16 << 10;
-/// The longest time for reading the rest of a body.
+/// The maximum time for reading the rest of a body.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// A request that was dropped sooner says nothing about its connection.
+/// A request that is dropped sooner does not mean that its connection is dead.
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
-/// The most redirects that are followed.
+/// The maximum number of redirects that are followed.
 const MAX_REDIRECTS: usize = 3;
 /// The time between HTTP/2 keep-alive pings.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
@@ -324,7 +324,7 @@ impl ResponseBody {
     /// Returns the next chunk; `None` at the end.
     ///
     /// # Cancellation
-    /// Safe.
+    /// Cancel safe.
     pub(crate) async fn chunk(&mut self) -> Option<Result<Bytes, HttpError>> {
         std::future::poll_fn(|cx| self.poll_chunk(cx)).await
     }

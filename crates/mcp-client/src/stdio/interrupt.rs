@@ -2,8 +2,7 @@
 
 use crate::client::McpClient;
 
-/// Runs a future until it is done, or until the person presses Ctrl-C or the program is asked to end: then the future is
-/// dropped, and `None` returned.
+/// Runs a future until it completes. On Ctrl-C or SIGTERM it drops the future and returns `None`.
 ///
 /// Use it for work that begins before there is a client, such as connecting: a server that was started is killed when the
 /// future is dropped. Signals are caught from the first poll, before the future is polled.
@@ -19,11 +18,11 @@ use crate::client::McpClient;
 /// ```
 ///
 /// # Cancellation
-/// When dropped, the future is dropped. The signals go on being caught, as tokio has it: a second Ctrl-C does not end a
-/// program that no longer listens.
+/// When dropped, the future is dropped. As with `tokio::signal`, the signals stay caught afterwards: a second Ctrl-C
+/// does not end the program.
 pub async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
-        // First, so that no process is started that the signal could leave behind.
+        // Before the future is polled, so that a signal cannot leave a started process behind.
         biased;
         () = interrupted() => None,
         done = work => Some(done),
@@ -31,8 +30,8 @@ pub async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Option<T> {
 }
 
 impl McpClient {
-    /// Does some work; when the person presses Ctrl-C or the program is asked to end, drops the work, which cancels its
-    /// calls on the server, closes the connection, and returns `None`.
+    /// Runs `work` until it completes. On Ctrl-C or SIGTERM it drops `work`, which cancels its calls on the server,
+    /// closes the connection, and returns `None`.
     ///
     /// ```no_run
     /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {
@@ -44,8 +43,8 @@ impl McpClient {
     /// ```
     ///
     /// # Cancellation
-    /// When dropped, the work is dropped. The signals go on being caught, as tokio has it: a second Ctrl-C does not end a
-    /// program that no longer listens.
+    /// When dropped, the work is dropped. As with `tokio::signal`, the signals stay caught afterwards: a second Ctrl-C
+    /// does not end the program.
     pub async fn unless_interrupted<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let done = unless_interrupted(work).await;
         if done.is_none() {

@@ -1,9 +1,8 @@
 //! A server as a child process: started without a shell, in a group of its own, and always ended.
 //!
 //! # Invariants
-//! - Whoever holds a [`Process`] holds the whole group: dropping it kills the group and reaps the child, with or
-//!   without a runtime.
-//! - No signal is sent to a group that is known to be empty: its number may belong to somebody else by then.
+//! - A [`Process`] owns the whole group: dropping it kills the group and reaps the child, with or without a runtime.
+//! - No signal is sent to a group that is known to be empty: its id may already belong to another group.
 //! - Standard error is always read, and a bounded tail of it kept.
 
 mod environment;
@@ -45,10 +44,10 @@ pub(crate) struct ShutdownTimeouts {
 }
 
 impl ShutdownTimeouts {
-    /// For a server that works.
+    /// For a server that completed the handshake.
     pub(crate) const DEFAULT: Self =
         Self { close: Duration::from_secs(3), terminate: Duration::from_secs(1) };
-    /// For one that never became usable.
+    /// For a server whose handshake failed.
     pub(crate) const FAILED_START: Self =
         Self { close: Duration::ZERO, terminate: Duration::from_millis(500) };
 }
@@ -63,7 +62,7 @@ pub(crate) struct Process {
     _recorded: Option<Recorded>,
 }
 
-/// The ends of a child's pipes that we hold.
+/// This side of the child's pipes.
 #[derive(Debug)]
 pub(crate) struct Pipes {
     pub(crate) stdin: ChildStdin,
@@ -99,7 +98,7 @@ impl Process {
         let group = Group::of(&child);
         let pipes = child.stdin.take().zip(child.stdout.take()).zip(child.stderr.take());
         let Some(((stdin, stdout), stderr)) = pipes else {
-            let source = io::Error::other("it has no pipes");
+            let source = io::Error::other("the child process has no pipes");
             return Err(StartError::Refused { path, error: std::sync::Arc::new(source) });
         };
         let secrets = config.target.environment.values().map(|value| value.to_string_lossy().into_owned());
@@ -125,7 +124,7 @@ impl Process {
     /// Waits for the child itself to exit, even if other processes hold its pipes.
     ///
     /// # Cancellation
-    /// Safe; it can be called again.
+    /// Cancel safe; it can be called again.
     pub(crate) async fn exited(&self) -> Option<ExitStatus> {
         poll_fn(|cx| self.poll_exited(cx)).await
     }

@@ -21,11 +21,11 @@ use crate::stream::link::{Link, Owner};
 
 /// The buffer space of one read, in bytes; it grows with the size of the last read.
 const READ_BYTES: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
-/// How long the stdout of an exited process is still read, in case another process keeps the pipe open.
+/// The maximum time for reading the stdout of an exited process, because another process may keep the pipe open.
 pub(crate) const FINAL_READ_TIMEOUT: Duration = Duration::from_millis(200);
-/// How long a server that closed its output may take to exit.
+/// The maximum wait for the exit of a server that closed its stdout.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
-/// How long writing the queued messages may take before the link is closed.
+/// The timeout for writing the queued messages before the link is closed.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(250);
 /// The capacity that an empty write buffer keeps.
 const MAX_IDLE_BUFFER_BYTES: usize = 64 << 10;
@@ -225,7 +225,7 @@ async fn write_some(writer: &mut Option<Writer>, bytes: &[u8]) -> io::Result<(us
 /// Appends the bytes of one read to the buffer, after reserving `room` bytes.
 ///
 /// # Cancellation
-/// Safe: nothing is lost.
+/// Cancel safe: nothing is lost.
 pub(crate) async fn read(
     reader: &mut (dyn AsyncRead + Send + Unpin),
     buffer: &mut Vec<u8>,
@@ -239,7 +239,7 @@ pub(crate) async fn read(
 /// the writer is flushed.
 ///
 /// # Cancellation
-/// Safe: nothing was written.
+/// Cancel safe: nothing was written.
 pub(crate) async fn write(
     writer: &mut (dyn AsyncWrite + Send + Unpin),
     bytes: &[u8],

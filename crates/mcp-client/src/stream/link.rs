@@ -46,7 +46,7 @@ impl Owner {
     /// Waits for the process to exit; never returns if there is no process.
     ///
     /// # Cancellation
-    /// Safe.
+    /// Cancel safe.
     pub(crate) async fn exited(&self) -> Option<ExitStatus> {
         match self {
             Self::Host => std::future::pending().await,
@@ -88,7 +88,7 @@ impl Owner {
         }
     }
 
-    /// Ends the process, whose stdin is closed; `patiently` for a server that was usable.
+    /// Ends the process, whose stdin is closed; `patiently` if the handshake was complete.
     pub(crate) async fn end(&self, patiently: bool) -> Shutdown {
         match self {
             Self::Host => {

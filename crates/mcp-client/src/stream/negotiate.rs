@@ -22,7 +22,7 @@ use crate::error::{ConnectionEnd, EndCause, Error, Result};
 use crate::stream::driver::{FINAL_READ_TIMEOUT, read, write as write_some};
 use crate::stream::link::Link;
 
-/// How long a server may take to exit by itself after a failed negotiation.
+/// The maximum wait for the exit of a server after a failed negotiation.
 const EXIT_GRACE: Duration = Duration::from_millis(300);
 /// The same limit when the start budget is used up.
 const MIN_EXIT_GRACE: Duration = Duration::from_millis(20);

@@ -57,7 +57,7 @@ impl Restarts {
     /// Restarts the server and waits until it is usable. Later callers wait for the same restart.
     ///
     /// # Cancellation
-    /// Safe: the restart continues.
+    /// Cancel safe: the restart continues.
     pub(crate) async fn start(&self) -> Result<()> {
         let mut running = self.running.lock().await;
         // The caller of this restart was dropped; its outcome is outdated.

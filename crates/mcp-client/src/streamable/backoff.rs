@@ -7,7 +7,7 @@ use mcp_protocol::retry::Backoff;
 
 /// The first pause, if the server names none.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause.
+/// The maximum pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A stream that stayed open this long resets the backoff.
 pub(super) const RESET_AFTER: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! Where requests to a server behind a URL go, and which headers each of them carries.
+//! The address of a server behind a URL, and the headers of every request to it.
 
 use std::sync::Arc;
 

@@ -30,7 +30,7 @@ impl EventStream {
     /// Calls `read` for each message until it returns true. Other event types are ignored.
     ///
     /// # Cancellation
-    /// Safe: no event is lost.
+    /// Cancel safe: no event is lost.
     pub(super) async fn messages(&mut self, mut read: impl FnMut(SseMessage<'_>) -> bool) -> ReadEnd {
         self.each(|item| match item {
             Item::Event(event) if event.kind != "message" => false,

@@ -28,7 +28,7 @@ pub(super) struct Exchange {
     call: CallHandle,
     method: Method,
     body: Bytes,
-    /// When the caller stops waiting.
+    /// The time at which the caller stops waiting.
     deadline: Option<Instant>,
 }
 
@@ -90,7 +90,7 @@ impl Exchange {
 
     /// The stream of the HTTP+SSE transport has ended, and with it the session.
     fn stream_ended(&self, retry: &mut Retry) -> Result<NextStep> {
-        let ended = || self.lost(HttpError::unsent("its stream ended"));
+        let ended = || self.lost(HttpError::unsent("the event stream ended"));
         self.decide(retry, Failure::SessionUnknown).ok_or_else(ended)
     }
 
@@ -280,7 +280,7 @@ impl Exchange {
                     self.transport.endpoint.target.connections.drain(stream.into_body());
                     return Ok(NextStep::Done);
                 }
-                ReadEnd::TooLong => return Err(self.unreadable("an event exceeds the limit")),
+                ReadEnd::TooLong => return Err(self.unreadable("an event is longer than the message limit")),
                 ReadEnd::Cut(problem) => problem,
             };
             let problem = problem.unwrap_or_else(|| "the stream ended before the response".to_owned());

@@ -34,7 +34,7 @@ use crate::http::request::HttpError;
 const FIRST_EVENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time to read the beginning of a page, for the error.
 const EXCERPT_TIME: Duration = Duration::from_secs(1);
-/// The most bytes of messages that are kept before the response to `initialize`.
+/// The maximum number of bytes of messages that are kept before the response to `initialize`.
 const MAX_EARLY_BYTES: usize = 1 << 20;
 /// The cost of a new session: the stream, two messages, and the subscriptions.
 pub(super) const REOPEN_COST: Cost = Cost { requests: 4, doublings: 3 };
@@ -122,7 +122,7 @@ pub(super) async fn open(
             return Err(Error::Denied { host, reason });
         }
         Ok(Err(error)) => return Err(network(&error.to_string())),
-        Err(_) => return Err(network("the first event timed out")),
+        Err(_) => return Err(network("timed out waiting for the `endpoint` event")),
     };
     let opened = match probe {
         StreamProbe::HttpSse(opened) => opened,
@@ -288,7 +288,7 @@ pub(super) async fn run(transport: Arc<HttpTransport>, connection: Arc<Connectio
                 end = permit.read(reading) => match end {
                     ReadEnd::Cut(Some(problem)) => problem,
                     ReadEnd::Cut(None) | ReadEnd::Enough => "the stream ended before the response".to_owned(),
-                    ReadEnd::TooLong => "an event exceeds the limit".to_owned(),
+                    ReadEnd::TooLong => "an event is longer than the message limit".to_owned(),
                 },
                 _ = generations.wait_for(|generation| *generation != session.generation) => {
                     "the server no longer knows the session".to_owned()

@@ -13,7 +13,7 @@ use crate::connection::Connection;
 use crate::connection::transport::{Lifetime, TransportFuture};
 use crate::error::Result;
 
-/// How long the first notification stream may delay a connection.
+/// The maximum delay of a connection by its first notification stream.
 const STREAM_WAIT: Duration = Duration::from_millis(300);
 
 /// The driver of a connection over HTTP. Dropping it stops the driver.

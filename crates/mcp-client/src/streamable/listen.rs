@@ -1,4 +1,4 @@
-//! The stream of changes of a modern server, for as long as somebody follows it.
+//! The notification stream of a modern server (`subscriptions/listen`), while it has a subscriber.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::connection::transport::SubscriptionStream;
 use crate::connection::{RequestOptions, State, now};
 use crate::error::Error;
 
-/// Reads a stream until the server ends it in good order, and reopens it when it was cut.
+/// Reads a stream until the server ends it with a result, and reopens it when it breaks.
 pub(super) async fn listen(transport: Arc<HttpTransport>, stream: SubscriptionStream) {
     let SubscriptionStream { connection, mut request, key, params } = stream;
     let _demand = transport.reconnects.demand();

@@ -13,7 +13,7 @@ use super::lock;
 use crate::connection::now;
 use crate::error::Result;
 
-/// How long a renewal that was aborted may take to be gone.
+/// The maximum wait for the task of a renewal that was aborted.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The session of a legacy server. A modern server has none: both fields are empty.
@@ -27,7 +27,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// True if the server may say that it does not know the session.
+    /// True if a response may mean that the server does not know the session.
     pub(super) fn can_be_unknown(&self) -> bool {
         self.id.is_some() || self.to.is_some()
     }
@@ -42,7 +42,7 @@ pub(super) struct OpenSession {
 
 impl OpenSession {
     pub(super) fn streamable(id: Option<HeaderValue>, generation: u64) -> Self {
-        // Whoever sees the id can use the session.
+        // Anyone who knows the id can use the session.
         let id = id.map(|mut id| {
             id.set_sensitive(true);
             id
@@ -81,7 +81,7 @@ struct Renewal {
     task: AbortHandle,
 }
 
-/// What is to be done about a session that was lost.
+/// The decision about a session that was lost.
 pub(super) enum RenewalStep {
     /// Nothing: there is a new one.
     Renewed,
@@ -120,7 +120,7 @@ impl Sessions {
         }
     }
 
-    /// True if what is posted in this HTTP+SSE session can be answered.
+    /// True if the event stream of this HTTP+SSE session is still open, so that requests can be answered.
     pub(super) fn is_open(&self, session: &Session) -> bool {
         let current = lock(&self.current);
         current.session.generation == session.generation && current.session.to.is_some()

@@ -19,9 +19,9 @@ use crate::http::Network;
 use crate::http::request::{HttpConnections, HttpError, RawRequest, RawResponse, ResponseBody};
 use crate::http::target_url::parse_url;
 
-/// The most bytes that are read of a response that is not a message.
+/// The maximum number of bytes that are read of a response that is not a message.
 const MAX_EXCERPT_BYTES: usize = 64 << 10;
-/// The most characters of it that an error shows.
+/// The maximum number of characters of such a response that an error shows.
 const MAX_SHOWN_CHARS: usize = 200;
 /// Shorter values are not masked: masking every `1` would make text unreadable.
 const MIN_SECRET_BYTES: usize = 4;

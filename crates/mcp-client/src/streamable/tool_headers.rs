@@ -14,7 +14,8 @@ use mcp_protocol::tools::{SkippedTool, Tool};
 
 use super::lock;
 
-/// The most bytes that the annotations of all tools of one server take in memory: 1 KiB for each of 4096 tools.
+/// The maximum number of bytes that the annotations of all tools of one server take in memory: 1 KiB for each of 4096
+/// tools.
 const MAX_ANNOTATION_BYTES: usize = 4 << 20;
 
 /// Headers that repeat parts of a body.

@@ -27,7 +27,7 @@ use crate::connection::{Connection, now};
 use crate::error::{Error, Result};
 use crate::http::request::HttpError;
 
-/// How long opening a new session may take.
+/// The timeout for opening a new session.
 const RENEWAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The transport of a connection over HTTP.
@@ -85,7 +85,7 @@ impl HttpTransport {
     /// Replaces a session that was lost; all callers wait for the same new one.
     ///
     /// # Cancellation
-    /// Safe: the renewal continues for the next caller.
+    /// Cancel safe: the renewal continues for the next caller.
     pub(super) async fn renew(self: &Arc<Self>, lost: &Session, connection: &Arc<Connection>) -> Result<()> {
         let mut outcome = match self.begin_renewal(lost, connection) {
             RenewalStep::Renewed => return Ok(()),

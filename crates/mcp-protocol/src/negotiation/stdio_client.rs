@@ -107,7 +107,7 @@ pub enum MessageHandling {
     Used,
     /// The message is not relevant to the negotiation.
     Ignored,
-    /// A request of the server: queue it until the era is known.
+    /// A request from the server: queue it until the era is known.
     Queue,
 }
 

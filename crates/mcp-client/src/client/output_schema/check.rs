@@ -1,15 +1,16 @@
-//! Compares a value with a JSON schema, as far as the result is certain.
+//! Compares a value with a JSON schema, and reports only contradictions that are certain.
 
 use mcp_protocol::safe_text::SafeText;
 use serde_json::Value;
 
 use super::SchemaMismatch;
 
-/// The most schemas, names and elements that are compared: a server may send a schema that refers to itself.
+/// The maximum number of schemas, names and elements that are compared: a server may send a schema that refers to
+/// itself.
 pub(super) const MAX_STEPS: usize = 40_000;
 /// The bytes of a string that count as one step.
 const STEP_BYTES: usize = 256;
-/// The greatest depth of nested schemas.
+/// The maximum depth of nested schemas.
 const MAX_DEPTH: usize = 64;
 
 pub(super) struct Check<'a> {
@@ -68,7 +69,7 @@ impl<'a> Check<'a> {
         // Beyond the limit, every comparison counts as satisfied.
         let wrong = |problem: String| Err(SchemaMismatch { path: path.concat(), problem });
         if *schema == Value::Bool(false) {
-            return wrong("nothing is allowed".to_owned());
+            return wrong("a value where the schema allows none".to_owned());
         }
         if let Some(types) = schema.get("type")
             && !self.is_of(types, value)
@@ -78,12 +79,12 @@ impl<'a> Check<'a> {
         if let Some(fixed) = schema.get("const")
             && !self.is_same(fixed, value)
         {
-            return wrong("another value than the only one allowed".to_owned());
+            return wrong("a value that differs from `const`".to_owned());
         }
         if let Some(allowed) = schema.get("enum").and_then(Value::as_array)
             && !allowed.iter().any(|allowed| self.is_same(allowed, value))
         {
-            return wrong("a value that is none of those allowed".to_owned());
+            return wrong("a value that is not in `enum`".to_owned());
         }
         if let Value::Object(members) = value {
             let mut required = schema

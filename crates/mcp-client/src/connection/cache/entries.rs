@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use mcp_protocol::messages::OwnedBody;
 
-/// The most entries.
+/// The maximum number of entries.
 pub(super) const MAX_ENTRIES: usize = 1000;
-/// The most bytes of all entries together.
+/// The maximum number of bytes of all entries together.
 pub(super) const MAX_BYTES: usize = 16 << 20;
-/// The most servers whose last change is recorded separately.
+/// The maximum number of servers whose last change is recorded separately.
 pub(super) const MAX_CHANGED_SERVERS: usize = 1000;
 
 #[derive(Default)]

@@ -1,10 +1,11 @@
-//! A record of the processes that were started, so that the next start finds those that a crashed host left behind.
+//! A ledger: files that record the started processes, so that the next start of the host finds processes that a crash
+//! left behind.
 //!
-//! Each living host has one locked file; each process group has one line in it. Whoever opens the folder reads the files of
-//! hosts that are gone. A process id alone proves nothing, because ids are reused: a process is the recorded one only if
-//! it was started at the same time. Descendants of a recorded process that is gone are known by a mark in their
-//! environment. Ids mean something only in the process-id namespace and the boot in which they were recorded: entries of
-//! another namespace are neither judged nor deleted.
+//! Each living host has one locked file; each process group has one line in it. Whoever opens the folder reads the
+//! files of hosts that are gone. A process id alone proves nothing, because ids are reused: a process is the recorded
+//! one only if it was started at the same time. Descendants of a recorded process that is gone are known by a mark in
+//! their environment. Ids mean something only in the process-id namespace and the boot in which they were recorded:
+//! entries of another namespace are ignored and kept.
 
 mod files;
 mod leftover;
@@ -34,8 +35,8 @@ pub(crate) const MARK_VARIABLE: &str = "MCP_LEDGER_MARK";
 /// found.
 ///
 /// The folder is for one user: it is created with mode 700, and an existing folder that belongs to another user or is
-/// writable by others is refused, not changed. Several hosts may share it, also from different containers: a host that lives
-/// holds a lock on its file, and what was started in another process-id namespace is left to the hosts in there.
+/// writable by others is refused, not changed. Several hosts may share it, also from different containers: a host that
+/// lives holds a lock on its file, and ignores processes of other process-id namespaces.
 ///
 /// ```
 /// # fn main() -> std::io::Result<()> {
@@ -85,7 +86,7 @@ impl Ledger {
     /// A file that cannot be read is left where it is: see [`skipped`](Self::skipped).
     ///
     /// # Errors
-    /// If the folder cannot be created or read, belongs to another user, or is writable by others.
+    /// Fails if the folder cannot be created or read, belongs to another user, or is writable by others.
     pub fn open(folder: impl AsRef<Path>) -> io::Result<(Self, Vec<Leftover>)> {
         let folder = folder.as_ref();
         prepare_folder(folder)?;
@@ -121,8 +122,8 @@ impl Ledger {
         Ok((Self(Arc::new(book)), left))
     }
 
-    /// Files in the folder that were not read when it was opened: not a regular file, too large, not a ledger. If there were
-    /// more than 1024 files, one of those beyond that stands for all of them.
+    /// Files in the folder that were not read when it was opened: not a regular file, too large, not a ledger. If there
+    /// were more than 1024 files, the rest are reported as one file.
     #[must_use]
     pub fn skipped(&self) -> &[SkippedFile] {
         &self.0.skipped
@@ -165,7 +166,7 @@ impl Book {
         match OwnFile::create(&self.folder, &text) {
             Ok(file) => pages.file = Some(file),
             // A ledger that cannot be written must not keep a server from being started or ended.
-            Err(error) => tracing::warn!(%error, "the process ledger could not be written"),
+            Err(error) => tracing::warn!(%error, "cannot write the process ledger"),
         }
     }
 

@@ -18,7 +18,7 @@ const MAX_TAIL_BYTES: usize = 64 << 10;
 const MAX_SHOWN_LINES: usize = 20;
 /// The characters of a line that an error shows.
 const MAX_SHOWN_LINE_CHARS: usize = 400;
-/// The most bytes of one line that a subscriber receives.
+/// The maximum number of bytes of one line that a subscriber receives.
 const MAX_LINE_BYTES: usize = 8 << 10;
 /// The lines that are buffered for a slow subscriber.
 const MAX_BUFFERED_LINES: usize = 256;

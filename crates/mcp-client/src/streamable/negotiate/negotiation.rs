@@ -29,7 +29,7 @@ use crate::streamable::target::{BodyRead, HttpTarget, challenges, excerpt_of, lo
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// The timeout of `notifications/initialized`.
 const INITIALIZED_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most bytes that are read of an error response.
+/// The maximum number of bytes that are read of an error response.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// Negotiates with the server behind a URL.

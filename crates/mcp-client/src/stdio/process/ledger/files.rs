@@ -1,6 +1,6 @@
-//! The folder and the files of a ledger: which of them are safe to use, and which hosts are alive.
+//! The folder and the files of a ledger: which files are safe to read, and which hosts are running.
 //!
-//! A host holds an advisory lock on its file for as long as it lives. Unlike a process id, a lock means the same in every
+//! A host holds an advisory lock on its file while it runs. Unlike a process id, a lock means the same in every
 //! process-id namespace, and the kernel releases it however the host ends.
 //!
 //! # Invariants
@@ -19,9 +19,9 @@ use mcp_protocol::safe_text::SafeText;
 pub(super) const LEDGER_EXTENSION: &str = "mcp-ledger";
 /// The largest file that is read.
 const MAX_FILE_BYTES: u64 = 1 << 20;
-/// The most files that are read when a folder is opened.
+/// The maximum number of files that are read when a folder is opened.
 pub(super) const MAX_FILES: usize = 1024;
-/// The most attempts to create a new file.
+/// The maximum number of attempts to create a new file.
 const MAX_ATTEMPTS: u32 = 8;
 
 /// A file in the folder of a ledger that was not read, and was left where it is.
@@ -109,7 +109,7 @@ impl OwnFile {
                 return Ok(own);
             }
         }
-        Err(io::Error::other("every new file was removed by another host"))
+        Err(io::Error::other("other processes kept removing the new ledger file"))
     }
 
     #[cfg(test)]
@@ -123,7 +123,7 @@ impl Drop for OwnFile {
         if let Err(error) = fs::remove_file(&self.path)
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::warn!(%error, "the process ledger could not be removed");
+            tracing::warn!(%error, "cannot remove the process ledger file");
         }
     }
 }

@@ -10,7 +10,7 @@ use super::files::read_if_dead;
 use super::processes::{boot, has_marked_member, header, start_time, stat};
 use crate::stdio::process::group;
 
-/// The most lines of one file that are read. Each may need a pass over all processes.
+/// The maximum number of lines of one file that are read. Each may need a pass over all processes.
 const MAX_ENTRIES: usize = 1024;
 
 /// A process that a crashed host left behind.
