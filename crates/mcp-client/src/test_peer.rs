@@ -1,7 +1,8 @@
 //! A peer that misbehaves on purpose, to test clients and servers with: the program `mcp-test-peer`.
 //!
-//! As a server it is a good one, with a tool for each fault: calling the tool commits it, so that one connection can go
-//! through many and show afterwards that it is unharmed. What goes wrong before the first call is set by options.
+//! As a server it behaves correctly, except for one tool per fault: calling the tool triggers the fault. One connection
+//! can go through many faults and show afterwards that it still works. Options set the faults that occur before the
+//! first call.
 //!
 //! ```sh
 //! mcp-test-peer server --era legacy
@@ -13,72 +14,72 @@
 //!
 //! # Over stdio
 //!
-//! | tool | what it does |
+//! | tool | effect |
 //! |---|---|
-//! | `echo {text}` | answers as it should |
-//! | `wait` | never answers |
-//! | `cancelled`, `requests` | tells how many requests were cancelled, and what was requested |
-//! | `banner {lines}` | writes text that is no message, then answers |
-//! | `long {bytes}` | answers with so many bytes |
-//! | `long-nameless {bytes}` | writes a long line whose id stands at its end, then answers |
-//! | `endless {bytes}` | writes so many bytes without a newline, and nothing more |
-//! | `last-words` | answers without a newline and ends |
-//! | `crlf`, `pretty` | answers with `\r\n` and blank lines; writes JSON over many lines, then answers |
-//! | `bad-utf8`, `lone-surrogate`, `nul`, `duplicate-keys`, `deep` | answers with what is no message |
-//! | `stderr {bytes}` | floods standard error, then answers |
-//! | `exit {code}`, `die`, `leave-grandchild` | ends, is killed, ends and leaves a child that holds the pipe |
-//! | `close-stdin`, `stop-reading` | closes its input; reads nothing more |
-//! | `twice`, `id-string`, `id-float`, `id-null`, `id-unknown` | answers twice, or to somebody else first |
-//! | `both`, `neither`, `no-jsonrpc` | answers with a message that contradicts itself |
-//! | `late` | answers once it is cancelled |
-//! | `ask {times}` | asks for what the client did not declare, then tells the codes of the refusals |
-//! | `change` | tells whoever follows that its tools, and the resources that are followed, changed |
-//! | `flood {count}` | writes so much progress and so many list changes, then answers |
-//! | `contradicts`, `odd-content` | answers against its schema; with content of an unknown kind |
-//! | `input-forever`, `input-undeclared` | needs input again and again; needs what was not declared |
+//! | `echo {text}` | responds correctly |
+//! | `wait` | never responds |
+//! | `cancelled`, `requests` | returns the number of cancelled requests; returns the methods of all requests |
+//! | `banner {lines}` | writes lines that are not JSON-RPC messages, then responds |
+//! | `long {bytes}` | responds with a result of this many bytes |
+//! | `long-nameless {bytes}` | writes a line of this many bytes with the id at its end, then responds |
+//! | `endless {bytes}` | writes this many bytes without a newline, then nothing more |
+//! | `last-words` | responds without a newline and exits |
+//! | `crlf`, `pretty` | responds with `\r\n` and blank lines; writes JSON over many lines, then responds |
+//! | `bad-utf8`, `lone-surrogate`, `nul`, `duplicate-keys`, `deep` | responds with invalid JSON or an invalid message |
+//! | `stderr {bytes}` | writes this many bytes to stderr, then responds |
+//! | `exit {code}`, `die`, `leave-grandchild` | exits; is killed; exits and leaves a child that holds the pipe open |
+//! | `close-stdin`, `stop-reading` | closes its stdin; stops reading it |
+//! | `twice`, `id-string`, `id-float`, `id-null`, `id-unknown` | responds twice, or first with a wrong id |
+//! | `both`, `neither`, `no-jsonrpc` | responds with both `result` and `error`, with neither, or without `jsonrpc` |
+//! | `late` | responds after the call was cancelled |
+//! | `ask {times}` | sends requests for undeclared capabilities, then returns the error codes of the responses |
+//! | `change` | notifies subscribers that the tools and the subscribed resources changed |
+//! | `flood {count}` | sends this many progress notifications and list changes, then responds |
+//! | `contradicts`, `odd-content` | violates its output schema; returns content of an unknown type |
+//! | `input-forever`, `input-undeclared` | requests input in every round; requests undeclared input |
 //!
-//! | option of `server` | what it does |
+//! | option of `server` | effect |
 //! |---|---|
-//! | `--era legacy\|modern\|both` | which eras it speaks; default both |
-//! | `--discover JSON`, `--initialize JSON` | answers with this member: `"result":{…}` or `"error":{…}` |
-//! | `--discover-as null\|array\|other` | answers the probe without id, in an array, or to another id first |
-//! | `--noise N` | begins with N lines that are no message |
-//! | `--bom` | begins with a byte order mark |
-//! | `--request-first` | asks `roots/list` before it answers anything |
-//! | `--silent N` | does not answer the first N requests |
-//! | `--dies-of METHOD`, `--exit CODE` | ends when it reads this method; ends at once |
-//! | `--lives FILE` | writes a line there at each start, and `--dies-of` is only for the first of its lives |
-//! | `--silent-later` | answers nothing in any but the first of its lives |
-//! | `--stubborn` | ignores the end of its input and SIGTERM, with a child that does the same |
-//! | `--list KIND` | `repeated`, `endless`, `many`, `duplicates`, `bad`: a list of tools that is not one |
-//! | `--says TEXT` | writes this to standard error first |
+//! | `--era legacy\|modern\|both` | the supported eras; default both |
+//! | `--discover JSON`, `--initialize JSON` | responds with this member: `"result":{…}` or `"error":{…}` |
+//! | `--discover-as null\|array\|other` | responds to the probe without an id, in an array, or first with another id |
+//! | `--noise N` | first writes N lines that are not JSON-RPC messages |
+//! | `--bom` | first writes a byte order mark |
+//! | `--request-first` | sends `roots/list` before its first response |
+//! | `--silent N` | does not respond to the first N requests |
+//! | `--dies-of METHOD`, `--exit CODE` | exits when it receives this method; exits at once |
+//! | `--lives FILE` | appends a line to this file at each start; `--dies-of` then applies only to the first start |
+//! | `--silent-later` | does not respond to anything after the first start (needs `--lives`) |
+//! | `--stubborn` | ignores the end of its stdin and SIGTERM, and so does its child process |
+//! | `--list KIND` | `repeated`, `endless`, `many`, `duplicates`, `bad`: the list of tools has this fault |
+//! | `--says TEXT` | first writes this to stderr |
 //!
 //! # Over HTTP
 //!
-//! `web-server` prints its URL. As above, each tool commits a fault, and it is a good server otherwise.
+//! `web-server` prints its URL. As over stdio, each tool triggers a fault, and the server behaves correctly otherwise.
 //!
-//! | tool | what it does |
+//! | tool | effect |
 //! |---|---|
-//! | `echo {text}` | answers as it should |
-//! | `requests`, `connections` | tells what was requested, and how many connections were made |
-//! | `html`, `empty`, `no-type`, `no-content` | answers with what is no message |
-//! | `hang-up`, `half-head` | closes the connection before an answer, or in the middle of its head |
-//! | `cut`, `no-blank-line` | ends a stream in the middle of an event, or without the line that ends it |
-//! | `pieces`, `comments` | answers in pieces of three bytes with an absurd `retry`; after a flood of comments |
-//! | `redirect {to, status}` | points somewhere else |
-//! | `gzip {bytes}` | answers with so many bytes in an encoding that nobody asked for |
-//! | `short`, `long {bytes}` | answers with less than it said; with so many bytes |
-//! | `endless-body {bytes}`, `endless-event {bytes}` | the same without saying how many |
-//! | `trickle {ms}` | sends a byte each so many milliseconds |
-//! | `status {code, header, value, body}` | answers with this status, and a header |
+//! | `echo {text}` | responds correctly |
+//! | `requests`, `connections` | returns the methods of all requests; returns the number of connections |
+//! | `html`, `empty`, `no-type`, `no-content` | responds with a web page, an empty body, no `Content-Type`, or 204 |
+//! | `hang-up`, `half-head` | closes the connection before the response, or in the middle of its headers |
+//! | `cut`, `no-blank-line` | ends an event stream in the middle of an event, or without the blank line after it |
+//! | `pieces`, `comments` | responds in chunks of three bytes with a very long `retry`; after very many comments |
+//! | `redirect {to, status}` | responds with a redirect |
+//! | `gzip {bytes}` | responds with this many bytes, compressed although the client did not accept that |
+//! | `short`, `long {bytes}` | responds with less than `Content-Length`; with this many bytes |
+//! | `endless-body {bytes}`, `endless-event {bytes}` | sends a body or an event of this many bytes, without `Content-Length` |
+//! | `trickle {ms}` | sends one byte per this many milliseconds |
+//! | `status {code, header, value, body}` | responds with this status, header and body |
 //! | `forget` | forgets the session; legacy |
-//! | `silent` | never answers |
+//! | `silent` | never responds |
 //!
-//! | option of `web-server` | what it does |
+//! | option of `web-server` | effect |
 //! |---|---|
-//! | `--era legacy\|modern` | which era it speaks; default modern |
-//! | `--port N` | where to listen; a free port unless told |
-//! | `--streams none\|hang-up\|silent\|busy` | what becomes of the stream that belongs to no request |
+//! | `--era legacy\|modern` | the supported era; default modern |
+//! | `--port N` | the port to listen on; default a free one |
+//! | `--streams none\|hang-up\|silent\|busy` | the behaviour of the notification stream of the legacy era (GET) |
 
 mod client;
 mod options;
@@ -112,7 +113,7 @@ pub fn main(arguments: impl Iterator<Item = String>) -> ExitCode {
             println!("{HELP} {}.", WEB_FAULTS.join(", "));
             Ok(ExitCode::SUCCESS)
         }
-        _ => Err("the arguments are not understood".to_owned()),
+        _ => Err("invalid arguments".to_owned()),
     };
     ran.unwrap_or_else(|problem| {
         eprintln!("{problem}\n{HELP}");

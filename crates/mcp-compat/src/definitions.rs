@@ -4,21 +4,21 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A server as it stood in configuration files.
+/// A server in the format of the old configuration files.
 #[deprecated(since = "0.1.0", note = "use `mcp_client::ServerConfig`; this name goes in 0.2")]
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct McpServerConfig {
-    /// What it is called.
+    /// The name of the server.
     pub name: String,
     /// The program.
     pub command: String,
     /// Its arguments.
     #[serde(default)]
     pub args: Vec<String>,
-    /// Variables for its environment.
+    /// Environment variables of the program.
     #[serde(default)]
     pub env: HashMap<String, String>,
-    /// Whether it is to be started.
+    /// True if the server is started.
     #[serde(default)]
     pub enabled: bool,
 }
@@ -38,14 +38,14 @@ impl std::fmt::Debug for McpServerConfig {
     }
 }
 
-/// Which tools of a server may be used.
+/// The tools of a server that may be used.
 #[deprecated(since = "0.1.0", note = "filters come with the host of `mcp_client`; this name goes in 0.2")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ToolFilter {
-    /// These; all if it is empty.
+    /// The allowed tools; empty allows all.
     #[serde(default)]
     pub allow: Vec<String>,
-    /// Not these.
+    /// The denied tools.
     #[serde(default)]
     pub deny: Vec<String>,
 }
@@ -61,17 +61,17 @@ pub struct McpServerDefinition {
     pub filter: ToolFilter,
 }
 
-/// A tool of a server, with the name it is called by.
+/// A tool of a server, with its callable name.
 #[deprecated(since = "0.1.0", note = "descriptors come with the host of `mcp_client`; this name goes in 0.2")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct McpToolDescriptor {
     /// The server.
     pub server_name: String,
-    /// The tool as the server calls it.
+    /// The name of the tool on the server.
     pub tool_name: String,
-    /// The name that a model calls.
+    /// The name by which a language model calls the tool.
     pub qualified_name: String,
-    /// What it does.
+    /// The description of the tool.
     #[serde(default)]
     pub description: Option<String>,
 }

@@ -35,19 +35,19 @@ pub use serving::{McpServer, ToolSpec};
 #[deprecated(since = "0.1.0", note = "use `mcp_client::McpClient`; this name goes in 0.2")]
 pub type McpClient = mcp_client::McpClient;
 
-/// What to start.
+/// The program to start.
 #[deprecated(since = "0.1.0", note = "use `mcp_client::McpClientConfig`; this name goes in 0.2")]
 pub type McpClientConfig = mcp_client::McpClientConfig;
 
-/// How to log in.
+/// The OAuth login.
 #[deprecated(since = "0.1.0", note = "use `mcp_client::OAuthConfig`; this name goes in 0.2")]
 pub type OAuthConfig = mcp_client::OAuthConfig;
 
-/// Who issues tokens.
+/// The OAuth provider.
 #[deprecated(since = "0.1.0", note = "use `mcp_client::OAuthProvider`; this name goes in 0.2")]
 pub type OAuthProvider = mcp_client::OAuthProvider;
 
-/// Where tokens are kept.
+/// The storage for tokens.
 #[deprecated(since = "0.1.0", note = "use `mcp_client::TokenStorage`; this name goes in 0.2")]
 pub type TokenStorage = mcp_client::TokenStorage;
 

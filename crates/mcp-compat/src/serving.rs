@@ -7,14 +7,14 @@ use mcp_protocol::Json;
 use mcp_protocol::tools::{CallToolResult, ToolAnnotations};
 use mcp_server::{Context, Error, ToolError};
 
-/// A tool made at run time.
+/// A tool that is created at run time.
 #[deprecated(since = "0.1.0", note = "use `mcp_server::ToolSpec`; this name goes in 0.2")]
 #[async_trait]
 pub trait ToolSpec: Send + Sync + 'static {
-    /// What to call it by.
+    /// The name of the tool.
     fn name(&self) -> &str;
 
-    /// What it does, for a language model.
+    /// The description, for a language model.
     fn description(&self) -> &str;
 
     /// A JSON Schema of its arguments, with `"type":"object"`.
@@ -23,7 +23,7 @@ pub trait ToolSpec: Send + Sync + 'static {
     /// Runs it.
     async fn execute(&self, arguments: Json, cx: Context) -> Result<CallToolResult, ToolError>;
 
-    /// A name for people.
+    /// The display name.
     fn title(&self) -> Option<&str> {
         None
     }
@@ -33,18 +33,18 @@ pub trait ToolSpec: Send + Sync + 'static {
         None
     }
 
-    /// Hints about what it does.
+    /// Hints about the behaviour of the tool.
     fn annotations(&self) -> Option<ToolAnnotations> {
         None
     }
 
-    /// True if a person has to say yes to each call.
+    /// True if a person has to approve each call.
     fn needs_approval(&self) -> bool {
         false
     }
 }
 
-/// An old tool as a new one.
+/// Converts an old tool into a new one.
 struct Renamed(Arc<dyn ToolSpec>);
 
 #[async_trait]
@@ -82,7 +82,7 @@ impl mcp_server::ToolSpec for Renamed {
     }
 }
 
-/// A server of tools.
+/// An MCP server with tools.
 #[deprecated(since = "0.1.0", note = "use `mcp_server::McpServer`; this name goes in 0.2")]
 #[derive(Debug)]
 pub struct McpServer(mcp_server::McpServer);
@@ -98,21 +98,21 @@ impl McpServer {
     /// Serves on standard input and output.
     ///
     /// # Errors
-    /// As `mcp_server::McpServer::serve_stdio`.
+    /// Fails like `mcp_server::McpServer::serve_stdio`.
     pub async fn serve_stdio(self) -> Result<(), Error> {
         self.0.serve_stdio().await
     }
 
-    /// Serves Streamable HTTP and the old pair.
+    /// Serves Streamable HTTP and the HTTP+SSE transport (2024-11-05).
     ///
     /// # Errors
-    /// As `mcp_server::McpServer::serve_sse`.
+    /// Fails like `mcp_server::McpServer::serve_sse`.
     #[cfg(feature = "serve")]
     pub async fn serve_sse(self, address: std::net::SocketAddr) -> Result<(), Error> {
         self.0.serve_sse(address).await
     }
 
-    /// The new server that this one stands for.
+    /// The new server that this one wraps.
     #[must_use]
     pub fn into_inner(self) -> mcp_server::McpServer {
         self.0

@@ -1,4 +1,4 @@
-//! The misbehaving client: commits one fault, then asks whether the server still serves.
+//! The misbehaving client: sends one fault, then checks that the server still responds.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, Command, ExitCode, Stdio};
@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// How long a server may take for anything.
+/// The timeout for every response of the server.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) fn run(fault: &str, command: &str, arguments: &[&str]) -> Result<ExitCode, String> {
-    let bytes = bytes(fault).ok_or(format!("there is no fault `{fault}`"))?;
+    let bytes =
+        bytes(fault).ok_or(format!("unknown fault `{fault}`; `mcp-test-peer help` lists all faults"))?;
     let mut child = Command::new(command)
         .args(arguments)
         .stdin(Stdio::piped())
@@ -19,7 +20,7 @@ pub(super) fn run(fault: &str, command: &str, arguments: &[&str]) -> Result<Exit
         .spawn()
         .map_err(|error| format!("{command} could not be started: {error}"))?;
     let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err("it has no pipes".to_owned());
+        return Err("the server process has no pipes".to_owned());
     };
     let (send, lines) = mpsc::channel();
     let reader = std::thread::spawn(move || {
@@ -37,7 +38,7 @@ pub(super) fn run(fault: &str, command: &str, arguments: &[&str]) -> Result<Exit
     let _ = reader.join();
     match negotiation {
         Ok(said) => {
-            println!("{fault}: the server said {said} things and still serves");
+            println!("{fault}: the server wrote {said} lines and still responds");
             Ok(ExitCode::SUCCESS)
         }
         Err(problem) => {
@@ -47,7 +48,8 @@ pub(super) fn run(fault: &str, command: &str, arguments: &[&str]) -> Result<Exit
     }
 }
 
-/// Shakes hands, commits the fault, and pings. Returns the number of lines that the server wrote in response to the fault.
+/// Completes the handshake, sends the fault, and pings. Returns the number of lines that the server wrote in response
+/// to the fault.
 fn try_it(stdin: &mut ChildStdin, lines: &mpsc::Receiver<String>, fault: &[u8]) -> Result<usize, String> {
     let hello = r#"{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test-peer","version":"1"}}}"#;
     send(stdin, hello.as_bytes())?;
@@ -67,8 +69,8 @@ fn send(stdin: &mut ChildStdin, line: &[u8]) -> Result<(), String> {
 fn await_id(lines: &mpsc::Receiver<String>, id: &str) -> Result<usize, String> {
     for count in 0.. {
         let line = lines.recv_timeout(PATIENCE).map_err(|_| format!("no response to `{id}`"))?;
-        let message: Value =
-            serde_json::from_str(&line).map_err(|_| "the server wrote what is no message".to_owned())?;
+        let message: Value = serde_json::from_str(&line)
+            .map_err(|_| "the server wrote a line that is not a JSON-RPC message".to_owned())?;
         if message["id"] == id {
             return Ok(count);
         }

@@ -1,6 +1,6 @@
 //! The options of the misbehaving server.
 
-/// What goes wrong before the first call.
+/// The faults before the first call.
 #[derive(Default)]
 pub(super) struct Options {
     pub(super) era: Era,
@@ -58,7 +58,7 @@ impl Options {
                 "--stubborn" => options.is_stubborn = true,
                 "--list" => options.list = Some(value()?),
                 "--says" => options.says = Some(value()?),
-                other => return Err(format!("`{other}` is not known")),
+                other => return Err(format!("unknown option `{other}`")),
             }
         }
         Ok(options)
@@ -66,5 +66,5 @@ impl Options {
 }
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("`{text}` is no number"))
+    text.parse().map_err(|_| format!("`{text}` is not a number"))
 }

@@ -1,4 +1,4 @@
-//! The misbehaving server. Blocking, and without the codecs it is to test.
+//! The misbehaving server: blocking, and without the codecs of the library under test.
 
 mod tools;
 
@@ -42,7 +42,7 @@ pub(super) fn run(words: &[&str]) -> Result<ExitCode, String> {
     };
     match server.serve() {
         Ok(()) => {}
-        // The client may go in the middle of a fault.
+        // The client may disconnect in the middle of a fault.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         Err(error) => return Err(error.to_string()),
     }
@@ -54,7 +54,8 @@ pub(super) fn run(words: &[&str]) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts itself again in a shell that ignores SIGTERM, which is passed on to whatever it becomes, with a child beside it.
+/// Starts this program again below a shell that ignores SIGTERM, with a child process beside it. An ignored signal
+/// stays ignored across `exec`.
 fn stubborn(words: &[&str]) -> Result<ExitCode, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let script = "trap '' TERM; sh -c 'while :; do sleep 0.1; done' </dev/null & exec \"$0\" server \"$@\"";
@@ -79,12 +80,12 @@ struct Server {
     asking: Option<(Value, usize, Vec<Value>)>,
     /// The methods of all requests.
     requests: Vec<String>,
-    /// The ids of subscriptions, and the resources that are followed.
+    /// The ids of subscriptions, and the subscribed resources.
     listening: Vec<Value>,
     followed: Vec<String>,
 }
 
-/// Appends a line to a file, and returns whether it is the first.
+/// Appends a line to a file; returns true if it is the first.
 fn is_first_life(file: &str) -> io::Result<bool> {
     writeln!(std::fs::OpenOptions::new().append(true).create(true).open(file)?, "{}", std::process::id())?;
     Ok(std::fs::read_to_string(file)?.lines().count() == 1)
@@ -235,7 +236,7 @@ impl Server {
         ))
     }
 
-    /// Handles a response of the client to a request of this server.
+    /// Handles a response from the client to a request of this server.
     fn answered(&mut self, message: &Value) -> io::Result<()> {
         let Some((_, times, codes)) = &mut self.asking else { return Ok(()) };
         codes.push(message["error"]["code"].clone());
@@ -263,7 +264,7 @@ impl Server {
         self.broken(id, &format!(r#""error":{{"code":{code},"message":"{message}"}}"#))
     }
 
-    /// A response with these members, whatever they are.
+    /// A response with these members, which may be invalid.
     fn broken(&mut self, id: &Value, members: &str) -> io::Result<()> {
         self.line(&format!(r#"{{"jsonrpc":"2.0","id":{id},{members}}}"#))
     }

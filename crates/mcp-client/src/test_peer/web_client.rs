@@ -1,17 +1,17 @@
-//! The misbehaving client of a server behind a URL: commits one fault, which must be refused, then asks whether the server
-//! still serves.
+//! The misbehaving client of a server behind a URL: sends one fault, which must be refused, then checks that the server
+//! still responds.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How long a server may take for anything.
+/// The timeout for every response of the server.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a server may not read before it is believed that it reads nothing more.
+/// The time after which a server that does not read counts as no longer reading.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// `http://HOST:PORT/PATH`, taken apart.
+/// The parts of `http://HOST:PORT/PATH`.
 struct Target {
     host: String,
     path: String,
@@ -21,11 +21,13 @@ pub(super) fn run(fault: &str, url: &str) -> Result<ExitCode, String> {
     let rest = url.strip_prefix("http://").ok_or("the URL must begin with http://")?;
     let (host, path) = rest.split_once('/').map_or((rest, ""), |(host, path)| (host, path));
     let target = Target { host: host.to_owned(), path: format!("/{path}") };
-    let committed = target.commit(fault).ok_or(format!("there is no fault `{fault}`"))?;
+    let committed = target
+        .commit(fault)
+        .ok_or(format!("unknown fault `{fault}`; `mcp-test-peer help` lists all faults"))?;
     let serves = target.say(&target.discover(&[]));
     match (committed, serves) {
         (Ok(answer), Ok(still)) if still.starts_with("HTTP/1.1 2") => {
-            println!("{fault}: {answer}, and still serves");
+            println!("{fault}: {answer}, and the server still responds");
             Ok(ExitCode::SUCCESS)
         }
         (committed, serves) => {
@@ -38,7 +40,7 @@ pub(super) fn run(fault: &str, url: &str) -> Result<ExitCode, String> {
 const BODY: &str = r#"{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"test-peer","version":"1"}}}}"#;
 
 impl Target {
-    /// Commits a fault, and tells what the server made of it.
+    /// Sends a fault, and returns how the server responded.
     fn commit(&self, fault: &str) -> Option<Result<String, String>> {
         Some(match fault {
             "half-a-body" | "slow-head" => self.hang_up(&self.bytes(fault)?),
@@ -79,7 +81,7 @@ impl Target {
         let mut stream = TcpStream::connect(&self.host).map_err(text)?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(text)?;
         stream.set_write_timeout(Some(MOMENT)).map_err(text)?;
-        // A server may answer and hang up before it has read everything.
+        // A server may respond and close the connection before it has read everything.
         let _ = stream.write_all(bytes);
         Ok(stream)
     }
@@ -129,7 +131,7 @@ impl Target {
         )
     }
 
-    /// A good request, but for these headers.
+    /// A correct request, except for these headers.
     fn discover(&self, wrong: &[(&str, &str)]) -> Vec<u8> {
         self.post(wrong, BODY)
     }
@@ -177,12 +179,12 @@ impl Target {
     }
 }
 
-/// The first line of an answer.
+/// The first line of a response.
 fn status(stream: TcpStream) -> Result<String, String> {
     Ok(head(stream)?.lines().next().unwrap_or_default().to_owned())
 }
 
-/// An answer up to its body, as far as it came.
+/// The status line and headers of a response, as far as they were received.
 fn head(mut stream: TcpStream) -> Result<String, String> {
     let mut answer = Vec::new();
     let mut piece = [0; 4096];

@@ -1,4 +1,5 @@
-//! The misbehaving server behind a URL. Blocking, a thread for each connection, and without the codecs it is to test.
+//! The misbehaving server behind a URL: blocking, with a thread per connection, and without the codecs of the library
+//! under test.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,20 +9,20 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// How long a fault that never ends lasts.
+/// The duration of a fault that never ends.
 const FOREVER: Duration = Duration::from_secs(600);
 
 /// The state that all connections share.
 struct Shared {
     is_modern: bool,
-    /// What becomes of the stream that belongs to no request: `none`, `hang-up`, `silent`, `busy`.
+    /// The behaviour of the notification stream: `none`, `hang-up`, `silent`, `busy`.
     streams: String,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Which session is known; it counts up when one is forgotten.
+    /// The number of the current session, incremented when a session is forgotten.
     session: u64,
     requests: Vec<String>,
     connections: usize,
@@ -36,7 +37,7 @@ pub(super) fn run(words: &[&str]) -> Result<ExitCode, String> {
             "--era" => is_modern = value()? != "legacy",
             "--port" => port = value()?.parse().map_err(|_| "`--port` needs a number".to_owned())?,
             "--streams" => streams = value()?.to_owned(),
-            other => return Err(format!("`{other}` is not known")),
+            other => return Err(format!("unknown option `{other}`")),
         }
     }
     let listener = TcpListener::bind(("127.0.0.1", port)).map_err(|error| error.to_string())?;

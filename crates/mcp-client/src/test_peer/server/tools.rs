@@ -181,7 +181,7 @@ impl Server {
     }
 }
 
-/// Closes the pipe that is standard input, by putting something else in its place.
+/// Closes the stdin pipe by replacing it.
 #[cfg(unix)]
 fn close_stdin() -> io::Result<()> {
     let null = std::fs::File::open("/dev/null")?;
