@@ -52,7 +52,7 @@ mod client;
 mod connect;
 #[cfg_attr(
     not(feature = "http"),
-    allow(dead_code, reason = "parts of the transport seam are used by HTTP only")
+    allow(dead_code, reason = "parts of the transport interface are used by HTTP only")
 )]
 mod connection;
 mod error;
