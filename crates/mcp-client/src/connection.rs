@@ -88,8 +88,9 @@ impl Connection {
         Self { state: Mutex::new(state), terms }
     }
 
-    /// Begins to use a link, the first one or one after a restart. Returns false if the connection was closed meanwhile.
-    /// `unsent` is left of its negotiation and is written first; then subscriptions and the log level are requested again.
+    /// Begins to use a link, the first one or one after a restart. Returns false if the connection was closed
+    /// meanwhile. `unsent`, which its negotiation did not send, is written first; then subscriptions and the log level
+    /// are requested again.
     pub(crate) fn begin(&self, unsent: Vec<u8>) -> bool {
         let mut state = self.lock();
         if state.closing {

@@ -52,7 +52,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// The kind of transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// As an HTTP request of its own.
+    /// As a separate HTTP request.
     Http,
     /// Over one stream for all requests, such as the pipes of a process.
     Stream {

@@ -19,7 +19,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A subscription to changes on the server. It ends when the server ends it or the connection is lost.
 ///
-/// In the modern era it is a stream of its own. In the legacy era a server reports changed lists without a request, and
+/// In the modern era it is a separate stream. In the legacy era a server reports changed lists without a request, and
 /// resources are subscribed one by one. Dropping it unsubscribes.
 ///
 /// If the config of the server says [`restarts`](crate::ServerConfig::restarts), waiting for the next change restarts a server

@@ -66,7 +66,7 @@ impl McpClient {
         Ok(tools)
     }
 
-    /// Returns all usable tools in the server's order, and those that were left out with the reason.
+    /// Returns all valid tools in the server's order, and the tools that were left out, with the reason.
     ///
     /// # Errors
     /// Fails if the server responds with an error, the request times out, or the connection is lost.

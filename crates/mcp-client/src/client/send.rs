@@ -92,7 +92,7 @@ impl McpClient {
         Some(Ok(()))
     }
 
-    /// The transport, if each request is an exchange of its own.
+    /// The transport, if each request is a separate exchange.
     pub(crate) fn exchanges(&self) -> Option<&dyn Exchanges> {
         self.inner().connection.terms.transport.exchanges().map(|exchanges| &**exchanges)
     }

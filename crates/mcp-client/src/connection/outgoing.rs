@@ -25,7 +25,7 @@ impl Connection {
         self.request_with(method, params, options, |_, _| {})
     }
 
-    /// Makes a request that is an exchange of its own. Nothing is sent before it is awaited.
+    /// Makes a request that is a separate exchange. Nothing is sent before it is awaited.
     fn exchange(
         self: &Arc<Self>,
         exchanges: &Arc<dyn Exchanges>,

@@ -40,7 +40,7 @@ pub(crate) struct State {
     pub(crate) subscribers: Subscribers,
     /// The log level of the connection, to be set again after a restart.
     pub(crate) log_level: Option<LogLevel>,
-    /// Log messages from the server; `None` once there will be no more.
+    /// Log messages from the server; `None` after the connection has ended.
     pub(super) logs: Option<broadcast::Sender<Arc<LogMessageParams>>>,
     pub(super) driver: Option<Waker>,
     /// The number of settled calls whose callers were woken and have not run yet.
@@ -52,8 +52,8 @@ pub(crate) struct State {
     /// True if the driver has something to look at: messages, an earlier deadline, a request to close.
     pub(super) is_changed: bool,
     pub(super) is_flooded: bool,
-    /// True if a modern server reads each request as an exchange of its own: ending the exchange cancels the request, and
-    /// a subscription that was lost is opened again by its reader.
+    /// True for a modern server over HTTP, where each request is a separate exchange: ending the exchange cancels the
+    /// request, and a subscription that was lost is opened again by its reader.
     pub(super) has_exchanges: bool,
     /// True once the driver is to close the connection.
     pub(super) closing: bool,

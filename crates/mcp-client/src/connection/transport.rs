@@ -29,7 +29,7 @@ pub(crate) enum Transport {
         /// True if a server that exits is restarted.
         restarts: bool,
     },
-    /// Each request is an exchange of its own.
+    /// Each request is a separate exchange.
     Exchanges(Arc<dyn Exchanges>),
 }
 
@@ -119,7 +119,7 @@ impl Transport {
         matches!(self, Self::Stream { restarts: true })
     }
 
-    /// The transport, if each request is an exchange of its own.
+    /// The transport, if each request is a separate exchange.
     pub(crate) fn exchanges(&self) -> Option<&Arc<dyn Exchanges>> {
         match self {
             Self::Stream { .. } => None,

@@ -28,9 +28,9 @@ pub(super) struct Waiting {
 pub(super) enum Departure {
     /// It was sent, at least in part, if more was written than this position of the outbox.
     After(u64),
-    /// It is an exchange of its own, and may have been sent.
+    /// It is a separate exchange, and may have been sent.
     Apart,
-    /// It is an exchange of its own, and is answered on the stream with this number.
+    /// It is a separate exchange, and is answered on the stream with this number.
     On(u64),
 }
 

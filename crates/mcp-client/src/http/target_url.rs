@@ -12,17 +12,17 @@ pub(crate) fn parse_url(text: &str) -> Result<Url, &'static str> {
     }
     // The parser would remove them silently.
     if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-        return Err("it has spaces or control characters");
+        return Err("the URL has spaces or control characters");
     }
     let url = Url::parse(text).map_err(|_| "not a valid URL")?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err("its scheme is neither `https` nor `http`");
+        return Err("the scheme of the URL is neither `https` nor `http`");
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("it holds a user name or password; use a header instead");
+        return Err("the URL contains a user name or password; use a header instead");
     }
     if url.fragment().is_some() {
-        return Err("it has a fragment, which is never sent");
+        return Err("the URL has a fragment, which is never sent; remove it");
     }
     Ok(url)
 }

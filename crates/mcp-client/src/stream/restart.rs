@@ -54,7 +54,7 @@ impl Restarts {
         Self { restart: Arc::new(restart), running: tokio::sync::Mutex::default(), abort: Mutex::default() }
     }
 
-    /// Restarts the server and waits until it is usable. Later callers wait for the same restart.
+    /// Restarts the server and waits for the handshake. Later callers wait for the same restart.
     ///
     /// # Cancellation
     /// Cancel safe: the restart continues.

@@ -1,10 +1,10 @@
 //! A ledger: files that record the started processes, so that the next start of the host finds processes that a crash
 //! left behind.
 //!
-//! Each living host has one locked file; each process group has one line in it. Whoever opens the folder reads the
-//! files of hosts that are gone. A process id alone proves nothing, because ids are reused: a process is the recorded
-//! one only if it was started at the same time. Descendants of a recorded process that is gone are known by a mark in
-//! their environment. Ids mean something only in the process-id namespace and the boot in which they were recorded:
+//! Each running host has one locked file, with one line per process group. A host that opens the folder reads the files
+//! of hosts that have exited. A process id alone proves nothing, because ids are reused: a process is the recorded one
+//! only if it was started at the same time. Descendants of a recorded process that has exited are identified by a mark
+//! in their environment. Ids mean something only in the process-id namespace and the boot in which they were recorded:
 //! entries of another namespace are ignored and kept.
 
 mod files;
@@ -26,7 +26,8 @@ pub use leftover::Leftover;
 use leftover::leftovers;
 use processes::{header, start_time};
 
-/// A variable in the environment of each recorded process. It proves whose descendants are left when that process is gone.
+/// A variable in the environment of each recorded process. It identifies descendants that are still running after that
+/// process has exited.
 pub(crate) const MARK_VARIABLE: &str = "MCP_LEDGER_MARK";
 
 /// A folder in which this host records the processes that it has started.
@@ -35,8 +36,8 @@ pub(crate) const MARK_VARIABLE: &str = "MCP_LEDGER_MARK";
 /// found.
 ///
 /// The folder is for one user: it is created with mode 700, and an existing folder that belongs to another user or is
-/// writable by others is refused, not changed. Several hosts may share it, also from different containers: a host that
-/// lives holds a lock on its file, and ignores processes of other process-id namespaces.
+/// writable by others is refused, not changed. Several hosts may share it, also from different containers: a running
+/// host holds a lock on its file, and ignores processes of other process-id namespaces.
 ///
 /// ```
 /// # fn main() -> std::io::Result<()> {
@@ -83,7 +84,7 @@ struct LedgerEntry {
 impl Ledger {
     /// Opens a folder, creating it if needed, and returns the processes that crashed hosts left behind.
     ///
-    /// A file that cannot be read is left where it is: see [`skipped`](Self::skipped).
+    /// A file that cannot be read is kept: see [`skipped`](Self::skipped).
     ///
     /// # Errors
     /// Fails if the folder cannot be created or read, belongs to another user, or is writable by others.

@@ -50,33 +50,33 @@ impl fmt::Display for SkippedFile {
     }
 }
 
-/// A file of a host that is gone, locked until it is dropped.
+/// The file of a host that has exited. It stays locked until this is dropped.
 pub(super) struct DeadHostFile {
     _lock: File,
     pub(super) text: String,
 }
 
-/// Reads the file of a host that is gone. `Ok(None)` if its host is alive, or another host was faster; the `Err` variant
-/// is the reason why the file is not usable.
+/// Reads the file of a host that has exited. Returns `Ok(None)` if its host is still running, or if another host has
+/// locked the file first. The `Err` variant is the reason why the file is skipped.
 pub(super) fn read_if_dead(path: &Path) -> Result<Option<DeadHostFile>, String> {
     let file = match open_existing(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("it cannot be opened as a regular file: {error}")),
+        Err(error) => return Err(format!("cannot open it as a regular file: {error}")),
     };
-    let unreadable = |error: io::Error| format!("it cannot be read: {error}");
+    let unreadable = |error: io::Error| format!("cannot read it: {error}");
     if !file.metadata().map_err(unreadable)?.is_file() {
-        return Err("it is not a regular file".to_owned());
+        return Err("not a regular file".to_owned());
     }
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Ok(None),
-        Err(TryLockError::Error(error)) => return Err(format!("it cannot be locked: {error}")),
+        Err(TryLockError::Error(error)) => return Err(format!("cannot lock it: {error}")),
     }
     let mut bytes = Vec::new();
     (&file).take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(format!("it is larger than {MAX_FILE_BYTES} bytes"));
+        return Err(format!("larger than {MAX_FILE_BYTES} bytes"));
     }
     Ok(Some(DeadHostFile { _lock: file, text: String::from_utf8_lossy(&bytes).into_owned() }))
 }

@@ -59,8 +59,8 @@ impl std::fmt::Display for Leftover {
     }
 }
 
-/// Reads and deletes the file of a host that is gone, and returns those of its processes that are not. A file of a living
-/// host or of another process-id namespace is left alone.
+/// Reads and deletes the file of a host that has exited, and returns its processes that are still running. A file of a
+/// running host or of another process-id namespace is not changed.
 pub(super) fn leftovers(path: &Path) -> Result<Vec<Leftover>, String> {
     let Some(file) = read_if_dead(path)? else { return Ok(Vec::new()) };
     let parse = |line: &str| {
@@ -80,7 +80,7 @@ pub(super) fn leftovers(path: &Path) -> Result<Vec<Leftover>, String> {
         // Another boot: none of its processes is running.
         Vec::new()
     } else {
-        return Err("it is not a process ledger".to_owned());
+        return Err("not a process ledger".to_owned());
     };
     // Each leftover is reported once.
     let _ = fs::remove_file(path);
