@@ -96,7 +96,7 @@ pub fn callable_name(server: &str, tool: &str) -> String {
     if is_plain { format!("{CALLABLE_NAME_PREFIX}{server}__{tool}") } else { digest_name(server, tool) }
 }
 
-/// Returns the form with a digest, which exists forevery pair of names: for names that [`callable_name`] cannot use,
+/// Returns the form with a digest, which exists for every pair of names: for names that [`callable_name`] cannot use,
 /// and for names that a host reserves.
 #[must_use]
 pub fn digest_name(server: &str, tool: &str) -> String {

@@ -95,7 +95,7 @@ impl ToolError {
     }
 
     /// Returns true if the call did not fail but needs input: this run ends, and the client sends the call again with
-    /// the answer. A hook is called forevery run and must return such an error unchanged.
+    /// the answer. A hook is called for every run and must return such an error unchanged.
     #[must_use]
     pub fn is_unanswered(&self) -> bool {
         matches!(self.0, ToolErrorKind::Input(AskError::Unanswered))

@@ -27,7 +27,7 @@ use crate::offer::tool::{Tool, ToolEntry, ToolSpec};
 /// The default number of items in a page of a list.
 const DEFAULT_PAGE_SIZE: usize = 1000;
 
-/// An MCP server: tools, resources and prompts, forevery protocol revision.
+/// An MCP server: tools, resources and prompts, for every protocol revision.
 ///
 /// ```
 /// use mcp_server::{McpServer, tool};

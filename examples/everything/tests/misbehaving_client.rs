@@ -25,7 +25,7 @@ fn the_server_serves_on_after_every_fault_of_a_client() {
     ] {
         let output = Command::new(&client).args(["client", fault, "--", server]).output().unwrap();
         let told = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert_eq!(told.trim(), format!("{fault}: the server said {said} things and still serves"));
+        assert_eq!(told.trim(), format!("{fault}: the server wrote {said} lines and still responds"));
         assert!(output.status.success());
     }
     let unknown = Command::new(&client).args(["client", "unheard-of", "--", server]).output().unwrap();

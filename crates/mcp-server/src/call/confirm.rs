@@ -10,7 +10,7 @@ use crate::error::AskError;
 impl Context {
     /// Asks the person to confirm an action. Returns true if the person accepted.
     ///
-    /// Use it instead of [`ask`](Self::ask) forevery action that needs consent. The client can send the answer to an
+    /// Use it instead of [`ask`](Self::ask) for every action that needs consent. The client can send the answer to an
     /// ordinary question before it was asked, and again with every retry of the request. A confirmation is valid only
     /// if this call asked for it with the same message, which the sealed state proves, and for one run: see
     /// [`ConfirmationStore`](crate::ConfirmationStore). If the message differs between runs, the person is asked again.

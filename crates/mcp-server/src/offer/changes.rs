@@ -97,7 +97,7 @@ pub(crate) async fn next_changes(
     }
 }
 
-/// Returns a change forevery list and URI, for a subscriber that missed changes.
+/// Returns a change for every list and URI, for a subscriber that missed changes.
 pub(crate) fn all_changes(uris: impl Iterator<Item = String>) -> Vec<RegistryChange> {
     let lists = [RegistryChange::Tools, RegistryChange::Resources, RegistryChange::Prompts];
     lists.into_iter().chain(uris.map(|uri| RegistryChange::Resource(uri.into()))).collect()

@@ -74,7 +74,7 @@ where
 
 /// An argument type of a tool: it can be deserialized from JSON and has a JSON Schema.
 ///
-/// With the feature `schemars`, implemented forevery type with `serde::Deserialize` and `schemars::JsonSchema`.
+/// With the feature `schemars`, implemented for every type with `serde::Deserialize` and `schemars::JsonSchema`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the arguments of a tool",
     label = "derive `serde::Deserialize` and `schemars::JsonSchema` for it"

@@ -8,7 +8,7 @@ use crate::offer::handler::NoArgs;
 
 /// An argument type of a prompt: it can be read from the arguments of the request, which are text.
 ///
-/// With the feature `schemars`, implemented forevery struct with `serde::Deserialize` and `schemars::JsonSchema`; its
+/// With the feature `schemars`, implemented for every struct with `serde::Deserialize` and `schemars::JsonSchema`; its
 /// fields become the arguments of the prompt. Fields are strings, numbers, booleans or enums without data, or `Option`s
 /// of these. [`PromptArguments`] has all arguments as text.
 #[diagnostic::on_unimplemented(
