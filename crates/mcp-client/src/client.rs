@@ -256,9 +256,9 @@ impl McpClient {
         self.inner.connection.lock().peer.stats()
     }
 
-    /// Returns true while a server behind a URL keeps closing its notification streams, or they cannot be opened: after
-    /// four streams ended early, until one has stayed open for 30 s. Changes may be missed meanwhile; calls may still
-    /// work.
+    /// Returns true while a server behind a URL keeps closing its notification streams, or while they cannot be opened:
+    /// after four streams ended early, and until one has stayed open for 30 s. Changes may be missed meanwhile; calls
+    /// may still work.
     #[must_use]
     pub fn is_failing(&self) -> bool {
         self.exchanges().is_some_and(Exchanges::is_failing)

@@ -151,7 +151,7 @@ pub enum Error {
         /// The method of the request.
         method: Method,
     },
-    /// The server requested input from the person or the host and did not get it.
+    /// The server requested input (elicitation, sampling or roots) that the client could not provide.
     #[error("the server requested input during `{method}`, and the client could not provide it: {error}")]
     Input {
         /// The method of the request.
@@ -177,7 +177,7 @@ pub enum Error {
         server: String,
         /// The time until the next attempt is allowed.
         wait: Duration,
-        /// How the server ended the last time.
+        /// The most recent end of the server: its cause, exit status and stderr output.
         ended: Arc<ConnectionEnd>,
     },
     /// A list exceeds its limits, or repeats a cursor.

@@ -2,7 +2,7 @@
 
 use std::process::ExitStatus;
 
-/// How a server was shut down: its exit status, and whether it was sent a signal.
+/// The outcome of a shutdown: the exit status of the server, and the signal that was needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shutdown {

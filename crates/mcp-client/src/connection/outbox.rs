@@ -50,7 +50,8 @@ impl Outbox {
         Ok(())
     }
 
-    /// Discards all messages of an earlier link and begins with lines that are left of the new negotiation.
+    /// Discards all messages of an earlier link and begins with the lines that the negotiation of the new link has not
+    /// sent.
     pub(super) fn restart(&mut self, unsent: Vec<u8>) {
         self.written = self.queued;
         self.queued += unsent.len() as u64;

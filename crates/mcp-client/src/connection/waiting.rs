@@ -23,7 +23,7 @@ pub(super) struct Waiting {
     pub(super) asks: bool,
 }
 
-/// The evidence whether a request was sent.
+/// The criterion by which a request counts as sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Departure {
     /// It was sent, at least in part, if more was written than this position of the outbox.

@@ -41,7 +41,7 @@ impl Context {
     /// [`AskError::Unanswered`] in the modern era until the client sends the answer; see [`AskError`] for the others.
     ///
     /// # Cancellation
-    /// Cancel safe; a legacy client receives `notifications/cancelled`.
+    /// The future can be dropped at any time; a legacy client then receives `notifications/cancelled`.
     #[doc(alias = "elicit")]
     #[doc(alias = "elicitation")]
     #[doc(alias = "elicitation/create")]

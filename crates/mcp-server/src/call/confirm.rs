@@ -33,7 +33,7 @@ impl Context {
     /// feature `sealing`.
     ///
     /// # Cancellation
-    /// Cancel safe; a legacy client receives `notifications/cancelled`.
+    /// The future can be dropped at any time; a legacy client then receives `notifications/cancelled`.
     #[doc(alias = "consent")]
     #[doc(alias = "approval")]
     pub async fn confirm(&self, key: &str, message: impl Into<String>) -> Result<bool, AskError> {
