@@ -78,7 +78,8 @@ pub struct UrlTarget {
 impl ServerConfig {
     /// Describes a program to start, which communicates over its standard input and output.
     ///
-    /// A name without a slash is searched in the `PATH` that the program itself will get. No shell is involved.
+    /// A name without a slash is searched in `PATH`: in the value that the program itself receives. No shell is
+    /// involved.
     #[must_use]
     pub fn command(program: impl Into<OsString>) -> ServerConfig<CommandTarget> {
         ServerConfig::of(CommandTarget {

@@ -99,7 +99,7 @@ impl NetworkPolicy {
             return Ok(());
         }
         let (Some(host), Some(name)) = (url.host(), url.host_str()) else {
-            return Err(Denied::new("it", "has no host"));
+            return Err(Denied::new("the URL", "has no host"));
         };
         let name = name.trim_end_matches('.');
         if self.denied.iter().any(|denied| matches_host(denied, name)) {

@@ -48,14 +48,14 @@ struct Media {
 macro_rules! media {
     ($type:ident as $content:ident in $block:ident: $($name:ident $mime_type:literal)*) => {
         impl $type {
-            /// Creates it from bytes of this media type.
+            /// Creates a content block from bytes of this media type.
             #[must_use]
             pub fn new(mime_type: impl Into<Cow<'static, str>>, bytes: impl Into<Vec<u8>>) -> Self {
                 Self(Media { bytes: bytes.into(), mime_type: mime_type.into() })
             }
 
             $(
-                #[doc = concat!("Creates it from bytes of the type `", $mime_type, "`.")]
+                #[doc = concat!("Creates a content block from bytes of the type `", $mime_type, "`.")]
                 #[must_use]
                 pub fn $name(bytes: impl Into<Vec<u8>>) -> Self {
                     Self::new($mime_type, bytes)

@@ -155,7 +155,7 @@ impl Tool {
         self.annotate(|hints| hints.read_only_hint(false).destructive_hint(true))
     }
 
-    /// Declares that a second call with the same arguments changes nothing more (`idempotentHint`).
+    /// Declares that repeated calls with the same arguments have no further effect (`idempotentHint`).
     #[doc(alias = "idempotentHint")]
     #[must_use]
     pub fn idempotent(self) -> Self {
