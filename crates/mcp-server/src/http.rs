@@ -3,6 +3,7 @@
 //! A modern call runs in the future of its own exchange: when the client disconnects, hyper drops the future and with
 //! it the call. A legacy call in flight belongs to its session, because a disconnect is not a cancellation there.
 
+mod buffer_pool;
 mod first_event;
 mod guard;
 mod headers;
@@ -51,6 +52,7 @@ use crate::call::identity::{Identity, Principal};
 use crate::dispatch::router::Core;
 use crate::error::Error;
 use crate::server::McpServer;
+use buffer_pool::BufferPool;
 use first_event::FirstPoll;
 use headers::{McpHeaders, RequestHeaders};
 use legacy::no_session;
@@ -85,6 +87,7 @@ struct ServiceState {
     /// The budget of request bodies, and the part of it that large bodies may use.
     bodies: Arc<Budget>,
     large_bodies: Arc<Budget>,
+    buffers: Arc<BufferPool>,
     /// True after [`HttpService::close`]: subscription streams end.
     closing: watch::Sender<bool>,
     #[cfg(feature = "serve")]
@@ -129,6 +132,7 @@ impl McpServer {
             memory,
             large_bodies: Budget::within(&bodies, options.bodies - options.bodies / 4),
             bodies,
+            buffers: Arc::default(),
             options,
             closing: watch::Sender::new(false),
             #[cfg(feature = "serve")]

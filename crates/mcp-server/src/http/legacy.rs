@@ -22,9 +22,7 @@ use super::ServiceState;
 use super::first_event::{FirstEvent, FirstPoll, poll_once};
 use super::headers::McpHeaders;
 use super::request_body::{SMALL_BODY_BYTES, retained_bytes};
-use super::response::{
-    HttpResponse, RESPONSE_CAPACITY_BYTES, empty_response, error_response, json_response, overload_response,
-};
+use super::response::{HttpResponse, empty_response, error_response, overload_response};
 use super::session::{Session, SessionUse};
 use crate::budget::Share;
 use crate::call::context::{LegacyClient, Requester};
@@ -203,7 +201,7 @@ impl ServiceState {
             biased;
             reply = &mut reply => {
                 match reply {
-                    Ok(reply) => return self.json_reply(&id, dialect, &reply),
+                    Ok(reply) => return self.legacy_json_reply(&id, dialect, &reply),
                     // Cancelled: there is no response.
                     Err(_) if outlet.is_untouched() => return empty_response(StatusCode::ACCEPTED),
                     // The call sent messages and ended before this was polled; all of them are in the stream.
@@ -228,16 +226,14 @@ impl ServiceState {
             // Cancelled: there is no response.
             return empty_response(StatusCode::ACCEPTED);
         }
-        self.json_reply(&id, dialect, reply)
+        self.legacy_json_reply(&id, dialect, reply)
     }
 
-    fn json_reply(&self, id: &Id, dialect: Dialect, reply: &Reply) -> HttpResponse {
+    fn legacy_json_reply(&self, id: &Id, dialect: Dialect, reply: &Reply) -> HttpResponse {
         if let Reply::Overloaded(why) = reply {
             return overload_response(why, Some(id));
         }
-        let mut out = Vec::with_capacity(RESPONSE_CAPACITY_BYTES);
-        let _ = reply.write(&mut out, id, dialect, &self.core.meta);
-        json_response(StatusCode::OK, out)
+        self.json_reply(StatusCode::OK, id, dialect, reply)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::{Buf, Bytes};
@@ -11,6 +12,7 @@ use http_body_util::BodyExt;
 use mcp_protocol::messages::Request;
 
 use super::ServiceState;
+use super::buffer_pool::BufferPool;
 use super::response::{HttpResponse, empty_response, overload_response};
 use crate::budget::{PARSED_SIZE_FACTOR, Share};
 
@@ -58,12 +60,12 @@ impl ServiceState {
             }
             let before = buffer.held();
             let rest = body.size_hint().upper().and_then(|rest| usize::try_from(rest).ok());
-            buffer.push(data, rest);
+            buffer.push(data, rest, &self.buffers);
             if !self.charge(&mut memory, before, buffer.held()) {
                 return Err(Box::new(overload_response(TOO_MANY_BODIES, None)));
             }
         }
-        Ok((buffer.into_bytes(), memory))
+        Ok((buffer.into_bytes(&self.buffers), memory))
     }
 
     /// Charges the growth of a body. A large body cannot use the part of the budget that is reserved for small ones.
@@ -109,7 +111,7 @@ impl BodyBuffer {
     }
 
     /// Appends a frame. The capacity doubles as needed, up to the size that `rest` announces.
-    fn push(&mut self, data: Bytes, rest: Option<usize>) {
+    fn push(&mut self, data: Bytes, rest: Option<usize>, pool: &BufferPool) {
         let (mut bytes, first) = match std::mem::replace(self, Self::Empty) {
             Self::Empty => {
                 *self = Self::OneFrame(data);
@@ -122,18 +124,22 @@ impl BodyBuffer {
         if length > bytes.capacity() {
             let max = rest.map_or(usize::MAX, |rest| length.saturating_add(rest));
             let capacity = bytes.capacity().saturating_mul(2).clamp(length, max);
-            bytes.reserve_exact(capacity - bytes.len());
+            if bytes.is_empty() {
+                bytes = pool.take(capacity);
+            } else {
+                bytes.reserve_exact(capacity - bytes.len());
+            }
         }
         bytes.extend_from_slice(&first);
         bytes.extend_from_slice(&data);
         *self = Self::Copied(bytes);
     }
 
-    fn into_bytes(self) -> Bytes {
+    fn into_bytes(self, pool: &Arc<BufferPool>) -> Bytes {
         match self {
             Self::Empty => Bytes::new(),
             Self::OneFrame(frame) => frame,
-            Self::Copied(bytes) => bytes.into(),
+            Self::Copied(bytes) => pool.share(bytes),
         }
     }
 }

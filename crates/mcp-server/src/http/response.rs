@@ -1,5 +1,6 @@
 //! HTTP responses: JSON, an SSE stream, or a status without a body.
 
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use mcp_protocol::Dialect;
@@ -14,8 +15,6 @@ use crate::call::reply::Reply;
 pub(super) type HttpResponse = Response<HttpBody>;
 
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-/// The initial capacity of a response buffer in bytes: enough for most responses without reallocation.
-pub(super) const RESPONSE_CAPACITY_BYTES: usize = 512;
 
 impl ServiceState {
     /// Returns one response as JSON.
@@ -25,10 +24,21 @@ impl ServiceState {
             Reply::Overloaded(why) => return overload_response(why, Some(id)),
             _ => StatusCode::OK,
         };
-        let mut out = Vec::with_capacity(RESPONSE_CAPACITY_BYTES);
+        self.json_reply(status, id, dialect, reply)
+    }
+
+    /// Returns one response as JSON with this status.
+    pub(super) fn json_reply(
+        &self,
+        status: StatusCode,
+        id: &Id,
+        dialect: Dialect,
+        reply: &Reply,
+    ) -> HttpResponse {
+        let mut out = self.buffers.take_for_response();
         // Does not fail: `Reply::write` falls back to an error response.
         let _ = reply.write(&mut out, id, dialect, &self.core.meta);
-        json_response(status, out)
+        json_response(status, self.buffers.share(out))
     }
 
     pub(super) fn error(&self, id: &Id, dialect: Dialect, error: &ErrorObject) -> HttpResponse {
@@ -85,7 +95,7 @@ pub(super) fn not_acceptable(id: &Id) -> HttpResponse {
     )
 }
 
-pub(super) fn json_response(status: StatusCode, bytes: Vec<u8>) -> HttpResponse {
+pub(super) fn json_response(status: StatusCode, bytes: impl Into<Bytes>) -> HttpResponse {
     let mut response = Response::new(HttpBody::full(bytes));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -42,7 +42,7 @@ impl HttpBody {
         Self(BodyKind::Whole(None))
     }
 
-    pub(crate) fn full(bytes: Vec<u8>) -> Self {
+    pub(crate) fn full(bytes: impl Into<Bytes>) -> Self {
         Self(BodyKind::Whole(Some(bytes.into())))
     }
 
