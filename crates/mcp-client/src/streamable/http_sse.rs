@@ -99,8 +99,15 @@ pub(super) async fn probe(target: &HttpTarget) -> Result<StreamProbe, HttpError>
     let Some(to) = endpoint.and_then(|endpoint| target.url.join(&endpoint).ok()) else {
         return Ok(other);
     };
-    if to.origin() != target.url.origin() || !to.username().is_empty() || to.password().is_some() {
-        return Ok(StreamProbe::OtherOrigin(to.origin().ascii_serialization()));
+    if !matches!(to.scheme(), "http" | "https") {
+        return Ok(StreamProbe::OtherOrigin(format!("a `{}:` URL", to.scheme())));
+    }
+    let origin = || to.origin().ascii_serialization();
+    if to.origin() != target.url.origin() {
+        return Ok(StreamProbe::OtherOrigin(origin()));
+    }
+    if !to.username().is_empty() || to.password().is_some() {
+        return Ok(StreamProbe::OtherOrigin(format!("{} with a user name or password", origin())));
     }
     let Ok(uri) = to.as_str().parse() else { return Ok(other) };
     let to = Arc::new(PostTarget { url: Arc::new(to), uri });
@@ -139,11 +146,6 @@ pub(super) async fn open(
                 500.. => HttpFailure::ServerError { status },
                 _ => HttpFailure::Network,
             };
-            if response.excerpt.is_empty() {
-                let problem =
-                    format!("HTTP status {status} instead of an event stream that names the endpoint");
-                return Err(failed(name, NegotiationError::Http(obstacle), &problem));
-            }
             // The source of the error contains it.
             let response = HttpStatus { retry_after: None, ..*response };
             let ended =

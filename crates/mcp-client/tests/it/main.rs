@@ -7,6 +7,7 @@ mod crashes;
 mod display;
 mod eras;
 mod faults;
+mod garbage;
 mod http_cache;
 mod http_calls;
 mod http_errors;
