@@ -7,11 +7,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use mcp_protocol::lists::SkippedItem;
 use mcp_protocol::messages::Method;
 use mcp_protocol::peer::CallHandle;
 use mcp_protocol::retry::Route;
 use mcp_protocol::subscriptions::ListenParams;
-use mcp_protocol::tools::{SkippedTool, Tool};
+use mcp_protocol::tools::Tool;
 
 use crate::client::shutdown::Shutdown;
 use crate::connection::feed::Feed;
@@ -46,7 +47,7 @@ pub(crate) trait Exchanges: Debug + Send + Sync {
     fn needs_tools(&self) -> bool;
 
     /// Learns what has to be known of the tools in order to call them. Removes and returns the tools that cannot be called.
-    fn tools_listed(&self, tools: &mut Vec<Tool>) -> Vec<SkippedTool>;
+    fn tools_listed(&self, tools: &mut Vec<Tool>) -> Vec<SkippedItem>;
 
     /// Accepts that the tools cannot be listed: they are called without.
     fn tools_unavailable(&self);

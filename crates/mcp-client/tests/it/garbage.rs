@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use crate::support::{harmless, peer};
-use crate::web::{Piece, Say, Web, against, calling, echo};
+use crate::web::{Piece, Say, against, calling, echo};
 
 fn shell(script: &str) -> ServerConfig<CommandTarget> {
     ServerConfig::command("sh").arg("-c").arg(script)

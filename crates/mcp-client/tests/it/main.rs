@@ -20,6 +20,7 @@ mod lists;
 mod reach;
 mod restarts;
 mod retries;
+mod scripted;
 mod sse_server;
 mod support;
 mod web;
