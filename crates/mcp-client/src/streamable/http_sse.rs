@@ -22,7 +22,7 @@ use super::events::{EventStream, ReadEnd, SseMessage};
 use super::exchange::is_events;
 use super::negotiate::{endpoint_of, id, initialize, initialized};
 use super::reconnect::StreamEnd;
-use super::target::{HttpTarget, challenges, excerpt_of};
+use super::target::{EXCERPT_TIMEOUT, HttpTarget, challenges, excerpt_of};
 use super::transport::HttpTransport;
 use crate::connect::offer::Offer;
 use crate::connection::{Connection, now};
@@ -32,8 +32,6 @@ use crate::http::request::HttpError;
 
 /// The timeout of the first event.
 const FIRST_EVENT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The time to read the beginning of a page, for the error.
-const EXCERPT_TIME: Duration = Duration::from_secs(1);
 /// The most bytes of messages that are kept before the response to `initialize`.
 const MAX_EARLY_BYTES: usize = 1 << 20;
 /// The cost of a new session: the stream, two messages, and the subscriptions.
@@ -84,7 +82,7 @@ pub(super) async fn probe(target: &HttpTarget) -> Result<StreamProbe, HttpError>
         return Ok(StreamProbe::Unauthorized(status, challenges(&answer.headers)));
     }
     if !is_events(&answer) {
-        let body = tokio::time::timeout(EXCERPT_TIME, excerpt_of(&mut answer)).await.unwrap_or_default();
+        let body = tokio::time::timeout(EXCERPT_TIMEOUT, excerpt_of(&mut answer)).await.unwrap_or_default();
         return Ok(StreamProbe::Other(Box::new(target.describe(&answer, &body))));
     }
     let other = StreamProbe::Other(Box::new(target.describe(&answer, b"")));

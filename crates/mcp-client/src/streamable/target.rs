@@ -22,7 +22,7 @@ use crate::http::target_url::parse_url;
 /// The most bytes that are read of a response that is not a message.
 const MAX_EXCERPT_BYTES: usize = 64 << 10;
 /// How long the body of such a response is read: a page that is sent slowly must not hide its status.
-const EXCERPT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
+pub(super) const EXCERPT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
 /// The most characters of it that an error shows.
 const MAX_SHOWN_CHARS: usize = 200;
 /// Shorter values are not masked: masking every `1` would make text unreadable.
