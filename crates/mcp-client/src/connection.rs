@@ -121,8 +121,10 @@ impl Connection {
             }
         }
         for (uri, keys) in uris {
-            if !self.forget(state, &Method::ResourcesSubscribe, &SubscribeParams::new(uri)) {
-                state.subscribers.give_up(|subscriber| keys.contains(&subscriber));
+            let timeouts = Timeouts::default().idle(UNAWAITED_TIMEOUT);
+            match self.open(state, &Method::ResourcesSubscribe, &SubscribeParams::new(uri), timeouts, now()) {
+                Ok((call, _)) => state.subscribers.resubscribes(call, keys),
+                Err(_) => state.subscribers.give_up(|subscriber| keys.contains(&subscriber)),
             }
         }
         state.wake_driver();

@@ -71,13 +71,14 @@ pub enum Error {
     /// The `endpoint` event of a server of the HTTP+SSE transport (2024-11-05) names an address on another web origin, or one
     /// with credentials. Nothing was sent there.
     #[error(
-        "`{server}` named an endpoint on another web origin, {}, which is not allowed; fix the server, or connect to that \
-         address directly if you trust it", SafeText::new(origin).at_most(200)
+        "`{server}` named an endpoint that this client does not post to, {}: only a URL on the same web origin, without a \
+         user name, is allowed; fix the server, or connect to that address directly if you trust it",
+        SafeText::new(origin).at_most(200)
     )]
     ForeignEndpoint {
         /// The server that was connected to.
         server: String,
-        /// The web origin of the endpoint. Untrusted.
+        /// The web origin of the endpoint, or a description of its URL. Untrusted.
         origin: String,
     },
     /// The server requires authorization, or a scope that the token of this client lacks. The request was not executed.
@@ -125,7 +126,11 @@ pub enum Error {
         ended: Arc<ConnectionEnd>,
     },
     /// The request timed out; a cancellation was sent.
-    #[error("`{method}` timed out after {after:.1?}: {}", reason.as_str())]
+    #[error(
+        "`{method}` timed out after {after:.1?}: {}{}",
+        reason.as_str(),
+        ended::StrayLine(stray_line.as_deref())
+    )]
     TimedOut {
         /// The method of the request.
         method: Method,
@@ -133,6 +138,8 @@ pub enum Error {
         reason: TimeoutReason,
         /// The time since the request was made.
         after: Duration,
+        /// The beginning of the first line on stdout that is not a JSON-RPC message: it may have been the response.
+        stray_line: Option<Arc<str>>,
     },
     /// The caller cancelled the request; a cancellation was sent.
     #[error("`{method}` was cancelled")]

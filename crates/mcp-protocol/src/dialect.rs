@@ -158,6 +158,13 @@ impl Dialect {
         methods::has(self, method, direction)
     }
 
+    /// Returns false if the revision has no capability to declare that a server implements this method: the server has to
+    /// be asked.
+    #[must_use]
+    pub fn declares(self, method: &Method) -> bool {
+        self != Self::V2024_11_05 || *method != Method::Complete
+    }
+
     /// Returns true if this revision allows the method as an input request inside a result.
     #[must_use]
     pub fn has_inside(self, method: &Method) -> bool {

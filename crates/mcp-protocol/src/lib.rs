@@ -85,6 +85,7 @@ pub mod fingerprint;
 pub mod input;
 pub mod json;
 pub mod limits;
+pub mod lists;
 pub mod logging;
 pub mod map;
 pub mod members;

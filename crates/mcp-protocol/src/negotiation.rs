@@ -27,6 +27,7 @@ pub use http_server::{
 pub use stdio_client::{MessageHandling, StdioAction, StdioClientNegotiation};
 pub use stdio_server::{StdioClassification, StdioServerNegotiation};
 
+use crate::codec::line::stray_line_hint;
 use crate::errors::ErrorObject;
 use crate::messages::{DiscoverResult, InitializeResult};
 use crate::safe_text::SafeText;
@@ -212,9 +213,10 @@ pub enum NegotiationError {
         /// Failure of `initialize`.
         handshake: HandshakeFailure,
     },
-    /// The server wrote too many lines to stdout that are not messages.
+    /// The server wrote too many lines to stdout that are not messages, or a message over several lines.
     #[error(
-        "the server wrote lines that are not JSON-RPC messages; write logs to stderr; first line: \"{}\"",
+        "the server wrote lines that are not JSON-RPC messages; {}; first line: \"{}\"",
+        stray_line_hint(sample),
         SafeText::message(sample)
     )]
     Noise {

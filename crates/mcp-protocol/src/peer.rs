@@ -300,6 +300,11 @@ impl Peer {
         self.stats
     }
 
+    /// Counts input that was not a message and that was handled elsewhere, for example during the negotiation.
+    pub fn count_unreadable(&mut self, inputs: u64) {
+        self.stats.unreadable = self.stats.unreadable.saturating_add(inputs);
+    }
+
     /// Opens a call: assigns an id and starts its timeouts.
     ///
     /// # Errors

@@ -4,10 +4,13 @@
 
 use crate::capabilities::Icon;
 use crate::content::{ContentBlock, Role};
+use crate::dialect::Dialect;
+use crate::errors::BodyError;
 use crate::input::InputResponses;
+use crate::lists::{SkippedItem, raise_each};
 use crate::macros::object;
 use crate::map::Map;
-use crate::messages::{CacheScope, ResultType, TimeToLive};
+use crate::messages::{Body, CacheScope, ResultType, TimeToLive};
 
 object! {
     /// The definition of a prompt.
@@ -71,6 +74,21 @@ object! {
         meta = meta;
         open = other;
         check by crate::messages::is_complete;
+    }
+}
+
+impl ListPromptsResult {
+    /// Reads the first `limit` prompts of a page. Those that cannot be read are skipped and reported. [`Body::count`] returns
+    /// how many are on the page.
+    ///
+    /// # Errors
+    /// Fails if the page itself cannot be read.
+    pub fn raise_each(
+        dialect: Dialect,
+        page: &Body<'_>,
+        limit: usize,
+    ) -> Result<(Self, Vec<SkippedItem>), BodyError> {
+        raise_each(dialect, page, "prompts", limit, |page| &mut page.prompts)
     }
 }
 

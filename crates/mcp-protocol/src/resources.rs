@@ -4,9 +4,12 @@
 
 use crate::capabilities::Icon;
 use crate::content::Annotations;
+use crate::dialect::Dialect;
+use crate::errors::BodyError;
 use crate::input::InputResponses;
+use crate::lists::{SkippedItem, raise_each};
 use crate::macros::object;
-use crate::messages::{CacheScope, ResultType, TimeToLive};
+use crate::messages::{Body, CacheScope, ResultType, TimeToLive};
 
 object! {
     /// A resource in a list.
@@ -144,6 +147,21 @@ object! {
     }
 }
 
+impl ListResourcesResult {
+    /// Reads the first `limit` resources of a page. Those that cannot be read are skipped and reported. [`Body::count`] returns
+    /// how many are on the page.
+    ///
+    /// # Errors
+    /// Fails if the page itself cannot be read.
+    pub fn raise_each(
+        dialect: Dialect,
+        page: &Body<'_>,
+        limit: usize,
+    ) -> Result<(Self, Vec<SkippedItem>), BodyError> {
+        raise_each(dialect, page, "resources", limit, |page| &mut page.resources)
+    }
+}
+
 object! {
     /// Result of `resources/templates/list`.
     pub struct ListResourceTemplatesResult {
@@ -166,6 +184,21 @@ object! {
         meta = meta;
         open = other;
         check by crate::messages::is_complete;
+    }
+}
+
+impl ListResourceTemplatesResult {
+    /// Reads the first `limit` templates of a page. Those that cannot be read are skipped and reported. [`Body::count`] returns
+    /// how many are on the page.
+    ///
+    /// # Errors
+    /// Fails if the page itself cannot be read.
+    pub fn raise_each(
+        dialect: Dialect,
+        page: &Body<'_>,
+        limit: usize,
+    ) -> Result<(Self, Vec<SkippedItem>), BodyError> {
+        raise_each(dialect, page, "resourceTemplates", limit, |page| &mut page.resource_templates)
     }
 }
 

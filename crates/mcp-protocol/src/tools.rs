@@ -8,6 +8,7 @@ use crate::dialect::Dialect;
 use crate::errors::BodyError;
 use crate::input::{InputRequiredResult, InputResponses};
 use crate::json::Json;
+use crate::lists::{SkippedItem, raise_each};
 use crate::macros::{object, string_enum};
 use crate::messages::{Body, CacheScope, ResultType, TimeToLive};
 use crate::tasks::CreateTaskResult;
@@ -161,57 +162,8 @@ impl ListToolsResult {
         dialect: Dialect,
         page: &Body<'_>,
         limit: usize,
-    ) -> Result<(Self, Vec<SkippedTool>), BodyError> {
-        let tools = page.member("tools")?.unwrap_or_default();
-        if page.count("tools")? <= limit {
-            match dialect.raise::<Self>(page) {
-                Ok(whole) => return Ok((whole, Vec::new())),
-                Err(error) if !tools.starts_with('[') => return Err(error),
-                Err(_) => {}
-            }
-        }
-        let mut kept = Vec::new();
-        let mut skipped = Vec::new();
-        for (position, text) in crate::json::scan::elements(tools).take(limit).enumerate() {
-            let json = Json::from_valid(text);
-            match json.raise::<Tool>() {
-                Ok(tool) => kept.push(tool),
-                Err(error) => {
-                    let name = json.member("name").and_then(|name| serde_json::from_str(name).ok());
-                    skipped.push(SkippedTool { position, name, error: error.into() });
-                }
-            }
-        }
-        let members = crate::json::scan::members(page.text());
-        let others: Vec<String> = members
-            .filter(|(key, _)| key != "tools")
-            .map(|(key, value)| Ok(format!("{}:{value}", serde_json::to_string(&key)?)))
-            .collect::<Result<_, serde_json::Error>>()?;
-        let empty =
-            format!("{{{}}}", [others.join(","), r#""tools":[]"#.into()].join(",").trim_start_matches(','));
-        let mut page: Self = dialect.raise_str(&empty)?;
-        page.tools = kept;
-        Ok((page, skipped))
-    }
-}
-
-/// A tool that was skipped because its definition is invalid.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct SkippedTool {
-    /// Index on the page.
-    pub position: usize,
-    /// Name, if it could be read.
-    pub name: Option<String>,
-    /// Reason.
-    pub error: BodyError,
-}
-
-impl SkippedTool {
-    /// Creates the entry of a tool that was parsed but cannot be used.
-    #[must_use]
-    pub fn new(name: Option<String>, error: impl Into<BodyError>) -> Self {
-        Self { position: 0, name, error: error.into() }
+    ) -> Result<(Self, Vec<SkippedItem>), BodyError> {
+        raise_each(dialect, page, "tools", limit, |page| &mut page.tools)
     }
 }
 

@@ -23,7 +23,8 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// resources are subscribed one by one. Dropping it unsubscribes.
 ///
 /// If the config of the server says [`restarts`](crate::ServerConfig::restarts), waiting for the next change restarts a server
-/// that has ended and subscribes again; the next change is then a [`Change::Gap`].
+/// that has ended and subscribes again; the next change is then a [`Change::Gap`]. If the server refuses the new subscription,
+/// it ends.
 #[derive(Debug)]
 pub struct Changes {
     client: McpClient,
@@ -139,14 +140,22 @@ impl Changes {
         let connection = &self.client.inner().connection;
         loop {
             match poll_fn(|cx| connection.lock().subscribers.poll_change(self.key, cx)).await {
-                NextChange::Change(change) => return Some(change),
+                NextChange::Change(change) => {
+                    if change == Change::Gap
+                        && let Some(acknowledged) = connection.lock().subscribers.last_acknowledged(self.key)
+                    {
+                        self.acknowledged = acknowledged.clone();
+                    }
+                    return Some(change);
+                }
                 NextChange::Over => return None,
                 NextChange::Cut => self.client.restart().await?.ok()?,
             }
         }
     }
 
-    /// Returns the notifications that the server acknowledged, which may be fewer than were requested.
+    /// Returns what the server agreed to report, which may be less than was requested. After a restart, from the
+    /// [`Change::Gap`] on, it is what the new server agreed to.
     #[must_use]
     pub fn acknowledged(&self) -> &SubscriptionFilter {
         &self.acknowledged

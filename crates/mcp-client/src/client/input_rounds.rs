@@ -111,6 +111,7 @@ pub(crate) async fn run(
                 method: method.clone(),
                 reason: TimeoutReason::Total,
                 after: used,
+                stray_line: None,
             });
         }
     }
@@ -133,10 +134,18 @@ async fn learn(client: &McpClient, method: &Method, timeouts: Timeouts) -> Resul
     };
     let after = now().saturating_duration_since(began);
     match timeouts.total.map(|total| total.saturating_sub(after)) {
-        Some(Duration::ZERO) => {
-            Err(Error::TimedOut { method: method.clone(), reason: TimeoutReason::Total, after })
-        }
-        _ if !learnt => Err(Error::TimedOut { method: method.clone(), reason: TimeoutReason::Idle, after }),
+        Some(Duration::ZERO) => Err(Error::TimedOut {
+            method: method.clone(),
+            reason: TimeoutReason::Total,
+            after,
+            stray_line: None,
+        }),
+        _ if !learnt => Err(Error::TimedOut {
+            method: method.clone(),
+            reason: TimeoutReason::Idle,
+            after,
+            stray_line: None,
+        }),
         left => Ok(left),
     }
 }

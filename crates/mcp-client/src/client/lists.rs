@@ -1,13 +1,13 @@
 //! Whole lists, read page by page within limits.
 
-use mcp_protocol::dialect::Raise;
 use mcp_protocol::errors::ErrorCode;
+use mcp_protocol::lists::SkippedItem;
 use mcp_protocol::messages::{Body, Method, OwnedBody, PageParams};
 use mcp_protocol::peer::Timeouts;
 use mcp_protocol::prompts::{ListPromptsResult, Prompt};
 use mcp_protocol::resources::{ListResourceTemplatesResult, ListResourcesResult, Resource, ResourceTemplate};
 use mcp_protocol::safe_text::SafeText;
-use mcp_protocol::tools::{ListToolsResult, SkippedTool, Tool};
+use mcp_protocol::tools::{ListToolsResult, Tool};
 
 use crate::client::McpClient;
 use crate::connection::RequestOptions;
@@ -28,8 +28,8 @@ const PAGE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 pub struct List<T> {
     /// The items, at most 4096 together with `skipped`.
     pub items: Vec<T>,
-    /// Tools that were left out, because their definition is invalid or they cannot be called over HTTP.
-    pub skipped: Vec<SkippedTool>,
+    /// Items that were left out: unreadable, or not callable over HTTP.
+    pub skipped: Vec<SkippedItem>,
     /// Why the list is incomplete: it exceeds the limit of 64 pages, 4096 items or 32 MiB, or a cursor was repeated.
     pub cut: Option<&'static str>,
 }
@@ -43,7 +43,7 @@ impl<T> List<T> {
 /// One page of a list.
 struct Page<T> {
     items: Vec<T>,
-    skipped: Vec<SkippedTool>,
+    skipped: Vec<SkippedItem>,
     next: Option<String>,
     /// True if the page holds more items than were read.
     is_cut: bool,
@@ -100,7 +100,7 @@ impl McpClient {
         Ok(list)
     }
 
-    /// Returns all resources. A server without resources is not asked.
+    /// Returns all resources. One that cannot be read is left out, with a warning. A server without resources is not asked.
     ///
     /// # Errors
     /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a
@@ -109,11 +109,15 @@ impl McpClient {
         if !self.may_offer(self.capabilities().resources.is_some()) {
             return Ok(Vec::new());
         }
-        let parts = |page: ListResourcesResult| (page.resources, page.next_cursor);
-        self.whole(&Method::ResourcesList, "resources", parts).await
+        self.whole(&Method::ResourcesList, |client, body, room| {
+            let (page, skipped) = ListResourcesResult::raise_each(client.dialect(), body, room)?;
+            let is_cut = body.count("resources")? > room;
+            Ok(Page { items: page.resources, skipped, next: page.next_cursor, is_cut })
+        })
+        .await
     }
 
-    /// Returns all resource templates. A server without resources is not asked.
+    /// Returns all resource templates. One that cannot be read is left out, with a warning. A server without resources is not asked.
     ///
     /// # Errors
     /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a
@@ -122,11 +126,15 @@ impl McpClient {
         if !self.may_offer(self.capabilities().resources.is_some()) {
             return Ok(Vec::new());
         }
-        let parts = |page: ListResourceTemplatesResult| (page.resource_templates, page.next_cursor);
-        self.whole(&Method::ResourceTemplatesList, "resourceTemplates", parts).await
+        self.whole(&Method::ResourceTemplatesList, |client, body, room| {
+            let (page, skipped) = ListResourceTemplatesResult::raise_each(client.dialect(), body, room)?;
+            let is_cut = body.count("resourceTemplates")? > room;
+            Ok(Page { items: page.resource_templates, skipped, next: page.next_cursor, is_cut })
+        })
+        .await
     }
 
-    /// Returns all prompts. A server without prompts is not asked.
+    /// Returns all prompts. One that cannot be read is left out, with a warning. A server without prompts is not asked.
     ///
     /// # Errors
     /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a
@@ -135,31 +143,36 @@ impl McpClient {
         if !self.may_offer(self.capabilities().prompts.is_some()) {
             return Ok(Vec::new());
         }
-        let parts = |page: ListPromptsResult| (page.prompts, page.next_cursor);
-        self.whole(&Method::PromptsList, "prompts", parts).await
+        self.whole(&Method::PromptsList, |client, body, room| {
+            let (page, skipped) = ListPromptsResult::raise_each(client.dialect(), body, room)?;
+            let is_cut = body.count("prompts")? > room;
+            Ok(Page { items: page.prompts, skipped, next: page.next_cursor, is_cut })
+        })
+        .await
     }
 
-    /// Returns true if the server declares the capability, or declares no capabilities at all.
-    fn may_offer(&self, is_offered: bool) -> bool {
+    /// True if the server declares the capability, or declares none at all.
+    pub(super) fn may_offer(&self, is_offered: bool) -> bool {
         is_offered || !self.negotiation().declares_capabilities
     }
 
-    /// Reads a whole list, whose items are in `member` of each page.
-    async fn whole<P: Raise, T>(
+    /// Reads a whole list. Items that cannot be read are left out, with one warning.
+    async fn whole<T>(
         &self,
         method: &Method,
-        member: &'static str,
-        parts: impl Fn(P) -> (Vec<T>, Option<String>),
+        read: impl Fn(&Self, &Body<'_>, usize) -> Result<Page<T>, mcp_protocol::errors::BodyError>,
     ) -> Result<Vec<T>> {
-        let list = self
-            .pages(method, |client, body, room| {
-                if body.count(member)? > room {
-                    return Ok(Page { items: Vec::new(), skipped: Vec::new(), next: None, is_cut: true });
-                }
-                let (items, next) = parts(client.dialect().raise(body)?);
-                Ok(Page { items, skipped: Vec::new(), next, is_cut: false })
-            })
-            .await?;
+        let list = self.pages(method, read).await?;
+        if let Some(first) = list.skipped.first() {
+            tracing::warn!(
+                server = %SafeText::name(&self.inner().connection.terms.server),
+                %method,
+                skipped = list.skipped.len(),
+                first = %SafeText::name(first.name.as_deref().unwrap_or_default()),
+                error = %first.error,
+                "items that cannot be read were left out of the list"
+            );
+        }
         match list.cut {
             Some(problem) => Err(Error::IncompleteList { method: method.clone(), problem }),
             None => Ok(list.items),

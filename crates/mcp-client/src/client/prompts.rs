@@ -28,10 +28,13 @@ impl McpClient {
     /// Completes an argument of a prompt or resource template.
     ///
     /// # Errors
-    /// [`Error::NotOffered`] if the server does not support completion. Also fails if the server responds with an
-    /// error, the request times out, or the connection is lost.
+    /// [`Error::NotOffered`] if the server does not support completion; in 2024-11-05 a server cannot declare that, so it is
+    /// asked, and [`Error::Refused`] is returned. Otherwise if the server refuses, the request times
+    /// out, or the connection is lost.
     pub async fn complete(&self, params: &CompleteParams) -> Result<Completion> {
-        if self.capabilities().completions.is_none() {
+        // 2024-11-05 has the method, but no capability for it.
+        let is_declared = self.dialect().declares(&Method::Complete);
+        if is_declared && !self.may_offer(self.capabilities().completions.is_some()) {
             return Err(Error::NotOffered { method: Method::Complete });
         }
         let result: CompleteResult = self.request(&Method::Complete, params).await?;

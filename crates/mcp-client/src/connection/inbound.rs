@@ -34,6 +34,9 @@ const MAX_DROPPED_REQUESTS: u32 = 1000;
 /// The maximum number of bytes of a log message, because unread messages are queued.
 const MAX_LOG_BYTES: usize = 256 << 10;
 
+/// The most bytes that are kept of a line that is not a message.
+const MAX_STRAY_LINE_BYTES: usize = 1 << 10;
+
 /// A running handler.
 #[derive(Debug)]
 struct RunningHandler {
@@ -183,7 +186,7 @@ impl Inbound {
             Ok(incoming) => self.incoming(connection, state, &incoming, now),
             Err(error) => {
                 unreadable(state, &error);
-                self.warn(connection, line);
+                self.stray_line(connection, state, line);
             }
         }
     }
@@ -209,12 +212,13 @@ impl Inbound {
         }
     }
 
-    /// Warns once about a line that is not a message: a program that logs to stdout writes many.
-    fn warn(&mut self, connection: &Connection, line: &[u8]) {
+    /// Keeps the first line that is not a message, and warns about it once: a program that logs to stdout writes many.
+    fn stray_line(&mut self, connection: &Connection, state: &mut State, line: &[u8]) {
         let Some(mask) = &self.mask else { return };
         if !std::mem::replace(&mut self.has_warned, true) {
-            let text = String::from_utf8_lossy(&line[..line.len().min(1 << 10)]);
+            let text = String::from_utf8_lossy(&line[..line.len().min(MAX_STRAY_LINE_BYTES)]);
             let masked = mask.mask(&text);
+            state.stray_line.get_or_insert_with(|| masked.as_str().into());
             let sample = SafeText::name(&masked);
             let server = SafeText::name(&connection.terms.server);
             tracing::warn!(%server, %sample, "the server wrote a line that is not a JSON-RPC message");

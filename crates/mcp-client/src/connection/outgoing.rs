@@ -108,9 +108,16 @@ impl Connection {
         }
     }
 
-    /// Queues a request whose response no caller waits for. Returns false if the connection is lost or busy.
-    pub(crate) fn forget(&self, state: &mut State, method: &Method, params: &dyn Lower) -> bool {
-        self.open(state, method, params, Timeouts::default().idle(UNAWAITED_TIMEOUT), now()).is_ok()
+    /// Queues a request whose response does not matter.
+    pub(crate) fn forget(&self, state: &mut State, method: &Method, params: &dyn Lower) {
+        let timeouts = Timeouts::default().idle(UNAWAITED_TIMEOUT);
+        if let Ok((call, _)) = self.open(state, method, params, timeouts, now())
+            && self.terms.transport.exchanges().is_none()
+        {
+            // A server that never responds must not keep the requests of callers out. Over HTTP the driver does the same
+            // after its exchange.
+            state.peer.handle_lost(call);
+        }
     }
 
     /// Reserves an id, starts the timeouts and queues the request. Returns its position in the outbox, too.

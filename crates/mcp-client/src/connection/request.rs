@@ -84,7 +84,8 @@ impl InFlightRequest {
             Settled::Response(Err(source)) => Err(Error::Refused { method, error: *source }),
             Settled::Broken(problem) => Err(Error::Unreadable { method, problem }),
             Settled::TimedOut(reason) => {
-                Err(Error::TimedOut { method, reason, after: now().saturating_duration_since(self.opened) })
+                let after = now().saturating_duration_since(self.opened);
+                Err(Error::TimedOut { method, reason, after, stray_line: state.stray_line.clone() })
             }
             Settled::Lost(sent, ended) => Err(Error::Lost { method, sent, ended }),
         }))

@@ -59,6 +59,8 @@ pub(crate) struct State {
     pub(super) closing: bool,
     /// How the connection ended, until there is a new link.
     pub(super) ended: Option<Arc<ConnectionEnd>>,
+    /// The beginning of the first line of the server that is not a message, with secrets masked.
+    pub(crate) stray_line: Option<Arc<str>>,
 }
 
 impl std::fmt::Debug for State {
@@ -95,6 +97,7 @@ impl State {
             has_exchanges,
             closing: false,
             ended: None,
+            stray_line: None,
         }
     }
 

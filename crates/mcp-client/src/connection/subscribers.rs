@@ -37,6 +37,8 @@ pub enum Change {
 pub(crate) struct Subscribers {
     subscribers: Vec<Subscriber>,
     next: u64,
+    /// The requests that subscribe to a resource again, and the subscribers that depend on them.
+    resubscriptions: Vec<(CallHandle, Vec<u64>)>,
 }
 
 #[derive(Debug)]
@@ -206,8 +208,24 @@ impl Subscribers {
         }
     }
 
+    /// Records a request that subscribes to a resource again.
+    pub(crate) fn resubscribes(&mut self, call: CallHandle, keys: Vec<u64>) {
+        self.resubscriptions.push((call, keys));
+    }
+
+    /// Ends the subscriptions that depend on this request, if the server refused it: they would never report the resource.
+    pub(crate) fn resubscribed(&mut self, call: CallHandle, is_refused: bool) {
+        let Some(at) = self.resubscriptions.iter().position(|(other, _)| *other == call) else { return };
+        let (_, keys) = self.resubscriptions.swap_remove(at);
+        if is_refused {
+            self.give_up(|subscriber| keys.contains(&subscriber));
+        }
+    }
+
     /// Marks all subscriptions as lost until there is a new connection.
     pub(crate) fn cut(&mut self) {
+        // They are made again with the subscriptions.
+        self.resubscriptions.clear();
         for subscriber in
             self.subscribers.iter_mut().filter(|subscriber| subscriber.state == SubscriberState::Open)
         {
@@ -236,6 +254,7 @@ impl Subscribers {
             subscriber.state = SubscriberState::Open;
             subscriber.push(Change::Gap);
             if subscriber.listen.take().is_some() {
+                subscriber.acknowledged = None;
                 again.listens.push((subscriber.key, ListenParams::new(subscriber.filter.clone())));
             } else {
                 for uri in subscriber.filter.resource_subscriptions.iter().flatten() {
@@ -291,11 +310,18 @@ impl Subscribers {
         Poll::Pending
     }
 
+    /// Returns what the server acknowledged last.
+    pub(crate) fn last_acknowledged(&self, key: u64) -> Option<&SubscriptionFilter> {
+        self.subscribers.iter().find(|subscriber| subscriber.key == key)?.acknowledged.as_ref()
+    }
+
     pub(crate) fn poll_change(&mut self, key: u64, cx: &Context<'_>) -> Poll<NextChange> {
         let Some(subscriber) = self.subscribers.iter_mut().find(|subscriber| subscriber.key == key) else {
             return Poll::Ready(NextChange::Over);
         };
-        if let Some(change) = subscriber.waiting.pop_front() {
+        // After a restart, a gap is reported once the new subscription is acknowledged: what changes later is reported.
+        let is_pending = subscriber.state == SubscriberState::Open && subscriber.acknowledged.is_none();
+        if !is_pending && let Some(change) = subscriber.waiting.pop_front() {
             return Poll::Ready(NextChange::Change(change));
         }
         match subscriber.state {

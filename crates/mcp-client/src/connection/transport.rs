@@ -7,11 +7,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use mcp_protocol::lists::SkippedItem;
 use mcp_protocol::messages::Method;
 use mcp_protocol::peer::CallHandle;
 use mcp_protocol::retry::Route;
 use mcp_protocol::subscriptions::ListenParams;
-use mcp_protocol::tools::{SkippedTool, Tool};
+use mcp_protocol::tools::Tool;
 
 use crate::client::shutdown::Shutdown;
 use crate::connection::feed::Feed;
@@ -45,8 +46,8 @@ pub(crate) trait Exchanges: Debug + Send + Sync {
     /// True if tools must be listed before one can be called.
     fn needs_tools(&self) -> bool;
 
-    /// Stores the header annotations of the tools. Removes and returns the tools that cannot be called.
-    fn tools_listed(&self, tools: &mut Vec<Tool>) -> Vec<SkippedTool>;
+    /// Learns what has to be known of the tools in order to call them. Removes and returns the tools that cannot be called.
+    fn tools_listed(&self, tools: &mut Vec<Tool>) -> Vec<SkippedItem>;
 
     /// Records that the tools cannot be listed; they are then called without these headers.
     fn tools_unavailable(&self);

@@ -123,6 +123,8 @@ impl State {
     }
 
     fn settle_with(&mut self, call: CallHandle, settled: Settled) {
+        let is_refused = !matches!(settled, Settled::Response(Ok(_)) | Settled::Lost(..));
+        self.subscribers.resubscribed(call, is_refused);
         // A subscription that was lost may be opened again.
         let is_made_again = match settled {
             Settled::Lost(..) => true,

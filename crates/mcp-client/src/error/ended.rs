@@ -3,9 +3,13 @@
 use std::fmt;
 use std::process::ExitStatus;
 
+use mcp_protocol::codec::line::stray_line_hint;
 use mcp_protocol::safe_text::SafeText;
 
 use super::HttpStatus;
+
+/// The most characters of a line on stdout that an error shows.
+const MAX_SHOWN_LINE: usize = 200;
 
 /// The end of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +21,8 @@ pub struct ConnectionEnd {
     pub status: Option<ExitStatus>,
     /// The last output on stderr, with secrets masked.
     pub stderr: String,
+    /// The beginning of the first line on stdout that is not a JSON-RPC message, with secrets masked. Empty if all were.
+    pub stray_line: String,
 }
 
 /// The reason why a connection ended.
@@ -62,9 +68,28 @@ impl fmt::Display for ConnectionEnd {
         if let Some(status) = self.status {
             write!(f, "; the process exited with {status}")?;
         }
+        write_stray_line(f, &self.stray_line)?;
         if !self.stderr.is_empty() {
             write!(f, "; last stderr output:\n{}", self.stderr)?;
         }
         Ok(())
+    }
+}
+
+/// Quotes the first line on stdout that is not a message, with the remedy.
+fn write_stray_line(f: &mut fmt::Formatter<'_>, line: &str) -> fmt::Result {
+    if line.is_empty() {
+        return Ok(());
+    }
+    let (hint, line) = (stray_line_hint(line), SafeText::new(line).at_most(MAX_SHOWN_LINE));
+    write!(f, "; stdout has output that is not a JSON-RPC message ({hint}): \"{line}\"")
+}
+
+/// A line on stdout that is not a message, as a part of an error.
+pub(super) struct StrayLine<'a>(pub(super) Option<&'a str>);
+
+impl fmt::Display for StrayLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_stray_line(f, self.0.unwrap_or_default())
     }
 }

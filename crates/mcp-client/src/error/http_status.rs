@@ -13,7 +13,9 @@ pub struct HttpStatus {
     pub status: u16,
     /// The media type of the body.
     pub content_type: Option<String>,
-    /// The first part of the body, escaped. Untrusted.
+    /// The content encoding, such as `gzip`, which this client neither requests nor decodes. Untrusted.
+    pub content_encoding: Option<String>,
+    /// The first part of the body, escaped. Untrusted. Empty if the body is compressed.
     pub excerpt: String,
     /// The time to wait before a retry.
     pub retry_after: Option<Duration>,
@@ -27,6 +29,14 @@ impl fmt::Display for HttpStatus {
         if let Some(kind) = &self.content_type {
             write!(f, " with {}", SafeText::new(kind).at_most(80))?;
         }
+        if let Some(encoding) = &self.content_encoding {
+            let encoding = SafeText::new(encoding).at_most(80);
+            write!(f, ", compressed with {encoding} although that was not requested")?;
+        }
+        let is_empty = self.excerpt.is_empty() && self.content_encoding.is_none();
+        if is_empty && self.status == 200 && self.content_type.as_deref() != Some("text/event-stream") {
+            f.write_str(", empty")?;
+        }
         if let Some(location) = &self.location {
             write!(f, "; redirect to {} was not followed", SafeText::new(location).at_most(200))?;
         }
@@ -36,6 +46,26 @@ impl fmt::Display for HttpStatus {
         if !self.excerpt.is_empty() {
             write!(f, ": {}", self.excerpt)?;
         }
-        Ok(())
+        match self.cause() {
+            Some(cause) => write!(f, "; {cause}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl HttpStatus {
+    /// The usual cause of such a response.
+    fn cause(&self) -> Option<&'static str> {
+        let is_success = (200..300).contains(&self.status);
+        match self.content_type.as_deref() {
+            Some("text/html" | "application/xhtml+xml") if is_success || self.status == 404 => Some(
+                "this is a web page and not an MCP response: check the path of the URL, often /mcp or /sse, and whether a login page or proxy is in between",
+            ),
+            _ if !is_success || self.content_encoding.is_some() || self.excerpt.is_empty() => None,
+            Some("application/json" | "text/event-stream") => {
+                Some("this is not a JSON-RPC message: check the path of the URL, often /mcp or /sse")
+            }
+            _ => Some("an MCP server responds with application/json or text/event-stream: check the URL"),
+        }
     }
 }

@@ -19,6 +19,12 @@ pub enum StartError {
         /// The folders of `PATH` that were searched, or the path itself.
         searched: Vec<PathBuf>,
     },
+    /// The path names a directory.
+    #[error("{} is a directory; name the program in it", shown(path))]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The file is not executable.
     #[error("{} is not executable; set its permissions, or name another program", shown(path))]
     NotExecutable {
@@ -59,7 +65,24 @@ fn shown(path: impl AsRef<OsStr>) -> String {
 
 /// The folders that were searched, and the remedy.
 fn where_and_remedy(program: &OsStr, searched: &[PathBuf]) -> String {
-    if program.to_string_lossy().contains(std::path::is_separator) {
+    let text = program.to_string_lossy();
+    if text.is_empty() {
+        return ": its name is empty".to_owned();
+    }
+    if text.starts_with("http://") || text.starts_with("https://") {
+        return "; it is a URL: use `ServerConfig::url`".to_owned();
+    }
+    // No shell is involved, so nothing splits a command line.
+    if let Some((name, _)) = text.split_once(char::is_whitespace).filter(|(name, _)| !name.is_empty()) {
+        let name = SafeText::name(name);
+        return format!(
+            "; it contains spaces: name only the program, \"{name}\", and pass its arguments with `.arg` or `.args`"
+        );
+    }
+    if text.starts_with("~") {
+        return "; no shell is involved, so `~` is not expanded: give the full path".to_owned();
+    }
+    if text.contains(std::path::is_separator) {
         return "; check the path".to_owned();
     }
     let remedy = "install it, add its folder to PATH, or give its full path";
@@ -87,6 +110,7 @@ mod tests {
             StartError::NotFound { program: path().into(), searched: vec![path()] },
             StartError::NotFound { program: hostile.replace('/', "").into(), searched: Vec::new() },
             StartError::NotExecutable { path: path() },
+            StartError::Directory { path: path() },
             StartError::NoSuchFolder { folder: path() },
             StartError::WrongFormat { path: path() },
             StartError::Refused { path: path(), error: Arc::new(io::ErrorKind::PermissionDenied.into()) },

@@ -1,24 +1,21 @@
 //! Connects to a URL: name resolution, network policy, proxies.
 
 use std::error::Error as StdError;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{HeaderValue, Uri};
-use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
-use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tower_service::Service;
 
 use super::network::{Network, Proxies, Resolver};
 use super::policy::NetworkPolicy;
+use super::tcp::TcpConnection;
 
 /// The timeout of a TCP connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -119,8 +116,8 @@ impl Service<Uri> for Connector {
 
     fn call(&mut self, uri: Uri) -> Self::Future {
         let Some(proxy) = self.proxies.to(&uri) else {
-            let connecting = self.direct.call(uri);
-            return Box::pin(async { Ok(TcpConnection { io: connecting.await?, is_proxied: false }) });
+            let connecting = self.direct.call(uri.clone());
+            return Box::pin(async move { Ok(TcpConnection::new(connecting.await?, &uri)) });
         };
         let to_proxy = self.to_proxy.clone();
         Box::pin(through(proxy, to_proxy, uri))
@@ -139,15 +136,15 @@ async fn through(
             if let Some(authorization) = proxy.basic_auth() {
                 tunnel = tunnel.with_auth(authorization.clone());
             }
-            Ok(TcpConnection { io: tunnel.call(uri).await?, is_proxied: false })
+            Ok(TcpConnection::new(tunnel.call(uri.clone()).await?, &uri))
         }
-        Some("http") => Ok(TcpConnection { io: to_proxy.call(address).await?, is_proxied: true }),
+        Some("http") => Ok(TcpConnection::to_proxy(to_proxy.call(address).await?, &uri)),
         Some("socks5" | "socks5h") => {
             let mut socks = SocksV5::new(address, to_proxy).local_dns(false);
             if let Some((user, password)) = proxy.raw_auth() {
                 socks = socks.with_auth(user.to_owned(), password.to_owned());
             }
-            Ok(TcpConnection { io: socks.call(uri).await?, is_proxied: false })
+            Ok(TcpConnection::new(socks.call(uri.clone()).await?, &uri))
         }
         scheme => Err(format!("a proxy with `{}` is not supported", scheme.unwrap_or_default()).into()),
     }
@@ -189,53 +186,5 @@ impl Service<Name> for CheckedResolver {
             }
             Ok(addresses.into_iter())
         })
-    }
-}
-
-/// A connection that knows whether its proxy needs absolute URLs in requests.
-pub(super) struct TcpConnection {
-    io: TokioIo<TcpStream>,
-    is_proxied: bool,
-}
-
-impl Connection for TcpConnection {
-    fn connected(&self) -> Connected {
-        self.io.connected().proxy(self.is_proxied)
-    }
-}
-
-impl Read for TcpConnection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buffer)
-    }
-}
-
-impl Write for TcpConnection {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        pieces: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, pieces)
     }
 }

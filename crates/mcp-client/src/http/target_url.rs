@@ -14,9 +14,12 @@ pub(crate) fn parse_url(text: &str) -> Result<Url, &'static str> {
     if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
         return Err("the URL has spaces or control characters");
     }
-    let url = Url::parse(text).map_err(|_| "not a valid URL")?;
+    let url = Url::parse(text)
+        .map_err(|_| "not a valid URL; write it with its scheme, such as https://example.com/mcp")?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err("the scheme of the URL is neither `https` nor `http`");
+        return Err(
+            "the scheme of the URL is neither `https` nor `http`; a server behind a URL is reached over one of them",
+        );
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err("the URL contains a user name or password; use a header instead");

@@ -57,7 +57,12 @@ impl StreamDriver {
         if is_closed {
             connection.end(ConnectionEnd { cause, ..ConnectionEnd::default() });
         } else {
-            connection.end(describe_end(cause, &owner).await);
+            let stray_line = connection.lock().stray_line.clone();
+            let ended = describe_end(cause, &owner).await;
+            connection.end(ConnectionEnd {
+                stray_line: stray_line.as_deref().unwrap_or_default().to_owned(),
+                ..ended
+            });
         }
         // From here on a restart may open another link.
         drop(guard);
@@ -92,7 +97,7 @@ impl Drop for EndGuard {
 /// Describes the end of a link: the cause, and the exit status and stderr of the process.
 async fn describe_end(cause: EndCause, owner: &Owner) -> ConnectionEnd {
     let status = owner.exits_within(EXIT_GRACE).await;
-    ConnectionEnd { cause, status, stderr: owner.stderr().await }
+    ConnectionEnd { cause, status, stderr: owner.stderr().await, ..ConnectionEnd::default() }
 }
 
 async fn serve(

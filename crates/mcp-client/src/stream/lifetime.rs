@@ -31,11 +31,16 @@ impl ServerRun {
         handlers: &Arc<Handlers>,
         negotiated: NegotiatedLink,
     ) -> Option<Self> {
-        let NegotiatedLink { link, lines, held, unsent, .. } = negotiated;
+        let NegotiatedLink { link, lines, held, unsent, noise, .. } = negotiated;
         let owner = link.owner.clone();
         if !connection.begin(unsent) {
             owner.kill();
             return None;
+        }
+        {
+            let mut state = connection.lock();
+            state.peer.count_unreadable(noise.lines as u64);
+            state.stray_line = noise.sample.map(Into::into);
         }
         let (report, shutdown) = watch::channel(None);
         let driver = StreamDriver {

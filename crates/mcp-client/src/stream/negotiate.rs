@@ -37,6 +37,15 @@ pub(crate) struct NegotiatedLink {
     /// Bytes that are still to be written, usually `notifications/initialized`.
     pub(crate) unsent: Vec<u8>,
     pub(crate) negotiation: NegotiationResult,
+    pub(crate) noise: NegotiationNoise,
+}
+
+/// The lines during a negotiation that were not messages.
+#[derive(Debug)]
+pub(crate) struct NegotiationNoise {
+    pub(crate) lines: usize,
+    /// The beginning of the first one, with secrets masked.
+    pub(crate) sample: Option<String>,
 }
 
 /// A failed negotiation, with the exit status and stderr of the server.
@@ -113,13 +122,16 @@ impl Offer {
             held: Vec::new(),
         };
         let settled = negotiation_run.run().await;
-        let LinkNegotiation { link, lines, held, outbox, .. } = negotiation_run;
+        let LinkNegotiation { machine, link, lines, held, outbox, .. } = negotiation_run;
+        let sample = machine.noise_sample().map(|sample| link.owner.mask(sample));
+        let noise = NegotiationNoise { lines: machine.noise_lines(), sample };
         match settled {
-            Ok(negotiation) => Ok(NegotiatedLink { link, lines, held, unsent: outbox, negotiation }),
+            Ok(negotiation) => Ok(NegotiatedLink { link, lines, held, unsent: outbox, negotiation, noise }),
             Err(mut source) => {
                 let Link { reader: _, writer, owner } = link;
+                let mut stray_line = noise.sample.unwrap_or_default();
                 if let NegotiationError::Noise { sample } = &mut source {
-                    *sample = owner.mask(sample);
+                    *sample = std::mem::take(&mut stray_line);
                 }
                 drop(writer);
                 let left = until.map_or(EXIT_GRACE, |until| until.saturating_duration_since(now()));
@@ -130,7 +142,7 @@ impl Offer {
                 owner.end(false).await;
                 Err(NegotiationFailure {
                     source,
-                    ended: ConnectionEnd { cause: EndCause::Server, status, stderr },
+                    ended: ConnectionEnd { cause: EndCause::Server, status, stderr, stray_line },
                 })
             }
         }

@@ -165,7 +165,9 @@ impl Post {
         if let Some(call) = call
             && !(is_sent && transport.endpoint.is_http_sse)
         {
-            connection.lock().peer.handle_lost(call);
+            let mut state = connection.lock();
+            state.peer.handle_lost(call);
+            state.subscribers.resubscribed(call, !is_sent);
         }
         message.len()
     }

@@ -133,6 +133,10 @@ impl Exchange {
         self.lost(HttpError::maybe_sent(problem))
     }
 
+    fn count_unreadable(&self) {
+        self.connection.lock().peer.count_unreadable(1);
+    }
+
     fn unreadable(&self, problem: impl Into<String>) -> Error {
         Error::Unreadable { method: self.method.clone(), problem: problem.into() }
     }
@@ -178,11 +182,7 @@ impl Exchange {
                     Err(self.cut("the stream ended".to_owned()))
                 };
             }
-            status if status.is_success() => {
-                if let Some(encoding) = answer.encoding() {
-                    let problem = format!("unexpected content encoding {encoding:?}");
-                    return Err(self.unreadable(problem));
-                }
+            status if status.is_success() && answer.encoding().is_none() => {
                 match answer.media_type().as_deref() {
                     Some("application/json") => return self.json(&mut answer).await,
                     // Boxed, like everything below: rare paths; keeps the common future small.
@@ -206,10 +206,13 @@ impl Exchange {
             Err(error) => return Err(self.lost(error)),
         };
         if body.is_empty() {
+            self.count_unreadable();
             return Err(self.unreadable("the body is empty"));
         }
-        let incoming = parse_bytes(&body, self.transport.endpoint.limits())
-            .map_err(|error| self.unreadable(error.to_string()))?;
+        let incoming = parse_bytes(&body, self.transport.endpoint.limits()).map_err(|error| {
+            self.count_unreadable();
+            self.unreadable(error.to_string())
+        })?;
         if self.deliver(&incoming) { Ok(NextStep::Done) } else { Err(self.unmatched(&incoming)) }
     }
 
@@ -255,6 +258,7 @@ impl Exchange {
             },
             SseMessage::TooLong(error) => error,
         };
+        self.count_unreadable();
         tracing::debug!(%error, "ignored an event that is not a JSON-RPC message");
         if error.id.as_ref() == Some(&self.call.id()) && error.shape != MessageShape::Request {
             *stray = Some(self.unreadable(error.to_string()));
@@ -323,6 +327,9 @@ impl Exchange {
     async fn refused(&self, answer: RawResponse, session: &Session, retry: &mut Retry) -> Result<NextStep> {
         let (status, body) = self.transport.endpoint.target.status(answer).await;
         let incoming = parse_bytes(&body, self.transport.endpoint.limits());
+        if incoming.is_err() && !body.is_empty() || status.content_encoding.is_some() {
+            self.count_unreadable();
+        }
         // With a successful status, the media type decides, and it was not a known one.
         if !(200..300).contains(&status.status)
             && let Ok(incoming @ Incoming::Message(Message::Response(response))) = &incoming

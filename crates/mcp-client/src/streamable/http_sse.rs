@@ -22,7 +22,7 @@ use super::events::{EventStream, ReadEnd, SseMessage};
 use super::exchange::is_events;
 use super::negotiate::{endpoint_of, id, initialize, initialized};
 use super::reconnect::StreamEnd;
-use super::target::{HttpTarget, challenges, excerpt_of};
+use super::target::{EXCERPT_TIMEOUT, HttpTarget, challenges, excerpt_of};
 use super::transport::HttpTransport;
 use crate::connect::offer::Offer;
 use crate::connection::{Connection, now};
@@ -32,9 +32,7 @@ use crate::http::request::HttpError;
 
 /// The timeout of the first event.
 const FIRST_EVENT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The time to read the beginning of a page, for the error.
-const EXCERPT_TIME: Duration = Duration::from_secs(1);
-/// The maximum number of bytes of messages that are kept before the response to `initialize`.
+/// The most bytes of messages that are kept before the response to `initialize`.
 const MAX_EARLY_BYTES: usize = 1 << 20;
 /// The cost of a new session: the stream, two messages, and the subscriptions.
 pub(super) const REOPEN_COST: Cost = Cost { requests: 4, doublings: 3 };
@@ -84,7 +82,7 @@ pub(super) async fn probe(target: &HttpTarget) -> Result<StreamProbe, HttpError>
         return Ok(StreamProbe::Unauthorized(status, challenges(&answer.headers)));
     }
     if !is_events(&answer) {
-        let body = tokio::time::timeout(EXCERPT_TIME, excerpt_of(&mut answer)).await.unwrap_or_default();
+        let body = tokio::time::timeout(EXCERPT_TIMEOUT, excerpt_of(&mut answer)).await.unwrap_or_default();
         return Ok(StreamProbe::Other(Box::new(target.describe(&answer, &body))));
     }
     let other = StreamProbe::Other(Box::new(target.describe(&answer, b"")));
@@ -99,8 +97,15 @@ pub(super) async fn probe(target: &HttpTarget) -> Result<StreamProbe, HttpError>
     let Some(to) = endpoint.and_then(|endpoint| target.url.join(&endpoint).ok()) else {
         return Ok(other);
     };
-    if to.origin() != target.url.origin() || !to.username().is_empty() || to.password().is_some() {
-        return Ok(StreamProbe::OtherOrigin(to.origin().ascii_serialization()));
+    if !matches!(to.scheme(), "http" | "https") {
+        return Ok(StreamProbe::OtherOrigin(format!("a `{}:` URL", to.scheme())));
+    }
+    let origin = || to.origin().ascii_serialization();
+    if to.origin() != target.url.origin() {
+        return Ok(StreamProbe::OtherOrigin(origin()));
+    }
+    if !to.username().is_empty() || to.password().is_some() {
+        return Ok(StreamProbe::OtherOrigin(format!("{} with a user name or password", origin())));
     }
     let Ok(uri) = to.as_str().parse() else { return Ok(other) };
     let to = Arc::new(PostTarget { url: Arc::new(to), uri });
@@ -139,11 +144,6 @@ pub(super) async fn open(
                 500.. => HttpFailure::ServerError { status },
                 _ => HttpFailure::Network,
             };
-            if response.excerpt.is_empty() {
-                let problem =
-                    format!("HTTP status {status} instead of an event stream that names the endpoint");
-                return Err(failed(name, NegotiationError::Http(obstacle), &problem));
-            }
             // The source of the error contains it.
             let response = HttpStatus { retry_after: None, ..*response };
             let ended =

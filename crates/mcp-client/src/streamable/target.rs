@@ -21,7 +21,9 @@ use crate::http::target_url::parse_url;
 
 /// The maximum number of bytes that are read of a response that is not a message.
 const MAX_EXCERPT_BYTES: usize = 64 << 10;
-/// The maximum number of characters of such a response that an error shows.
+/// How long the body of such a response is read: a page that is sent slowly must not hide its status.
+pub(super) const EXCERPT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
+/// The most characters of it that an error shows.
 const MAX_SHOWN_CHARS: usize = 200;
 /// Shorter values are not masked: masking every `1` would make text unreadable.
 const MIN_SECRET_BYTES: usize = 4;
@@ -145,6 +147,9 @@ impl HttpTarget {
         HttpStatus {
             status: answer.status.as_u16(),
             content_type: answer.media_type(),
+            content_encoding: answer
+                .encoding()
+                .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()),
             excerpt: SafeText::new(&text).at_most(MAX_SHOWN_CHARS).to_string(),
             retry_after: wait(&answer.headers),
             location: location(&answer.headers),
@@ -199,13 +204,23 @@ pub(super) async fn excerpt_of(answer: &mut RawResponse) -> Bytes {
     if answer.encoding().is_some() {
         return Bytes::new();
     }
-    while let Some(Ok(chunk)) = answer.body.chunk().await {
+    // An error in JSON is needed as a whole.
+    let is_json = answer.media_type().is_some_and(|kind| kind.ends_with("json"));
+    let until = (!is_json).then(|| tokio::time::Instant::now() + EXCERPT_TIMEOUT);
+    while let Some(Some(Ok(chunk))) = in_time(until, answer.body.chunk()).await {
         read.extend_from_slice(&chunk[..chunk.len().min(MAX_EXCERPT_BYTES - read.len())]);
         if read.len() == MAX_EXCERPT_BYTES {
             break;
         }
     }
     read.into()
+}
+
+async fn in_time<T>(until: Option<tokio::time::Instant>, work: impl Future<Output = T>) -> Option<T> {
+    match until {
+        Some(until) => tokio::time::timeout_at(until, work).await.ok(),
+        None => Some(work.await),
+    }
 }
 
 /// A body that was read within a limit.

@@ -9,8 +9,9 @@ use http::{HeaderName, HeaderValue};
 use mcp_protocol::Limits;
 use mcp_protocol::codec::header;
 use mcp_protocol::codec::param_header::{AnnotationError, ParamHeaders};
+use mcp_protocol::lists::SkippedItem;
 use mcp_protocol::messages::{Incoming, Message, Method, parse_bytes};
-use mcp_protocol::tools::{SkippedTool, Tool};
+use mcp_protocol::tools::Tool;
 
 use super::lock;
 
@@ -53,7 +54,7 @@ impl ToolHeaders {
 
     /// Remembers the annotations of these tools. Removes and returns the tools whose annotations are invalid or exceed the
     /// limit for one server: they must not be called over HTTP.
-    pub(super) fn learn(&self, tools: &mut Vec<Tool>) -> Vec<SkippedTool> {
+    pub(super) fn learn(&self, tools: &mut Vec<Tool>) -> Vec<SkippedItem> {
         let mut unusable = Vec::new();
         let mut learned = HeaderAnnotations { is_known: true, headers: BTreeMap::new() };
         let mut bytes = 0;
@@ -75,7 +76,7 @@ impl ToolHeaders {
                 true
             }
             Err(error) => {
-                unusable.push(SkippedTool::new(Some(std::mem::take(&mut tool.name)), error));
+                unusable.push(SkippedItem::new(Some(std::mem::take(&mut tool.name)), error));
                 false
             }
         });

@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use mcp_protocol::ProtocolVersion;
+use mcp_protocol::lists::SkippedItem;
 use mcp_protocol::messages::Method;
 use mcp_protocol::negotiation::Mode;
 use mcp_protocol::safe_text::SafeText;
-use mcp_protocol::tools::{SkippedTool, Tool};
+use mcp_protocol::tools::Tool;
 use tokio::sync::watch;
 
 use super::endpoint::Endpoint;
@@ -160,7 +161,7 @@ impl Exchanges for HttpTransport {
         self.endpoint.is_modern && !self.tool_headers.is_known()
     }
 
-    fn tools_listed(&self, tools: &mut Vec<Tool>) -> Vec<SkippedTool> {
+    fn tools_listed(&self, tools: &mut Vec<Tool>) -> Vec<SkippedItem> {
         if self.endpoint.is_modern { self.tool_headers.learn(tools) } else { Vec::new() }
     }
 

@@ -16,9 +16,12 @@ pub(super) fn run(words: &[&str]) -> Result<ExitCode, String> {
     if options.is_stubborn && std::env::var_os("MCP_TEST_PEER_IGNORES").is_none() {
         return stubborn(words);
     }
-    if let Some(file) = &options.lives
-        && !is_first_life(file).map_err(|error| error.to_string())?
-    {
+    let is_first = match &options.lives {
+        Some(file) => is_first_life(file).map_err(|error| error.to_string())?,
+        None => true,
+    };
+    options.refuses_later &= !is_first;
+    if !is_first {
         options.dies_of = None;
         if options.silent_later {
             options.silent = usize::MAX;
@@ -143,6 +146,7 @@ impl Server {
             "server/discover" => self.discover(id),
             "initialize" => self.initialize(id, &message["params"]["protocolVersion"]),
             "ping" => self.result(id, &json!({})),
+            "resources/subscribe" if self.options.refuses_later => self.error(id, -32602, "not any more"),
             "resources/subscribe" => {
                 self.followed.extend(message["params"]["uri"].as_str().map(str::to_owned));
                 self.result(id, &json!({}))
@@ -230,7 +234,8 @@ impl Server {
 
     fn listen(&mut self, id: &Value, notifications: &Value) -> io::Result<()> {
         self.listening.push(id.clone());
-        let params = json!({"_meta": {SUBSCRIPTION: id}, "notifications": notifications});
+        let agreed = if self.options.refuses_later { &json!({}) } else { notifications };
+        let params = json!({"_meta": {SUBSCRIPTION: id}, "notifications": agreed});
         self.line(&format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{params}}}"#
         ))

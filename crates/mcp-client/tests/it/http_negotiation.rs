@@ -359,7 +359,7 @@ async fn sse_endpoint_on_another_origin_is_refused_without_a_request() {
         .await;
         for config in [ServerConfig::url(&web.url), ServerConfig::sse(&web.url)] {
             let error = McpClient::connect(config.bearer_token("hush-hush")).await.unwrap_err();
-            assert!(error.to_string().contains("another web origin"), "{error}");
+            assert!(error.to_string().contains("only a URL on the same web origin"), "{error}");
             assert_eq!(error.blame(), Blame::Server, "{error:?}");
             let origin = other.url.trim_end_matches("/mcp");
             assert!(
@@ -373,6 +373,30 @@ async fn sse_endpoint_on_another_origin_is_refused_without_a_request() {
         other.end().await;
     })
     .await;
+}
+
+#[tokio::test]
+async fn sse_endpoint_that_is_not_a_plain_http_url_is_described() {
+    for (endpoint, described) in [
+        ("javascript:alert(1)", "post to, a `javascript:` URL: only"),
+        ("http://u:secret@HOST/mcp", "HOST with a user name or password: only"),
+    ] {
+        harmless(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let host = listener.local_addr().unwrap().to_string();
+            let endpoint = endpoint.replace("HOST", &host);
+            let web = Web::serve_at(listener, move |_| {
+                Say::stream([format!("event: endpoint\ndata: {endpoint}\n\n").into(), Piece::UntilGone])
+            });
+            let error = McpClient::connect(ServerConfig::sse(&web.url)).await.unwrap_err();
+            let text = error.to_string();
+            assert!(matches!(error, Error::ForeignEndpoint { .. }), "{error:?}");
+            assert!(text.contains(&described.replace("HOST", &host)) && !text.contains("secret"), "{text}");
+            web.is_left().await;
+            web.end().await;
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

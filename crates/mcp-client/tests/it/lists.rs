@@ -134,6 +134,42 @@ async fn unusable_tools_are_left_out_with_one_warning() {
     .await;
 }
 
+#[tokio::test]
+async fn one_invalid_item_does_not_lose_the_list() {
+    let script = |seen: &Seen| match seen.method() {
+        "resources/list" => only_page(
+            seen,
+            "resources",
+            vec![json!({"name": "no uri"}), json!({"uri": "file:///a", "name": "a"}), json!(7)],
+        ),
+        "resources/templates/list" => only_page(
+            seen,
+            "resourceTemplates",
+            vec![json!({"uriTemplate": "file:///{x}", "name": "x"}), json!({"name": "bad"})],
+        ),
+        "prompts/list" => {
+            only_page(seen, "prompts", vec![json!({"name": 1}), json!({"name": "good"}), json!({"name": []})])
+        }
+        _ => modern(seen),
+    };
+    against(script, |web| async move {
+        let client = connect(&web).await;
+        let (lines, guard) = LogLines::capture();
+        let resources = client.list_resources().await.unwrap();
+        let templates = client.list_resource_templates().await.unwrap();
+        let prompts = client.list_prompts().await.unwrap();
+        drop(guard);
+        assert_eq!(resources.iter().map(|item| &*item.name).collect::<Vec<_>>(), ["a"]);
+        assert_eq!(templates.iter().map(|item| &*item.name).collect::<Vec<_>>(), ["x"]);
+        assert_eq!(prompts.iter().map(|item| &*item.name).collect::<Vec<_>>(), ["good"]);
+        let warnings: Vec<_> = lines.get().into_iter().filter(|line| line.starts_with("WARN")).collect();
+        assert_eq!(warnings.len(), 3, "{warnings:?}");
+        assert!(warnings[0].contains("skipped=2") && warnings[0].contains("first=no uri"), "{warnings:?}");
+        client.close().await;
+    })
+    .await;
+}
+
 /// A tool of which 100 arguments travel as headers, with 50 KB of names that lead to them.
 fn annotated(number: usize) -> Value {
     let inner: serde_json::Map<String, Value> = (0..100)

@@ -66,6 +66,37 @@ async fn stale_pooled_connections_lose_and_repeat_no_call() {
     .await;
 }
 
+/// The server runs on a thread of its own, and the thread of the client is blocked while the server closes the connection:
+/// the runtime of the client has no chance to notice it before the next call.
+#[tokio::test]
+async fn close_that_the_runtime_has_not_noticed_loses_no_call() {
+    let (url, started) = std::sync::mpsc::channel();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let server = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            let web = Web::serve(|seen| match modern(seen) {
+                Say::Whole(bytes) => Say::raw(bytes),
+                say => say,
+            })
+            .await;
+            url.send(web.url.clone()).unwrap();
+            let _ = stopped.await;
+            assert_eq!(web.count("tools/call"), 20, "none was made twice");
+            web.end().await;
+        });
+    });
+    let client = McpClient::connect(ServerConfig::url(started.recv().unwrap())).await.unwrap();
+    for number in 0..20 {
+        std::thread::sleep(Duration::from_millis(10));
+        let text = number.to_string();
+        assert_eq!(echo(&client, &text).await.unwrap(), text);
+    }
+    client.close().await;
+    stop.send(()).unwrap();
+    server.join().unwrap();
+}
+
 #[tokio::test]
 async fn request_without_a_connection_is_reported_as_not_sent() {
     harmless(async {

@@ -158,6 +158,47 @@ async fn subscriptions_are_restored_after_a_restart_with_a_gap() {
 }
 
 #[tokio::test]
+async fn refused_resubscription_after_a_restart_ends_the_changes() {
+    harmless(async {
+        let lives = Lives::new("refuses-legacy");
+        let client = McpClient::connect(lives.server(&["--era", "legacy", "--refuses-later"])).await.unwrap();
+        let uris = SubscriptionFilter::new().resource_subscriptions(["file:///a".to_owned()]);
+        let mut refused = client.changes(uris.clone()).await.unwrap();
+        let mut lists = client.changes(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+        client.call("exit", json!({"code": 0})).await.unwrap_err();
+        assert_eq!(refused.next().await, Some(Change::Gap));
+        assert_eq!(refused.next().await, None, "it would never report the resource");
+        assert_eq!(refused.acknowledged(), &uris);
+        // Others go on.
+        assert_eq!(lists.next().await, Some(Change::Gap));
+        client.call("change", json!({})).await.unwrap();
+        assert_eq!(lists.next().await, Some(Change::Tools));
+        // The reason is given to whoever subscribes again.
+        let error = client.changes(uris).await.unwrap_err();
+        assert!(error.to_string().contains("not any more"), "{error}");
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn acknowledged_is_that_of_the_new_server_after_a_restart() {
+    harmless(async {
+        let lives = Lives::new("acknowledges-less");
+        let client = McpClient::connect(lives.server(&["--era", "modern", "--refuses-later"])).await.unwrap();
+        let filter = SubscriptionFilter::new().tools_list_changed(true);
+        let mut changes = client.changes(filter.clone()).await.unwrap();
+        assert_eq!(changes.acknowledged(), &filter);
+        client.call("exit", json!({"code": 0})).await.unwrap_err();
+        assert_eq!(changes.acknowledged(), &filter, "until the gap");
+        assert_eq!(changes.next().await, Some(Change::Gap));
+        assert_eq!(changes.acknowledged(), &SubscriptionFilter::new());
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn close_aborts_a_restart_and_ends_streams() {
     harmless(async {
         // A start that is under way is gone when `close` returns.

@@ -171,6 +171,32 @@ pub fn sample(bytes: &[u8], limit: usize) -> String {
     text
 }
 
+/// Returns the usual cause of output that is not a message, and its remedy, given a sample of the first such line.
+///
+/// ```
+/// use mcp_protocol::codec::line::stray_line_hint;
+///
+/// assert_eq!(stray_line_hint("Listening on port 3000"), "write logs to stderr");
+/// assert_eq!(stray_line_hint("{"), "write each message on one line, without line breaks");
+/// ```
+#[must_use]
+pub fn stray_line_hint(sample: &str) -> &'static str {
+    let line = sample.trim_start();
+    let is_header = line.get(..15).is_some_and(|start| start.eq_ignore_ascii_case("content-length:"));
+    if is_header {
+        "write each message on one line, without a Content-Length header"
+    } else if line.starts_with(['{', '[']) || is_pretty_printed(line.as_bytes()) {
+        "write each message on one line, without line breaks"
+    } else {
+        "write logs to stderr"
+    }
+}
+
+/// Returns true for the line `"jsonrpc": "2.0",` of a message that is written over several lines.
+pub(crate) fn is_pretty_printed(line: &[u8]) -> bool {
+    line.trim_ascii_start().starts_with(b"\"jsonrpc\"")
+}
+
 /// A reusable buffer of lines to write.
 ///
 /// ```

@@ -194,7 +194,7 @@ pub enum HttpFailure {
         location: Option<String>,
     },
     /// No response.
-    #[error("no response")]
+    #[error("no complete response")]
     Network,
 }
 

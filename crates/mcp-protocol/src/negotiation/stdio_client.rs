@@ -189,10 +189,25 @@ impl StdioClientNegotiation {
         self.noise_bytes += line.len();
         let limit = self.limits.sample;
         let sample = self.noise_sample.get_or_insert_with(|| crate::codec::line::sample(line, limit));
-        if self.noise_lines > self.limits.noise_lines || self.noise_bytes > self.limits.noise_bytes {
-            let sample = std::mem::take(sample);
+        let is_over =
+            self.noise_lines > self.limits.noise_lines || self.noise_bytes > self.limits.noise_bytes;
+        // None of its messages will ever be on one line, so waiting for the timeout is useless.
+        if is_over || crate::codec::line::is_pretty_printed(line) {
+            let sample = sample.clone();
             self.end(StdioAction::Failed(NegotiationError::Noise { sample }));
         }
+    }
+
+    /// Returns the number of lines that were not messages.
+    #[must_use]
+    pub fn noise_lines(&self) -> usize {
+        self.noise_lines
+    }
+
+    /// Returns the beginning of the first line that was not a message.
+    #[must_use]
+    pub fn noise_sample(&self) -> Option<&str> {
+        self.noise_sample.as_deref()
     }
 
     /// Handles the exit of the process, or a failure to write to it.

@@ -89,13 +89,19 @@ fn as_bits(address: IpAddr) -> u128 {
     }
 }
 
+/// Parses the length of a prefix: decimal digits without a sign and without leading zeros, which other programs read as octal.
+fn prefix_length(text: &str) -> Option<u32> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    if is_plain { text.parse().ok() } else { None }
+}
+
 impl FromStr for Range {
     type Err = RangeError;
 
     fn from_str(text: &str) -> Result<Self, RangeError> {
         let error = || RangeError(text.to_owned());
         let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address, Some(bits.parse::<u32>().map_err(|_| error())?)),
+            Some((address, bits)) => (address, Some(prefix_length(bits).ok_or_else(error)?)),
             None => (text, None),
         };
         let address: IpAddr = address.parse().map_err(|_| error())?;

@@ -97,7 +97,18 @@ fn only_explicitly_allowed_ranges_are_opened() {
     ] {
         assert_eq!(policy.check_address("a", address.parse().unwrap()).is_ok(), is_open, "{address}");
     }
-    for wrong in ["10", "10.0.0.0/33", "x/8", "10.0.0.0/x", ""] {
+    for wrong in [
+        "10",
+        "10.0.0.0/33",
+        "x/8",
+        "10.0.0.0/x",
+        "",
+        "10.0.0.0/+8",
+        "10.0.0.0/008",
+        "10.0.0.0/08",
+        "10.0.0.0/",
+        "::/00",
+    ] {
         assert!(NetworkPolicy::public().allow_range(wrong).is_err(), "{wrong}");
     }
 }

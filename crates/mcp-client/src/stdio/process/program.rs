@@ -26,10 +26,14 @@ pub(crate) fn find(
     let extensions = extensions(cfg!(windows), variable("PATHEXT"));
     let program = Path::new(&config.target.program);
     let is_name = program.components().count() == 1 && !has_separator(&config.target.program);
-    if config.target.program.is_empty() || !is_name {
+    if config.target.program.is_empty() {
+        return Err(StartError::NotFound { program: OsString::new(), searched: Vec::new() });
+    }
+    if !is_name {
         let path = here.join(program);
         return match look(&path, &extensions) {
             FileLookup::Program(path) => Ok(path),
+            FileLookup::NotExecutable(path) if path.is_dir() => Err(StartError::Directory { path }),
             FileLookup::NotExecutable(path) => Err(StartError::NotExecutable { path }),
             FileLookup::Nothing => {
                 Err(StartError::NotFound { program: config.target.program.clone(), searched: vec![path] })
@@ -51,6 +55,7 @@ pub(crate) fn find(
         searched.push(folder);
     }
     Err(match not_executable {
+        Some(path) if path.is_dir() => StartError::Directory { path },
         Some(path) => StartError::NotExecutable { path },
         None => StartError::NotFound { program: config.target.program.clone(), searched },
     })
@@ -155,16 +160,43 @@ mod tests {
         assert!(
             matches!(no_folder, StartError::NoSuchFolder { folder } if folder == Path::new("/not/there"))
         );
-        // A folder is no program, and an empty entry of PATH is not the current folder.
-        fs::create_dir(folder.path().join("folder")).unwrap();
-        assert!(matches!(
-            find_in(&path, ServerConfig::command("folder")),
-            Err(StartError::NotExecutable { .. })
-        ));
+        // An empty entry of PATH is not the current folder.
         assert!(matches!(
             find_in("", ServerConfig::command("plain").current_dir(folder.path())),
             Err(StartError::NotFound { .. })
         ));
+    }
+
+    #[test]
+    fn directory_as_a_program_is_reported_as_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("folder");
+        fs::create_dir(&inner).unwrap();
+        for (program, directory) in
+            [("folder".into(), None), (inner.clone(), None), (".".into(), Some(&inner))]
+        {
+            let mut config = ServerConfig::command(program);
+            if let Some(directory) = directory {
+                config = config.current_dir(directory);
+            }
+            let error = find_in(&folder.path().display().to_string(), config).unwrap_err();
+            assert!(matches!(&error, StartError::Directory { .. }), "{error:?}");
+            assert!(error.to_string().ends_with(" is a directory; name the program in it"), "{error}");
+        }
+    }
+
+    #[test]
+    fn command_line_or_url_as_a_program_names_the_remedy() {
+        for (program, remedy) in [
+            ("npx -y server", "\"npx\", and pass its arguments with `.arg` or `.args`"),
+            ("/usr/bin/env node", "\"/usr/bin/env\", and pass its arguments with `.arg` or `.args`"),
+            ("https://example.com/mcp", "it is a URL: use `ServerConfig::url`"),
+            ("~/bin/server", "`~` is not expanded: give the full path"),
+            ("", "its name is empty"),
+        ] {
+            let text = find_in("/usr/none", ServerConfig::command(program)).unwrap_err().to_string();
+            assert!(text.contains("not found") && text.ends_with(remedy), "{text}");
+        }
     }
 
     #[test]

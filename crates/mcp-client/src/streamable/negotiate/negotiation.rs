@@ -151,9 +151,9 @@ impl Negotiation<'_> {
         Error::Connect { server: self.name.to_owned(), error: Box::new(source), ended }
     }
 
-    /// Records a response that was not a message. Without a body it adds nothing to the source of the error.
+    /// Records a response that was not a message. An error status without a body adds nothing to the source of the error.
     fn note_response(&mut self, response: HttpStatus) {
-        if !response.excerpt.is_empty() {
+        if !response.excerpt.is_empty() || response.status < 400 {
             // The source of the error contains both.
             self.response = Some(HttpStatus { retry_after: None, location: None, ..response });
         }
@@ -257,7 +257,9 @@ impl Negotiation<'_> {
                 return Ok(());
             }
             None => {
-                self.problem = Some("timed out waiting for the response".to_owned());
+                let kind = answer.media_type().map(|kind| format!(" with {kind}")).unwrap_or_default();
+                let status = answer.status.as_u16();
+                self.problem = Some(format!("timed out reading the body of HTTP status {status}{kind}"));
                 self.machine.handle_timeout(now());
                 return Ok(());
             }
@@ -323,8 +325,8 @@ fn add(headers: &mut HeaderMap, name: &'static str, value: &str) {
 
 /// Reads the message of a response: its body, or the first JSON-RPC response of its event stream. Empty if there is none.
 async fn message(target: &HttpTarget, answer: &mut RawResponse) -> Result<Bytes, String> {
-    if let Some(encoding) = answer.encoding().filter(|_| answer.status.is_success()) {
-        return Err(format!("unexpected content encoding {encoding:?}"));
+    if answer.encoding().is_some() {
+        return Ok(Bytes::new());
     }
     if answer.media_type().as_deref() == Some("text/event-stream") {
         let body = std::mem::replace(&mut answer.body, crate::http::request::ResponseBody::empty());

@@ -1,0 +1,156 @@
+//! One TCP connection: recognizes a server that does not speak the expected protocol, and a connection that was closed
+//! while it was idle.
+
+use std::io::{self, Read as _};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::rt::TokioIo;
+use mcp_protocol::codec::line::sample;
+use socket2::SockRef;
+use tokio::io::ReadBuf;
+use tokio::net::TcpStream;
+
+/// How much of the first bytes of a server is looked at, and quoted if it is not what was expected.
+const PEEK_BYTES: usize = 64;
+/// The buffer of a read that does not wait for the runtime.
+const DIRECT_READ_BYTES: usize = 1 << 10;
+/// The types of TLS records with which a server may begin: alert and handshake.
+const TLS_RECORD_TYPES: [u8; 2] = [0x15, 0x16];
+
+/// A TCP connection to a server or proxy.
+pub(super) struct TcpConnection {
+    io: TokioIo<TcpStream>,
+    /// True if its proxy needs absolute URLs in requests.
+    is_proxied: bool,
+    is_tls: bool,
+    /// True once the first bytes of the server were checked.
+    is_checked: bool,
+    /// True while a response is expected: something was written after the last read.
+    is_awaiting: bool,
+}
+
+impl TcpConnection {
+    pub(super) fn new(io: TokioIo<TcpStream>, uri: &http::Uri) -> Self {
+        let is_tls = uri.scheme() == Some(&http::uri::Scheme::HTTPS);
+        Self { io, is_proxied: false, is_tls, is_checked: false, is_awaiting: false }
+    }
+
+    /// A connection to a proxy that forwards requests for plain HTTP.
+    pub(super) fn to_proxy(io: TokioIo<TcpStream>, uri: &http::Uri) -> Self {
+        Self { is_proxied: true, ..Self::new(io, uri) }
+    }
+
+    /// Checks that the first bytes are those of the expected protocol. They are not consumed.
+    fn poll_check(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut room = [0; PEEK_BYTES];
+        let mut buffer = ReadBuf::new(&mut room);
+        ready!(self.io.inner().poll_peek(cx, &mut buffer))?;
+        self.is_checked = true;
+        let first = buffer.filled();
+        Poll::Ready(match problem(first, self.is_tls) {
+            Some(problem) => Err(io::Error::new(io::ErrorKind::InvalidData, problem)),
+            None => Ok(()),
+        })
+    }
+
+    /// Reads from the socket itself, whose data or end the runtime may not have noticed yet. Returns `None` if there is
+    /// nothing to read.
+    fn read_at_once(&self, buffer: &mut ReadBufCursor<'_>) -> Option<io::Result<()>> {
+        let mut room = [0; DIRECT_READ_BYTES];
+        let most = buffer.remaining().min(DIRECT_READ_BYTES);
+        match (&*SockRef::from(self.io.inner())).read(&mut room[..most]) {
+            Ok(count) => {
+                buffer.put_slice(&room[..count]);
+                Some(Ok(()))
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                None
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+/// Returns the problem with the first bytes of a server, if they are not those of HTTP or TLS.
+fn problem(first: &[u8], is_tls: bool) -> Option<String> {
+    let is_http = |bytes: &[u8]| bytes.iter().zip(b"HTTP/").all(|(byte, expected)| byte == expected);
+    let is_tls_record = |bytes: &[u8]| bytes.first().is_some_and(|kind| TLS_RECORD_TYPES.contains(kind));
+    let first_bytes = || sample(first, PEEK_BYTES - 1);
+    match (is_tls, first) {
+        (true, []) => Some(
+            "the server closed the connection during the TLS handshake; check that this port uses https and not http"
+                .to_owned(),
+        ),
+        (true, first) if is_tls_record(first) => None,
+        (true, first) if is_http(first) => {
+            Some("the server speaks http on this port, without TLS; use http:// in the URL".to_owned())
+        }
+        (true, _) => Some(format!("the server does not speak TLS; first bytes: \"{}\"", first_bytes())),
+        (false, first) if is_http(first) => None,
+        (false, first) if is_tls_record(first) => {
+            Some("the server speaks TLS on this port; use https:// in the URL".to_owned())
+        }
+        (false, _) => Some(format!("the server does not speak HTTP; first bytes: \"{}\"", first_bytes())),
+    }
+}
+
+impl Connection for TcpConnection {
+    fn connected(&self) -> Connected {
+        self.io.connected().proxy(self.is_proxied)
+    }
+}
+
+impl Read for TcpConnection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !self.is_checked {
+            ready!(self.poll_check(cx))?;
+        }
+        // hyper reads before it writes a request. If the server has closed the idle connection, the request is then made
+        // on another one; once it was written, nobody could tell whether it was read.
+        if !self.is_awaiting
+            && let Some(read) = self.read_at_once(&mut buffer)
+        {
+            return Poll::Ready(read);
+        }
+        let read = Pin::new(&mut self.io).poll_read(cx, buffer);
+        if read.is_ready() {
+            self.is_awaiting = false;
+        }
+        read
+    }
+}
+
+impl Write for TcpConnection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.is_awaiting = true;
+        Pin::new(&mut self.io).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.is_awaiting = true;
+        Pin::new(&mut self.io).poll_write_vectored(cx, pieces)
+    }
+}
