@@ -19,10 +19,10 @@
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use mcp_protocol::Json;
 use mcp_protocol::messages::Method;
 use mcp_protocol::resources::ReadResourceResult;
 use mcp_protocol::tools::Tool;
+use serde::Serialize;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
@@ -111,7 +111,7 @@ impl McpClient {
         R: TryInto<ServerConfig>,
         Error: From<R::Error>,
     {
-        Self::connect_with(AsyncClient::builder(config.try_into()?))
+        Self::connect_with(AsyncClient::builder(config))
     }
 
     /// Connects with a builder: see [`crate::McpClient::builder`].
@@ -151,7 +151,7 @@ impl McpClient {
     /// # Errors
     /// If the server responds with an error, the call times out, or the connection is lost.
     #[doc(alias = "tools/call")]
-    pub fn call(&self, tool: impl Into<String>, arguments: impl Into<Json>) -> Result<ToolResult> {
+    pub fn call(&self, tool: impl Into<String>, arguments: impl Serialize) -> Result<ToolResult> {
         let call = self.client.call(tool, arguments);
         self.with(|_| call.into_future())
     }

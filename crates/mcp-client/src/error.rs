@@ -105,6 +105,15 @@ pub enum Error {
         /// The error of the server. Untrusted.
         error: ErrorObject,
     },
+    /// The tool ran and reported that it failed. Returned by [`ToolResult::ok`](crate::ToolResult::ok) and
+    /// [`ToolResult::json`](crate::ToolResult::json).
+    #[error("tool `{}` failed: {}", SafeText::name(tool), message_or_note(message))]
+    ToolFailed {
+        /// The name of the tool.
+        tool: String,
+        /// The text of the result. Untrusted.
+        message: String,
+    },
     /// The response cannot be parsed.
     #[error("invalid response to `{method}`: {}", SafeText::message(problem))]
     Unreadable {
@@ -201,6 +210,11 @@ pub enum Error {
     },
 }
 
+/// The message of a tool that failed.
+fn message_or_note(message: &str) -> SafeText<'_> {
+    SafeText::message(if message.is_empty() { "the result has no text" } else { message })
+}
+
 fn demanded(challenges: &[Challenge]) -> String {
     let Some(challenge) = challenges.first() else { return String::new() };
     let mut text = format!("; it accepts `{}`", SafeText::new(&challenge.scheme).at_most(32));
@@ -260,6 +274,7 @@ impl Error {
             | Self::ForeignEndpoint { .. }
             | Self::Status { .. }
             | Self::Refused { .. }
+            | Self::ToolFailed { .. }
             | Self::Unreadable { .. }
             | Self::TooManyRestarts { .. }
             | Self::IncompleteList { .. } => Blame::Server,
