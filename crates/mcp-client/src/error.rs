@@ -25,9 +25,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of this crate.
 ///
-/// Four methods answer what a caller has to know without reading text: whose fault it is ([`blame`](Self::blame)), whether
+/// Five methods answer what a caller has to know without reading text: whose fault it is ([`blame`](Self::blame)), whether
 /// a retry is safe ([`is_retry_safe`](Self::is_retry_safe)), whether the server may have acted
-/// ([`may_have_happened`](Self::may_have_happened)) and whether a login is needed ([`needs_login`](Self::needs_login)).
+/// ([`may_have_happened`](Self::may_have_happened)), whether a timeout expired ([`is_timeout`](Self::is_timeout)) and whether
+/// a login is needed ([`needs_login`](Self::needs_login)).
 ///
 /// The displayed text is complete: [`source`](std::error::Error::source) never repeats a part of it. An error can be cloned
 /// and given to every task that waited for the same result.
@@ -270,6 +271,7 @@ impl Error {
             | Self::Unsendable { .. }
             | Self::InvalidCache { .. }
             | Self::FeatureDisabled { .. } => Blame::Caller,
+            _ if self.is_timeout() => Blame::Link,
             Self::Connect { .. }
             | Self::ForeignEndpoint { .. }
             | Self::Status { .. }
@@ -306,6 +308,16 @@ impl Error {
                 | Self::Unreadable { .. }
                 | Self::Input { .. }
         ) || matches!(self, Self::Status { answer, .. } if !(400..500).contains(&answer.status))
+    }
+
+    /// Returns true if a timeout expired: of a request, or while connecting.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        match self {
+            Self::TimedOut { .. } => true,
+            Self::Connect { error, .. } => error.is_timeout(),
+            _ => false,
+        }
     }
 
     /// Returns true if a login is needed first.

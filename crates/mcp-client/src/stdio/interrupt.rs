@@ -2,7 +2,7 @@
 
 use crate::client::McpClient;
 
-/// Runs a future until it is done, or until the person presses Ctrl-C or the program is asked to end: then the future is
+/// Awaits a future, or anything that becomes one, until it is done, or until the person presses Ctrl-C or the program is asked to end: then the future is
 /// dropped, and `None` returned.
 ///
 /// Use it for work that begins before there is a client, such as connecting: a server that was started is killed when the
@@ -21,7 +21,8 @@ use crate::client::McpClient;
 /// # Cancellation
 /// When dropped, the future is dropped. The signals go on being caught, as tokio has it: a second Ctrl-C does not end a
 /// program that no longer listens.
-pub async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Option<T> {
+pub async fn unless_interrupted<W: IntoFuture>(work: W) -> Option<W::Output> {
+    let work = work.into_future();
     tokio::select! {
         // First, so that no process is started that the signal could leave behind.
         biased;
@@ -31,12 +32,12 @@ pub async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Option<T> {
 }
 
 impl McpClient {
-    /// Does some work; when the person presses Ctrl-C or the program is asked to end, drops the work, which cancels its
-    /// calls on the server, closes the connection, and returns `None`.
+    /// Awaits a call or any other work; when the person presses Ctrl-C or the program is asked to end, drops the work, which
+    /// cancels its calls on the server, closes the connection, and returns `None`.
     ///
     /// ```no_run
     /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {
-    /// let Some(outcome) = client.unless_interrupted(client.call("dig", serde_json::json!({})).into_future()).await else {
+    /// let Some(outcome) = client.unless_interrupted(client.call("dig", ())).await else {
     ///     std::process::exit(130);
     /// };
     /// println!("{}", outcome?.text());
@@ -46,7 +47,7 @@ impl McpClient {
     /// # Cancellation
     /// When dropped, the work is dropped. The signals go on being caught, as tokio has it: a second Ctrl-C does not end a
     /// program that no longer listens.
-    pub async fn unless_interrupted<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+    pub async fn unless_interrupted<W: IntoFuture>(&self, work: W) -> Option<W::Output> {
         let done = unless_interrupted(work).await;
         if done.is_none() {
             self.clone().close().await;
