@@ -77,7 +77,7 @@ async fn arguments_are_any_value_that_serializes_to_an_object() {
     let client = connect(server(), &BOTH_ERAS[1]).await;
     let name = String::from("echo");
     assert_eq!(client.call(&name, Echo { text: "struct" }).await.unwrap().text(), "struct");
-    assert_eq!(client.call(&name, &json!({"text": "value"})).await.unwrap().text(), "value");
+    assert_eq!(client.call(&name, json!({"text": "value"})).await.unwrap().text(), "value");
     let map = std::collections::HashMap::from([("text", "map")]);
     assert_eq!(client.call(&name, &map).await.unwrap().text(), "map");
     let json: mcp_client::protocol::Json = r#"{"text": "json"}"#.parse().unwrap();
