@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
+use mcp_client::protocol::Json;
 use mcp_client::protocol::content::Role;
 use mcp_client::protocol::elicitation::{ElicitAction, ElicitResult};
 use mcp_client::protocol::roots::Root;
 use mcp_client::protocol::sampling::{CreateMessageResult, SamplingBlock};
-use mcp_client::protocol::{Json, Map};
 use mcp_client::{Handlers, McpClient, Result, ServerConfig};
 use serde_json::json;
 
@@ -99,7 +99,7 @@ async fn everything(client: &McpClient) -> Result<()> {
     }
     client.list_resource_templates().await?;
     for prompt in client.list_prompts().await? {
-        client.get_prompt(prompt.name, Map::new()).await?;
+        client.get_prompt(prompt.name, ()).await?;
     }
     Ok(())
 }

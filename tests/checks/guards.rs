@@ -99,9 +99,11 @@ mod tests {
     /// Type names that several files define, and why.
     const REPEATED_TYPE_NAMES: &[(&str, &str)] = &[
         ("BoxError", "any error as a trait object, in each crate"),
+        ("Changes", "async and blocking"),
         ("Connection", "one connection, seen from the client and from the server"),
         ("Driver", "the loop of a connection, in each crate"),
         ("Error", "the error type of each crate"),
+        ("Feed", "async and blocking"),
         ("Handler", "a function of the user, in each crate"),
         ("HttpBody", "the body of an HTTP response, in each crate"),
         ("McpClient", "async, blocking, and the deprecated name"),
@@ -109,10 +111,12 @@ mod tests {
         ("McpServer", "the deprecated name in mcp-compat"),
         ("OAuthConfig", "the deprecated name in mcp-compat"),
         ("OAuthProvider", "the deprecated name in mcp-compat"),
+        ("RunningCall", "async and blocking"),
         ("Session", "one legacy session over HTTP, seen from the client and from the server"),
         ("State", "the private state of the type beside it"),
         ("TokenStorage", "the deprecated name in mcp-compat"),
         ("Tool", "described by the protocol, offered by a server"),
+        ("ToolCall", "async and blocking"),
         ("ToolSchema", "the deprecated name in mcp-compat"),
         ("ToolSpec", "the deprecated name in mcp-compat"),
     ];

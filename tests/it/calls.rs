@@ -51,6 +51,49 @@ async fn call_tool_returns_the_raw_result_and_typed_errors() {
 }
 
 #[tokio::test]
+async fn failure_of_a_tool_becomes_an_error_that_names_it() {
+    for version in &BOTH_ERAS {
+        let server = server().tool(tool("mute", || async { Err::<(), _>(ToolError::new("")) }));
+        let client = connect(server, version).await;
+        let failed = client.call("fail", ()).await.unwrap();
+        let error = failed.json::<i64>().unwrap_err();
+        assert_eq!(error.to_string(), "tool `fail` failed: no luck", "{version}");
+        assert!(!error.is_retry_safe() && !error.may_have_happened());
+        assert_eq!(failed.ok().unwrap_err().to_string(), error.to_string());
+        let error = client.call("mute", ()).await.unwrap().ok().unwrap_err();
+        assert_eq!(error.to_string(), "tool `mute` failed: the result has no text");
+        assert_eq!(client.call("five", ()).await.unwrap().ok().unwrap().json::<i64>().unwrap(), 5);
+        client.close().await;
+    }
+}
+
+#[tokio::test]
+async fn arguments_are_any_value_that_serializes_to_an_object() {
+    #[derive(serde::Serialize)]
+    struct Echo<'a> {
+        text: &'a str,
+    }
+
+    let client = connect(server(), &BOTH_ERAS[1]).await;
+    let name = String::from("echo");
+    assert_eq!(client.call(&name, Echo { text: "struct" }).await.unwrap().text(), "struct");
+    assert_eq!(client.call(&name, json!({"text": "value"})).await.unwrap().text(), "value");
+    let map = std::collections::HashMap::from([("text", "map")]);
+    assert_eq!(client.call(&name, &map).await.unwrap().text(), "map");
+    let json: mcp_client::protocol::Json = r#"{"text": "json"}"#.parse().unwrap();
+    assert_eq!(client.call(name, json).await.unwrap().text(), "json");
+    let wrong_keys = std::collections::HashMap::from([([1, 2], 3)]);
+    let calls = [client.call("echo", 5), client.call("echo", "text"), client.call("echo", wrong_keys)];
+    for call in calls {
+        let error = call.await.unwrap_err();
+        assert!(matches!(&error, Error::Unsendable { .. }), "{error:?}");
+        assert!(error.to_string().contains("arguments"), "{error}");
+    }
+    let refused = client.get_prompt("greet", json!({"times": 3})).await.unwrap_err();
+    assert!(refused.to_string().contains("prompt arguments must be strings"), "{refused}");
+}
+
+#[tokio::test]
 async fn hundred_concurrent_calls_are_not_delayed_by_a_slow_one() {
     for version in &BOTH_ERAS {
         let (release, released) = tokio::sync::watch::channel(false);

@@ -58,7 +58,7 @@ async fn resources_prompts_and_completion_work_in_every_revision() {
         }
         let missing = client.read_resource("motd://never").await.unwrap_err();
         assert!(matches!(missing, Error::Refused { error: source, .. } if source.is_resource_not_found()));
-        let filled = client.get_prompt("greet", [("language".to_owned(), "Latin".to_owned())]).await.unwrap();
+        let filled = client.get_prompt("greet", serde_json::json!({"language": "Latin"})).await.unwrap();
         assert_eq!(filled.messages[0].content.as_text(), Some("In Latin."));
         let ask =
             CompleteParams::new(PromptReference::new("greet"), CompletionArgument::new("language", "Gr"));

@@ -20,7 +20,8 @@ use mcp_protocol::logging::{LogLevel, LogMessageParams, SetLevelParams};
 use mcp_protocol::messages::{EmptyParams, EmptyResult, Method};
 use mcp_protocol::negotiation::{NegotiationResult, ServerResponse};
 use mcp_protocol::peer::Stats;
-use mcp_protocol::{Dialect, Era, Json, ProtocolVersion};
+use mcp_protocol::{Dialect, Era, ProtocolVersion};
+use serde::Serialize;
 
 use crate::client::call::ToolCall;
 use crate::client::shutdown::Shutdown;
@@ -160,6 +161,9 @@ impl McpClient {
 
     /// Calls a tool. The request is sent when the call is awaited.
     ///
+    /// The arguments are a value that serializes to a JSON object: `serde_json::json!`, a struct of your own that derives
+    /// `Serialize`, a map, [`Json`](mcp_protocol::Json), or `()` for none.
+    ///
     /// ```no_run
     /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {
     /// use std::time::Duration;
@@ -170,10 +174,16 @@ impl McpClient {
     ///     .on_progress(|step| eprintln!("{}", step.progress))
     ///     .await?
     ///     .json()?;
+    ///
+    /// #[derive(serde::Serialize)]
+    /// struct AddTask<'a> {
+    ///     title: &'a str,
+    /// }
+    /// client.call("add_task", AddTask { title: "tea" }).await?.ok()?;
     /// # Ok(()) }
     /// ```
-    pub fn call(&self, tool: impl Into<String>, arguments: impl Into<Json>) -> ToolCall {
-        ToolCall::new(self.clone(), tool.into(), arguments.into())
+    pub fn call(&self, tool: impl Into<String>, arguments: impl Serialize) -> ToolCall {
+        ToolCall::new(self.clone(), tool.into(), &arguments)
     }
 
     /// Calls a tool and returns the result object unchanged, `isError` included.

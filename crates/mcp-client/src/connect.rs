@@ -59,6 +59,8 @@ pub struct Connect {
 enum Destination {
     ServerConfig(Box<ServerConfig>),
     Streams(Box<Streams>),
+    /// What was given is not a server config.
+    Invalid(Error),
 }
 
 struct Streams {
@@ -74,18 +76,29 @@ impl std::fmt::Debug for Destination {
         match self {
             Self::ServerConfig(config) => config.fmt(f),
             Self::Streams(_) => f.write_str("streams"),
+            Self::Invalid(error) => error.fmt(f),
         }
     }
 }
 
 impl McpClient {
-    /// Connects to a server.
+    /// Connects to a server: a [`ServerConfig`], or the URL of a server as a string.
     ///
     /// Returns when the handshake is complete, or an error after at most the [start
     /// timeout](ServerConfig::start_timeout) of the config.
     ///
+    /// ```no_run
+    /// # async fn example() -> mcp_client::Result<()> {
+    /// use mcp_client::{McpClient, ServerConfig};
+    ///
+    /// let local = McpClient::connect(ServerConfig::command("weather")).await?;
+    /// let remote = McpClient::connect("https://mcp.example.com/mcp").await?;
+    /// # drop((local, remote)); Ok(()) }
+    /// ```
+    ///
     /// # Errors
-    /// [`Error::Start`] if the program could not be started, [`Error::Connect`] if the handshake failed.
+    /// [`Error::Start`] if the program could not be started, [`Error::Connect`] if it could but did not become usable,
+    /// [`Error::InvalidConfig`] for a string that is not a URL.
     ///
     /// # Cancellation
     /// When dropped, everything that was started is killed.
@@ -94,12 +107,20 @@ impl McpClient {
         R: TryInto<ServerConfig>,
         Error: From<R::Error>,
     {
-        Self::builder(config.try_into()?).connect().await
+        Self::builder(config).connect().await
     }
 
-    /// Returns a builder, for a connection with more options.
-    pub fn builder(config: impl Into<ServerConfig>) -> Connect {
-        Connect::to(Destination::ServerConfig(Box::new(config.into())))
+    /// Returns a builder, for a connection with more options. A config that is invalid is reported by
+    /// [`Connect::connect`].
+    pub fn builder<R>(config: R) -> Connect
+    where
+        R: TryInto<ServerConfig>,
+        Error: From<R::Error>,
+    {
+        Connect::to(match config.try_into() {
+            Ok(config) => Destination::ServerConfig(Box::new(config)),
+            Err(error) => Destination::Invalid(error.into()),
+        })
     }
 
     /// Returns a builder of a connection over any pair of byte streams, one message per line. In memory, use the two ends
@@ -203,6 +224,7 @@ impl Connect {
         match &mut self.destination {
             Destination::ServerConfig(config) => config.era = era,
             Destination::Streams(streams) => streams.mode = era,
+            Destination::Invalid(_) => {}
         }
         self
     }
@@ -212,6 +234,7 @@ impl Connect {
         match &mut self.destination {
             Destination::ServerConfig(config) => config.limits = limits,
             Destination::Streams(streams) => streams.limits = limits,
+            Destination::Invalid(_) => {}
         }
         self
     }
@@ -221,6 +244,7 @@ impl Connect {
         match &mut self.destination {
             Destination::ServerConfig(config) => config.start_timeout = Some(timeout),
             Destination::Streams(streams) => streams.budget = timeout,
+            Destination::Invalid(_) => {}
         }
         self
     }
@@ -238,6 +262,7 @@ impl Connect {
         let settings =
             ConnectSettings { offer, handlers: Arc::new(handlers), negotiation_cache, log_level, cache };
         match destination {
+            Destination::Invalid(error) => Err(error),
             Destination::ServerConfig(config) => {
                 let (target, config) = config.take_target();
                 match target {

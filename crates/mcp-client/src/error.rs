@@ -25,10 +25,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of this crate.
 ///
-/// Four methods answer the usual questions, so that a program need not parse the text: whose fault it is
+/// Five methods answer the usual questions, so that a program need not parse the text: whose fault it is
 /// ([`blame`](Self::blame)), whether a retry is safe ([`is_retry_safe`](Self::is_retry_safe)), whether the server may
-/// have acted ([`may_have_happened`](Self::may_have_happened)) and whether a login is needed
-/// ([`needs_login`](Self::needs_login)).
+/// have acted ([`may_have_happened`](Self::may_have_happened)), whether a timeout elapsed
+/// ([`is_timeout`](Self::is_timeout)) and whether a login is needed ([`needs_login`](Self::needs_login)).
 ///
 /// The displayed text is complete: [`source`](std::error::Error::source) never repeats a part of it. An error can be cloned
 /// and given to every task that waited for the same result.
@@ -106,6 +106,15 @@ pub enum Error {
         method: Method,
         /// The error of the server. Untrusted.
         error: ErrorObject,
+    },
+    /// The tool ran and reported that it failed. Returned by [`ToolResult::ok`](crate::ToolResult::ok) and
+    /// [`ToolResult::json`](crate::ToolResult::json).
+    #[error("tool `{}` failed: {}", SafeText::name(tool), message_or_note(message))]
+    ToolFailed {
+        /// The name of the tool.
+        tool: String,
+        /// The text of the result. Untrusted.
+        message: String,
     },
     /// The response cannot be parsed.
     #[error("invalid response to `{method}`: {}", SafeText::message(problem))]
@@ -209,6 +218,11 @@ pub enum Error {
     },
 }
 
+/// The message of a tool that failed.
+fn message_or_note(message: &str) -> SafeText<'_> {
+    SafeText::message(if message.is_empty() { "the result has no text" } else { message })
+}
+
 fn demanded(challenges: &[Challenge]) -> String {
     let Some(challenge) = challenges.first() else { return String::new() };
     let mut text = format!("; it accepts `{}`", SafeText::new(&challenge.scheme).at_most(32));
@@ -264,10 +278,12 @@ impl Error {
             | Self::Unsendable { .. }
             | Self::InvalidCache { .. }
             | Self::FeatureDisabled { .. } => Blame::Caller,
+            _ if self.is_timeout() => Blame::Link,
             Self::Connect { .. }
             | Self::ForeignEndpoint { .. }
             | Self::Status { .. }
             | Self::Refused { .. }
+            | Self::ToolFailed { .. }
             | Self::Unreadable { .. }
             | Self::TooManyRestarts { .. }
             | Self::IncompleteList { .. } => Blame::Server,
@@ -299,6 +315,16 @@ impl Error {
                 | Self::Unreadable { .. }
                 | Self::Input { .. }
         ) || matches!(self, Self::Status { answer, .. } if !(400..500).contains(&answer.status))
+    }
+
+    /// Returns true if a timeout expired: of a request, or while connecting.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        match self {
+            Self::TimedOut { .. } => true,
+            Self::Connect { error, .. } => error.is_timeout(),
+            _ => false,
+        }
     }
 
     /// Returns true if a login is needed first.

@@ -87,7 +87,7 @@ object! {
     /// ```
     /// use mcp_protocol::elicitation::ElicitResult;
     ///
-    /// let answer = ElicitResult::accept([("name".to_owned(), "Ada".into())]);
+    /// let answer = ElicitResult::accept([]).field("name", "Ada");
     /// assert_eq!(serde_json::to_string(&answer)?, r#"{"action":"accept","content":{"name":"Ada"}}"#);
     /// # Ok::<(), serde_json::Error>(())
     /// ```
@@ -111,6 +111,20 @@ impl ElicitResult {
     #[must_use]
     pub fn accept(content: impl Into<Map<String, FieldValue>>) -> Self {
         Self::new(ElicitAction::Accept).content(content)
+    }
+
+    /// Adds the value of a field.
+    ///
+    /// ```
+    /// use mcp_protocol::elicitation::ElicitResult;
+    ///
+    /// let answer = ElicitResult::accept([]).field("name", "Ada").field("age", 36).field("subscribed", true);
+    /// assert_eq!(answer.content.unwrap().len(), 3);
+    /// ```
+    #[must_use]
+    pub fn field(mut self, name: impl Into<String>, value: impl Into<FieldValue>) -> Self {
+        self.content.get_or_insert_default().insert(name.into(), value.into());
+        self
     }
 
     /// Creates the result of a declined request.

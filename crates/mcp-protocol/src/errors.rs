@@ -175,6 +175,22 @@ impl ErrorObject {
         }
     }
 
+    /// Returns what the data adds to the message, for people.
+    fn detail(&self) -> Option<String> {
+        let data = self.data.as_ref()?;
+        if self.is_resource_not_found() {
+            return data.raise::<ResourceNotFoundData>().ok().map(|data| data.uri);
+        }
+        if let Some(data) = self.unsupported_version_data() {
+            let names: Vec<&str> = data.supported.iter().map(ProtocolVersion::as_str).collect();
+            return Some(format!("use one of {}", names.join(", ")));
+        }
+        if let Some(data) = self.missing_client_capability_data() {
+            return Some(as_json(&data.required_capabilities).get().to_owned());
+        }
+        data.to().ok().filter(|text: &String| !text.is_empty())
+    }
+
     fn typed_data<T: Raise>(&self, code: ErrorCode) -> Option<T> {
         if self.code != code {
             return None;
@@ -183,11 +199,24 @@ impl ErrorObject {
     }
 }
 
-/// Prints the message escaped and truncated, because it comes from the peer. [`ErrorObject::message`] holds the full
-/// text.
+/// Prints the message and what the data adds to it, escaped and truncated, because they come from the peer. The data adds
+/// the URI of a resource that was not found, the supported versions, the capabilities that are missing, or a text.
+/// [`ErrorObject::message`] holds the full text.
+///
+/// ```
+/// use mcp_protocol::errors::ErrorObject;
+///
+/// let error = ErrorObject::resource_not_found("file:///x");
+/// assert_eq!(error.to_string(), "resource not found: file:///x (-32002)");
+/// ```
 impl std::fmt::Display for ErrorObject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ({})", SafeText::message(&self.message), i64::from(self.code))
+        write!(f, "{}", SafeText::message(&self.message))?;
+        // Many servers repeat the data in the message.
+        if let Some(detail) = self.detail().filter(|detail| !self.message.contains(detail)) {
+            write!(f, ": {}", SafeText::message(&detail))?;
+        }
+        write!(f, " ({})", i64::from(self.code))
     }
 }
 
@@ -246,7 +275,7 @@ pub(crate) fn as_json(data: &dyn Lower) -> Json {
 pub enum BodyError {
     /// The JSON does not match the expected type.
     #[error("invalid body: {0}")]
-    Shape(#[source] serde_json::Error),
+    Shape(serde_json::Error),
     /// The text is not JSON, or is nested too deeply.
     #[error("the body cannot be parsed: {0}")]
     NotJson(DecodeErrorKind),

@@ -249,6 +249,17 @@ pub enum NegotiationError {
     },
 }
 
+impl NegotiationError {
+    /// Returns true if the server did not respond in time.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(
+            self,
+            Self::Handshake { handshake: HandshakeFailure::Timeout, .. } | Self::Http(HttpFailure::Timeout)
+        )
+    }
+}
+
 /// Reason why a handshake failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -259,8 +270,8 @@ pub enum HandshakeFailure {
     /// The response is not a valid result of `initialize`.
     #[error("invalid response to `initialize`")]
     InvalidResponse,
-    /// The request timed out.
-    #[error("`initialize` timed out")]
+    /// The server did not respond in time.
+    #[error("timed out waiting for the response")]
     Timeout,
 }
 

@@ -9,6 +9,8 @@ use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::safe_text::SafeText;
 
 /// An error that stopped the server or kept it from starting.
+///
+/// The displayed text is complete: [`source`](std::error::Error::source) never repeats a part of it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -19,16 +21,22 @@ pub enum Error {
         problems: Vec<String>,
     },
     /// Binding the address failed.
-    #[error("cannot listen on {address}")]
+    #[error("cannot listen on {address}: {error}")]
     Bind {
         /// The address to bind.
         address: std::net::SocketAddr,
         /// The error of the operating system.
-        source: io::Error,
+        error: io::Error,
     },
     /// Reading from or writing to the client failed.
-    #[error("reading from or writing to the client failed")]
-    Link(#[from] io::Error),
+    #[error("reading from or writing to the client failed: {0}")]
+    Link(io::Error),
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::Link(error)
+    }
 }
 
 /// The error of a tool. The language model reads its text.

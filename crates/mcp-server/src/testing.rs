@@ -40,8 +40,14 @@ pub enum TestError {
     #[error("the server closed the connection")]
     Ended,
     /// Reading from or writing to the server failed.
-    #[error("reading from or writing to the server failed")]
-    Link(#[from] std::io::Error),
+    #[error("reading from or writing to the server failed: {0}")]
+    Link(std::io::Error),
+}
+
+impl From<std::io::Error> for TestError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Link(error)
+    }
 }
 
 impl From<BodyError> for TestError {

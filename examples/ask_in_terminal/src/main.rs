@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
 
 use mcp_client::protocol::Map;
 use mcp_client::protocol::elicitation::{
@@ -12,7 +13,15 @@ use mcp_client::protocol::safe_text::SafeText;
 use mcp_client::{Handlers, McpClient, ServerConfig, ServerRequest};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    if let Err(error) = call().await {
+        eprintln!("{error}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+async fn call() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
     let (Some(tool), Some(program)) = (words.next(), words.next()) else {
         return Err("usage: ask-in-terminal TOOL COMMAND ARGS…".into());
@@ -20,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let handlers = Handlers::new().on_form(form).on_url(url);
     let config = ServerConfig::command(program).args(words);
     let client = McpClient::builder(config).handlers(handlers).connect().await?;
-    let outcome = client.call(tool, serde_json::json!({})).await?;
+    let outcome = client.call(tool, ()).await?.ok()?;
     println!("{}", SafeText::new(&outcome.text()));
     client.close().await;
     Ok(())

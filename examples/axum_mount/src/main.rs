@@ -1,5 +1,7 @@
 //! An MCP server mounted in an axum program next to other routes: `cargo run -p example-axum-mount`
 
+use std::process::ExitCode;
+
 use axum::Router;
 use axum::routing::get;
 use mcp_server::http::HttpOptions;
@@ -7,7 +9,15 @@ use mcp_server::{McpServer, tool};
 use tokio::net::TcpListener;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> ExitCode {
+    if let Err(error) = serve().await {
+        eprintln!("{error}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+async fn serve() -> Result<(), Box<dyn std::error::Error>> {
     let server = McpServer::named("mounted", env!("CARGO_PKG_VERSION"))
         .tool(tool("hello", || async { "Hello from axum." }).description("Says hello."));
     let service = server.into_http_service(HttpOptions::default())?;

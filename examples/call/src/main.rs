@@ -102,7 +102,7 @@ fn say(line: &str) -> Result<(), u8> {
 /// The exit code for an error.
 fn code(error: &Error) -> u8 {
     match error {
-        Error::TimedOut { .. } => 124,
+        _ if error.is_timeout() => 124,
         Error::Cancelled { .. } => 130,
         _ if error.needs_login() => 6,
         Error::Denied { .. } => 5,

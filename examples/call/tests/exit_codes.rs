@@ -68,6 +68,12 @@ fn failures_are_told_apart_by_exit_codes() {
     }
     assert_eq!(call(&["list", "--", "no-such-program"]).0, Some(3));
     assert_eq!(call(&["list", "--", "false"]).0, Some(3));
+    let (code, _, error) = call(&["list", "--timeout", "0.5", "--", "sleep", "60"]);
+    assert!(code == Some(124) && error.contains("timed out"), "{error}");
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", silent.local_addr().unwrap());
+    let (code, _, error) = call(&["list", "--timeout", "0.5", "--url", &url]);
+    assert!(code == Some(124) && error.contains("timed out"), "{error}");
     let (code, _, error) = call(&["list", "--url", "http://127.0.0.1:1/mcp"]);
     assert!(code == Some(3) && error.contains("refused"), "{error}");
     assert_eq!(call(&["list", "--url", "ftp://127.0.0.1/"]).0, Some(2));

@@ -6,12 +6,21 @@
 mod client;
 mod server;
 
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use mcp_protocol::ProtocolVersion;
 use mcp_protocol::version::SUPPORTED;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> ExitCode {
+    if let Err(error) = run() {
+        eprintln!("{error}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {
     let versions = match std::env::args().nth(1) {
         Some(version) => vec![ProtocolVersion::from(version)],
         None => SUPPORTED.to_vec(),

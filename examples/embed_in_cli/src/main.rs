@@ -6,8 +6,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use mcp_client::{Error, McpClient, ServerConfig};
-use serde_json::json;
-
 #[derive(Debug)]
 enum Command {
     Add(i64, i64),
@@ -44,16 +42,24 @@ async fn main() -> ExitCode {
     }
 }
 
+#[derive(serde::Serialize)]
+struct Add {
+    a: i64,
+    b: i64,
+}
+
+#[derive(serde::Deserialize)]
+struct Sum {
+    sum: i64,
+}
+
 /// Adds two numbers on the example server.
 async fn add(a: i64, b: i64) -> Result<i64, Error> {
     let server = ServerConfig::command("cargo").args(["run", "--quiet", "-p", "example-everything"]);
     let client = McpClient::builder(server).name("embed-in-cli", env!("CARGO_PKG_VERSION")).connect().await?;
-    let call = client.call("add", json!({"a": a, "b": b})).timeout(Duration::from_secs(10));
+    let call = client.call("add", Add { a, b }).timeout(Duration::from_secs(10));
     let outcome = call.await;
     client.close().await;
-    let sum: serde_json::Value = outcome?.json()?;
-    sum["sum"].as_i64().ok_or(Error::Unreadable {
-        method: mcp_client::protocol::messages::Method::ToolsCall,
-        problem: "missing member `sum`".to_owned(),
-    })
+    let Sum { sum } = outcome?.json()?;
+    Ok(sum)
 }

@@ -1,5 +1,7 @@
 //! A server with one tool, for any client that starts servers: `cargo run -p example-hello`
-use mcp_server::{Error, McpServer, tool};
+use std::process::ExitCode;
+
+use mcp_server::{McpServer, tool};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Hello {
@@ -12,6 +14,11 @@ async fn hello(Hello { name }: Hello) -> String {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    McpServer::new(vec![]).tool(tool("hello", hello).description("Greets somebody.")).serve_stdio().await
+async fn main() -> ExitCode {
+    let server = McpServer::new(vec![]).tool(tool("hello", hello).description("Greets somebody."));
+    if let Err(error) = server.serve_stdio().await {
+        eprintln!("{error}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }

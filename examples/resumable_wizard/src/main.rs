@@ -5,12 +5,13 @@
 //! steps are reused; all other code runs again.
 
 use std::collections::BTreeMap;
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mcp_server::protocol::elicitation::{
     ElicitFormParams, ElicitResult, FieldValue, FormSchema, StringSchema,
 };
-use mcp_server::{Context, Error, McpServer, NoArgs, ToolError, tool};
+use mcp_server::{Context, McpServer, NoArgs, ToolError, tool};
 
 /// The reservation system: seats by idempotency key. One key always returns the same seat.
 type Seats = Arc<Mutex<BTreeMap<String, usize>>>;
@@ -63,8 +64,12 @@ fn server(seats: &Seats) -> McpServer {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    server(&Seats::default()).serve_stdio().await
+async fn main() -> ExitCode {
+    if let Err(error) = server(&Seats::default()).serve_stdio().await {
+        eprintln!("{error}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }
 
 #[cfg(test)]

@@ -1,12 +1,21 @@
 //! Prints the tools of a server now and after every change: `cargo run -p example-watch-changes -- COMMAND ARGS…`
 use std::error::Error;
+use std::process::ExitCode;
 
 use mcp_client::protocol::safe_text::SafeText;
 use mcp_client::protocol::subscriptions::SubscriptionFilter;
 use mcp_client::{McpClient, ServerConfig};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    if let Err(error) = watch().await {
+        eprintln!("{error}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+async fn watch() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args_os().skip(1);
     let program = words.next().ok_or("usage: watch-changes COMMAND ARGS…")?;
     let client = McpClient::connect(ServerConfig::command(program).args(words)).await?;

@@ -10,6 +10,7 @@ use mcp_protocol::meta::Meta;
 use mcp_protocol::peer::Timeouts;
 use mcp_protocol::tools::{CallToolParams, CallToolResponse, CallToolResult};
 use mcp_protocol::{Dialect, Json};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::client::McpClient;
@@ -29,18 +30,20 @@ use crate::error::{Error, Result};
 #[must_use = "a call begins when it is awaited"]
 pub struct ToolCall {
     client: McpClient,
-    params: CallToolParams,
+    /// The error is why the arguments cannot be sent. It is reported when the call is awaited.
+    params: Result<CallToolParams, String>,
     timeouts: Timeouts,
     on_progress: Option<OnProgress>,
     cancel: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl ToolCall {
-    pub(crate) fn new(client: McpClient, tool: String, arguments: Json) -> Self {
-        let mut params = CallToolParams::new(tool);
-        if !arguments.is_null() {
-            params = params.arguments(arguments);
-        }
+    pub(crate) fn new(client: McpClient, tool: String, arguments: &impl Serialize) -> Self {
+        let params = object_of(arguments).map(|arguments| {
+            let mut params = CallToolParams::new(tool);
+            params.arguments = arguments;
+            params
+        });
         Self { client, params, timeouts: Timeouts::default(), on_progress: None, cancel: None }
     }
 
@@ -79,17 +82,17 @@ impl ToolCall {
 
     /// Adds members to the call's `_meta`.
     pub fn meta(mut self, meta: Meta) -> Self {
-        self.params = self.params.meta(meta);
+        self.params = self.params.map(|params| params.meta(meta));
         self
     }
 
     /// Makes the call, and returns the body of the result unparsed.
     pub(crate) async fn raw(&mut self) -> Result<OwnedBody> {
         let Self { client, params, timeouts, on_progress, cancel } = self;
-        if params.arguments.as_ref().is_some_and(|arguments| !arguments.is_object()) {
-            let problem = "arguments must be an object".to_owned();
-            return Err(Error::Unsendable { method: Method::ToolsCall, problem });
-        }
+        let params = params.as_mut().map_err(|problem| {
+            let problem = std::mem::take(problem);
+            Error::Unsendable { method: Method::ToolsCall, problem }
+        })?;
         // Constructed where it is awaited: a future that is moved would need its space twice.
         let Some(cancel) = cancel.take() else {
             return input_rounds::run(client, &Method::ToolsCall, params, *timeouts, on_progress.as_mut())
@@ -102,7 +105,18 @@ impl ToolCall {
     async fn outcome(mut self) -> Result<ToolResult> {
         let dialect = self.client.dialect();
         let body = self.raw().await?;
-        ToolResult::read(dialect, &body).map_err(|error| Error::unreadable(&Method::ToolsCall, &error))
+        let tool = self.params.map(|params| params.name).unwrap_or_default();
+        ToolResult::read(tool, dialect, &body).map_err(|error| Error::unreadable(&Method::ToolsCall, &error))
+    }
+}
+
+/// Serializes arguments to an object, or `None` if they are null. The error is the problem.
+pub(super) fn object_of(arguments: &impl Serialize) -> Result<Option<Json>, String> {
+    match Json::of(arguments) {
+        Ok(arguments) if arguments.is_null() => Ok(None),
+        Ok(arguments) if arguments.is_object() => Ok(Some(arguments)),
+        Ok(_) => Err("arguments must be an object".to_owned()),
+        Err(error) => Err(format!("invalid arguments: {error}")),
     }
 }
 
@@ -131,22 +145,33 @@ impl std::fmt::Debug for ToolCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Arguments may contain secrets.
         f.debug_struct("ToolCall")
-            .field("tool", &self.params.name)
+            .field("tool", &self.params.as_ref().map(|params| &params.name))
             .field("timeouts", &self.timeouts)
             .finish_non_exhaustive()
     }
 }
 
 /// The result of a tool call.
+///
+/// A tool that fails returns a result too, whose text is meant for the language model. A program that needs the value uses
+/// [`ok`](Self::ok) or [`json`](Self::json), which turn the failure into an error:
+///
+/// ```no_run
+/// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {
+/// let text = client.call("add_task", serde_json::json!({"title": "tea"})).await?.ok()?.text();
+/// // Fails with, for example: tool `add_task` failed: the title is empty
+/// # drop(text); Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolResult {
+    tool: String,
     result: CallToolResult,
 }
 
 impl ToolResult {
-    fn read(dialect: Dialect, body: &OwnedBody) -> Result<Self, BodyError> {
+    fn read(tool: String, dialect: Dialect, body: &OwnedBody) -> Result<Self, BodyError> {
         match CallToolResponse::raise(dialect, &body.body())? {
-            CallToolResponse::Complete(result) => Ok(Self { result }),
+            CallToolResponse::Complete(result) => Ok(Self { tool, result }),
             CallToolResponse::Task(_) | CallToolResponse::LegacyTask(_) => {
                 Err(BodyError::ResultType("task".to_owned()))
             }
@@ -161,14 +186,29 @@ impl ToolResult {
         texts.join("\n")
     }
 
+    /// Returns the result, or an error if the tool reports that it failed.
+    ///
+    /// # Errors
+    /// [`Error::ToolFailed`] with the text of the result.
+    pub fn ok(self) -> Result<Self> {
+        self.failure().map_or(Ok(self), Err)
+    }
+
+    fn failure(&self) -> Option<Error> {
+        self.is_error().then(|| Error::ToolFailed { tool: self.tool.clone(), message: self.text() })
+    }
+
     /// Deserializes the result: its structured content, or its text if that is JSON.
     ///
     /// In older revisions structured content has to be an object, and servers wrap other values as `{"result": …}`. Such a
     /// value is unwrapped.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] if the result has no such data.
+    /// [`Error::ToolFailed`] if the tool reports that it failed, [`Error::Unreadable`] if the result has no such data.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T> {
+        if let Some(failure) = self.failure() {
+            return Err(failure);
+        }
         let unreadable = |problem: String| Error::Unreadable { method: Method::ToolsCall, problem };
         let Some(structured) = &self.result.structured_content else {
             return serde_json::from_str(&self.text()).map_err(|error| {

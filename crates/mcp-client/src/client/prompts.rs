@@ -1,25 +1,41 @@
 //! Prompts, and completion of their arguments.
 
-use mcp_protocol::Map;
+use mcp_protocol::Json;
 use mcp_protocol::completion::{CompleteParams, CompleteResult, Completion};
 use mcp_protocol::messages::Method;
 use mcp_protocol::peer::Timeouts;
 use mcp_protocol::prompts::{GetPromptParams, GetPromptResult};
 
+use serde::Serialize;
+
+use crate::client::call::object_of;
 use crate::client::{McpClient, input_rounds};
 use crate::error::{Error, Result};
 
 impl McpClient {
     /// Gets a prompt with its arguments filled in.
     ///
+    /// The arguments are a value that serializes to a JSON object of strings, or `()` for none.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {
+    /// let prompt = client.get_prompt("greet", serde_json::json!({"language": "Greek"})).await?;
+    /// # drop(prompt); Ok(()) }
+    /// ```
+    ///
     /// # Errors
-    /// Fails if the server responds with an error, the request times out, or the connection is lost.
+    /// [`Error::Unsendable`] if an argument is not a string; otherwise if the server refuses, the request times out, or the
+    /// connection is lost.
     pub async fn get_prompt(
         &self,
         name: impl Into<String>,
-        arguments: impl Into<Map<String, String>>,
+        arguments: impl Serialize,
     ) -> Result<GetPromptResult> {
-        let mut params = GetPromptParams::new(name).arguments(arguments);
+        let mut params = GetPromptParams::new(name);
+        let strings = |json: Json| json.to().map_err(|_| "prompt arguments must be strings".to_owned());
+        params.arguments = object_of(&arguments)
+            .and_then(|arguments| arguments.map(strings).transpose())
+            .map_err(|problem| Error::Unsendable { method: Method::PromptsGet, problem })?;
         let body =
             input_rounds::run(self, &Method::PromptsGet, &mut params, Timeouts::default(), None).await?;
         self.complete_round(&Method::PromptsGet, &body)

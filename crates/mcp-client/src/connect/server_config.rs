@@ -10,6 +10,8 @@ use mcp_protocol::Limits;
 use mcp_protocol::negotiation::Mode;
 use mcp_protocol::safe_text::SafeText;
 
+use crate::error::{Error, Result};
+
 /// Launchers that may have to download a package; they get twice the time to start.
 const LAUNCHERS: &[&str] = &[
     "bunx", "cargo", "deno", "docker", "dotnet", "go", "npm", "npx", "pipx", "pnpm", "podman", "uv", "uvx",
@@ -184,8 +186,6 @@ impl ServerConfig<CommandTarget> {
     ///
     /// Requests that were lost with the old process are not repeated, except those that provably never reached it and
     /// those that only read.
-    ///
-    /// [`Error::TooManyRestarts`]: crate::Error::TooManyRestarts
     #[must_use]
     pub fn restarts(mut self) -> Self {
         self.target.restarts = true;
@@ -236,6 +236,30 @@ impl From<ServerConfig<CommandTarget>> for ServerConfig {
 impl From<ServerConfig<UrlTarget>> for ServerConfig {
     fn from(config: ServerConfig<UrlTarget>) -> Self {
         config.with_target(Target::Url)
+    }
+}
+
+/// The URL of a server. A command line is refused: it would have to be split as a shell does.
+impl TryFrom<&str> for ServerConfig {
+    type Error = Error;
+
+    fn try_from(text: &str) -> Result<Self> {
+        if text.contains("://") && !text.contains(char::is_whitespace) {
+            return Ok(Self::url(text).into());
+        }
+        let config = if text.contains(char::is_whitespace) { text.to_owned() } else { shown_url(text) };
+        let problem =
+            "not a URL, such as https://mcp.example.com/mcp; to start a program, use ServerConfig::command";
+        Err(Error::InvalidConfig { config, problem: problem.to_owned() })
+    }
+}
+
+/// The URL of a server.
+impl TryFrom<String> for ServerConfig {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        Self::try_from(text.as_str())
     }
 }
 
@@ -343,6 +367,19 @@ mod tests {
         }
         let short = ServerConfig::command("npx").start_timeout(Duration::from_secs(5));
         assert_eq!(short.start_budget().as_secs(), 5);
+    }
+
+    #[test]
+    fn string_is_a_url_or_refused_naming_the_command() {
+        let config = ServerConfig::try_from("https://mcp.example.com/mcp").unwrap();
+        assert_eq!(config, ServerConfig::url("https://mcp.example.com/mcp").into());
+        assert_eq!(ServerConfig::try_from(config.to_string()).unwrap(), config);
+        for text in ["npx -y @scope/server", "weather", "", "localhost:8080/mcp", "open https://a.b"] {
+            let error = ServerConfig::try_from(text).unwrap_err().to_string();
+            assert!(error.contains(text) && error.contains("ServerConfig::command"), "{error}");
+        }
+        let error = ServerConfig::try_from("me:hush@a.b/mcp?key=hush").unwrap_err();
+        assert!(!format!("{error:?} {error}").contains("hush"), "{error:?}");
     }
 
     #[test]

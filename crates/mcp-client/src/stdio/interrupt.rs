@@ -20,7 +20,8 @@ use crate::client::McpClient;
 /// # Cancellation
 /// When dropped, the future is dropped. As with `tokio::signal`, the signals stay caught afterwards: a second Ctrl-C
 /// does not end the program.
-pub async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Option<T> {
+pub async fn unless_interrupted<W: IntoFuture>(work: W) -> Option<W::Output> {
+    let work = work.into_future();
     tokio::select! {
         // Before the future is polled, so that a signal cannot leave a started process behind.
         biased;
@@ -35,7 +36,7 @@ impl McpClient {
     ///
     /// ```no_run
     /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {
-    /// let Some(outcome) = client.unless_interrupted(client.call("dig", serde_json::json!({})).into_future()).await else {
+    /// let Some(outcome) = client.unless_interrupted(client.call("dig", ())).await else {
     ///     std::process::exit(130);
     /// };
     /// println!("{}", outcome?.text());
@@ -45,7 +46,7 @@ impl McpClient {
     /// # Cancellation
     /// When dropped, the work is dropped. As with `tokio::signal`, the signals stay caught afterwards: a second Ctrl-C
     /// does not end the program.
-    pub async fn unless_interrupted<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+    pub async fn unless_interrupted<W: IntoFuture>(&self, work: W) -> Option<W::Output> {
         let done = unless_interrupted(work).await;
         if done.is_none() {
             self.clone().close().await;

@@ -127,7 +127,7 @@ pub(super) async fn open(
             return Err(Error::Denied { host, reason });
         }
         Ok(Err(error)) => return Err(network(&error.to_string())),
-        Err(_) => return Err(network("timed out waiting for the `endpoint` event")),
+        Err(_) => return Err(timed_out(name)),
     };
     let opened = match probe {
         StreamProbe::HttpSse(opened) => opened,
@@ -159,6 +159,11 @@ pub(super) async fn open(
 fn failed(name: &str, source: NegotiationError, problem: &str) -> Error {
     let ended = ConnectionEnd { cause: EndCause::Network(problem.to_owned()), ..ConnectionEnd::default() };
     Error::Connect { server: name.to_owned(), error: Box::new(source), ended }
+}
+
+fn timed_out(name: &str) -> Error {
+    let error = Box::new(NegotiationError::Http(HttpFailure::Timeout));
+    Error::Connect { server: name.to_owned(), error, ended: ConnectionEnd::default() }
 }
 
 /// Initializes the session of an open stream.
@@ -199,10 +204,7 @@ pub(super) async fn handshake(
     };
     match tokio::time::timeout(budget, handshake).await {
         Ok(negotiation) => Ok((negotiation?, opened)),
-        Err(_) => {
-            let silent = NegotiationError::Http(HttpFailure::Network);
-            Err(failed(name, silent, "`initialize` timed out"))
-        }
+        Err(_) => Err(timed_out(name)),
     }
 }
 

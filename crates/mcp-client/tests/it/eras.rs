@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use mcp_client::protocol::negotiation::{HandshakeFailure, Mode, NegotiationError};
 use mcp_client::protocol::roots::Root;
 use mcp_client::protocol::{Era, ProtocolVersion};
-use mcp_client::{CommandTarget, Error, Handlers, McpClient, ServerConfig, StartError};
+use mcp_client::{Blame, CommandTarget, Error, Handlers, McpClient, ServerConfig, StartError};
 
 use crate::support::{harmless, peer, unharmed};
 
@@ -201,6 +201,8 @@ async fn silent_server_fails_at_the_start_timeout_with_its_stderr() {
             "{error:?}"
         );
         assert_eq!(ended.stderr, "waiting for the database");
+        assert!(error.is_timeout() && error.blame() == Blame::Link, "{error:?}");
+        assert!(error.to_string().contains("timed out"), "{error}");
     })
     .await;
 }

@@ -47,6 +47,22 @@ async fn host_resolving_to_a_private_address_is_denied_before_connect() {
 }
 
 #[tokio::test]
+async fn client_connects_to_a_url_given_as_a_string() {
+    against(modern, |web| async move {
+        let client = McpClient::connect(web.url.as_str()).await.unwrap();
+        assert_eq!(echo(&client, "x").await.unwrap(), "x");
+        client.close().await;
+        let client = McpClient::builder(web.url.clone()).name("test", "1").connect().await.unwrap();
+        client.close().await;
+    })
+    .await;
+    let connect = McpClient::builder("npx -y some-server").start_timeout(Duration::from_secs(1));
+    let error = connect.connect().await.unwrap_err();
+    assert!(matches!(&error, Error::InvalidConfig { .. }), "{error:?}");
+    assert!(error.to_string().contains("to start a program, use ServerConfig::command"), "{error}");
+}
+
+#[tokio::test]
 async fn stale_pooled_connections_lose_and_repeat_no_call() {
     // The server closes every connection after its answer, without saying so.
     let script = |seen: &Seen| match modern(seen) {

@@ -193,9 +193,12 @@ pub enum HttpFailure {
         /// The new URL, if present.
         location: Option<String>,
     },
-    /// No response.
+    /// No response: the connection failed.
     #[error("no complete response")]
     Network,
+    /// The server did not respond in time.
+    #[error("timed out waiting for the response")]
+    Timeout,
 }
 
 fn later(wait: &Option<Duration>) -> String {
@@ -292,7 +295,7 @@ impl HttpClientNegotiation {
             // A stream without an event is not the HTTP+SSE transport (2024-11-05).
             self.no_endpoint(0);
         } else {
-            self.handle_network_failure();
+            self.fail(NegotiationError::Http(HttpFailure::Timeout));
         }
     }
 

@@ -45,6 +45,39 @@ fn error_object_is_displayed_escaped_and_cut() {
 }
 
 #[test]
+fn error_object_shows_what_its_data_adds_to_the_message() {
+    let with = |code: i64, message: &str, data: serde_json::Value| {
+        ErrorObject::new(ErrorCode::from(code), message).data(data).to_string()
+    };
+    let uri = json!({"uri": "file:///x"});
+    assert_eq!(with(-32002, "Resource not found", uri.clone()), "Resource not found: file:///x (-32002)");
+    assert_eq!(with(-32602, "no resource", uri.clone()), "no resource: file:///x (-32602)");
+    assert_eq!(with(-32002, "no file:///x", uri), "no file:///x (-32002)");
+    let versions = json!({"supported": ["2025-06-18", "2025-03-26"], "requested": "1"});
+    assert_eq!(
+        with(-32022, "unsupported", versions),
+        "unsupported: use one of 2025-06-18, 2025-03-26 (-32022)"
+    );
+    let needed = json!({"requiredCapabilities": {"elicitation": {}}});
+    assert_eq!(with(-32021, "missing", needed), "missing: {\"elicitation\":{}} (-32021)");
+    assert_eq!(with(-32603, "it failed", json!("disk full")), "it failed: disk full (-32603)");
+    assert_eq!(with(-32603, "it failed", json!({"code": 7})), "it failed (-32603)");
+    assert_harmless(&with(-32002, "gone", json!({"uri": hostile()})));
+    assert_harmless(&with(-32022, "gone", json!({"supported": [hostile()], "requested": "1"})));
+    assert_harmless(&with(-32603, "gone", json!(hostile())));
+}
+
+#[test]
+fn displayed_body_error_is_complete_and_has_no_source() {
+    use std::error::Error as _;
+
+    let error = Dialect::V2025_11_25.raise_str::<Tool>(r#"{"name": []}"#).unwrap_err();
+    assert!(error.source().is_none() && error.to_string().contains("name"), "{error}");
+    let shape = BodyError::from(serde_json::from_str::<bool>("1").unwrap_err());
+    assert!(shape.source().is_none() && shape.to_string().contains("boolean"), "{shape}");
+}
+
+#[test]
 fn names_from_the_wire_are_displayed_escaped_and_cut() {
     assert_harmless(&Method::from(&*hostile()));
     assert_harmless(&LogLevel::from(&*hostile()));

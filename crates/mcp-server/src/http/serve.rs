@@ -58,7 +58,7 @@ impl McpServer {
 
     async fn serve_at(self, address: SocketAddr, options: HttpOptions) -> Result<(), Error> {
         check(address, &options)?;
-        let listener = TcpListener::bind(address).await.map_err(|source| Error::Bind { address, source })?;
+        let listener = TcpListener::bind(address).await.map_err(|error| Error::Bind { address, error })?;
         self.serve_listener(listener, options, pending()).await
     }
 

@@ -239,6 +239,8 @@ async fn non_loopback_address_is_refused_without_opt_in() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let error = server().serve_http(taken.local_addr().unwrap()).await.unwrap_err();
     assert!(matches!(error, Error::Bind { .. }), "{error}");
+    assert!(error.to_string().contains("in use"), "{error}");
+    assert!(std::error::Error::source(&error).is_none());
 }
 
 #[tokio::test]

@@ -226,7 +226,6 @@ impl Negotiation<'_> {
                 Ok(None)
             }
             None => {
-                self.problem = Some("timed out waiting for the response".to_owned());
                 self.machine.handle_timeout(now());
                 Ok(None)
             }

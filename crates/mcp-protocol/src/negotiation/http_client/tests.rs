@@ -349,7 +349,7 @@ fn each_negotiation_request_has_its_own_timeout() {
     late.0.handle_timeout(late.1 - Duration::from_millis(1));
     assert_eq!(late.0.poll_action(), None);
     late.0.handle_timeout(late.1);
-    late.expect_http_failure(HttpFailure::Network);
+    late.expect_http_failure(HttpFailure::Timeout);
     assert_eq!(late.0.poll_timeout(), None);
 }
 

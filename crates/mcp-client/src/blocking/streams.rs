@@ -1,0 +1,81 @@
+//! What a server sends by itself: changes, log messages and lines of stderr.
+
+use std::sync::Arc;
+
+use mcp_protocol::subscriptions::SubscriptionFilter;
+
+use super::thread::Thread;
+use crate::client::changes::Changes as AsyncChanges;
+use crate::connection::feed::{Feed as AsyncFeed, FeedItem};
+use crate::connection::subscribers::Change;
+
+/// A subscription to changes on the server, as an iterator that waits for the next one. See [`crate::Changes`].
+#[derive(Debug)]
+pub struct Changes {
+    /// `None` after a change could not be read.
+    changes: Option<AsyncChanges>,
+    acknowledged: SubscriptionFilter,
+    thread: Arc<Thread>,
+}
+
+impl Changes {
+    pub(super) fn new(changes: AsyncChanges, thread: Arc<Thread>) -> Self {
+        Self { acknowledged: changes.acknowledged().clone(), changes: Some(changes), thread }
+    }
+
+    /// Waits for the next change; `None` once the subscription has ended.
+    #[expect(clippy::should_implement_trait, reason = "it does; this is the name in the asynchronous client")]
+    pub fn next(&mut self) -> Option<Change> {
+        let mut changes = self.changes.take()?;
+        let read = async move { (changes.next().await, changes) };
+        let (change, changes) = self.thread.run(read).ok()?;
+        self.changes = Some(changes);
+        change
+    }
+
+    /// Returns what the server agreed to report, which may be less than was requested.
+    #[must_use]
+    pub fn acknowledged(&self) -> &SubscriptionFilter {
+        &self.acknowledged
+    }
+}
+
+impl Iterator for Changes {
+    type Item = Change;
+
+    fn next(&mut self) -> Option<Change> {
+        Self::next(self)
+    }
+}
+
+/// Items that a server sends from now on, as an iterator that waits for the next one. See [`crate::Feed`].
+#[derive(Debug)]
+pub struct Feed<T> {
+    /// `None` after an item could not be read.
+    feed: Option<AsyncFeed<T>>,
+    thread: Arc<Thread>,
+}
+
+impl<T: Clone + Send + 'static> Feed<T> {
+    pub(super) fn new(feed: AsyncFeed<T>, thread: Arc<Thread>) -> Self {
+        Self { feed: Some(feed), thread }
+    }
+
+    /// Waits for the next item; `None` after the server has ended.
+    #[expect(clippy::should_implement_trait, reason = "it does; this is the name in the asynchronous client")]
+    pub fn next(&mut self) -> Option<FeedItem<T>> {
+        let mut feed = self.feed.take()?;
+        let read = async move { (feed.next().await, feed) };
+        let (item, feed) = self.thread.run(read).ok()?;
+        self.feed = Some(feed);
+        item
+    }
+}
+
+impl<T: Clone + Send + 'static> Iterator for Feed<T> {
+    type Item = FeedItem<T>;
+
+    fn next(&mut self) -> Option<FeedItem<T>> {
+        Self::next(self)
+    }
+}
