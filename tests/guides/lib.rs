@@ -1,0 +1,7 @@
+//! The guides that need a client and a server, as doctests.
+
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../docs/guides/testing.md")]
+    mod testing {}
+}
