@@ -91,7 +91,9 @@ async fn whole_client_tests_a_server_in_memory() {
 async fn server_in_memory_ends_when_its_client_is_dropped() {
     nothing_left(async {
         let running = Arc::default();
-        let client = McpClient::over(server(&running).in_memory().unwrap()).connect().await.unwrap();
+        // Longer than the test waits.
+        let server = server(&running).grace(Duration::from_secs(60));
+        let client = McpClient::over(server.in_memory().unwrap()).connect().await.unwrap();
         let call = tokio::spawn(client.call("slow", json!({})).into_future());
         while running.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;

@@ -8,4 +8,5 @@ mod lifecycle;
 mod network;
 mod offers;
 mod raw;
+mod shutdown;
 mod support;
