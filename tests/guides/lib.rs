@@ -4,4 +4,7 @@
 mod guides {
     #[doc = include_str!("../../docs/guides/testing.md")]
     mod testing {}
+
+    #[doc = include_str!("../../docs/guides/who-is-calling.md")]
+    mod who_is_calling {}
 }
