@@ -13,11 +13,7 @@ fn server() -> McpServer {
 }
 
 async fn over(server: McpServer, mode: Mode) -> Result<McpClient, Error> {
-    let (ours, theirs) = tokio::io::duplex(64 << 10);
-    let (reader, writer) = tokio::io::split(theirs);
-    tokio::spawn(server.serve(reader, writer));
-    let (reader, writer) = tokio::io::split(ours);
-    McpClient::over(reader, writer).era(mode).connect().await
+    McpClient::over(server.in_memory().unwrap()).era(mode).connect().await
 }
 
 #[tokio::test]
@@ -90,11 +86,8 @@ async fn a_lost_server_settles_what_is_in_flight() {
 
 #[tokio::test]
 async fn requests_are_not_held_back_by_a_writer_that_buffers() {
-    let (ours, theirs) = tokio::io::duplex(64 << 10);
-    let (reader, writer) = tokio::io::split(theirs);
-    tokio::spawn(server().serve(reader, writer));
-    let (reader, writer) = tokio::io::split(ours);
-    let client = McpClient::over(reader, tokio::io::BufWriter::new(writer)).connect().await.unwrap();
+    let (reader, writer) = server().in_memory().unwrap();
+    let client = McpClient::over((reader, tokio::io::BufWriter::new(writer))).connect().await.unwrap();
     assert_eq!(client.call("hello", json!({})).await.unwrap().text(), "hello");
     client.close().await;
 }

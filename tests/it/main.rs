@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod calls;
+mod in_memory;
 mod inputs;
 mod lifecycle;
 mod network;
 mod offers;
 mod raw;
+mod shutdown;
 mod support;

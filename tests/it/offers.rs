@@ -117,11 +117,9 @@ async fn log_messages_are_filtered_by_level_in_both_eras() {
             cx.log(LogLevel::Debug, "too mild");
             cx.log(LogLevel::Warning, "look here");
         }));
-        let (ours, theirs) = tokio::io::duplex(64 << 10);
-        let (reader, writer) = tokio::io::split(theirs);
-        tokio::spawn(server.serve(reader, writer));
-        let (reader, writer) = tokio::io::split(ours);
-        let connect = McpClient::over(reader, writer).versions([version.clone()]).log_level(LogLevel::Info);
+        let connect = McpClient::over(server.in_memory().unwrap())
+            .versions([version.clone()])
+            .log_level(LogLevel::Info);
         let client = connect.connect().await.unwrap();
         let mut logs = client.log_messages();
         client.call("log", serde_json::json!({})).await.unwrap();

@@ -49,7 +49,7 @@ async fn connect_reading<R: AsyncRead + Send + Unpin + 'static>(
     let (reader, writer) = tokio::io::split(ours);
     let version =
         if era == Era::Modern { ProtocolVersion::V2026_07_28 } else { ProtocolVersion::V2025_11_25 };
-    let connect = McpClient::over(around(reader), writer).versions([version]).handlers(handlers).connect();
+    let connect = McpClient::over((around(reader), writer)).versions([version]).handlers(handlers).connect();
     let connect = tokio::spawn(connect);
     let asked = raw.read().await;
     let result = if era == Era::Modern {

@@ -25,8 +25,7 @@ pub(crate) async fn pair(server: McpServer, version: &ProtocolVersion, handlers:
     let (ours, theirs) = tokio::io::duplex(64 << 10);
     let (reader, writer) = tokio::io::split(theirs);
     let server = tokio::spawn(server.serve(reader, writer));
-    let (reader, writer) = tokio::io::split(ours);
-    let client = McpClient::over(reader, writer)
+    let client = McpClient::over(tokio::io::split(ours))
         .versions([version.clone()])
         .handlers(handlers)
         .connect()

@@ -123,10 +123,9 @@ impl McpClient {
     /// Returns a builder of a connection over any pair of byte streams, to finish with [`Connect::connect_blocking`]. See
     /// [`crate::McpClient::over`].
     pub fn over(
-        reader: impl AsyncRead + Send + Unpin + 'static,
-        writer: impl AsyncWrite + Send + Unpin + 'static,
+        streams: (impl AsyncRead + Send + Unpin + 'static, impl AsyncWrite + Send + Unpin + 'static),
     ) -> Connect {
-        AsyncClient::over(reader, writer)
+        AsyncClient::over(streams)
     }
 
     /// Runs a future that uses the asynchronous client, and waits for its output.

@@ -123,11 +123,19 @@ impl McpClient {
         })
     }
 
-    /// Returns a builder of a connection over any pair of byte streams, one message per line. In memory, use the two ends
-    /// of `tokio::io::duplex`.
+    /// Returns a builder of a connection over any pair of byte streams, one message per line: the halves of a socket, or
+    /// in a test `McpServer::in_memory` of mcp-server.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use mcp_client::McpClient;
+    ///
+    /// let socket = tokio::net::TcpStream::connect("127.0.0.1:9000").await?;
+    /// let client = McpClient::over(socket.into_split()).connect().await?;
+    /// # client.close().await; Ok(()) }
+    /// ```
     pub fn over(
-        reader: impl AsyncRead + Send + Unpin + 'static,
-        writer: impl AsyncWrite + Send + Unpin + 'static,
+        (reader, writer): (impl AsyncRead + Send + Unpin + 'static, impl AsyncWrite + Send + Unpin + 'static),
     ) -> Connect {
         Connect::to(Destination::Streams(Box::new(Streams {
             reader: Box::new(reader),

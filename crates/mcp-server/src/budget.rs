@@ -40,6 +40,11 @@ impl Budget {
         self.limit.saturating_sub(self.used())
     }
 
+    /// Returns the amount that can be taken here until half of the limit is used, regardless of the parent.
+    pub(crate) fn left_of_half(&self) -> usize {
+        (self.limit / 2).saturating_sub(self.used())
+    }
+
     /// Returns the amount that is taken.
     pub(crate) fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)

@@ -79,7 +79,7 @@ struct ServiceState {
     negotiation: HttpServerNegotiation,
     options: HttpOptions,
     limits: Limits,
-    sessions: Sessions,
+    sessions: Arc<Sessions>,
     /// Open subscription streams.
     streams: Arc<Budget>,
     /// Bytes held by sessions and streams.
@@ -126,7 +126,7 @@ impl McpServer {
         Ok(HttpService(Arc::new(ServiceState {
             negotiation: HttpServerNegotiation::new(&versions),
             limits,
-            sessions: Sessions::new(&options, &memory),
+            sessions: Arc::new(Sessions::new(&options, &memory)),
             core,
             streams: Budget::new(options.streams),
             memory,

@@ -22,7 +22,7 @@
 //! The server supports all five protocol revisions at once; a function is written once for all of them. A tool returns
 //! any type that implements [`IntoOutcome`]. A [`Context`] provides progress notifications, log messages, cancellation,
 //! and requests to the client (elicitation, sampling, roots). The [`Registry`] adds and removes tools, resources and
-//! prompts while the server runs. [`testing`] has an in-memory client.
+//! prompts while the server runs. [`McpServer::in_memory`] connects a client in a test.
 //!
 //! # Features
 //!
@@ -112,6 +112,5 @@ mod guides {
         AroundCalls "around-calls.md"
         Http "http.md"
         Limits "limits.md"
-        Testing "testing.md"
     }
 }

@@ -30,6 +30,7 @@ const DEFAULT_PAGE_SIZE: usize = 1000;
 /// An MCP server: tools, resources and prompts, for every protocol revision.
 ///
 /// ```
+/// use mcp_server::testing::RawClient;
 /// use mcp_server::{McpServer, tool};
 ///
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -39,9 +40,11 @@ const DEFAULT_PAGE_SIZE: usize = 1000;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let server = McpServer::named("calculator", env!("CARGO_PKG_VERSION"))
 ///     .tool(tool("add", |Add { a, b }: Add| async move { (a + b).to_string() }).description("Adds."));
-/// // server.serve_stdio().await?; or, in a test:
-/// let mut client = server.test_client().await?;
-/// assert_eq!(client.call("add", serde_json::json!({"a": 2, "b": 40})).await?.text(), "42");
+/// // server.serve_stdio().await?; or, in a test, see `McpServer::in_memory`; here without a client library:
+/// let mut client = RawClient::new(server)?;
+/// let call = serde_json::json!({"name": "add", "arguments": {"a": 2, "b": 40}});
+/// let response = client.request("tools/call", call).await?;
+/// assert_eq!(response["result"]["content"][0]["text"], "42");
 /// # Ok(()) }
 /// ```
 pub struct McpServer {
@@ -239,9 +242,9 @@ impl McpServer {
     ///         // For example a desktop dialog that shows the proposal.
     ///         proposal.to_string() == "Run `delete` with {}?"
     ///     });
-    /// let mut client = server.test_client().await?;
-    /// client.declare(Default::default()); // A client without elicitation.
-    /// assert_eq!(client.call("delete", serde_json::json!({})).await?.text(), "gone");
+    /// let mut client = mcp_server::testing::RawClient::new(server)?; // A client without elicitation.
+    /// let response = client.request("tools/call", serde_json::json!({"name": "delete"})).await?;
+    /// assert_eq!(response["result"]["content"][0]["text"], "gone");
     /// # Ok(()) }
     /// ```
     #[must_use]

@@ -1,378 +1,190 @@
-//! An in-memory client for tests, which uses the same driver as stdio.
+//! Testing a server in memory, through the same code as stdio.
+//!
+//! [`McpServer::in_memory`] is the server's end of a connection; a client connects over the two streams that it returns,
+//! such as `mcp_client::McpClient::over`. [`RawClient`] sends and receives single messages, for tests of the protocol
+//! itself.
 
-use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
-use mcp_protocol::capabilities::{
-    ClientCapabilities, ElicitationCapability, Implementation, RootsCapability, SamplingCapability,
-};
+use mcp_protocol::Limits;
 use mcp_protocol::codec::line::{Line, Lines};
-use mcp_protocol::dialect::{Lower, Lowering, Raise};
-use mcp_protocol::errors::{BodyError, ErrorObject};
-use mcp_protocol::input::{Ask, InputRequest, InputResponse, InputResponses};
-use mcp_protocol::messages::{
-    EmptyParams, Id, Incoming, InitializeParams, InitializeResult, Message, Method, parse_bytes, write,
-};
-use mcp_protocol::meta::Meta;
-use mcp_protocol::safe_text::SafeText;
-use mcp_protocol::tools::{CallToolParams, CallToolResponse, CallToolResult};
-use mcp_protocol::{Dialect, Json, Limits, ProtocolVersion};
-use tokio::task::JoinHandle;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::JoinSet;
 
 use crate::error::Error;
 use crate::link::pipe::{PipeReader, PipeWriter, pipe};
-use crate::link::{driver, io};
+use crate::link::{driver, io as stream};
 use crate::server::McpServer;
 
 /// The capacity of the pipe in each direction, in bytes.
 const PIPE_BYTES: usize = 64 << 10;
 
-/// The error of a [`TestClient`].
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TestError {
-    /// The server returned an error response.
-    #[error("the server returned an error: {0}")]
-    Refused(ErrorObject),
-    /// The server sent a message that is not valid.
-    #[error("invalid message from the server: {}", SafeText::message(.0))]
-    Unreadable(String),
-    /// The server closed the connection.
-    #[error("the server closed the connection")]
-    Ended,
-    /// Reading from or writing to the server failed.
-    #[error("reading from or writing to the server failed: {0}")]
-    Link(std::io::Error),
+/// The end of the pipe that a client reads. Owns the task of the server, which ends with it.
+#[derive(Debug)]
+struct ServerOutput {
+    pipe: PipeReader,
+    _server: JoinSet<()>,
 }
 
-impl From<std::io::Error> for TestError {
-    fn from(error: std::io::Error) -> Self {
-        Self::Link(error)
-    }
-}
-
-impl From<BodyError> for TestError {
-    fn from(error: BodyError) -> Self {
-        Self::Unreadable(error.to_string())
-    }
-}
-
-/// A function that answers requests from the server: elicitation, sampling, roots.
-pub type AskHandler = Box<dyn FnMut(&str, &InputRequest) -> InputResponse + Send>;
-
-/// An in-memory client for tests. Dropping it stops the server.
-pub struct TestClient {
-    sending: PipeWriter,
-    receiving: PipeReader,
-    lines: Lines,
-    dialect: Dialect,
-    envelope: Meta,
-    next_id: i64,
-    /// Received notifications, oldest first: method and params.
-    pub notifications: VecDeque<(Method, Json)>,
-    /// Received responses that were not returned yet.
-    responses: Vec<(Id, Result<Json, ErrorObject>)>,
-    ask_handler: Option<AskHandler>,
-    server: JoinHandle<std::io::Result<()>>,
-}
-
-/// The result of a tool call.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TestOutcome(pub CallToolResult);
-
-impl TestOutcome {
-    /// Returns all text of the result.
-    #[must_use]
-    pub fn text(&self) -> String {
-        self.0.content.iter().filter_map(|block| block.as_text()).collect()
-    }
-
-    /// Returns true if the tool failed (`isError`).
-    #[must_use]
-    pub fn is_error(&self) -> bool {
-        self.0.is_error == Some(true)
+impl AsyncRead for ServerOutput {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.pipe).poll_read(cx, buf)
     }
 }
 
 impl McpServer {
-    /// Starts the server in memory and returns a client that speaks the newest protocol version.
+    /// Starts the server in memory, and returns the streams of its client: what to read from and what to write to.
+    /// Dropping the reader stops the server.
+    ///
+    /// In a test, connect the real client, a development dependency, with
+    /// `mcp_client::McpClient::over(server.in_memory()?).connect().await?`; or use any two byte streams:
+    ///
+    /// ```
+    /// use mcp_server::McpServer;
+    /// use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (reader, mut writer) = McpServer::named("calculator", "1").in_memory()?;
+    /// writer.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").await?;
+    /// let answer = BufReader::new(reader).lines().next_line().await?;
+    /// assert!(answer.is_some_and(|line| line.contains("\"id\":1")));
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// Fails if the server is not configured correctly.
-    pub async fn test_client(self) -> Result<TestClient, Error> {
+    /// When the server is not configured correctly.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[doc(alias = "test")]
+    #[doc(alias = "duplex")]
+    pub fn in_memory(
+        self,
+    ) -> Result<
+        (
+            impl AsyncRead + Send + Sync + Unpin + std::fmt::Debug + 'static,
+            impl AsyncWrite + Send + Sync + Unpin + std::fmt::Debug + 'static,
+        ),
+        Error,
+    > {
+        self.start_in_memory()
+    }
+
+    fn start_in_memory(self) -> Result<(ServerOutput, PipeWriter), Error> {
         let core = self.into_core(usize::MAX)?;
-        let (sending, mut reader) = pipe(PIPE_BYTES);
-        let (mut writer, receiving) = pipe(PIPE_BYTES);
-        let server = tokio::spawn(async move { driver::drive(&core, &mut reader, &mut writer, None).await });
-        Ok(TestClient {
-            sending,
-            receiving,
-            lines: Lines::new(&Limits::default()),
-            dialect: Dialect::V2026_07_28,
-            envelope: Meta::envelope(ProtocolVersion::V2026_07_28, capabilities())
-                .client_info(Implementation::new("test", "1")),
-            next_id: 1,
-            notifications: VecDeque::new(),
-            responses: Vec::new(),
-            ask_handler: None,
-            server,
-        })
-    }
-
-    /// Starts the server in memory and returns a client that has completed the `initialize` handshake with a legacy
-    /// protocol version.
-    ///
-    /// # Errors
-    /// Fails if the server is not configured correctly, or the handshake fails.
-    pub async fn legacy_test_client(self, version: ProtocolVersion) -> Result<TestClient, TestError> {
-        let unready = |error: Error| TestError::Unreadable(error.to_string());
-        let mut client = self.test_client().await.map_err(unready)?;
-        client.dialect = version.dialect().filter(|dialect| !dialect.is_modern()).ok_or(TestError::Ended)?;
-        let params = InitializeParams::new(version, capabilities(), Implementation::new("test", "1"));
-        let _: InitializeResult = client.request(&Method::Initialize, &params).await?;
-        client.notify(&Method::Initialized, &EmptyParams::new()).await?;
-        Ok(client)
+        let (input, mut reader) = pipe(PIPE_BYTES);
+        let (mut writer, output) = pipe(PIPE_BYTES);
+        let mut server = JoinSet::new();
+        server.spawn(async move {
+            if let Err(error) = driver::drive(&core, &mut reader, &mut writer, None).await {
+                tracing::warn!(%error, "the connection in memory failed");
+            }
+        });
+        Ok((ServerOutput { pipe: output, _server: server }, input))
     }
 }
 
-fn capabilities() -> ClientCapabilities {
-    ClientCapabilities::new()
-        .elicitation(ElicitationCapability::both())
-        .sampling(SamplingCapability::new())
-        .roots(RootsCapability::new())
+/// A client of single JSON-RPC messages in memory, which knows nothing of the protocol: for tests that send what a client
+/// would not, or look at the messages themselves. For everything else connect a client over
+/// [`in_memory`](McpServer::in_memory).
+///
+/// ```
+/// use mcp_server::testing::RawClient;
+/// use mcp_server::{McpServer, tool};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut client = RawClient::new(McpServer::named("one", "1").tool(tool("one", || async { "1" })))?;
+/// let response = client.request("tools/call", json!({"name": "one"})).await?;
+/// assert_eq!(response["result"]["content"][0]["text"], "1");
+///
+/// client.send(&json!({"jsonrpc": "2.0", "id": "x", "method": "ping", "params": 7})).await?;
+/// assert_eq!(client.receive().await?["error"]["code"], -32600);
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct RawClient {
+    reader: ServerOutput,
+    writer: PipeWriter,
+    lines: Lines,
+    next_id: u64,
 }
 
-impl TestClient {
-    /// Sets the function that answers requests from the server (elicitation, sampling, roots) in both eras. It receives
-    /// the key, which is empty in the legacy era, and the request.
-    #[doc(alias = "elicitation")]
-    #[doc(alias = "sampling")]
-    #[doc(alias = "roots")]
-    #[must_use]
-    pub fn on_ask(
-        mut self,
-        answer: impl FnMut(&str, &InputRequest) -> InputResponse + Send + 'static,
-    ) -> Self {
-        self.ask_handler = Some(Box::new(answer));
-        self
-    }
-
-    /// Replaces the client capabilities of further requests; modern era only.
-    pub fn declare(&mut self, capabilities: ClientCapabilities) {
-        self.envelope = self.envelope.clone().client_capabilities(capabilities);
-    }
-
-    /// Returns the `_meta` of further requests for modification; modern era only.
-    pub fn envelope(&mut self) -> &mut Meta {
-        &mut self.envelope
-    }
-
-    /// Calls a tool, answers its input requests, and returns its result.
+impl RawClient {
+    /// Starts a server in memory.
     ///
     /// # Errors
-    /// Fails if the server returns an error response, or the connection fails.
-    pub async fn call(&mut self, tool: &str, arguments: impl Into<Json>) -> Result<TestOutcome, TestError> {
-        let mut params = CallToolParams::new(tool).arguments(arguments);
-        for _ in 0..20 {
-            let id = self.send(&Method::ToolsCall, &params).await?;
-            let result = self.response(&id).await?;
-            match self.round(&result)? {
-                CallToolResponse::Complete(result) => return Ok(TestOutcome(result)),
-                CallToolResponse::InputRequired(required) => {
-                    let mut responses = InputResponses::new();
-                    for (key, request) in required.input_requests.iter().flatten() {
-                        let Some(answer) = &mut self.ask_handler else { return Err(TestError::Ended) };
-                        responses.insert(key.clone(), answer(key, request));
-                    }
-                    params.input_responses = Some(responses);
-                    params.request_state = required.request_state;
-                }
-                other => return Err(TestError::Unreadable(format!("{other:?}"))),
-            }
-        }
-        Err(TestError::Unreadable("the server still requested input after 20 rounds".to_owned()))
+    /// When the server is not configured correctly.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn new(server: McpServer) -> Result<Self, Error> {
+        let (reader, writer) = server.start_in_memory()?;
+        Ok(Self { reader, writer, lines: Lines::new(&Limits::default()), next_id: 1 })
     }
 
-    /// Parses the result of one round of a call.
+    /// Sends a request of MCP 2026-07-28, and returns the response message. Adds a `_meta` without client capabilities if
+    /// `params` has none. Messages that arrive before the response are dropped.
     ///
     /// # Errors
-    /// Fails if the result is not valid.
-    pub fn round(&self, result: &Json) -> Result<CallToolResponse, TestError> {
-        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{}}}"#, result.get());
-        match parse_bytes(text.as_bytes(), &Limits::default()) {
-            Ok(Incoming::Message(Message::Response(response))) => {
-                let body = response.outcome.map_err(TestError::Refused)?;
-                Ok(CallToolResponse::raise(self.dialect, &body)?)
-            }
-            _ => Err(TestError::Unreadable(text)),
-        }
-    }
-
-    /// Sends a request and returns its result.
-    ///
-    /// # Errors
-    /// Fails if the server returns an error response, or the connection fails.
-    pub async fn request<T: Raise>(&mut self, method: &Method, params: &impl Lower) -> Result<T, TestError> {
-        let id = self.send(method, params).await?;
-        let result = self.response(&id).await?;
-        Ok(self.dialect.raise_str(result.get())?)
-    }
-
-    /// Sends a request and returns its id.
-    ///
-    /// # Errors
-    /// Fails if the connection fails.
-    pub async fn send(&mut self, method: &Method, params: &impl Lower) -> Result<Id, TestError> {
-        let id = Id::from(self.next_id);
+    /// When the server closed the connection or sent a line that is not JSON.
+    pub async fn request(&mut self, method: &str, mut params: Value) -> io::Result<Value> {
+        let id = Value::from(self.next_id);
         self.next_id += 1;
-        let mut cx = Lowering::to(self.dialect);
-        if self.dialect.is_modern() {
-            cx = cx.with_meta(&self.envelope);
+        if let Some(params) = params.as_object_mut() {
+            params.entry("_meta").or_insert_with(|| {
+                json!({
+                    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                    "io.modelcontextprotocol/clientCapabilities": {},
+                })
+            });
         }
-        let mut out = Vec::new();
-        let written = write::request(&mut out, &id, method, &cx.root(params));
-        written.map_err(|error| TestError::Unreadable(error.to_string()))?;
-        self.send_line(&out).await?;
-        Ok(id)
-    }
-
-    /// Sends a notification.
-    ///
-    /// # Errors
-    /// Fails if the connection fails.
-    pub async fn notify(&mut self, method: &Method, params: &impl Lower) -> Result<(), TestError> {
-        let mut out = Vec::new();
-        let written = write::notification(&mut out, method, Some(&self.dialect.lower(params)));
-        written.map_err(|error| TestError::Unreadable(error.to_string()))?;
-        self.send_line(&out).await
-    }
-
-    /// Sends a line unchanged.
-    ///
-    /// # Errors
-    /// Fails if the connection fails.
-    pub async fn send_line(&mut self, line: &[u8]) -> Result<(), TestError> {
-        for mut bytes in [line, b"\n"] {
-            while !bytes.is_empty() {
-                let count = io::write(&mut self.sending, bytes).await?.count;
-                bytes = &bytes[count..];
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await?;
+        loop {
+            let message = self.receive().await?;
+            if message["id"] == id && message.get("method").is_none() {
+                return Ok(message);
             }
+        }
+    }
+
+    /// Sends a message as it is.
+    ///
+    /// # Errors
+    /// When the server closed the connection.
+    pub async fn send(&mut self, message: &Value) -> io::Result<()> {
+        let line = format!("{message}\n");
+        let mut bytes = line.as_bytes();
+        while !bytes.is_empty() {
+            let count = stream::write(&mut self.writer, bytes).await?.count;
+            bytes = &bytes[count..];
         }
         Ok(())
     }
 
-    /// Waits for the response to a request. Other messages that arrive first are stored or answered.
+    /// Waits for the next message.
     ///
     /// # Errors
-    /// Fails if the server returns an error response, or the connection fails.
-    pub async fn response(&mut self, id: &Id) -> Result<Json, TestError> {
+    /// When the server closed the connection or sent a line that is not JSON.
+    pub async fn receive(&mut self) -> io::Result<Value> {
         loop {
-            if let Some(at) = self.responses.iter().position(|(known, _)| known == id) {
-                return self.responses.swap_remove(at).1.map_err(TestError::Refused);
+            match self.lines.poll_line() {
+                Some(Line::Whole(line)) => return Ok(serde_json::from_slice(line)?),
+                Some(_) => return Err(io::Error::other("the server sent a line beyond the length limit")),
+                None => {}
             }
-            self.receive().await?;
-        }
-    }
-
-    /// Waits for the next notification.
-    ///
-    /// # Errors
-    /// Fails if the connection fails.
-    pub async fn notification(&mut self) -> Result<(Method, Json), TestError> {
-        loop {
-            if let Some(notification) = self.notifications.pop_front() {
-                return Ok(notification);
-            }
-            self.receive().await?;
-        }
-    }
-
-    /// Waits for the next line and returns it unchanged.
-    ///
-    /// # Errors
-    /// Fails if the connection fails.
-    pub async fn line(&mut self) -> Result<Vec<u8>, TestError> {
-        loop {
-            if let Some(line) = self.lines.poll_line() {
-                return match line {
-                    Line::Whole(line) => Ok(line.to_vec()),
-                    _ => Err(TestError::Unreadable("a line exceeds the length limit".to_owned())),
-                };
-            }
-            if io::read(&mut self.receiving, self.lines.space(), PIPE_BYTES).await? == 0 {
-                return Err(TestError::Ended);
+            if stream::read(&mut self.reader, self.lines.space(), PIPE_BYTES).await? == 0 {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"));
             }
         }
-    }
-
-    /// Receives and handles one message.
-    async fn receive(&mut self) -> Result<(), TestError> {
-        let line = self.line().await?;
-        let unreadable = || TestError::Unreadable(String::from_utf8_lossy(&line).into_owned());
-        let json = |text: &str| text.parse::<Json>().map_err(|_| unreadable());
-        match parse_bytes(&line, &Limits::default()).map_err(|_| unreadable())? {
-            Incoming::Message(Message::Response(response)) => {
-                let Some(id) = response.id else { return Err(unreadable()) };
-                let outcome = match response.outcome {
-                    Ok(body) => Ok(json(body.text())?),
-                    Err(error) => Err(error),
-                };
-                self.responses.push((id, outcome));
-            }
-            Incoming::Message(Message::Notification(notification)) => {
-                self.notifications.push_back((notification.method, json(notification.params.text())?));
-            }
-            Incoming::Message(Message::Request(request)) => {
-                let text = format!(
-                    r#"{{"method":{:?},"params":{}}}"#,
-                    request.method.as_str(),
-                    request.params.text()
-                );
-                let asked: InputRequest = serde_json::from_str(&text).map_err(|_| unreadable())?;
-                let Some(answer) = &mut self.ask_handler else { return Err(unreadable()) };
-                let response = answer("", &asked);
-                let mut out = Vec::new();
-                let written = write::response(&mut out, &request.id, &self.dialect.lower(&response));
-                written.map_err(|_| unreadable())?;
-                self.send_line(&out).await?;
-            }
-            Incoming::Batch(_) => return Err(unreadable()),
-        }
-        Ok(())
-    }
-
-    /// Closes the client's end and waits until the server stops.
-    ///
-    /// # Errors
-    /// Fails if the server stopped with an error.
-    pub async fn close(mut self) -> Result<(), TestError> {
-        self.sending.close();
-        while self.line().await.is_ok() {}
-        match (&mut self.server).await {
-            Ok(ended) => Ok(ended?),
-            Err(_) => Err(TestError::Ended),
-        }
-    }
-}
-
-impl Drop for TestClient {
-    fn drop(&mut self) {
-        self.server.abort();
-    }
-}
-
-impl std::fmt::Debug for TestClient {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TestClient").field("dialect", &self.dialect).finish_non_exhaustive()
-    }
-}
-
-/// Returns the message of an elicitation request, for answers that depend on it.
-#[doc(alias = "elicitation")]
-#[must_use]
-pub fn message_of(request: &InputRequest) -> Option<&str> {
-    match &request.ask {
-        Ask::Elicit(mcp_protocol::elicitation::ElicitParams::Form(form)) => Some(&form.message),
-        Ask::Elicit(mcp_protocol::elicitation::ElicitParams::Url(url)) => Some(&url.message),
-        _ => None,
     }
 }

@@ -1,29 +1,65 @@
-//! An MCP server mounted in an axum program next to other routes: `cargo run -p example-axum-mount`
+//! An MCP server in an axum program, which tells the tools who is calling: `cargo run -p example-axum-mount`
+//!
+//! `TOKEN=secret` is the bearer token of the only user.
 
-use std::process::ExitCode;
+use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::header::{AUTHORIZATION, HeaderName, WWW_AUTHENTICATE};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
 use axum::routing::get;
 use mcp_server::http::HttpOptions;
-use mcp_server::{McpServer, tool};
+use mcp_server::{Context, McpServer, Principal, ToolError, tool};
 use tokio::net::TcpListener;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    if let Err(error) = serve().await {
-        eprintln!("{error}");
-        return ExitCode::FAILURE;
-    }
-    ExitCode::SUCCESS
+#[derive(Clone)]
+struct User {
+    name: &'static str,
 }
 
-async fn serve() -> Result<(), Box<dyn std::error::Error>> {
-    let server = McpServer::named("mounted", env!("CARGO_PKG_VERSION"))
-        .tool(tool("hello", || async { "Hello from axum." }).description("Says hello."));
-    let service = server.into_http_service(HttpOptions::default())?;
+/// A request that may not reach the server.
+type Unauthorized = (StatusCode, [(HeaderName, &'static str); 1]);
+
+/// The place of a real check: look up the digest of the token in a table, or validate a JWT.
+fn user_of(token: &str, expected: &str) -> Option<User> {
+    (token == expected).then_some(User { name: "ada" })
+}
+
+async fn authenticate(
+    State(expected): State<Arc<str>>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Unauthorized> {
+    let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = header.and_then(|value| value.split_once(' '));
+    let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    let user = token.and_then(|(_, token)| user_of(token.trim(), &expected));
+    let user = user.ok_or((StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Bearer")]))?;
+    // The sessions of this user are closed to others; the tools read the user from their context.
+    request.extensions_mut().insert(Principal::new(user.name));
+    request.extensions_mut().insert(user);
+    Ok(next.run(request).await)
+}
+
+async fn hello(cx: Context) -> Result<String, ToolError> {
+    let user = cx.extensions().get::<User>().ok_or_else(|| ToolError::new("nobody is logged in"))?;
+    Ok(format!("Hello, {}.", user.name))
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let token: Arc<str> = std::env::var("TOKEN").map_err(|_| "set TOKEN to a secret")?.into();
+    let service = McpServer::named("mounted", env!("CARGO_PKG_VERSION"))
+        .tool(tool("hello", hello).description("Greets the user who calls."))
+        .into_http_service(HttpOptions::default())?;
     let app = Router::new()
-        .route("/", get(|| async { "The MCP server is at /mcp." }))
-        .route_service("/mcp", service.clone());
+        .route_service("/mcp", service.clone())
+        .layer(from_fn_with_state(token, authenticate))
+        // After the layer: open to everybody.
+        .route("/", get(|| async { "The MCP server is at /mcp." }));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("http://{}/mcp", listener.local_addr()?);
     axum::serve(

@@ -74,28 +74,33 @@ async fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use mcp_server::Json;
+    use mcp_client::{Handlers, McpClient};
     use mcp_server::protocol::ProtocolVersion;
-    use mcp_server::protocol::input::{InputRequest, InputResponse, InputResponses};
-    use mcp_server::protocol::messages::Method;
-    use mcp_server::protocol::tools::{CallToolParams, CallToolResponse};
-    use mcp_server::testing::message_of;
+    use mcp_server::testing::RawClient;
     use serde_json::{Value, json};
 
     use super::*;
 
-    fn answer(_: &str, request: &InputRequest) -> InputResponse {
-        let text = if message_of(request) == Some("In whose name?") { "Ada" } else { "Paris" };
-        InputResponse::Elicit(ElicitResult::accept([("answer".to_owned(), text.into())]))
+    const BOTH_ERAS: [ProtocolVersion; 2] = [ProtocolVersion::V2026_07_28, ProtocolVersion::V2025_11_25];
+
+    async fn connect(seats: &Seats, version: ProtocolVersion, handlers: Handlers) -> McpClient {
+        let streams = server(seats).in_memory().unwrap();
+        McpClient::over(streams).versions([version]).handlers(handlers).connect().await.unwrap()
+    }
+
+    fn answer(message: &str) -> &'static str {
+        if message == "In whose name?" { "Ada" } else { "Paris" }
     }
 
     #[tokio::test]
     async fn the_wizard_books_in_both_eras() {
         let seats = Seats::default();
-        let mut modern = server(&seats).test_client().await.unwrap().on_ask(answer);
-        let legacy = server(&seats).legacy_test_client(ProtocolVersion::V2025_11_25).await.unwrap();
-        for (number, client) in [&mut modern, &mut legacy.on_ask(answer)].into_iter().enumerate() {
-            let outcome = client.call("book", Json::object()).await.unwrap();
+        for (number, version) in BOTH_ERAS.into_iter().enumerate() {
+            let handlers = Handlers::new().on_form(|asked| async move {
+                ElicitResult::accept([("answer".to_owned(), answer(&asked.params.message).into())])
+            });
+            let client = connect(&seats, version, handlers).await;
+            let outcome = client.call("book", json!({})).await.unwrap();
             assert_eq!(outcome.text(), format!("Ada goes to Paris: seat {}", number + 1));
         }
     }
@@ -103,19 +108,14 @@ mod tests {
     #[tokio::test]
     async fn seats_are_given_back_only_after_a_yes() {
         for (says_yes, left) in [(false, 1), (true, 0)] {
-            let reply = move |_: &str, _: &InputRequest| {
-                InputResponse::Elicit(if says_yes {
-                    ElicitResult::accept([])
-                } else {
-                    ElicitResult::decline()
-                })
-            };
             let seats = Seats::default();
-            let modern = server(&seats).test_client().await.unwrap();
-            let legacy = server(&seats).legacy_test_client(ProtocolVersion::V2025_11_25).await.unwrap();
-            for client in [modern, legacy] {
+            for version in BOTH_ERAS {
+                let handlers = Handlers::new().on_form(move |_| async move {
+                    if says_yes { ElicitResult::accept([]) } else { ElicitResult::decline() }
+                });
+                let client = connect(&seats, version, handlers).await;
                 seats.lock().unwrap().insert("key".to_owned(), 1);
-                client.on_ask(reply).call("give_back", Json::object()).await.unwrap();
+                client.call("give_back", json!({})).await.unwrap();
                 assert_eq!(seats.lock().unwrap().len(), left);
             }
         }
@@ -124,53 +124,57 @@ mod tests {
     #[tokio::test]
     async fn modern_rounds_sent_twice_hold_one_seat() {
         let seats = Seats::default();
-        let mut client = server(&seats).test_client().await.unwrap();
-        let mut params = CallToolParams::new("book");
+        let mut client = RawClient::new(server(&seats)).unwrap();
+        let mut params = json!({"name": "book", "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
+        }});
         let text = loop {
-            let mut responses = Vec::new();
-            for _ in 0..2 {
-                let id = client.send(&Method::ToolsCall, &params).await.unwrap();
-                let result = client.response(&id).await.unwrap();
-                responses.push(client.round(&result).unwrap());
-            }
             // The first response is lost; the second one is used.
-            match responses.pop() {
-                Some(CallToolResponse::Complete(result)) => {
-                    break result.content[0].as_text().map(str::to_owned);
-                }
-                Some(CallToolResponse::InputRequired(required)) => {
-                    let asked = required.input_requests.iter().flatten();
-                    let answers: InputResponses =
-                        asked.map(|(key, request)| (key.clone(), answer(key, request))).collect();
-                    params = CallToolParams::new("book").input_responses(answers);
-                    params.request_state = required.request_state;
-                }
-                other => panic!("{other:?}"),
+            client.request("tools/call", params.clone()).await.unwrap();
+            let result = client.request("tools/call", params.clone()).await.unwrap()["result"].take();
+            if result["resultType"] == "complete" {
+                break result["content"][0]["text"].clone();
             }
+            let asked = result["inputRequests"].as_object().unwrap().iter();
+            let answers = asked.map(|(key, request)| {
+                let text = answer(request["params"]["message"].as_str().unwrap());
+                (key.clone(), json!({"action": "accept", "content": {"answer": text}}))
+            });
+            params["inputResponses"] = answers.collect::<serde_json::Map<_, _>>().into();
+            params["requestState"] = result["requestState"].clone();
         };
-        assert_eq!(text.as_deref(), Some("Ada goes to Paris: seat 1"));
+        assert_eq!(text, "Ada goes to Paris: seat 1");
         assert_eq!(seats.lock().unwrap().len(), 1);
     }
 
     #[tokio::test]
     async fn legacy_every_answer_sent_twice_and_the_response_dropped_once() {
         let seats = Seats::default();
-        let mut client = server(&seats).legacy_test_client(ProtocolVersion::V2025_11_25).await.unwrap();
+        let mut client = RawClient::new(server(&seats)).unwrap();
+        let capabilities = json!({"elicitation": {"form": {}}});
+        let info = json!({"name": "test", "version": "1"});
+        let params =
+            json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info});
+        let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        client.send(&initialize).await.unwrap();
+        assert_eq!(client.receive().await.unwrap()["result"]["protocolVersion"], "2025-11-25");
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await.unwrap();
         // The response to the first call is lost: the client calls again, which is a new call.
         for call in 1..=2 {
             let request =
                 json!({"jsonrpc": "2.0", "id": call, "method": "tools/call", "params": {"name": "book"}});
-            client.send_line(request.to_string().as_bytes()).await.unwrap();
-            let response = loop {
-                let message: Value = serde_json::from_slice(&client.line().await.unwrap()).unwrap();
+            client.send(&request).await.unwrap();
+            let response: Value = loop {
+                let message = client.receive().await.unwrap();
                 if message["method"] != "elicitation/create" {
                     break message;
                 }
-                let text = if message["params"]["message"] == "In whose name?" { "Ada" } else { "Paris" };
+                let text = answer(message["params"]["message"].as_str().unwrap());
                 let result = json!({"action": "accept", "content": {"answer": text}});
-                let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string();
+                let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
                 for _ in 0..2 {
-                    client.send_line(answer.as_bytes()).await.unwrap();
+                    client.send(&answer).await.unwrap();
                 }
             };
             assert_eq!(response["id"], json!(call));

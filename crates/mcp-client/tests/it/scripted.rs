@@ -57,7 +57,7 @@ impl Scripted {
             }
         });
         let (reader, writer) = tokio::io::split(near);
-        let connect = McpClient::over(reader, writer).versions([version]).limits(limits);
+        let connect = McpClient::over((reader, writer)).versions([version]).limits(limits);
         Self { client: connect.connect().await.unwrap(), seen, serving }
     }
 

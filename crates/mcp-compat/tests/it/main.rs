@@ -33,7 +33,7 @@ async fn rfc_usage_behaves_the_same_with_old_and_new_names() {
     assert!(new.to_string().contains("`oauth`"), "{new}");
     assert_eq!(new.to_string(), old.to_string());
     for server in [with_new_names::server(), with_old_names::server().into_inner()] {
-        let mut client = server.test_client().await.unwrap();
+        let client = mcp_client::McpClient::over(server.in_memory().unwrap()).connect().await.unwrap();
         assert_eq!(client.call("hello", serde_json::json!({})).await.unwrap().text(), "Hello!");
     }
 }

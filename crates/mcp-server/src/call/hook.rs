@@ -45,9 +45,11 @@ pub(crate) type Next = Box<dyn FnOnce(Context) -> BoxFuture<HookResult> + Send>;
 ///         eprintln!("{name} took {:?}", began.elapsed());
 ///         outcome
 ///     });
-/// let mut client = server.test_client().await?;
-/// assert_eq!(client.call("hello", serde_json::json!({})).await?.text(), "Hello!");
-/// assert_eq!(client.call("secret", serde_json::json!({})).await?.text(), "not for you");
+/// let mut client = mcp_server::testing::RawClient::new(server)?;
+/// for (name, text) in [("hello", "Hello!"), ("secret", "not for you")] {
+///     let response = client.request("tools/call", serde_json::json!({"name": name})).await?;
+///     assert_eq!(response["result"]["content"][0]["text"], text);
+/// }
 /// # Ok(()) }
 /// ```
 ///

@@ -235,13 +235,16 @@ impl Outlet {
         true
     }
 
-    /// Keeps the event at the end of the buffer for resumption.
+    /// Keeps the event at the end of the buffer for resumption. The streams of a session together keep events in at most
+    /// half of its memory; the rest is for messages that are not read yet.
     fn keep_event(&self, state: &mut State, start: usize) {
+        let room = self.memory.as_ref().map_or(self.limit, |memory| memory.left_of_half());
+        let limit = self.limit.min(state.history_bytes.saturating_add(room));
         let event = state.bytes[start..].to_vec();
         state.history_bytes += event.capacity();
         state.history.push_back((state.next_event, event));
         state.next_event += 1;
-        state.trim_history(self.limit, 1);
+        state.trim_history(limit, 1);
     }
 
     /// Swaps the content with an empty buffer. Returns false if there is none.

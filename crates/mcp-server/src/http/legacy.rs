@@ -59,6 +59,7 @@ impl ServiceState {
         let Some(session) = self.sessions.open(dialect, client, principal, bytes, &self.limits) else {
             return overload_response("too many sessions; retry later", Some(id));
         };
+        self.sessions.start_reaper();
         let mut answer = self.reply(id, dialect, &reply);
         if let Ok(value) = HeaderValue::from_str(&session.id) {
             answer.headers_mut().insert(SESSION_ID, value);

@@ -25,8 +25,6 @@ use super::{HttpOptions, HttpService};
 use crate::error::Error;
 use crate::server::McpServer;
 
-/// The interval of the search for idle sessions when there are no requests.
-const REAP_INTERVAL: Duration = Duration::from_secs(10);
 /// The grace period of exchanges in flight at shutdown, and the time limit for dropping them afterwards.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -96,19 +94,17 @@ fn check(address: SocketAddr, options: &HttpOptions) -> Result<(), Error> {
 }
 
 async fn listen(listener: &TcpListener, service: &PathRouter, shutdown: impl Future<Output = ()>) {
-    let (state, options) = (&service.0.0, &service.0.0.options);
+    let options = &service.0.0.options;
     let graceful = GracefulShutdown::new();
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(options.header_time).keep_alive(true);
     let slots = Arc::new(Semaphore::new(options.connections));
     let mut connections = JoinSet::new();
     let mut shutdown = std::pin::pin!(shutdown);
-    let mut reaping = tokio::time::interval(REAP_INTERVAL);
     loop {
         tokio::select! {
             () = &mut shutdown => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            _ = reaping.tick() => state.sessions.reap(),
             accepted = listener.accept() => {
                 let stream = match accepted {
                     Ok((stream, _)) => stream,

@@ -55,13 +55,6 @@ impl State {
     }
 }
 
-impl PipeWriter {
-    /// Closes the pipe. Written bytes can still be read.
-    pub(crate) fn close(&self) {
-        self.0.close();
-    }
-}
-
 impl AsyncWrite for PipeWriter {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.0.lock();

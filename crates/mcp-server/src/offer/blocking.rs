@@ -34,8 +34,11 @@ static BLOCKING_PERMITS: LazyLock<Arc<Semaphore>> =
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut client = McpServer::new(vec![]).tool(tool("count", blocking(count))).test_client().await?;
-/// assert_eq!(client.call("count", serde_json::json!({"up_to": 1000})).await?.text(), "counted 1000");
+/// let server = McpServer::new(vec![]).tool(tool("count", blocking(count)));
+/// let mut client = mcp_server::testing::RawClient::new(server)?;
+/// let call = serde_json::json!({"name": "count", "arguments": {"up_to": 1000}});
+/// let response = client.request("tools/call", call).await?;
+/// assert_eq!(response["result"]["content"][0]["text"], "counted 1000");
 /// # Ok(()) }
 /// ```
 ///

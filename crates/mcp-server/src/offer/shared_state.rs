@@ -48,8 +48,10 @@ use crate::offer::tool::{Tool, tool};
 /// let tasks = state(Tasks::default());
 /// let server = McpServer::named("tasks", "1")
 ///     .tool(tasks.tool("add_task", Tasks::add).description("Adds a task."));
-/// let mut client = server.test_client().await?;
-/// assert_eq!(client.call("add_task", serde_json::json!({"title": "Shop"})).await?.text(), "1 tasks");
+/// let mut client = mcp_server::testing::RawClient::new(server)?;
+/// let call = serde_json::json!({"name": "add_task", "arguments": {"title": "Shop"}});
+/// let response = client.request("tools/call", call).await?;
+/// assert_eq!(response["result"]["content"][0]["text"], "1 tasks");
 /// # Ok(()) }
 /// ```
 pub fn state<T: Send + Sync + 'static>(value: T) -> SharedState<T> {

@@ -12,11 +12,12 @@ use mcp_protocol::input::{InputResponse, InputResponses};
 use mcp_protocol::messages::{CancelledParams, Method, PageParams};
 use mcp_protocol::resources::{ReadResourceParams, ReadResourceResult, Resource};
 use mcp_protocol::tools::{CallToolParams, CallToolResponse, CallToolResult, ListToolsResult};
-use mcp_server::testing::{TestError, message_of};
 use mcp_server::{
     Call, Context, Json, McpServer, NoArgs, Outcome, Proposal, Tool, ToolError, blocking, resource, tool,
 };
 use serde_json::json;
+
+use crate::test_client::{TestError, TestServer, message_of};
 
 #[tokio::test]
 async fn hooks_see_calls_in_order_and_may_answer_instead() {

@@ -11,9 +11,10 @@ use mcp_protocol::input::{InputRequest, InputRequiredResult, InputResponse, Inpu
 use mcp_protocol::messages::Method;
 use mcp_protocol::roots::ListRootsResult;
 use mcp_protocol::tools::{CallToolParams, CallToolResponse};
-use mcp_server::testing::{TestClient, TestError, message_of};
 use mcp_server::{Context, McpServer, NoArgs, Question, Roots, ToolError, tool};
 use serde_json::json;
+
+use crate::test_client::{TestClient, TestError, TestServer, message_of};
 
 /// The idempotency keys of the charges, as an external system would receive them.
 type Charges = Arc<Mutex<Vec<String>>>;

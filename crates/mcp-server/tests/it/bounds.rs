@@ -64,6 +64,31 @@ async fn session_without_a_reader_expires_despite_running_calls() {
 }
 
 #[tokio::test]
+async fn mounted_service_ends_idle_sessions_without_requests() {
+    let fixture = fixture(HttpOptions::default().session_idle(Duration::from_millis(50)));
+    let session = fixture.session("2025-11-25").await;
+    // The client disconnects and never sends again.
+    drop(session.call(5, "sleep").await);
+    assert_eq!(fixture.running.load(Ordering::SeqCst), 1);
+    eventually(|| fixture.running.load(Ordering::SeqCst) == 0).await;
+}
+
+#[tokio::test]
+async fn dropped_service_leaves_no_task() {
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let fixture = fixture(HttpOptions::default());
+    let clone = fixture.service.clone();
+    drop(fixture.session("2025-11-25").await.call(5, "sleep").await);
+    assert_eq!(tasks() - before, 2, "the call and the search for idle sessions");
+    drop(fixture);
+    tokio::task::yield_now().await;
+    assert_eq!(tasks() - before, 2, "a clone of the service is left");
+    drop(clone);
+    eventually(|| tasks() == before).await;
+}
+
+#[tokio::test]
 async fn sessions_of_disconnected_clients_are_evicted_for_new_ones() {
     let fixture = fixture(HttpOptions::default().sessions(20));
     let reader = fixture.session("2025-11-25").await;

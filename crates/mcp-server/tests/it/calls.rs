@@ -9,9 +9,10 @@ use mcp_protocol::capabilities::Implementation;
 use mcp_protocol::errors::ErrorCode;
 use mcp_protocol::messages::{CancelledParams, EmptyParams, Id, Method};
 use mcp_protocol::tools::{CallToolParams, CallToolResult};
-use mcp_server::testing::{TestClient, TestError};
 use mcp_server::{Context, Json, McpServer, NoArgs, Structured, ToolError, ToolSpec, async_trait, tool};
 use serde_json::{Value, json};
+
+use crate::test_client::{TestClient, TestError, TestServer};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Add {
@@ -125,7 +126,7 @@ async fn both() -> [TestClient; 2] {
 fn code(error: TestError) -> ErrorCode {
     match error {
         TestError::Refused(error) => error.code,
-        other => panic!("{other}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -232,7 +233,7 @@ async fn panic_fails_only_its_own_call_without_the_panic_text() {
     for mut client in both().await {
         for tool in ["panic", "early"] {
             let error = client.call(tool, json!({})).await.unwrap_err();
-            assert!(!error.to_string().contains("on purpose"), "{error}");
+            assert!(!format!("{error:?}").contains("on purpose"), "{error:?}");
             assert_eq!(code(error), ErrorCode::InternalError);
         }
         assert_eq!(client.call("add", json!({"a": 1, "b": 1})).await.unwrap().text(), "2");

@@ -11,11 +11,12 @@ use mcp_protocol::elicitation::{ElicitFormParams, ElicitResult, FormSchema};
 use mcp_protocol::input::{InputRequiredResult, InputResponse, InputResponses};
 use mcp_protocol::messages::Method;
 use mcp_protocol::tools::{CallToolParams, CallToolResponse};
-use mcp_server::testing::TestClient;
 use mcp_server::{
     ConfirmationStore, ConfirmationUse, Context, McpServer, NoArgs, ToolError, async_trait, tool,
 };
 use serde_json::json;
+
+use crate::test_client::{TestClient, TestServer};
 
 type Runs = Arc<AtomicUsize>;
 

@@ -11,9 +11,10 @@ use mcp_protocol::completion::{
 use mcp_protocol::errors::ErrorCode;
 use mcp_protocol::messages::Method;
 use mcp_protocol::resources::{ReadResourceParams, ReadResourceResult};
-use mcp_server::testing::{TestClient, TestError};
 use mcp_server::{McpServer, RootDir, directory};
 use tempfile::TempDir;
+
+use crate::test_client::{TestClient, TestError, TestServer};
 
 /// Creates `root` with files, `root-evil` beside it, and symbolic links from `root` to `root-evil`.
 fn tree() -> TempDir {

@@ -14,7 +14,6 @@ use mcp_protocol::resources::{
     ReadResourceParams, ReadResourceResult, Resource, ResourceContents, ResourceLink,
 };
 use mcp_protocol::tools::CallToolParams;
-use mcp_server::testing::{TestClient, TestError};
 use mcp_server::{
     Audio, Context, Error, FormAnswer, Image, IntoOutcome, Json, McpServer, NoArgs, PromptArguments,
     ReadRequest, ToolError, prompt, resource, resource_template, state, tool,
@@ -22,6 +21,7 @@ use mcp_server::{
 use serde_json::json;
 
 use crate::around::RecordedWarnings;
+use crate::test_client::{TestClient, TestError, TestServer};
 
 fn form() -> ElicitFormParams {
     ElicitFormParams::new("Who are you?", FormSchema::new().field("name", StringSchema::new()))

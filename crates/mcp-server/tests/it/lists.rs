@@ -10,12 +10,13 @@ use mcp_protocol::resources::{
 use mcp_protocol::subscriptions::{ListenParams, SubscriptionFilter};
 use mcp_protocol::tools::ListToolsResult;
 use mcp_protocol::{Json, ProtocolVersion};
-use mcp_server::testing::{TestClient, TestError};
 use mcp_server::{
     CompletionRequest, McpServer, PromptArguments, ReadRequest, Registry, prompt, resource,
     resource_template, tool,
 };
 use serde_json::Value;
+
+use crate::test_client::{TestClient, TestError, TestServer};
 
 fn server() -> McpServer {
     let greet = Prompt::new("greet")

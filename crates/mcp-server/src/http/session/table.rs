@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mcp_protocol::{Dialect, Limits};
+use tokio::task::JoinSet;
 
 use super::{Session, SessionUse};
 use crate::budget::Budget;
@@ -14,6 +15,8 @@ use crate::http::HttpOptions;
 
 /// The minimum time between two sweeps for idle sessions.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// The bounds of the interval at which idle sessions are searched for without requests. Within them it is the idle timeout.
+const REAP_INTERVAL: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(10);
 /// The memory of a session without its client, in bytes.
 const SESSION_OVERHEAD_BYTES: usize = 2 << 10;
 /// The minimum memory of an unused session that is ended to make room for subscriptions of others, in bytes.
@@ -29,6 +32,8 @@ pub(in crate::http) struct Sessions {
     session_memory: usize,
     memory: Arc<Budget>,
     state: Mutex<SessionTable>,
+    /// The task that ends idle sessions in times without requests, from the first session on.
+    reaper: Mutex<JoinSet<()>>,
 }
 
 /// The sessions by id, and the times of the last searches.
@@ -70,6 +75,7 @@ impl Sessions {
                 failed_memory_search: None,
                 last_call_search: None,
             }),
+            reaper: Mutex::default(),
         }
     }
 
@@ -180,9 +186,27 @@ impl Sessions {
         !abandoned.is_empty()
     }
 
-    /// Ends idle sessions; called periodically, for times without requests.
-    #[cfg(feature = "serve")]
-    pub(in crate::http) fn reap(&self) {
+    /// Starts the task that ends idle sessions in times without requests, unless it runs. It ends with the sessions.
+    pub(in crate::http) fn start_reaper(self: &Arc<Self>) {
+        let mut reaper = self.reaper.lock().unwrap_or_else(PoisonError::into_inner);
+        // It has ended if its runtime was shut down.
+        while reaper.try_join_next().is_some() {}
+        if !reaper.is_empty() {
+            return;
+        }
+        let interval = self.idle_timeout.clamp(*REAP_INTERVAL.start(), *REAP_INTERVAL.end());
+        let sessions = Arc::downgrade(self);
+        reaper.spawn(async move {
+            loop {
+                tokio::time::sleep(interval).await;
+                let Some(sessions) = sessions.upgrade() else { return };
+                sessions.reap();
+            }
+        });
+    }
+
+    /// Ends idle sessions.
+    fn reap(&self) {
         self.sweep(&mut self.lock(), Instant::now());
     }
 

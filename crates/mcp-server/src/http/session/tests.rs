@@ -5,7 +5,11 @@ use mcp_protocol::capabilities::{ClientCapabilities, Implementation};
 use super::*;
 
 fn session() -> Session {
-    let memory = Budget::new(64 << 20);
+    session_of(64 << 20)
+}
+
+fn session_of(bytes: usize) -> Session {
+    let memory = Budget::new(bytes);
     let share = memory.take(0).unwrap();
     Session::new(Dialect::V2025_11_25, client(), Principal::default(), &Limits::default(), memory, share)
 }
@@ -73,6 +77,33 @@ fn ended_streams_hold_at_most_a_mebibyte() {
     session.keep(last, &open);
     assert!(!is_kept(&session, sizes[0].0), "the oldest is dropped");
     assert!(is_kept(&session, sizes[1].0) && is_kept(&session, number));
+}
+
+#[test]
+fn events_kept_by_all_streams_take_half_of_the_session_memory() {
+    const EVENT_BYTES: usize = 16 << 10;
+    let session = session_of(64 * EVENT_BYTES);
+    let message = |out: &mut Vec<u8>| {
+        out.resize(out.len() + EVENT_BYTES, b'x');
+        Ok(())
+    };
+    let streams: Vec<_> = (0..8).map(|_| session.outlet()).collect();
+    for _ in 0..20 {
+        for (number, outlet) in &streams {
+            assert!(outlet.offer(message), "the client reads all messages, so none is dropped");
+            session.keep(*number, outlet);
+            assert!(outlet.take(&mut Vec::new()));
+        }
+    }
+    let kept: usize = streams.iter().map(|(_, outlet)| outlet.history_bytes()).sum();
+    assert!((25..=40).contains(&(kept / EVENT_BYTES)), "{kept} bytes");
+    assert!(streams.iter().all(|(_, outlet)| outlet.history_bytes() > 0));
+    let (_, other) = session.outlet();
+    let large = |out: &mut Vec<u8>| {
+        out.resize(out.len() + 12 * EVENT_BYTES, b'x');
+        Ok(())
+    };
+    assert!(other.offer(large), "kept events leave no room for a message of another stream");
 }
 
 #[test]

@@ -1,0 +1,10 @@
+//! The guides that need a client and a server, as doctests.
+
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../docs/guides/testing.md")]
+    mod testing {}
+
+    #[doc = include_str!("../../docs/guides/who-is-calling.md")]
+    mod who_is_calling {}
+}
