@@ -52,6 +52,7 @@
 //! | look up limits | [`limits`] |
 //! | store unparsed JSON | [`json`], [`members`], [`map`] |
 //! | test without a network | [`simulated_link`] |
+//! | trace messages | [`wire_trace`] |
 //!
 //! # Driving a machine
 //!
@@ -104,6 +105,7 @@ pub mod subscriptions;
 pub mod tasks;
 pub mod tools;
 pub mod version;
+pub mod wire_trace;
 
 pub use dialect::Dialect;
 pub use json::Json;
