@@ -25,6 +25,7 @@ use crate::connection::handlers::Handlers;
 use crate::error::{Error, Result};
 use crate::stream::link::{Link, Owner};
 use crate::stream::negotiate::Launch;
+use crate::wire_trace::WireTrace;
 
 /// A builder of a connection: a server config, and the options of the host.
 ///
@@ -49,6 +50,7 @@ pub struct Connect {
     negotiation_cache: Option<NegotiationCache>,
     log_level: Option<LogLevel>,
     cache: Cache,
+    wire_trace: Option<WireTrace>,
     #[cfg(feature = "stdio")]
     ledger: Option<crate::Ledger>,
     #[cfg(feature = "http")]
@@ -134,6 +136,7 @@ impl Connect {
             negotiation_cache: None,
             log_level: None,
             cache: Cache::new(),
+            wire_trace: None,
             #[cfg(feature = "stdio")]
             ledger: None,
             #[cfg(feature = "http")]
@@ -198,6 +201,12 @@ impl Connect {
         self
     }
 
+    /// Writes every message to this trace, for debugging.
+    pub fn wire_trace(mut self, wire_trace: &WireTrace) -> Self {
+        self.wire_trace = Some(wire_trace.clone());
+        self
+    }
+
     /// Sets which eras to try.
     pub fn era(mut self, era: Mode) -> Self {
         match &mut self.destination {
@@ -233,7 +242,7 @@ impl Connect {
     /// # Cancellation
     /// When dropped, everything that was started is killed.
     pub async fn connect(self) -> Result<McpClient> {
-        let Self { destination, handlers, info, versions, negotiation_cache, log_level, cache, .. } = self;
+        let Self { destination, handlers, info, versions, negotiation_cache, log_level, cache, wire_trace, .. } = self;
         let offer = Offer { info, capabilities: handlers.capabilities(), versions };
         let settings =
             ConnectSettings { offer, handlers: Arc::new(handlers), negotiation_cache, log_level, cache };
@@ -243,6 +252,7 @@ impl Connect {
                 match target {
                     Target::Command(command) => {
                         let launch = Launch {
+                            trace: wire_trace.map(|trace| command.traced(&trace)),
                             config: config.with_target(|()| command),
                             #[cfg(feature = "stdio")]
                             ledger: self.ledger,
@@ -250,14 +260,18 @@ impl Connect {
                         settings.with_launch(launch).await
                     }
                     #[cfg(feature = "http")]
-                    Target::Url(url) => settings.with_url(config.with_target(|()| url), self.network).await,
+                    Target::Url(url) => {
+                        let network = self.network.traced(wire_trace.map(|trace| url.traced(&trace)));
+                        settings.with_url(config.with_target(|()| url), network).await
+                    }
                     #[cfg(not(feature = "http"))]
                     Target::Url(_) => Err(Error::FeatureDisabled { feature: "http" }),
                 }
             }
             Destination::Streams(streams) => {
                 let Streams { reader, writer, limits, mode, budget } = *streams;
-                let link = Link { reader, writer, owner: Owner::Host };
+                let trace = wire_trace.map(|trace| trace.connection("streams", []));
+                let link = Link { reader, writer, owner: Owner::Host }.traced(trace);
                 let name = "the server".to_owned();
                 let negotiated = settings.offer.over(link, None, &limits, mode, budget).await;
                 let negotiated = negotiated.map_err(|failed| failed.named(name.clone()))?;

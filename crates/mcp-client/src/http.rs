@@ -8,6 +8,7 @@ mod network;
 pub(crate) mod policy;
 pub(crate) mod request;
 pub(crate) mod target_url;
+mod trace;
 
 pub use network::{HttpBody, HttpClient, Network, ResponseFuture};
 pub use policy::{HostError, NetworkPolicy, RangeError};

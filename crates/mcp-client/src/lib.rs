@@ -36,6 +36,7 @@
 //! | configure proxies, certificates and allowed addresses | `http::Network`, `http::NetworkPolicy` |
 //! | find the processes that a crashed host left | [`Ledger`] |
 //! | handle errors | [`Error`], [`ConnectionEnd`] |
+//! | see every message, for debugging | [`WireTrace`] |
 //!
 //! # Features
 //!
@@ -67,6 +68,7 @@ mod streamable;
 #[cfg(feature = "test-peer")]
 #[cfg_attr(docsrs, doc(cfg(feature = "test-peer")))]
 pub mod test_peer;
+mod wire_trace;
 
 pub use client::McpClient;
 pub use client::call::{ToolCall, ToolResult};
@@ -90,6 +92,7 @@ pub use mcp_protocol as protocol;
 pub use stdio::interrupt::unless_interrupted;
 #[cfg(feature = "stdio")]
 pub use stdio::process::ledger::{Ledger, Leftover, SkippedFile};
+pub use wire_trace::WireTrace;
 
 /// The guides, so that their programs are compiled.
 #[cfg(doctest)]

@@ -10,6 +10,8 @@ use mcp_protocol::Limits;
 use mcp_protocol::negotiation::Mode;
 use mcp_protocol::safe_text::SafeText;
 
+use crate::wire_trace::{ConnectionTrace, WireTrace};
+
 /// Programs that may have to download what they run, and get twice the time to start.
 const LAUNCHERS: &[&str] = &[
     "bunx", "cargo", "deno", "docker", "dotnet", "go", "npm", "npx", "pipx", "pnpm", "podman", "uv", "uvx",
@@ -194,6 +196,26 @@ impl ServerConfig<CommandTarget> {
         let name = Path::new(&self.target.program).file_stem().and_then(OsStr::to_str).unwrap_or_default();
         let default = if LAUNCHERS.contains(&name) { 2 * START_TIMEOUT } else { START_TIMEOUT };
         self.start_timeout.unwrap_or(default)
+    }
+}
+
+impl CommandTarget {
+    /// Returns the wire trace of a connection to the program, which does not show the configured environment.
+    pub(crate) fn traced(&self, trace: &WireTrace) -> ConnectionTrace {
+        let label = Path::new(&self.program).file_stem().unwrap_or(&self.program);
+        let secrets = self.environment.values().map(|value| value.to_string_lossy().into_owned());
+        trace.connection(&label.to_string_lossy(), secrets)
+    }
+}
+
+#[cfg(feature = "http")]
+impl UrlTarget {
+    /// Returns the wire trace of a connection to the URL, which does not show the configured headers.
+    pub(crate) fn traced(&self, trace: &WireTrace) -> ConnectionTrace {
+        let words = self.headers.iter().flat_map(|(_, value)| [Some(value.as_str()), value.rsplit(' ').next()]);
+        let label = shown_url(&self.url);
+        let host = label.split('/').nth(2).unwrap_or(&label);
+        trace.connection(host, words.flatten().map(str::to_owned))
     }
 }
 
