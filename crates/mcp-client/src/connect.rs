@@ -242,7 +242,17 @@ impl Connect {
     /// # Cancellation
     /// When dropped, everything that was started is killed.
     pub async fn connect(self) -> Result<McpClient> {
-        let Self { destination, handlers, info, versions, negotiation_cache, log_level, cache, wire_trace, .. } = self;
+        let Self {
+            destination,
+            handlers,
+            info,
+            versions,
+            negotiation_cache,
+            log_level,
+            cache,
+            wire_trace,
+            ..
+        } = self;
         let offer = Offer { info, capabilities: handlers.capabilities(), versions };
         let settings =
             ConnectSettings { offer, handlers: Arc::new(handlers), negotiation_cache, log_level, cache };

@@ -35,10 +35,10 @@ use mcp_protocol::wire_trace::{Direction, Secrets, WireLog};
 #[doc(alias = "debug")]
 #[doc(alias = "log")]
 #[derive(Clone, Debug)]
-pub struct WireTrace(Arc<Shared>);
+pub struct WireTrace(Arc<SharedTrace>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedTrace {
     log: Mutex<WireLog>,
     exchanges: AtomicU64,
 }
@@ -47,7 +47,7 @@ impl WireTrace {
     /// Creates a trace that is written to `writer`.
     #[must_use]
     pub fn new(writer: impl std::io::Write + Send + 'static) -> Self {
-        Self(Arc::new(Shared { log: Mutex::new(WireLog::new(writer)), exchanges: AtomicU64::new(1) }))
+        Self(Arc::new(SharedTrace { log: Mutex::new(WireLog::new(writer)), exchanges: AtomicU64::new(1) }))
     }
 
     /// Returns the trace of one connection.

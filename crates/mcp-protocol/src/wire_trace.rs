@@ -83,13 +83,7 @@ impl WireLog {
     ///
     /// # Errors
     /// If the writer fails. After that, nothing is written any more, and later calls succeed.
-    pub fn write(
-        &mut self,
-        time: Duration,
-        direction: Direction,
-        label: &str,
-        text: &str,
-    ) -> io::Result<()> {
+    pub fn write(&mut self, time: Duration, direction: Direction, label: &str, text: &str) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         let (seconds, millis) = (time.as_secs() % 86_400, time.subsec_millis());
         let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
@@ -99,8 +93,7 @@ impl WireLog {
         };
         let space = if label.is_empty() { "" } else { " " };
         let (label, text) = (SafeText::name(label), SafeText::new(text));
-        let line =
-            format!("{hours:02}:{minutes:02}:{seconds:02}.{millis:03} {arrow}{space}{label} {text}\n");
+        let line = format!("{hours:02}:{minutes:02}:{seconds:02}.{millis:03} {arrow}{space}{label} {text}\n");
         let written = writer.write_all(line.as_bytes()).and_then(|()| writer.flush());
         if written.is_err() {
             self.writer = None;
@@ -117,10 +110,10 @@ impl std::fmt::Debug for WireLog {
 
 /// Splits the bytes of a stream into the messages that a trace shows.
 #[derive(Debug)]
-pub struct WireMessages(Framing);
+pub struct WireMessages(WireFraming);
 
 #[derive(Debug)]
-enum Framing {
+enum WireFraming {
     Lines(Box<Lines>),
     Events(Box<Events>),
     Whole(Vec<u8>),
@@ -130,25 +123,25 @@ impl WireMessages {
     /// One message per line, as over stdio.
     #[must_use]
     pub fn lines() -> Self {
-        Self(Framing::Lines(Box::new(Lines::new(&unlimited()))))
+        Self(WireFraming::Lines(Box::new(Lines::new(&unlimited()))))
     }
 
     /// One message per server-sent event.
     #[must_use]
     pub fn events() -> Self {
-        Self(Framing::Events(Box::new(Events::new(&unlimited()))))
+        Self(WireFraming::Events(Box::new(Events::new(&unlimited()))))
     }
 
     /// One message, which ends with the stream.
     #[must_use]
     pub fn whole() -> Self {
-        Self(Framing::Whole(Vec::new()))
+        Self(WireFraming::Whole(Vec::new()))
     }
 
     /// Takes bytes of the stream, and calls `show` with the text of each message that is complete.
     pub fn push(&mut self, bytes: &[u8], mut show: impl FnMut(&str)) {
         match &mut self.0 {
-            Framing::Lines(lines) => {
+            WireFraming::Lines(lines) => {
                 lines.push(bytes);
                 while let Some(line) = lines.poll_line() {
                     if let Line::Whole(line) = line {
@@ -156,7 +149,7 @@ impl WireMessages {
                     }
                 }
             }
-            Framing::Events(events) => {
+            WireFraming::Events(events) => {
                 events.push(bytes);
                 while let Some(item) = events.poll_event() {
                     let Item::Event(event) = item else { continue };
@@ -169,17 +162,17 @@ impl WireMessages {
                     }
                 }
             }
-            Framing::Whole(whole) => whole.extend_from_slice(bytes),
+            WireFraming::Whole(whole) => whole.extend_from_slice(bytes),
         }
     }
 
     /// Calls `show` with the message that is left at the end of the stream, if there is one.
     pub fn end(&mut self, mut show: impl FnMut(&str)) {
         match &mut self.0 {
-            Framing::Lines(lines) if !lines.rest().is_empty() => {
+            WireFraming::Lines(lines) if !lines.rest().is_empty() => {
                 show(&String::from_utf8_lossy(lines.rest()));
             }
-            Framing::Whole(whole) if !whole.is_empty() => {
+            WireFraming::Whole(whole) if !whole.is_empty() => {
                 show(&String::from_utf8_lossy(&std::mem::take(whole)));
             }
             _ => {}
@@ -289,7 +282,8 @@ mod tests {
     fn trace_splits_every_framing_into_messages() {
         let lines = ["{\"a\":1}\n{\"b\"", ":2}\n\n{\"cut\""];
         assert_eq!(split(WireMessages::lines(), &lines), ["{\"a\":1}", "{\"b\":2}", "{\"cut\""]);
-        let events = ["event: endpoint\ndata: /m?id=s3cret\n\n: ping\n\ndata: {}\n", "\nevent: x\ndata: y\n\n"];
+        let events =
+            ["event: endpoint\ndata: /m?id=s3cret\n\n: ping\n\ndata: {}\n", "\nevent: x\ndata: y\n\n"];
         assert_eq!(split(WireMessages::events(), &events), ["event: endpoint /m?…", "{}", "event: x y"]);
         assert_eq!(split(WireMessages::whole(), &["{\"a\"", ":1}"]), ["{\"a\":1}"]);
         assert_eq!(split(WireMessages::whole(), &[]), Vec::<String>::new());

@@ -55,6 +55,7 @@ mod offer;
 mod random;
 mod server;
 pub mod testing;
+mod wire_trace;
 
 pub use mcp_protocol as protocol;
 
@@ -93,6 +94,7 @@ pub use offer::shared_state::AsyncMethod;
 pub use offer::shared_state::{BoundMethod, MethodShape, SharedState, state};
 pub use offer::tool::{Tool, ToolSpec, tool};
 pub use server::McpServer;
+pub use wire_trace::WireTrace;
 
 /// The guides as doc tests.
 #[cfg(all(doctest, feature = "serve", feature = "files", feature = "log", unix))]

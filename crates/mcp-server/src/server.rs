@@ -23,6 +23,7 @@ use crate::offer::prompt::ServedPrompt;
 use crate::offer::registry::{CacheHint, Registry, ServerSettings};
 use crate::offer::resource::{ServedResource, ServedTemplate, check_resource_uri, hint};
 use crate::offer::tool::{Tool, ToolEntry, ToolSpec};
+use crate::wire_trace::WireTrace;
 
 /// The default number of items in a page of a list.
 const DEFAULT_PAGE_SIZE: usize = 1000;
@@ -53,6 +54,7 @@ pub struct McpServer {
     hooks: Vec<Arc<Hook>>,
     approver: Option<Arc<Approver>>,
     confirmation_store: Arc<dyn ConfirmationStore>,
+    wire_trace: Option<WireTrace>,
 }
 
 impl McpServer {
@@ -75,6 +77,7 @@ impl McpServer {
             hooks: Vec::new(),
             approver: None,
             confirmation_store: Arc::new(InMemoryStore::default()),
+            wire_trace: None,
         };
         tools.into_iter().fold(server, |server, spec| server.tool(Tool::from(spec)))
     }
@@ -262,6 +265,13 @@ impl McpServer {
         self
     }
 
+    /// Writes every message to this trace, for debugging.
+    #[must_use]
+    pub fn wire_trace(mut self, wire_trace: &WireTrace) -> Self {
+        self.wire_trace = Some(wire_trace.clone());
+        self
+    }
+
     /// Returns the registry, which adds and removes tools, resources and prompts while the server runs.
     #[must_use]
     pub fn registry(&self) -> Registry {
@@ -311,6 +321,7 @@ impl McpServer {
             hooks: self.hooks,
             approver: self.approver,
             confirmation_store: self.confirmation_store,
+            wire_trace: self.wire_trace,
             watchdog: Watchdog::default(),
             calls: Budget::new(calls),
         }))

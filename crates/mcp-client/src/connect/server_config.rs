@@ -64,6 +64,7 @@ pub struct CommandTarget {
     pub(crate) environment: BTreeMap<OsString, OsString>,
     pub(crate) inherits: bool,
     pub(crate) directory: Option<PathBuf>,
+    pub(crate) inherits_stderr: bool,
     pub(crate) restarts: bool,
 }
 
@@ -89,6 +90,7 @@ impl ServerConfig {
             environment: BTreeMap::new(),
             inherits: false,
             directory: None,
+            inherits_stderr: false,
             restarts: false,
         })
     }
@@ -179,6 +181,16 @@ impl ServerConfig<CommandTarget> {
         self
     }
 
+    /// Passes on what the program writes to stderr, line by line, to the stderr of this program. The values of
+    /// [`env`](Self::env) are masked, and lines are cut after 8 KiB. [`McpClient::stderr`](crate::McpClient::stderr) and the
+    /// last output in errors work as without it.
+    #[doc(alias = "logs")]
+    #[must_use]
+    pub fn inherit_stderr(mut self) -> Self {
+        self.target.inherits_stderr = true;
+        self
+    }
+
     /// Restarts the program after it has ended, when it is needed: by the next call, or by a task that waits for
     /// changes. After five starts in 30 s, calls fail for a while ([`Error::TooManyRestarts`]).
     ///
@@ -212,7 +224,8 @@ impl CommandTarget {
 impl UrlTarget {
     /// Returns the wire trace of a connection to the URL, which does not show the configured headers.
     pub(crate) fn traced(&self, trace: &WireTrace) -> ConnectionTrace {
-        let words = self.headers.iter().flat_map(|(_, value)| [Some(value.as_str()), value.rsplit(' ').next()]);
+        let words =
+            self.headers.iter().flat_map(|(_, value)| [Some(value.as_str()), value.rsplit(' ').next()]);
         let label = shown_url(&self.url);
         let host = label.split('/').nth(2).unwrap_or(&label);
         trace.connection(host, words.flatten().map(str::to_owned))
@@ -337,6 +350,7 @@ impl fmt::Debug for CommandTarget {
             .field("environment", &self.environment.keys().collect::<Vec<_>>())
             .field("inherits", &self.inherits)
             .field("directory", &self.directory)
+            .field("inherits_stderr", &self.inherits_stderr)
             .field("restarts", &self.restarts)
             .finish()
     }

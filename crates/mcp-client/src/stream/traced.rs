@@ -14,15 +14,15 @@ impl Link {
     /// Writes all messages of the link to the trace, if there is one.
     pub(crate) fn traced(mut self, trace: Option<ConnectionTrace>) -> Self {
         if let Some(trace) = trace {
-            self.reader = Box::new(TracedStream::new(self.reader, trace.clone(), Direction::Received));
-            self.writer = Box::new(TracedStream::new(self.writer, trace, Direction::Sent));
+            self.reader = Box::new(TracedLinkStream::new(self.reader, trace.clone(), Direction::Received));
+            self.writer = Box::new(TracedLinkStream::new(self.writer, trace, Direction::Sent));
         }
         self
     }
 }
 
 /// One direction of a link.
-struct TracedStream<S> {
+struct TracedLinkStream<S> {
     stream: S,
     trace: ConnectionTrace,
     direction: Direction,
@@ -30,7 +30,7 @@ struct TracedStream<S> {
     is_ended: bool,
 }
 
-impl<S> TracedStream<S> {
+impl<S> TracedLinkStream<S> {
     fn new(stream: S, trace: ConnectionTrace, direction: Direction) -> Self {
         Self { stream, trace, direction, messages: WireMessages::lines(), is_ended: false }
     }
@@ -47,7 +47,15 @@ impl<S> TracedStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for TracedStream<S> {
+impl<S> Drop for TracedLinkStream<S> {
+    fn drop(&mut self) {
+        if self.direction == Direction::Sent {
+            self.end("(closed)");
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for TracedLinkStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -64,7 +72,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TracedStream<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for TracedStream<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TracedLinkStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes));
         match &written {

@@ -20,5 +20,7 @@ mod reach;
 mod restarts;
 mod retries;
 mod sse_server;
+mod stderr;
 mod support;
 mod web;
+mod wire_trace;

@@ -23,6 +23,7 @@ use crate::call::reply::Reply;
 use crate::call::seal::Sealer;
 use crate::connection::Client;
 use crate::offer::registry::{Registry, Snapshot};
+use crate::wire_trace::WireTrace;
 
 /// The server state that all connections share.
 pub(crate) struct Core {
@@ -41,6 +42,7 @@ pub(crate) struct Core {
     pub(crate) approver: Option<Arc<Approver>>,
     /// The store of used confirmations.
     pub(crate) confirmation_store: Arc<dyn ConfirmationStore>,
+    pub(crate) wire_trace: Option<WireTrace>,
     pub(crate) watchdog: Watchdog,
     /// Calls in flight, on all connections together.
     pub(crate) calls: Arc<Budget>,

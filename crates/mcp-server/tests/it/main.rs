@@ -23,3 +23,4 @@ mod identity;
 mod lists;
 #[cfg(feature = "serve")]
 mod serve;
+mod wire_trace;
