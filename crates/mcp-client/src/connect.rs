@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use mcp_protocol::capabilities::Implementation;
 use mcp_protocol::logging::LogLevel;
+use mcp_protocol::meta::Meta;
+use mcp_protocol::metrics::Metrics;
 use mcp_protocol::negotiation::Mode;
 use mcp_protocol::{Limits, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -22,6 +24,7 @@ use crate::connect::server_config::{ServerConfig, Target};
 use crate::connect::settings::{CacheIdentity, ConnectSettings};
 use crate::connection::cache::Cache;
 use crate::connection::handlers::Handlers;
+use crate::connection::observers::Observers;
 use crate::error::{Error, Result};
 use crate::stream::link::{Link, Owner};
 use crate::stream::negotiate::Launch;
@@ -51,6 +54,7 @@ pub struct Connect {
     log_level: Option<LogLevel>,
     cache: Cache,
     wire_trace: Option<WireTrace>,
+    observers: Observers,
     #[cfg(feature = "stdio")]
     ledger: Option<crate::Ledger>,
     #[cfg(feature = "http")]
@@ -137,6 +141,7 @@ impl Connect {
             log_level: None,
             cache: Cache::new(),
             wire_trace: None,
+            observers: Observers::default(),
             #[cfg(feature = "stdio")]
             ledger: None,
             #[cfg(feature = "http")]
@@ -207,6 +212,31 @@ impl Connect {
         self
     }
 
+    /// Sets the counters that are told of calls and restarts: [`Metrics`].
+    #[doc(alias = "prometheus")]
+    pub fn metrics(mut self, metrics: impl Metrics) -> Self {
+        self.observers.metrics = Some(Arc::new(metrics));
+        self
+    }
+
+    /// Sets the function that returns the trace context of a request: `traceparent`, `tracestate` and `baggage`. It is
+    /// called in the task that makes the request; members of the `_meta` of the call itself take precedence.
+    ///
+    /// ```
+    /// use mcp_client::protocol::meta::Meta;
+    /// use mcp_client::{McpClient, ServerConfig};
+    ///
+    /// let connect = McpClient::builder(ServerConfig::command("weather"))
+    ///     // For example from the current span of OpenTelemetry.
+    ///     .trace_context(|| Some(Meta::new().traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")));
+    /// ```
+    #[doc(alias = "traceparent")]
+    #[doc(alias = "OpenTelemetry")]
+    pub fn trace_context(mut self, context: impl Fn() -> Option<Meta> + Send + Sync + 'static) -> Self {
+        self.observers.trace_context = Some(Arc::new(context));
+        self
+    }
+
     /// Sets which eras to try.
     pub fn era(mut self, era: Mode) -> Self {
         match &mut self.destination {
@@ -251,11 +281,18 @@ impl Connect {
             log_level,
             cache,
             wire_trace,
+            observers,
             ..
         } = self;
         let offer = Offer { info, capabilities: handlers.capabilities(), versions };
-        let settings =
-            ConnectSettings { offer, handlers: Arc::new(handlers), negotiation_cache, log_level, cache };
+        let settings = ConnectSettings {
+            offer,
+            handlers: Arc::new(handlers),
+            negotiation_cache,
+            log_level,
+            cache,
+            observers,
+        };
         match destination {
             Destination::ServerConfig(config) => {
                 let (target, config) = config.take_target();

@@ -88,6 +88,7 @@ pub use connection::progress::Progress;
 pub use connection::subscribers::Change;
 pub use error::{Blame, ConnectionEnd, EndCause, Error, HttpStatus, Result, Sent, StartError};
 pub use mcp_protocol as protocol;
+pub use mcp_protocol::metrics::Metrics;
 #[cfg(feature = "stdio")]
 pub use stdio::interrupt::unless_interrupted;
 #[cfg(feature = "stdio")]
@@ -107,6 +108,7 @@ mod guides {
     guides! {
         being_asked "being-asked.md"
         connecting_to_a_url "connecting-to-a-url.md"
+        debugging "debugging.md"
         eras "eras.md"
         errors "errors.md"
         first_client "first-client.md"

@@ -52,7 +52,7 @@
 //! | look up limits | [`limits`] |
 //! | store unparsed JSON | [`json`], [`members`], [`map`] |
 //! | test without a network | [`simulated_link`] |
-//! | trace messages | [`wire_trace`] |
+//! | trace and count messages | [`wire_trace`], [`metrics`] |
 //!
 //! # Driving a machine
 //!
@@ -91,6 +91,7 @@ pub mod map;
 pub mod members;
 pub mod messages;
 pub mod meta;
+pub mod metrics;
 pub mod names;
 pub mod negotiation;
 pub mod peer;

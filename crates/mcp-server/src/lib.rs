@@ -71,6 +71,7 @@ pub use error::{AskError, Error, ToolError};
 #[cfg_attr(docsrs, doc(cfg(feature = "log")))]
 pub use log::log_to_stderr;
 pub use mcp_protocol::Json;
+pub use mcp_protocol::metrics::Metrics;
 pub use offer::blocking::{Blocking, BlockingShape, blocking};
 pub use offer::completion::CompletionRequest;
 pub use offer::content::{Audio, Image};

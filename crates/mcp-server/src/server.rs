@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use mcp_protocol::capabilities::Implementation;
 use mcp_protocol::messages::CacheScope;
+use mcp_protocol::metrics::Metrics;
 use mcp_protocol::{Limits, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -55,6 +56,7 @@ pub struct McpServer {
     approver: Option<Arc<Approver>>,
     confirmation_store: Arc<dyn ConfirmationStore>,
     wire_trace: Option<WireTrace>,
+    metrics: Option<Arc<dyn Metrics>>,
 }
 
 impl McpServer {
@@ -78,6 +80,7 @@ impl McpServer {
             approver: None,
             confirmation_store: Arc::new(InMemoryStore::default()),
             wire_trace: None,
+            metrics: None,
         };
         tools.into_iter().fold(server, |server, spec| server.tool(Tool::from(spec)))
     }
@@ -272,6 +275,14 @@ impl McpServer {
         self
     }
 
+    /// Sets the counters that are told of calls: [`Metrics`].
+    #[doc(alias = "prometheus")]
+    #[must_use]
+    pub fn metrics(mut self, metrics: impl Metrics) -> Self {
+        self.metrics = Some(Arc::new(metrics));
+        self
+    }
+
     /// Returns the registry, which adds and removes tools, resources and prompts while the server runs.
     #[must_use]
     pub fn registry(&self) -> Registry {
@@ -322,6 +333,7 @@ impl McpServer {
             approver: self.approver,
             confirmation_store: self.confirmation_store,
             wire_trace: self.wire_trace,
+            metrics: self.metrics,
             watchdog: Watchdog::default(),
             calls: Budget::new(calls),
         }))

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use mcp_protocol::dialect::{Lower, Lowering};
 use mcp_protocol::messages::{Method, write};
+use mcp_protocol::meta::Meta;
 use mcp_protocol::peer::{CallHandle, OpenError, Timeouts};
 use mcp_protocol::subscriptions::ListenParams;
 
@@ -55,7 +56,8 @@ impl Connection {
             exchange: None,
         };
         let mut body = Vec::with_capacity(512);
-        if let Err(error) = self.serialize(call, method, params, &mut body) {
+        let context = self.terms.observers.with_context(self.terms.envelope.as_ref());
+        if let Err(error) = self.serialize(call, method, params, context.as_ref(), &mut body) {
             request.abandon();
             return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
         }
@@ -79,8 +81,11 @@ impl Connection {
             return self.exchange(exchanges, method, params, options, opened);
         }
         let opened_at = now();
+        // Before the lock, because the host's function may use the client.
+        let context = self.terms.observers.with_context(self.terms.envelope.as_ref());
         let mut state = self.lock();
-        let (call, offset) = self.open(&mut state, method, params, options.timeouts, opened_at)?;
+        let (call, offset) =
+            self.open(&mut state, method, params, context.as_ref(), options.timeouts, opened_at)?;
         let progress = options.progress.then(Box::default);
         let departure = Departure::After(offset);
         let waiting = Waiting { departure, waker: None, settled: None, progress, asks: options.asks };
@@ -110,7 +115,7 @@ impl Connection {
 
     /// Queues a request whose response no caller waits for. Returns false if the connection is lost or busy.
     pub(crate) fn forget(&self, state: &mut State, method: &Method, params: &dyn Lower) -> bool {
-        self.open(state, method, params, Timeouts::default().idle(UNAWAITED_TIMEOUT), now()).is_ok()
+        self.open(state, method, params, None, Timeouts::default().idle(UNAWAITED_TIMEOUT), now()).is_ok()
     }
 
     /// Reserves an id, starts the timeouts and queues the request. Returns its position in the outbox, too.
@@ -119,6 +124,7 @@ impl Connection {
         state: &mut State,
         method: &Method,
         params: &dyn Lower,
+        context: Option<&Meta>,
         timeouts: Timeouts,
         now: Instant,
     ) -> Result<(CallHandle, u64)> {
@@ -127,7 +133,8 @@ impl Connection {
         }
         let call = self.reserve(state, method, timeouts, now)?;
         let offset = state.outbox.queued();
-        if let Err(error) = state.outbox.push(Some(call), |out| self.serialize(call, method, params, out)) {
+        let pushed = state.outbox.push(Some(call), |out| self.serialize(call, method, params, context, out));
+        if let Err(error) = pushed {
             // It was not sent, so no cancellation is needed.
             state.peer.handle_lost(call);
             return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
@@ -150,19 +157,20 @@ impl Connection {
         }
     }
 
-    /// Serializes a request.
+    /// Serializes a request. `context` is its `_meta` with a trace context.
     fn serialize(
         &self,
         call: CallHandle,
         method: &Method,
         params: &dyn Lower,
+        context: Option<&Meta>,
         out: &mut Vec<u8>,
     ) -> std::result::Result<(), serde_json::Error> {
         let ConnectionTerms { dialect, envelope, .. } = &self.terms;
         let token = call.progress_token();
         let mut lowering = Lowering::to(*dialect).with_progress_token(&token);
-        if let Some(envelope) = envelope {
-            lowering = lowering.with_meta(envelope);
+        if let Some(meta) = context.or(envelope.as_ref()) {
+            lowering = lowering.with_meta(meta);
         }
         write::request(out, &call.id(), method, &lowering.root(params))
     }

@@ -16,6 +16,7 @@ mod http_sessions;
 mod http_sse;
 mod http_streams;
 mod lists;
+mod observed;
 mod reach;
 mod restarts;
 mod retries;

@@ -11,7 +11,7 @@ use crate::web::{Say, Seen, against, legacy, modern};
 
 /// A writer whose text can be read.
 #[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Written(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Written {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -25,7 +25,7 @@ impl Write for Written {
 
 impl Written {
     /// The lines without their times.
-    fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
         text.lines().map(|line| line["12:34:56.789 ".len()..].to_owned()).collect()
     }

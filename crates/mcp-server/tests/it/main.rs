@@ -21,6 +21,8 @@ mod http;
 #[cfg(feature = "http")]
 mod identity;
 mod lists;
+#[cfg(feature = "http")]
+mod observed;
 #[cfg(feature = "serve")]
 mod serve;
 mod wire_trace;
