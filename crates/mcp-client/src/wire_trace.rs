@@ -74,7 +74,7 @@ pub(crate) struct ConnectionTrace {
 
 impl ConnectionTrace {
     /// Returns the trace of the next HTTP exchange, which has a number.
-    #[cfg(feature = "http")]
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has exchanges"))]
     pub(crate) fn exchange(&self) -> Self {
         let number = self.trace.0.exchanges.fetch_add(1, Ordering::Relaxed);
         Self { label: format!("{} #{number}", self.label).into(), ..self.clone() }

@@ -142,6 +142,7 @@ impl Offer {
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
     pub(crate) config: ServerConfig<CommandTarget>,
+    #[cfg_attr(not(feature = "stdio"), expect(dead_code, reason = "nothing is started"))]
     pub(crate) trace: Option<ConnectionTrace>,
     #[cfg(feature = "stdio")]
     pub(crate) ledger: Option<crate::Ledger>,

@@ -34,7 +34,7 @@ fn server() -> McpServer {
                 panic!("as expected")
             }
         }))
-        .tool(tool("never", || std::future::pending::<String>()))
+        .tool(tool("never", std::future::pending::<String>))
 }
 
 #[tokio::test]
