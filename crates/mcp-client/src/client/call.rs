@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::client::McpClient;
 use crate::client::input_rounds::{self, OnProgress};
+use crate::client::observed::is_observed;
 use crate::client::running::RunningCall;
 use crate::connection::progress::Progress;
 use crate::error::{Error, Result};
@@ -91,12 +92,22 @@ impl ToolCall {
             return Err(Error::Unsendable { method: Method::ToolsCall, problem });
         }
         // Constructed where it is awaited: a future that is moved would need its space twice.
-        let Some(cancel) = cancel.take() else {
+        if cancel.is_none() && !is_observed(&client.inner().connection) {
             return input_rounds::run(client, &Method::ToolsCall, params, *timeouts, on_progress.as_mut())
                 .await;
-        };
-        let run = input_rounds::run(client, &Method::ToolsCall, params, *timeouts, on_progress.as_mut());
-        Box::pin(unless(run, cancel)).await
+        }
+        // Boxed: rare paths; keeps the common future small.
+        let run = Box::pin(input_rounds::run_observed(
+            client,
+            &Method::ToolsCall,
+            params,
+            *timeouts,
+            on_progress.as_mut(),
+        ));
+        match cancel.take() {
+            Some(cancel) => Box::pin(unless(run, cancel)).await,
+            None => run.await,
+        }
     }
 
     async fn outcome(mut self) -> Result<ToolResult> {

@@ -59,8 +59,8 @@ repeat!(CallToolParams, name; GetPromptParams, name; ReadResourceParams, uri);
 /// The progress callback of a call.
 pub(crate) type OnProgress = Box<dyn FnMut(Progress) + Send>;
 
-/// Sends the request until it is complete. Returns the body of the last result.
-pub(crate) async fn run(
+/// Sends the request until it is complete, like [`run`], and reports the call to those who observe it.
+pub(crate) async fn run_observed(
     client: &McpClient,
     method: &Method,
     params: &mut dyn Repeat,
@@ -69,10 +69,11 @@ pub(crate) async fn run(
 ) -> Result<OwnedBody> {
     let connection = &client.inner().connection;
     let name = is_observed(connection).then(|| params.name());
-    observed(connection, method, name, pin!(rounds(client, method, params, timeouts, on_progress))).await
+    observed(connection, method, name, pin!(run(client, method, params, timeouts, on_progress))).await
 }
 
-async fn rounds(
+/// Sends the request until it is complete. Returns the body of the last result.
+pub(crate) async fn run(
     client: &McpClient,
     method: &Method,
     params: &mut dyn Repeat,

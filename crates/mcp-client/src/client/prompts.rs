@@ -21,7 +21,8 @@ impl McpClient {
     ) -> Result<GetPromptResult> {
         let mut params = GetPromptParams::new(name).arguments(arguments);
         let body =
-            input_rounds::run(self, &Method::PromptsGet, &mut params, Timeouts::default(), None).await?;
+            input_rounds::run_observed(self, &Method::PromptsGet, &mut params, Timeouts::default(), None)
+                .await?;
         self.complete_round(&Method::PromptsGet, &body)
     }
 

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use mcp_protocol::metrics::{CallEnd, CallLabels};
 use mcp_protocol::resources::ReadResourceParams;
+use mcp_protocol::tools::CallToolResult;
 use mcp_server::{McpServer, Metrics, NoArgs, ToolError, tool};
 use serde_json::json;
 
@@ -29,6 +30,7 @@ fn server() -> McpServer {
     McpServer::named("observed", "1")
         .tool(tool("echo", || async { "hi" }))
         .tool(tool("fail", || async { Err::<String, _>(ToolError::new("no")) }))
+        .tool(tool("error", || async { CallToolResult::error("no") }))
         .tool(tool("panic", |_: NoArgs| async {
             if true {
                 panic!("as expected")
@@ -68,7 +70,7 @@ async fn panic_is_logged_with_the_name_of_its_tool() {
 async fn metrics_count_calls_by_outcome() {
     let counted = Counted::default();
     let mut client = server().metrics(counted.clone()).test_client().await.unwrap();
-    for name in ["echo", "fail", "panic", "unknown"] {
+    for name in ["echo", "fail", "error", "panic", "unknown"] {
         let _ = client.call(name, json!({})).await;
     }
     let unknown = ReadResourceParams::new("a:b?key=hush");
@@ -82,7 +84,7 @@ async fn metrics_count_calls_by_outcome() {
     drop(client);
     let counts = || counted.0.lock().unwrap().clone();
     for _ in 0..200 {
-        if counts().len() == 12 {
+        if counts().len() == 14 {
             break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
@@ -92,6 +94,8 @@ async fn metrics_count_calls_by_outcome() {
         tool("echo"),
         "completed".into(),
         tool("fail"),
+        "tool_error".into(),
+        tool("error"),
         "tool_error".into(),
         tool("panic"),
         "panicked".into(),
