@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use mcp_protocol::wire_trace::{Direction, Secrets, WireLog};
+use mcp_protocol::wire_trace::{Secrets, WireDirection, WireLog};
 
 /// A wire trace: every message of a connection, with its time and direction, for debugging. Set it with
 /// [`Connect::wire_trace`](crate::Connect::wire_trace).
@@ -74,13 +74,13 @@ pub(crate) struct ConnectionTrace {
 
 impl ConnectionTrace {
     /// Returns the trace of the next HTTP exchange, which has a number.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has exchanges"))]
+    #[allow(dead_code, reason = "only HTTP has exchanges, and it may be disabled")]
     pub(crate) fn exchange(&self) -> Self {
         let number = self.trace.0.exchanges.fetch_add(1, Ordering::Relaxed);
         Self { label: format!("{} #{number}", self.label).into(), ..self.clone() }
     }
 
-    pub(crate) fn write(&self, direction: Direction, text: &str) {
+    pub(crate) fn write(&self, direction: WireDirection, text: &str) {
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let mut log = self.trace.0.log.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = log.write(time, direction, &self.label, &self.secrets.mask(text)) {

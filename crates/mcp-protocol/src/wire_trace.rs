@@ -45,7 +45,7 @@ const SHOWN_HEADERS: &[&str] = &[
 
 /// The direction of a message, seen from the side that writes the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub enum WireDirection {
     /// `-->`: sent by this side.
     Sent,
     /// `<--`: received from the peer.
@@ -57,11 +57,11 @@ pub enum Direction {
 /// ```
 /// use std::time::Duration;
 ///
-/// use mcp_protocol::wire_trace::{Direction, WireLog};
+/// use mcp_protocol::wire_trace::{WireDirection, WireLog};
 ///
 /// let (mut reader, writer) = std::io::pipe()?;
 /// let mut log = WireLog::new(writer);
-/// log.write(Duration::from_millis(45_296_007), Direction::Sent, "weather", r#"{"jsonrpc":"2.0"}"#)?;
+/// log.write(Duration::from_millis(45_296_007), WireDirection::Sent, "weather", r#"{"jsonrpc":"2.0"}"#)?;
 /// drop(log);
 /// assert_eq!(std::io::read_to_string(&mut reader)?, "12:34:56.007 --> weather {\"jsonrpc\":\"2.0\"}\n");
 /// # Ok::<(), std::io::Error>(())
@@ -83,13 +83,19 @@ impl WireLog {
     ///
     /// # Errors
     /// If the writer fails. After that, nothing is written any more, and later calls succeed.
-    pub fn write(&mut self, time: Duration, direction: Direction, label: &str, text: &str) -> io::Result<()> {
+    pub fn write(
+        &mut self,
+        time: Duration,
+        direction: WireDirection,
+        label: &str,
+        text: &str,
+    ) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         let (seconds, millis) = (time.as_secs() % 86_400, time.subsec_millis());
         let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
         let arrow = match direction {
-            Direction::Sent => "-->",
-            Direction::Received => "<--",
+            WireDirection::Sent => "-->",
+            WireDirection::Received => "<--",
         };
         let space = if label.is_empty() { "" } else { " " };
         let (label, text) = (SafeText::name(label), SafeText::new(text));
@@ -293,7 +299,7 @@ mod tests {
     fn trace_line_escapes_control_characters() {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let mut log = WireLog::new(writer);
-        log.write(Duration::from_secs(86_399), Direction::Received, "", "{\n\"é\":\"\u{1b}\"}").unwrap();
+        log.write(Duration::from_secs(86_399), WireDirection::Received, "", "{\n\"é\":\"\u{1b}\"}").unwrap();
         drop(log);
         let text = std::io::read_to_string(&mut reader).unwrap();
         assert_eq!(text, "23:59:59.000 <-- {\\n\"é\":\"\\u{1b}\"}\n");
@@ -304,8 +310,8 @@ mod tests {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let mut log = WireLog::new(writer);
-        assert!(log.write(Duration::ZERO, Direction::Sent, "", "{}").is_err());
-        assert!(log.write(Duration::ZERO, Direction::Sent, "", "{}").is_ok());
+        assert!(log.write(Duration::ZERO, WireDirection::Sent, "", "{}").is_err());
+        assert!(log.write(Duration::ZERO, WireDirection::Sent, "", "{}").is_ok());
     }
 
     #[test]

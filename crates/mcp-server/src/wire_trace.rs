@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::SystemTime;
 
-use mcp_protocol::wire_trace::{Direction, WireLog, WireMessages};
+use mcp_protocol::wire_trace::{WireDirection, WireLog, WireMessages};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A wire trace: every message of a server, with its time and direction, for debugging. Set it with
@@ -62,7 +62,7 @@ impl WireTrace {
         format!("#{}", self.0.exchanges.fetch_add(1, Ordering::Relaxed))
     }
 
-    pub(crate) fn write(&self, direction: Direction, label: &str, text: &str) {
+    pub(crate) fn write(&self, direction: WireDirection, label: &str, text: &str) {
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let mut log = self.0.log.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = log.write(time, direction, label, text) {
@@ -75,13 +75,13 @@ impl WireTrace {
 pub(crate) struct TracedStream<S> {
     stream: S,
     trace: WireTrace,
-    direction: Direction,
+    direction: WireDirection,
     messages: WireMessages,
     is_ended: bool,
 }
 
 impl<S> TracedStream<S> {
-    pub(crate) fn new(stream: S, trace: &WireTrace, direction: Direction) -> Self {
+    pub(crate) fn new(stream: S, trace: &WireTrace, direction: WireDirection) -> Self {
         Self { stream, trace: trace.clone(), direction, messages: WireMessages::lines(), is_ended: false }
     }
 
@@ -99,7 +99,7 @@ impl<S> TracedStream<S> {
 
 impl<S> Drop for TracedStream<S> {
     fn drop(&mut self) {
-        if self.direction == Direction::Sent {
+        if self.direction == WireDirection::Sent {
             self.end("(closed)");
         }
     }

@@ -86,26 +86,26 @@ impl ToolCall {
 
     /// Makes the call, and returns the body of the result unparsed.
     pub(crate) async fn raw(&mut self) -> Result<OwnedBody> {
-        let Self { client, params, timeouts, on_progress, cancel } = self;
-        if params.arguments.as_ref().is_some_and(|arguments| !arguments.is_object()) {
+        if self.params.arguments.as_ref().is_some_and(|arguments| !arguments.is_object()) {
             let problem = "arguments must be an object".to_owned();
             return Err(Error::Unsendable { method: Method::ToolsCall, problem });
         }
-        // Constructed where it is awaited: a future that is moved would need its space twice.
-        if cancel.is_none() && !is_observed(&client.inner().connection) {
-            return input_rounds::run(client, &Method::ToolsCall, params, *timeouts, on_progress.as_mut())
-                .await;
+        if self.cancel.is_some() || is_observed(&self.client.inner().connection) {
+            // Boxed: rare path; keeps the common future small.
+            return Box::pin(self.observed()).await;
         }
-        // Boxed: rare paths; keeps the common future small.
-        let run = Box::pin(input_rounds::run_observed(
-            client,
-            &Method::ToolsCall,
-            params,
-            *timeouts,
-            on_progress.as_mut(),
-        ));
+        let Self { client, params, timeouts, on_progress, .. } = self;
+        // Constructed where it is awaited: a future that is moved would need its space twice.
+        input_rounds::run(client, &Method::ToolsCall, params, *timeouts, on_progress.as_mut()).await
+    }
+
+    /// Makes a call that somebody observes or may cancel.
+    async fn observed(&mut self) -> Result<OwnedBody> {
+        let Self { client, params, timeouts, on_progress, cancel } = self;
+        let run =
+            input_rounds::run_observed(client, &Method::ToolsCall, params, *timeouts, on_progress.as_mut());
         match cancel.take() {
-            Some(cancel) => Box::pin(unless(run, cancel)).await,
+            Some(cancel) => unless(run, cancel).await,
             None => run.await,
         }
     }

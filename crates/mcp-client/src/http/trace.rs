@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame};
-use mcp_protocol::wire_trace::{Direction, WireMessages, shown_headers};
+use mcp_protocol::wire_trace::{WireDirection, WireMessages, shown_headers};
 
 use super::request::{HttpConnections, HttpError, RawRequest, RawResponse, ResponseBody};
 use crate::connect::server_config::shown_url;
@@ -21,11 +21,11 @@ pub(super) async fn traced(
     let trace = trace.exchange();
     let RawRequest { method, uri, headers, body, .. } = &request;
     trace.write(
-        Direction::Sent,
+        WireDirection::Sent,
         &format!("{method} {} {}", shown_url(&uri.to_string()), shown_values(headers)),
     );
     if !body.is_empty() {
-        trace.write(Direction::Sent, &String::from_utf8_lossy(body));
+        trace.write(WireDirection::Sent, &String::from_utf8_lossy(body));
     }
     let mut pending = PendingExchange { trace: Some(trace) };
     let answer = connections.exchange(request).await;
@@ -33,11 +33,12 @@ pub(super) async fn traced(
     let mut answer = match answer {
         Ok(answer) => answer,
         Err(error) => {
-            trace.write(Direction::Received, &format!("(failed: {error})"));
+            trace.write(WireDirection::Received, &format!("(failed: {error})"));
             return Err(error);
         }
     };
-    trace.write(Direction::Received, &format!("HTTP {} {}", answer.status, shown_values(&answer.headers)));
+    trace
+        .write(WireDirection::Received, &format!("HTTP {} {}", answer.status, shown_values(&answer.headers)));
     let is_stream = answer.media_type().as_deref() == Some("text/event-stream");
     let messages = if is_stream { WireMessages::events() } else { WireMessages::whole() };
     let body = std::mem::replace(&mut answer.body, ResponseBody::empty());
@@ -57,7 +58,7 @@ struct PendingExchange {
 impl Drop for PendingExchange {
     fn drop(&mut self) {
         if let Some(trace) = &self.trace {
-            trace.write(Direction::Sent, "(closed before the response)");
+            trace.write(WireDirection::Sent, "(closed before the response)");
         }
     }
 }
@@ -81,14 +82,14 @@ impl Body for TracedBody {
         let Self { body, messages, trace, is_ended } = &mut *self;
         let chunk = ready!(body.poll_chunk(cx));
         match &chunk {
-            Some(Ok(bytes)) => messages.push(bytes, |text| trace.write(Direction::Received, text)),
+            Some(Ok(bytes)) => messages.push(bytes, |text| trace.write(WireDirection::Received, text)),
             Some(Err(error)) => {
                 *is_ended = true;
-                trace.write(Direction::Received, &format!("(cut: {error})"));
+                trace.write(WireDirection::Received, &format!("(cut: {error})"));
             }
             None => {
                 *is_ended = true;
-                messages.end(|text| trace.write(Direction::Received, text));
+                messages.end(|text| trace.write(WireDirection::Received, text));
             }
         }
         Poll::Ready(chunk.map(|chunk| chunk.map(Frame::data).map_err(Into::into)))
@@ -106,8 +107,8 @@ impl Body for TracedBody {
 impl Drop for TracedBody {
     fn drop(&mut self) {
         if !self.is_ended {
-            self.messages.end(|text| self.trace.write(Direction::Received, text));
-            self.trace.write(Direction::Sent, "(closed)");
+            self.messages.end(|text| self.trace.write(WireDirection::Received, text));
+            self.trace.write(WireDirection::Sent, "(closed)");
         }
     }
 }

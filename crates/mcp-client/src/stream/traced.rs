@@ -4,7 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use mcp_protocol::wire_trace::{Direction, WireMessages};
+use mcp_protocol::wire_trace::{WireDirection, WireMessages};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::stream::link::Link;
@@ -14,8 +14,9 @@ impl Link {
     /// Writes all messages of the link to the trace, if there is one.
     pub(crate) fn traced(mut self, trace: Option<ConnectionTrace>) -> Self {
         if let Some(trace) = trace {
-            self.reader = Box::new(TracedLinkStream::new(self.reader, trace.clone(), Direction::Received));
-            self.writer = Box::new(TracedLinkStream::new(self.writer, trace, Direction::Sent));
+            self.reader =
+                Box::new(TracedLinkStream::new(self.reader, trace.clone(), WireDirection::Received));
+            self.writer = Box::new(TracedLinkStream::new(self.writer, trace, WireDirection::Sent));
         }
         self
     }
@@ -25,13 +26,13 @@ impl Link {
 struct TracedLinkStream<S> {
     stream: S,
     trace: ConnectionTrace,
-    direction: Direction,
+    direction: WireDirection,
     messages: WireMessages,
     is_ended: bool,
 }
 
 impl<S> TracedLinkStream<S> {
-    fn new(stream: S, trace: ConnectionTrace, direction: Direction) -> Self {
+    fn new(stream: S, trace: ConnectionTrace, direction: WireDirection) -> Self {
         Self { stream, trace, direction, messages: WireMessages::lines(), is_ended: false }
     }
 
@@ -49,7 +50,7 @@ impl<S> TracedLinkStream<S> {
 
 impl<S> Drop for TracedLinkStream<S> {
     fn drop(&mut self) {
-        if self.direction == Direction::Sent {
+        if self.direction == WireDirection::Sent {
             self.end("(closed)");
         }
     }

@@ -9,7 +9,7 @@ use bytes::{Buf, Bytes};
 use http::HeaderMap;
 use http::request::Parts;
 use http_body::{Body, Frame, SizeHint};
-use mcp_protocol::wire_trace::{Direction, WireMessages, shown_headers};
+use mcp_protocol::wire_trace::{WireDirection, WireMessages, shown_headers};
 
 use super::response::HttpResponse;
 use super::{HttpBody, ServiceState};
@@ -29,7 +29,7 @@ where
 {
     let exchange = ExchangeTrace { label: trace.next_exchange().into(), trace };
     let head = format!("{} {} {}", parts.method, parts.uri.path(), shown_values(&parts.headers));
-    exchange.write(Direction::Received, &head);
+    exchange.write(WireDirection::Received, &head);
     let mut pending = UnansweredExchange(Some(exchange.clone()));
     let body =
         TracedRequest { body: Box::pin(body), messages: WireMessages::whole(), exchange: exchange.clone() };
@@ -37,7 +37,7 @@ where
     pending.0 = None;
     let (parts, body) = response.into_parts();
     let head = format!("HTTP {} {}", parts.status, shown_values(&parts.headers));
-    exchange.write(Direction::Sent, &head);
+    exchange.write(WireDirection::Sent, &head);
     let media_type = parts.headers.get(http::header::CONTENT_TYPE).map(http::HeaderValue::as_bytes);
     let is_stream = media_type.is_some_and(|value| value.starts_with(b"text/event-stream"));
     let messages = if is_stream { WireMessages::events() } else { WireMessages::whole() };
@@ -56,7 +56,7 @@ struct ExchangeTrace {
 }
 
 impl ExchangeTrace {
-    fn write(&self, direction: Direction, text: &str) {
+    fn write(&self, direction: WireDirection, text: &str) {
         self.trace.write(direction, &self.label, text);
     }
 }
@@ -67,7 +67,7 @@ struct UnansweredExchange(Option<ExchangeTrace>);
 impl Drop for UnansweredExchange {
     fn drop(&mut self) {
         if let Some(exchange) = &self.0 {
-            exchange.write(Direction::Received, "(closed before the response)");
+            exchange.write(WireDirection::Received, "(closed before the response)");
         }
     }
 }
@@ -89,7 +89,7 @@ impl<B: Body> Body for TracedRequest<B> {
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let Self { body, messages, exchange } = &mut *self;
         let frame = ready!(body.as_mut().poll_frame(cx));
-        let show = |text: &str| exchange.write(Direction::Received, text);
+        let show = |text: &str| exchange.write(WireDirection::Received, text);
         Poll::Ready(match frame {
             None => {
                 messages.end(show);
@@ -118,7 +118,7 @@ impl<B: Body> Body for TracedRequest<B> {
 /// Shows a body whose end was not read, because its length is known.
 impl<B> Drop for TracedRequest<B> {
     fn drop(&mut self) {
-        self.messages.end(|text| self.exchange.write(Direction::Received, text));
+        self.messages.end(|text| self.exchange.write(WireDirection::Received, text));
     }
 }
 
@@ -134,7 +134,7 @@ impl TracedResponse {
         let Self { body, messages, exchange } = self;
         let bytes = ready!(body.poll_bytes(cx));
         if let Some(bytes) = &bytes {
-            messages.push(bytes, |text| exchange.write(Direction::Sent, text));
+            messages.push(bytes, |text| exchange.write(WireDirection::Sent, text));
         }
         Poll::Ready(bytes)
     }
@@ -143,9 +143,9 @@ impl TracedResponse {
 impl Drop for TracedResponse {
     fn drop(&mut self) {
         let Self { body, messages, exchange } = self;
-        messages.end(|text| exchange.write(Direction::Sent, text));
+        messages.end(|text| exchange.write(WireDirection::Sent, text));
         if !body.is_end_stream() {
-            exchange.write(Direction::Received, "(closed)");
+            exchange.write(WireDirection::Received, "(closed)");
         }
     }
 }

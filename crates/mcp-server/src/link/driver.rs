@@ -19,7 +19,7 @@ use mcp_protocol::errors::DecodeError;
 use mcp_protocol::messages::{Incoming, Message, parse_bytes};
 use mcp_protocol::negotiation::{StdioClassification, StdioServerNegotiation};
 use mcp_protocol::peer::{Arrival, DuplicateIds, IgnoreReason};
-use mcp_protocol::wire_trace::Direction;
+use mcp_protocol::wire_trace::WireDirection;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 
@@ -50,8 +50,8 @@ pub(crate) fn drive<'a>(
     memory: Option<Arc<Budget>>,
 ) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>> {
     let Some(trace) = &core.wire_trace else { return Box::pin(serve(core, reader, writer, memory)) };
-    let mut reader = TracedStream::new(reader, trace, Direction::Received);
-    let mut writer = TracedStream::new(writer, trace, Direction::Sent);
+    let mut reader = TracedStream::new(reader, trace, WireDirection::Received);
+    let mut writer = TracedStream::new(writer, trace, WireDirection::Sent);
     Box::pin(async move { serve(core, &mut reader, &mut writer, memory).await })
 }
 
