@@ -4,6 +4,7 @@ pub(crate) mod call;
 pub(crate) mod changes;
 pub(crate) mod input_rounds;
 pub(crate) mod lists;
+mod observed;
 pub(crate) mod output_schema;
 mod prompts;
 mod resources;

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use mcp_protocol::capabilities::Implementation;
 use mcp_protocol::logging::LogLevel;
+use mcp_protocol::meta::Meta;
+use mcp_protocol::metrics::Metrics;
 use mcp_protocol::negotiation::Mode;
 use mcp_protocol::{Limits, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -22,9 +24,11 @@ use crate::connect::server_config::{ServerConfig, Target};
 use crate::connect::settings::{CacheIdentity, ConnectSettings};
 use crate::connection::cache::Cache;
 use crate::connection::handlers::Handlers;
+use crate::connection::observers::Observers;
 use crate::error::{Error, Result};
 use crate::stream::link::{Link, Owner};
 use crate::stream::negotiate::Launch;
+use crate::wire_trace::WireTrace;
 
 /// A builder of a connection: a server config, and the options of the host.
 ///
@@ -49,6 +53,8 @@ pub struct Connect {
     negotiation_cache: Option<NegotiationCache>,
     log_level: Option<LogLevel>,
     cache: Cache,
+    wire_trace: Option<WireTrace>,
+    observers: Observers,
     #[cfg(feature = "stdio")]
     ledger: Option<crate::Ledger>,
     #[cfg(feature = "http")]
@@ -163,6 +169,8 @@ impl Connect {
             negotiation_cache: None,
             log_level: None,
             cache: Cache::new(),
+            wire_trace: None,
+            observers: Observers::default(),
             #[cfg(feature = "stdio")]
             ledger: None,
             #[cfg(feature = "http")]
@@ -227,6 +235,37 @@ impl Connect {
         self
     }
 
+    /// Writes every message to this trace, for debugging.
+    pub fn wire_trace(mut self, wire_trace: &WireTrace) -> Self {
+        self.wire_trace = Some(wire_trace.clone());
+        self
+    }
+
+    /// Sets the counters that are told of calls and restarts: [`Metrics`].
+    #[doc(alias = "prometheus")]
+    pub fn metrics(mut self, metrics: impl Metrics) -> Self {
+        self.observers.metrics = Some(Arc::new(metrics));
+        self
+    }
+
+    /// Sets the function that returns the trace context of a request: `traceparent`, `tracestate` and `baggage`. It is
+    /// called in the task that makes the request; members of the `_meta` of the call itself take precedence.
+    ///
+    /// ```
+    /// use mcp_client::protocol::meta::Meta;
+    /// use mcp_client::{McpClient, ServerConfig};
+    ///
+    /// let connect = McpClient::builder(ServerConfig::command("weather"))
+    ///     // For example from the current span of OpenTelemetry.
+    ///     .trace_context(|| Some(Meta::new().traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")));
+    /// ```
+    #[doc(alias = "traceparent")]
+    #[doc(alias = "OpenTelemetry")]
+    pub fn trace_context(mut self, context: impl Fn() -> Option<Meta> + Send + Sync + 'static) -> Self {
+        self.observers.trace_context = Some(Arc::new(context));
+        self
+    }
+
     /// Sets which eras to try.
     pub fn era(mut self, era: Mode) -> Self {
         match &mut self.destination {
@@ -265,10 +304,27 @@ impl Connect {
     /// # Cancellation
     /// When dropped, everything that was started is killed.
     pub async fn connect(self) -> Result<McpClient> {
-        let Self { destination, handlers, info, versions, negotiation_cache, log_level, cache, .. } = self;
+        let Self {
+            destination,
+            handlers,
+            info,
+            versions,
+            negotiation_cache,
+            log_level,
+            cache,
+            wire_trace,
+            observers,
+            ..
+        } = self;
         let offer = Offer { info, capabilities: handlers.capabilities(), versions };
-        let settings =
-            ConnectSettings { offer, handlers: Arc::new(handlers), negotiation_cache, log_level, cache };
+        let settings = ConnectSettings {
+            offer,
+            handlers: Arc::new(handlers),
+            negotiation_cache,
+            log_level,
+            cache,
+            observers,
+        };
         match destination {
             Destination::Invalid(error) => Err(error),
             Destination::ServerConfig(config) => {
@@ -276,6 +332,7 @@ impl Connect {
                 match target {
                     Target::Command(command) => {
                         let launch = Launch {
+                            trace: wire_trace.map(|trace| command.traced(&trace)),
                             config: config.with_target(|()| command),
                             #[cfg(feature = "stdio")]
                             ledger: self.ledger,
@@ -283,14 +340,18 @@ impl Connect {
                         settings.with_launch(launch).await
                     }
                     #[cfg(feature = "http")]
-                    Target::Url(url) => settings.with_url(config.with_target(|()| url), self.network).await,
+                    Target::Url(url) => {
+                        let network = self.network.traced(wire_trace.map(|trace| url.traced(&trace)));
+                        settings.with_url(config.with_target(|()| url), network).await
+                    }
                     #[cfg(not(feature = "http"))]
                     Target::Url(_) => Err(Error::FeatureDisabled { feature: "http" }),
                 }
             }
             Destination::Streams(streams) => {
                 let Streams { reader, writer, limits, mode, budget } = *streams;
-                let link = Link { reader, writer, owner: Owner::Host };
+                let trace = wire_trace.map(|trace| trace.connection("streams", []));
+                let link = Link { reader, writer, owner: Owner::Host }.traced(trace);
                 let name = "the server".to_owned();
                 let negotiated = settings.offer.over(link, None, &limits, mode, budget).await;
                 let negotiated = negotiated.map_err(|failed| failed.named(name.clone()))?;

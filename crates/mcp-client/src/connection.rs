@@ -6,6 +6,7 @@ pub(crate) mod feed;
 pub(crate) mod handlers;
 pub(crate) mod inbound;
 mod locked;
+pub(crate) mod observers;
 mod outbox;
 mod outgoing;
 pub(crate) mod progress;
@@ -29,6 +30,7 @@ use mcp_protocol::resources::SubscribeParams;
 use mcp_protocol::{Dialect, Limits};
 
 use crate::connection::cache::CacheView;
+use crate::connection::observers::Observers;
 use crate::connection::outbox::Framing;
 use crate::connection::subscribers::{Change, LISTEN_TIMEOUTS, Resubscriptions};
 use crate::error::{ConnectionEnd, EndCause};
@@ -66,6 +68,7 @@ pub(crate) struct ConnectionTerms {
     pub(crate) limits: Limits,
     pub(crate) transport: Transport,
     pub(crate) cache: CacheView,
+    pub(crate) observers: Observers,
 }
 
 /// Options of one request.
@@ -115,14 +118,21 @@ impl Connection {
         }
         let Resubscriptions { listens, uris } = state.subscribers.reopened();
         for (key, params) in listens {
-            match self.open(state, &Method::Listen, &params, LISTEN_TIMEOUTS, now()) {
+            match self.open(state, &Method::Listen, &params, None, LISTEN_TIMEOUTS, now()) {
                 Ok((call, _)) => state.subscribers.listens(key, call),
                 Err(_) => state.subscribers.give_up(|subscriber| subscriber == key),
             }
         }
         for (uri, keys) in uris {
             let timeouts = Timeouts::default().idle(UNAWAITED_TIMEOUT);
-            match self.open(state, &Method::ResourcesSubscribe, &SubscribeParams::new(uri), timeouts, now()) {
+            match self.open(
+                state,
+                &Method::ResourcesSubscribe,
+                &SubscribeParams::new(uri),
+                None,
+                timeouts,
+                now(),
+            ) {
                 Ok((call, _)) => state.subscribers.resubscribes(call, keys),
                 Err(_) => state.subscribers.give_up(|subscriber| keys.contains(&subscriber)),
             }

@@ -9,6 +9,7 @@ pub(crate) mod policy;
 pub(crate) mod request;
 pub(crate) mod target_url;
 mod tcp;
+mod trace;
 
 pub use network::{HttpBody, HttpClient, Network, ResponseFuture};
 pub use policy::{HostError, NetworkPolicy, RangeError};

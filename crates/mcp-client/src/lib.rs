@@ -36,6 +36,7 @@
 //! | configure proxies, certificates and allowed addresses | `http::Network`, `http::NetworkPolicy` |
 //! | find the processes that a crashed host left | [`Ledger`] |
 //! | handle errors | [`Error`], [`ConnectionEnd`] |
+//! | see every message, for debugging | [`WireTrace`] |
 //!
 //! # Features
 //!
@@ -67,6 +68,7 @@ mod streamable;
 #[cfg(feature = "test-peer")]
 #[cfg_attr(docsrs, doc(cfg(feature = "test-peer")))]
 pub mod test_peer;
+mod wire_trace;
 
 pub use client::McpClient;
 pub use client::call::{ToolCall, ToolResult};
@@ -86,10 +88,12 @@ pub use connection::progress::Progress;
 pub use connection::subscribers::Change;
 pub use error::{Blame, ConnectionEnd, EndCause, Error, HttpStatus, Result, Sent, StartError};
 pub use mcp_protocol as protocol;
+pub use mcp_protocol::metrics::Metrics;
 #[cfg(feature = "stdio")]
 pub use stdio::interrupt::unless_interrupted;
 #[cfg(feature = "stdio")]
 pub use stdio::process::ledger::{Ledger, Leftover, SkippedFile};
+pub use wire_trace::WireTrace;
 
 /// The guides, so that their programs are compiled.
 #[cfg(doctest)]
@@ -104,6 +108,7 @@ mod guides {
     guides! {
         being_asked "being-asked.md"
         connecting_to_a_url "connecting-to-a-url.md"
+        debugging "debugging.md"
         eras "eras.md"
         errors "errors.md"
         first_client "first-client.md"

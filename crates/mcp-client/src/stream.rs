@@ -5,3 +5,4 @@ pub(crate) mod lifetime;
 pub(crate) mod link;
 pub(crate) mod negotiate;
 pub(crate) mod restart;
+mod traced;

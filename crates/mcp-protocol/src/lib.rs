@@ -52,6 +52,7 @@
 //! | look up limits | [`limits`] |
 //! | store unparsed JSON | [`json`], [`members`], [`map`] |
 //! | test without a network | [`simulated_link`] |
+//! | trace and count messages | [`wire_trace`], [`metrics`] |
 //!
 //! # Driving a machine
 //!
@@ -91,6 +92,7 @@ pub mod map;
 pub mod members;
 pub mod messages;
 pub mod meta;
+pub mod metrics;
 pub mod names;
 pub mod negotiation;
 pub mod peer;
@@ -105,6 +107,7 @@ pub mod subscriptions;
 pub mod tasks;
 pub mod tools;
 pub mod version;
+pub mod wire_trace;
 
 pub use dialect::Dialect;
 pub use json::Json;

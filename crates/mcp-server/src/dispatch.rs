@@ -2,6 +2,7 @@
 
 mod call_builder;
 mod calls;
+mod observed;
 mod params;
 pub(crate) mod router;
 pub(crate) mod run;

@@ -18,6 +18,7 @@ mod response_body;
 #[cfg(feature = "serve")]
 mod serve;
 mod session;
+mod trace;
 #[cfg(feature = "serve")]
 mod write_timeout;
 
@@ -158,7 +159,10 @@ where
 
     fn call(&mut self, request: HttpRequestParts<B>) -> Self::Future {
         let (parts, body) = request.into_parts();
-        Box::pin(Arc::clone(&self.0).handle(parts, body))
+        match &self.0.core.wire_trace {
+            None => Box::pin(Arc::clone(&self.0).handle(parts, body)),
+            Some(trace) => Box::pin(trace::traced(Arc::clone(&self.0), parts, body, trace.clone())),
+        }
     }
 }
 

@@ -55,6 +55,7 @@ mod offer;
 mod random;
 mod server;
 pub mod testing;
+mod wire_trace;
 
 pub use mcp_protocol as protocol;
 
@@ -70,6 +71,7 @@ pub use error::{AskError, Error, ToolError};
 #[cfg_attr(docsrs, doc(cfg(feature = "log")))]
 pub use log::log_to_stderr;
 pub use mcp_protocol::Json;
+pub use mcp_protocol::metrics::Metrics;
 pub use offer::blocking::{Blocking, BlockingShape, blocking};
 pub use offer::completion::CompletionRequest;
 pub use offer::content::{Audio, Image};
@@ -93,6 +95,7 @@ pub use offer::shared_state::AsyncMethod;
 pub use offer::shared_state::{BoundMethod, MethodShape, SharedState, state};
 pub use offer::tool::{Tool, ToolSpec, tool};
 pub use server::McpServer;
+pub use wire_trace::WireTrace;
 
 /// The guides as doc tests.
 #[cfg(all(doctest, feature = "serve", feature = "files", feature = "log", unix))]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use mcp_protocol::capabilities::Implementation;
 use mcp_protocol::messages::CacheScope;
+use mcp_protocol::metrics::Metrics;
 use mcp_protocol::{Limits, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -23,6 +24,7 @@ use crate::offer::prompt::ServedPrompt;
 use crate::offer::registry::{CacheHint, Registry, ServerSettings};
 use crate::offer::resource::{ServedResource, ServedTemplate, check_resource_uri, hint};
 use crate::offer::tool::{Tool, ToolEntry, ToolSpec};
+use crate::wire_trace::WireTrace;
 
 /// The default number of items in a page of a list.
 const DEFAULT_PAGE_SIZE: usize = 1000;
@@ -56,6 +58,8 @@ pub struct McpServer {
     hooks: Vec<Arc<Hook>>,
     approver: Option<Arc<Approver>>,
     confirmation_store: Arc<dyn ConfirmationStore>,
+    wire_trace: Option<WireTrace>,
+    metrics: Option<Arc<dyn Metrics>>,
 }
 
 impl McpServer {
@@ -78,6 +82,8 @@ impl McpServer {
             hooks: Vec::new(),
             approver: None,
             confirmation_store: Arc::new(InMemoryStore::default()),
+            wire_trace: None,
+            metrics: None,
         };
         tools.into_iter().fold(server, |server, spec| server.tool(Tool::from(spec)))
     }
@@ -265,6 +271,21 @@ impl McpServer {
         self
     }
 
+    /// Writes every message to this trace, for debugging.
+    #[must_use]
+    pub fn wire_trace(mut self, wire_trace: &WireTrace) -> Self {
+        self.wire_trace = Some(wire_trace.clone());
+        self
+    }
+
+    /// Sets the counters that are told of calls: [`Metrics`].
+    #[doc(alias = "prometheus")]
+    #[must_use]
+    pub fn metrics(mut self, metrics: impl Metrics) -> Self {
+        self.metrics = Some(Arc::new(metrics));
+        self
+    }
+
     /// Returns the registry, which adds and removes tools, resources and prompts while the server runs.
     #[must_use]
     pub fn registry(&self) -> Registry {
@@ -314,6 +335,8 @@ impl McpServer {
             hooks: self.hooks,
             approver: self.approver,
             confirmation_store: self.confirmation_store,
+            wire_trace: self.wire_trace,
+            metrics: self.metrics,
             watchdog: Watchdog::default(),
             calls: Budget::new(calls),
         }))

@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use mcp_client::protocol::safe_text::SafeText;
-use mcp_client::{Error, McpClient};
+use mcp_client::{Error, McpClient, WireTrace};
 use options::{Action, Options};
 
 #[tokio::main(flavor = "current_thread")]
@@ -36,9 +36,19 @@ async fn run(options: Options) -> Result<u8, Error> {
     if let Some(timeout) = options.timeout {
         config = config.start_timeout(timeout);
     }
+    let mut connect = McpClient::builder(config);
+    if let Some(path) = options.trace {
+        match std::fs::File::create(&path) {
+            Ok(file) => connect = connect.wire_trace(&WireTrace::new(file)),
+            Err(error) => {
+                eprintln!("cannot write the trace {}: {error}", SafeText::new(&path));
+                return Ok(2);
+            }
+        }
+    }
     let mut client = None;
     let work = async {
-        let client = client.insert(McpClient::connect(config).await?);
+        let client = client.insert(connect.connect().await?);
         act(client, options.action, options.timeout).await
     };
     let done = mcp_client::unless_interrupted(work).await;

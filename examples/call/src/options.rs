@@ -7,12 +7,13 @@ use mcp_client::protocol::Json;
 use mcp_client::protocol::negotiation::Mode;
 
 pub(crate) const HELP: &str = "usage: call (list | call TOOL JSON) [--timeout SECONDS] [--era auto|legacy|modern]
-            (--url URL [--header NAME:VALUE]… | -- COMMAND ARGS…)
+            [--trace FILE] (--url URL [--header NAME:VALUE]… | -- COMMAND ARGS…)
 
   list                 print the tools, one per line
   call TOOL JSON       call a tool with these arguments and print the text of the result
   --timeout SECONDS    timeout for connecting and for the call, each
   --era ERA            protocol era to use; default: auto, whatever the server supports
+  --trace FILE         write every message to this file, with credentials masked
   --url URL            URL of the server to connect to
   --header NAME:VALUE  header to send with every request to the URL
   -- COMMAND ARGS…     command line of the server to start
@@ -24,6 +25,7 @@ pub(crate) struct Options {
     pub(crate) action: Action,
     pub(crate) timeout: Option<Duration>,
     pub(crate) era: Mode,
+    pub(crate) trace: Option<String>,
     pub(crate) server: ServerConfig,
 }
 
@@ -35,7 +37,7 @@ pub(crate) enum Action {
 impl Options {
     /// Parses the arguments. Returns `None` for `--help`.
     pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
-        let (mut action, mut timeout, mut era) = (None, None, Mode::Auto);
+        let (mut action, mut timeout, mut era, mut trace) = (None, None, Mode::Auto, None);
         let (mut url, mut command, mut headers) = (None, None, Vec::new());
         while let Some(word) = words.next() {
             let mut value = |what: &str| words.next().ok_or(format!("`{word}` needs {what}"));
@@ -65,6 +67,7 @@ impl Options {
                         _ => return Err("`--era` is auto, legacy or modern".to_owned()),
                     }
                 }
+                "--trace" => trace = Some(value("a file")?),
                 "--url" => url = Some(value("a URL")?),
                 "--header" => {
                     let header = value("NAME:VALUE")?;
@@ -88,6 +91,6 @@ impl Options {
             (None, Some(command)) => command.into(),
             _ => return Err("name one server: either `--url URL` or `-- COMMAND`".to_owned()),
         };
-        Ok(Some(Self { action, timeout, era, server }))
+        Ok(Some(Self { action, timeout, era, trace, server }))
     }
 }

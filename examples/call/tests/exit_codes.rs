@@ -82,6 +82,19 @@ fn failures_are_told_apart_by_exit_codes() {
 }
 
 #[test]
+fn trace_option_writes_every_message_to_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace");
+    let words = ["call", "echo", r#"{"text":"hi"}"#, "--trace", trace.to_str().unwrap()];
+    assert_eq!(on_everything(&words), (Some(0), "hi\n".into(), String::new()));
+    let text = std::fs::read_to_string(&trace).unwrap();
+    let calls = |start: &str| text.lines().filter(|line| line.contains(start)).count();
+    assert!(calls("--> [example-everything] {") >= 2 && calls("<-- [example-everything] {") >= 2, "{text}");
+    let (code, _, error) = on_everything(&["list", "--trace", "/no/such/folder/trace"]);
+    assert!(code == Some(2) && error.contains("/no/such/folder/trace"), "{error}");
+}
+
+#[test]
 fn a_server_behind_a_url_is_called_in_every_era() {
     let mut server =
         Command::new(everything()).args(["--http", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn().unwrap();

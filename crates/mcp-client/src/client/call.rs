@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::client::McpClient;
 use crate::client::input_rounds::{self, OnProgress};
+use crate::client::observed::is_observed;
 use crate::client::running::RunningCall;
 use crate::connection::progress::Progress;
 use crate::error::{Error, Result};
@@ -88,18 +89,26 @@ impl ToolCall {
 
     /// Makes the call, and returns the body of the result unparsed.
     pub(crate) async fn raw(&mut self) -> Result<OwnedBody> {
-        let Self { client, params, timeouts, on_progress, cancel } = self;
-        let params = params.as_mut().map_err(|problem| {
-            let problem = std::mem::take(problem);
-            Error::Unsendable { method: Method::ToolsCall, problem }
-        })?;
+        if self.cancel.is_some() || is_observed(&self.client.inner().connection) {
+            // Boxed: rare path; keeps the common future small.
+            return Box::pin(self.observed()).await;
+        }
+        let Self { client, params, timeouts, on_progress, .. } = self;
+        let params = sendable(params)?;
         // Constructed where it is awaited: a future that is moved would need its space twice.
-        let Some(cancel) = cancel.take() else {
-            return input_rounds::run(client, &Method::ToolsCall, params, *timeouts, on_progress.as_mut())
-                .await;
-        };
-        let run = input_rounds::run(client, &Method::ToolsCall, params, *timeouts, on_progress.as_mut());
-        Box::pin(unless(run, cancel)).await
+        input_rounds::run(client, &Method::ToolsCall, params, *timeouts, on_progress.as_mut()).await
+    }
+
+    /// Makes a call that somebody observes or may cancel.
+    async fn observed(&mut self) -> Result<OwnedBody> {
+        let Self { client, params, timeouts, on_progress, cancel } = self;
+        let params = sendable(params)?;
+        let run =
+            input_rounds::run_observed(client, &Method::ToolsCall, params, *timeouts, on_progress.as_mut());
+        match cancel.take() {
+            Some(cancel) => unless(run, cancel).await,
+            None => run.await,
+        }
     }
 
     async fn outcome(mut self) -> Result<ToolResult> {
@@ -108,6 +117,14 @@ impl ToolCall {
         let tool = self.params.map(|params| params.name).unwrap_or_default();
         ToolResult::read(tool, dialect, &body).map_err(|error| Error::unreadable(&Method::ToolsCall, &error))
     }
+}
+
+/// Returns the params of a call, or why they cannot be sent.
+fn sendable(params: &mut Result<CallToolParams, String>) -> Result<&mut CallToolParams> {
+    params.as_mut().map_err(|problem| {
+        let problem = std::mem::take(problem);
+        Error::Unsendable { method: Method::ToolsCall, problem }
+    })
 }
 
 /// Serializes arguments to an object, or `None` if they are null. The error is the problem.

@@ -1,6 +1,7 @@
 //! A request that may take several rounds: the server requests input, and the request is sent again with the responses.
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -13,8 +14,10 @@ use mcp_protocol::prompts::GetPromptParams;
 use mcp_protocol::resources::ReadResourceParams;
 use mcp_protocol::retry::Backoff;
 use mcp_protocol::tools::CallToolParams;
+use mcp_protocol::wire_trace::without_query;
 
 use crate::client::McpClient;
+use crate::client::observed::{is_observed, observed};
 use crate::connection::progress::Progress;
 use crate::connection::{InFlightRequest, RequestOptions, RequestUpdate, now};
 use crate::error::{Error, Result, Sent};
@@ -31,11 +34,18 @@ const EMPTY_ROUND_BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), Du
 /// Params that can be sent again with the responses.
 pub(crate) trait Repeat: Lower + Send + Sync {
     fn repeat(&mut self, responses: Option<InputResponses>, state: Option<String>);
+
+    /// The name of the tool or prompt, or the URI of the resource without its query.
+    fn name(&self) -> String;
 }
 
 macro_rules! repeat {
-    ($($params:ty),*) => { $(
+    ($($params:ty, $name:ident);*) => { $(
         impl Repeat for $params {
+            fn name(&self) -> String {
+                without_query(&self.$name).into_owned()
+            }
+
             fn repeat(&mut self, responses: Option<InputResponses>, state: Option<String>) {
                 self.input_responses = responses;
                 self.request_state = state;
@@ -44,10 +54,23 @@ macro_rules! repeat {
     )* };
 }
 
-repeat!(CallToolParams, GetPromptParams, ReadResourceParams);
+repeat!(CallToolParams, name; GetPromptParams, name; ReadResourceParams, uri);
 
 /// The progress callback of a call.
 pub(crate) type OnProgress = Box<dyn FnMut(Progress) + Send>;
+
+/// Sends the request until it is complete, like [`run`], and reports the call to those who observe it.
+pub(crate) async fn run_observed(
+    client: &McpClient,
+    method: &Method,
+    params: &mut dyn Repeat,
+    timeouts: Timeouts,
+    on_progress: Option<&mut OnProgress>,
+) -> Result<OwnedBody> {
+    let connection = &client.inner().connection;
+    let name = is_observed(connection).then(|| params.name());
+    observed(connection, method, name, pin!(run(client, method, params, timeouts, on_progress))).await
+}
 
 /// Sends the request until it is complete. Returns the body of the last result.
 pub(crate) async fn run(

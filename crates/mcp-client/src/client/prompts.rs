@@ -37,7 +37,8 @@ impl McpClient {
             .and_then(|arguments| arguments.map(strings).transpose())
             .map_err(|problem| Error::Unsendable { method: Method::PromptsGet, problem })?;
         let body =
-            input_rounds::run(self, &Method::PromptsGet, &mut params, Timeouts::default(), None).await?;
+            input_rounds::run_observed(self, &Method::PromptsGet, &mut params, Timeouts::default(), None)
+                .await?;
         self.complete_round(&Method::PromptsGet, &body)
     }
 

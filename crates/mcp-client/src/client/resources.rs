@@ -20,7 +20,8 @@ impl McpClient {
             Err(wanted) => wanted,
         };
         let body =
-            input_rounds::run(self, &Method::ResourcesRead, &mut params, Timeouts::default(), None).await?;
+            input_rounds::run_observed(self, &Method::ResourcesRead, &mut params, Timeouts::default(), None)
+                .await?;
         let is_first = params.input_responses.is_none() && params.request_state.is_none();
         if let Some(wanted) = wanted.filter(|_| is_first && self.dialect().is_modern()) {
             cache.keep(wanted, &body);

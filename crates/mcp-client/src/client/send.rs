@@ -1,5 +1,6 @@
 //! Sends one request, and carries out the retry decisions of `mcp_protocol::retry`.
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use mcp_protocol::dialect::Lower;
@@ -8,6 +9,7 @@ use mcp_protocol::messages::{Method, OwnedBody};
 use mcp_protocol::peer::Timeouts;
 use mcp_protocol::retry::{Decision, Failure, Retry};
 
+use crate::client::observed::observed;
 use crate::client::{Inner, McpClient};
 use crate::connection::transport::Exchanges;
 use crate::connection::{InFlightRequest, RequestOptions, now};
@@ -16,6 +18,16 @@ use crate::error::{Error, Result, Sent};
 impl McpClient {
     /// Makes a request, and sends it again if that is safe.
     pub(crate) async fn send(
+        &self,
+        method: &Method,
+        params: &(dyn Lower + Sync),
+        options: RequestOptions,
+    ) -> Result<OwnedBody> {
+        let call = pin!(self.send_again(method, params, options));
+        observed(&self.inner().connection, method, None, call).await
+    }
+
+    async fn send_again(
         &self,
         method: &Method,
         params: &(dyn Lower + Sync),

@@ -11,6 +11,7 @@ use mcp_protocol::negotiation::Mode;
 use mcp_protocol::safe_text::SafeText;
 
 use crate::error::{Error, Result};
+use crate::wire_trace::{ConnectionTrace, WireTrace};
 
 /// Launchers that may have to download a package; they get twice the time to start.
 const LAUNCHERS: &[&str] = &[
@@ -64,6 +65,7 @@ pub struct CommandTarget {
     pub(crate) environment: BTreeMap<OsString, OsString>,
     pub(crate) inherits: bool,
     pub(crate) directory: Option<PathBuf>,
+    pub(crate) inherits_stderr: bool,
     pub(crate) restarts: bool,
 }
 
@@ -90,6 +92,7 @@ impl ServerConfig {
             environment: BTreeMap::new(),
             inherits: false,
             directory: None,
+            inherits_stderr: false,
             restarts: false,
         })
     }
@@ -181,6 +184,16 @@ impl ServerConfig<CommandTarget> {
         self
     }
 
+    /// Passes on what the program writes to stderr, line by line, to the stderr of this program. The values of
+    /// [`env`](Self::env) are masked, and lines are cut after 8 KiB. [`McpClient::stderr`](crate::McpClient::stderr) and the
+    /// last output in errors work as without it.
+    #[doc(alias = "logs")]
+    #[must_use]
+    pub fn inherit_stderr(mut self) -> Self {
+        self.target.inherits_stderr = true;
+        self
+    }
+
     /// Restarts the program after it has ended, when it is needed: by the next call, or by a task that waits for
     /// changes. After five starts in 30 s, calls fail for a while ([`Error::TooManyRestarts`]).
     ///
@@ -196,6 +209,27 @@ impl ServerConfig<CommandTarget> {
         let name = Path::new(&self.target.program).file_stem().and_then(OsStr::to_str).unwrap_or_default();
         let default = if LAUNCHERS.contains(&name) { 2 * START_TIMEOUT } else { START_TIMEOUT };
         self.start_timeout.unwrap_or(default)
+    }
+}
+
+impl CommandTarget {
+    /// Returns the wire trace of a connection to the program, which does not show the configured environment.
+    pub(crate) fn traced(&self, trace: &WireTrace) -> ConnectionTrace {
+        let label = Path::new(&self.program).file_stem().unwrap_or(&self.program);
+        let secrets = self.environment.values().map(|value| value.to_string_lossy().into_owned());
+        trace.connection(&label.to_string_lossy(), secrets)
+    }
+}
+
+#[cfg(feature = "http")]
+impl UrlTarget {
+    /// Returns the wire trace of a connection to the URL, which does not show the configured headers.
+    pub(crate) fn traced(&self, trace: &WireTrace) -> ConnectionTrace {
+        let words =
+            self.headers.iter().flat_map(|(_, value)| [Some(value.as_str()), value.rsplit(' ').next()]);
+        let label = shown_url(&self.url);
+        let host = label.split('/').nth(2).unwrap_or(&label);
+        trace.connection(host, words.flatten().map(str::to_owned))
     }
 }
 
@@ -341,6 +375,7 @@ impl fmt::Debug for CommandTarget {
             .field("environment", &self.environment.keys().collect::<Vec<_>>())
             .field("inherits", &self.inherits)
             .field("directory", &self.directory)
+            .field("inherits_stderr", &self.inherits_stderr)
             .field("restarts", &self.restarts)
             .finish()
     }

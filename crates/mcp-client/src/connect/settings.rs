@@ -17,6 +17,7 @@ use super::server_config::{self, ServerConfig};
 use crate::client::{Inner, McpClient};
 use crate::connection::cache::{Cache, CacheView};
 use crate::connection::handlers::Handlers;
+use crate::connection::observers::Observers;
 use crate::connection::{Connection, ConnectionTerms, Transport};
 use crate::error::{Error, Result, Sent};
 use crate::stream::lifetime::{ServerRun, StreamLifetime};
@@ -30,6 +31,7 @@ pub(super) struct ConnectSettings {
     pub(super) negotiation_cache: Option<NegotiationCache>,
     pub(super) log_level: Option<LogLevel>,
     pub(super) cache: Cache,
+    pub(super) observers: Observers,
 }
 
 /// The identity of a server and of the user, as digests: the key of cached responses.
@@ -143,6 +145,7 @@ impl ConnectSettings {
             envelope: dialect.is_modern().then_some(envelope),
             limits,
             transport,
+            observers: self.observers.clone(),
             cache: CacheView::new(self.cache.clone(), format!("{server} {}", negotiation.version), principal),
         }
     }

@@ -17,6 +17,7 @@ use mcp_protocol::resources::ResourceUpdatedParams;
 use mcp_protocol::safe_text::SafeText;
 use mcp_protocol::subscriptions::AcknowledgedParams;
 use tokio::task::{AbortHandle, JoinSet};
+use tracing::Instrument;
 
 use crate::connection::handlers::Handlers;
 use crate::connection::subscribers::Change;
@@ -292,7 +293,10 @@ impl Inbound {
         // Calls wait while a person is asked, which has a timeout of its own. Roots are answered without a person.
         let asks_somebody = !matches!(ask, Ask::ListRoots(_));
         let paused = if asks_somebody { state.pause(handlers.handler_timeout()) } else { Vec::new() };
-        let handle = self.running.spawn(async move { handlers.answer_in_time(server, ask).await });
+        let span =
+            tracing::debug_span!("server_request", method = %ask.method(), server = %SafeText::name(&server));
+        let answer = async move { handlers.answer_in_time(server, ask).await };
+        let handle = self.running.spawn(answer.instrument(span));
         self.asked.insert(handle.id(), RunningHandler { id, handle, paused });
         // The driver waits for handlers, and may not be the task that reads.
         state.wake_driver();

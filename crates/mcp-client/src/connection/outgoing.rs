@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use mcp_protocol::dialect::{Lower, Lowering};
 use mcp_protocol::messages::{Method, write};
+use mcp_protocol::meta::Meta;
 use mcp_protocol::peer::{CallHandle, OpenError, Timeouts};
 use mcp_protocol::subscriptions::ListenParams;
 
@@ -55,7 +56,8 @@ impl Connection {
             exchange: None,
         };
         let mut body = Vec::with_capacity(512);
-        if let Err(error) = self.serialize(call, method, params, &mut body) {
+        let context = self.terms.observers.with_context(self.terms.envelope.as_ref());
+        if let Err(error) = self.serialize(call, method, params, context.as_ref(), &mut body) {
             request.abandon();
             return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
         }
@@ -79,8 +81,11 @@ impl Connection {
             return self.exchange(exchanges, method, params, options, opened);
         }
         let opened_at = now();
+        // Before the lock, because the host's function may use the client.
+        let context = self.terms.observers.with_context(self.terms.envelope.as_ref());
         let mut state = self.lock();
-        let (call, offset) = self.open(&mut state, method, params, options.timeouts, opened_at)?;
+        let (call, offset) =
+            self.open(&mut state, method, params, context.as_ref(), options.timeouts, opened_at)?;
         let progress = options.progress.then(Box::default);
         let departure = Departure::After(offset);
         let waiting = Waiting { departure, waker: None, settled: None, progress, asks: options.asks };
@@ -111,7 +116,7 @@ impl Connection {
     /// Queues a request whose response does not matter.
     pub(crate) fn forget(&self, state: &mut State, method: &Method, params: &dyn Lower) {
         let timeouts = Timeouts::default().idle(UNAWAITED_TIMEOUT);
-        if let Ok((call, _)) = self.open(state, method, params, timeouts, now())
+        if let Ok((call, _)) = self.open(state, method, params, None, timeouts, now())
             && self.terms.transport.exchanges().is_none()
         {
             // A server that never responds must not keep the requests of callers out. Over HTTP the driver does the same
@@ -126,6 +131,7 @@ impl Connection {
         state: &mut State,
         method: &Method,
         params: &dyn Lower,
+        context: Option<&Meta>,
         timeouts: Timeouts,
         now: Instant,
     ) -> Result<(CallHandle, u64)> {
@@ -134,7 +140,8 @@ impl Connection {
         }
         let call = self.reserve(state, method, timeouts, now)?;
         let offset = state.outbox.queued();
-        if let Err(error) = state.outbox.push(Some(call), |out| self.serialize(call, method, params, out)) {
+        let pushed = state.outbox.push(Some(call), |out| self.serialize(call, method, params, context, out));
+        if let Err(error) = pushed {
             // It was not sent, so no cancellation is needed.
             state.peer.handle_lost(call);
             return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
@@ -157,19 +164,20 @@ impl Connection {
         }
     }
 
-    /// Serializes a request.
+    /// Serializes a request. `context` is its `_meta` with a trace context.
     fn serialize(
         &self,
         call: CallHandle,
         method: &Method,
         params: &dyn Lower,
+        context: Option<&Meta>,
         out: &mut Vec<u8>,
     ) -> std::result::Result<(), serde_json::Error> {
         let ConnectionTerms { dialect, envelope, .. } = &self.terms;
         let token = call.progress_token();
         let mut lowering = Lowering::to(*dialect).with_progress_token(&token);
-        if let Some(envelope) = envelope {
-            lowering = lowering.with_meta(envelope);
+        if let Some(meta) = context.or(envelope.as_ref()) {
+            lowering = lowering.with_meta(meta);
         }
         write::request(out, &call.id(), method, &lowering.root(params))
     }

@@ -13,6 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::policy::NetworkPolicy;
 use super::request::HttpError;
+use crate::wire_trace::ConnectionTrace;
 
 /// The network settings for servers behind a URL. Create one, and share it between all connections.
 ///
@@ -35,6 +36,8 @@ pub struct Network {
     pub(super) policy: NetworkPolicy,
     pub(super) resolver: Option<Resolver>,
     pub(super) client: Option<Arc<dyn HttpClient>>,
+    /// The wire trace of the connection that these settings are for.
+    pub(super) trace: Option<ConnectionTrace>,
     /// Distinguishes custom clients and TLS configurations, whose credentials are not known, in the response cache.
     custom_id: Option<u64>,
     /// The TLS configuration, built when it is first needed.
@@ -153,6 +156,11 @@ impl Network {
         self.client = Some(Arc::new(client));
         self.custom_id = Some(next_custom_id());
         self
+    }
+
+    /// Writes the exchanges of a connection to its wire trace.
+    pub(crate) fn traced(self, trace: Option<ConnectionTrace>) -> Self {
+        Self { trace, ..self }
     }
 
     /// The credentials of a connection besides its headers.

@@ -25,7 +25,9 @@ use url::Url;
 use super::connector::{Connector, ProxyRules};
 use super::network::{HttpBody, HttpClient, Network};
 use super::policy::{Denied, NetworkPolicy};
+use super::trace::traced;
 use crate::error::{ConnectionEnd, EndCause, Error, Sent};
+use crate::wire_trace::ConnectionTrace;
 
 /// The time that an idle connection is pooled: shorter than common server timeouts, so that few are closed by the server.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
@@ -47,6 +49,7 @@ pub(crate) struct HttpConnections {
     client: Backend,
     policy: NetworkPolicy,
     connections: ConnectionTasks,
+    trace: Option<ConnectionTrace>,
 }
 
 /// The HTTP client that sends the requests.
@@ -168,7 +171,7 @@ impl HttpConnections {
                 Backend::BuiltIn(Box::new(client), authorization)
             }
         };
-        Ok(Self { client, policy: network.policy.clone(), connections })
+        Ok(Self { client, policy: network.policy.clone(), connections, trace: network.trace.clone() })
     }
 
     /// Sends a request, and follows redirects to the same web origin that keep method and body. `make` is called again for
@@ -191,6 +194,13 @@ impl HttpConnections {
     }
 
     async fn send_once(&self, ask: RawRequest) -> Result<RawResponse, HttpError> {
+        match &self.trace {
+            None => self.exchange(ask).await,
+            Some(trace) => Box::pin(traced(self, ask, trace)).await,
+        }
+    }
+
+    pub(super) async fn exchange(&self, ask: RawRequest) -> Result<RawResponse, HttpError> {
         self.policy.check_url(&ask.url)?;
         let RawRequest { method, uri, headers, body, .. } = ask;
         let mut request = Request::new(body);
@@ -329,7 +339,7 @@ impl ResponseBody {
         std::future::poll_fn(|cx| self.poll_chunk(cx)).await
     }
 
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, HttpError>>> {
+    pub(super) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, HttpError>>> {
         loop {
             let frame = match self {
                 Self::BuiltIn(body) => ready!(Pin::new(body).poll_frame(cx)).map(|frame| {

@@ -102,7 +102,7 @@ impl Process {
             return Err(StartError::Refused { path, error: std::sync::Arc::new(source) });
         };
         let secrets = config.target.environment.values().map(|value| value.to_string_lossy().into_owned());
-        let stderr = Stderr::drain(stderr, secrets.collect());
+        let stderr = Stderr::drain(stderr, secrets.collect(), config.target.inherits_stderr);
         let recorded = ledger
             .zip(group.id())
             .zip(mark)

@@ -21,6 +21,7 @@ use crate::connection::transport::Mask;
 use crate::error::{ConnectionEnd, EndCause, Error, Result};
 use crate::stream::driver::{FINAL_READ_TIMEOUT, read, write as write_some};
 use crate::stream::link::Link;
+use crate::wire_trace::ConnectionTrace;
 
 /// The maximum wait for the exit of a server after a failed negotiation.
 const EXIT_GRACE: Duration = Duration::from_millis(300);
@@ -149,10 +150,12 @@ impl Offer {
     }
 }
 
-/// The program to start, and the ledger to record it in.
+/// The program to start, the ledger to record it in, and the trace of its messages.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
     pub(crate) config: ServerConfig<CommandTarget>,
+    #[cfg_attr(not(feature = "stdio"), expect(dead_code, reason = "nothing is started"))]
+    pub(crate) trace: Option<ConnectionTrace>,
     #[cfg(feature = "stdio")]
     pub(crate) ledger: Option<crate::Ledger>,
 }
@@ -166,7 +169,7 @@ impl std::fmt::Display for Launch {
 impl Launch {
     #[cfg(feature = "stdio")]
     fn start(&self) -> Result<Link> {
-        Ok(Link::start(&self.config, self.ledger.as_ref())?)
+        Ok(Link::start(&self.config, self.ledger.as_ref())?.traced(self.trace.clone()))
     }
 
     #[cfg(not(feature = "stdio"))]

@@ -120,6 +120,10 @@ impl Restart {
         let negotiated = self.offer.negotiate(&self.launch, self.negotiation_cache.as_ref()).await?;
         if let Some(run) = ServerRun::begin(&self.connection, &self.handlers, negotiated) {
             *lock(&self.run) = run;
+            let terms = &self.connection.terms;
+            if let Some(metrics) = &terms.observers.metrics {
+                metrics.server_restarted(&terms.server);
+            }
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use mcp_protocol::messages::{Request, TimeToLive};
 use mcp_protocol::prompts::{GetPromptParams, PromptArgument};
 
 use super::call_builder::CallBuilder;
+use super::observed::CallObservation;
 use super::params::{check_uri, invalid, member, missing, raise};
 use super::router::{Core, RequestAction, RouteResult};
 use super::run::{CallFuture, CallHandler, begin};
@@ -71,7 +72,7 @@ impl Core {
 
     /// Starts a call under the watchdog. A panic before the handler returns its future fails this call only.
     fn begin<T>(&self, name: &Arc<str>, start: impl FnOnce() -> BoxFuture<T>) -> Result<BoxFuture<T>, Reply> {
-        begin(|| self.watchdog.watch(name, start))
+        begin(name, || self.watchdog.watch(name, start))
     }
 
     /// Starts a call with its hooks, followed by `next`.
@@ -182,6 +183,7 @@ impl Core {
 
     fn run(self: &Arc<Self>, handler: CallHandler, call: CallBuilder<'_>) -> RequestAction {
         let span = call.span();
+        let observation = CallObservation::begin(self, call.request, Some(&call.name));
         RequestAction::Run(Box::new(CallFuture::new(
             handler,
             call.context,
@@ -189,6 +191,7 @@ impl Core {
             Arc::clone(self),
             call.name,
             span,
+            observation,
         )))
     }
 }

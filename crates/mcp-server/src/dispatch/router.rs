@@ -7,10 +7,12 @@ use mcp_protocol::capabilities::Implementation;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::messages::{DiscoverResult, InitializeParams, InitializeResult, Method, Request};
 use mcp_protocol::meta::Meta;
+use mcp_protocol::metrics::Metrics;
 use mcp_protocol::subscriptions::SubscriptionFilter;
 use mcp_protocol::version::SUPPORTED;
 use mcp_protocol::{Dialect, Limits};
 
+use super::observed::CallObservation;
 use super::run::CallFuture;
 use super::watchdog::Watchdog;
 use super::without_handler::{listen, page, set_level, subscribe};
@@ -23,6 +25,7 @@ use crate::call::reply::Reply;
 use crate::call::seal::Sealer;
 use crate::connection::Client;
 use crate::offer::registry::{Registry, Snapshot};
+use crate::wire_trace::WireTrace;
 
 /// The server state that all connections share.
 pub(crate) struct Core {
@@ -41,6 +44,8 @@ pub(crate) struct Core {
     pub(crate) approver: Option<Arc<Approver>>,
     /// The store of used confirmations.
     pub(crate) confirmation_store: Arc<dyn ConfirmationStore>,
+    pub(crate) wire_trace: Option<WireTrace>,
+    pub(crate) metrics: Option<Arc<dyn Metrics>>,
     pub(crate) watchdog: Watchdog,
     /// Calls in flight, on all connections together.
     pub(crate) calls: Arc<Budget>,
@@ -61,6 +66,16 @@ pub(super) type RouteResult = Result<RequestAction, ErrorObject>;
 impl Core {
     /// Routes a request. The handler is not polled yet when this returns.
     pub(crate) fn route(self: &Arc<Self>, request: &Request<'_>, requester: Requester) -> RequestAction {
+        let action = self.action(request, requester);
+        if let RequestAction::Reply(reply) = &action
+            && let Some(observation) = CallObservation::begin(self, request, None)
+        {
+            observation.end_with(reply);
+        }
+        action
+    }
+
+    fn action(self: &Arc<Self>, request: &Request<'_>, requester: Requester) -> RequestAction {
         let is_call = matches!(
             request.method,
             Method::ToolsCall | Method::ResourcesRead | Method::PromptsGet | Method::Complete

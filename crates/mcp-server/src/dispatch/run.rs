@@ -11,14 +11,17 @@ use mcp_protocol::Dialect;
 use mcp_protocol::completion::{CompleteResult, Completion};
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::messages::Method;
+use mcp_protocol::metrics::CallOutcome;
+use mcp_protocol::safe_text::SafeText;
 use mcp_protocol::tools::CallToolResult;
 use tokio::time::Sleep;
 
 use crate::budget::Share;
 use crate::call::BoxFuture;
 use crate::call::context::Context;
-use crate::call::hook::HookResult;
+use crate::call::hook::{HookResult, Outcome};
 use crate::call::reply::Reply;
+use crate::dispatch::observed::CallObservation;
 use crate::dispatch::router::Core;
 use crate::error::{AskError, HandlerFailure, ToolError};
 use crate::offer::tool::ToolOutcome;
@@ -45,6 +48,9 @@ pub(crate) struct CallFuture {
     call_share: Option<Share>,
     /// The memory of the request, which the handler may hold.
     request: Option<Share>,
+    /// Present if somebody observes calls.
+    observation: Option<Box<CallObservation>>,
+    outcome: CallOutcome,
 }
 
 /// The future of a handler.
@@ -63,8 +69,21 @@ impl CallFuture {
         core: Arc<Core>,
         name: Arc<str>,
         span: tracing::Span,
+        observation: Option<Box<CallObservation>>,
     ) -> Self {
-        Self { handler, context, dialect, core, name, timer: None, span, call_share: None, request: None }
+        Self {
+            handler,
+            context,
+            dialect,
+            core,
+            name,
+            timer: None,
+            span,
+            call_share: None,
+            request: None,
+            observation,
+            outcome: CallOutcome::Completed,
+        }
     }
 
     /// Charges the memory that a pending call keeps of its request besides the body.
@@ -82,27 +101,44 @@ impl CallFuture {
 
     /// Polls the handler once. A panic fails this call only.
     fn poll_handler(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<Reply, ToolError>> {
-        let Self { handler, core, name, .. } = self;
+        let Self { handler, core, name, outcome, .. } = self;
         let poll = || match handler {
-            CallHandler::Tool(future) => future.as_mut().poll(cx).map(|outcome| outcome.map(Reply::result)),
+            CallHandler::Tool(future) => future.as_mut().poll(cx).map(|result| {
+                let result = result?;
+                *outcome = outcome_of(&result);
+                Ok(Reply::result(result))
+            }),
             CallHandler::Complete(future) => {
                 future.as_mut().poll(cx).map(|values| Ok(Reply::result(completion(values))))
             }
-            CallHandler::Hooked(future, method) => future
-                .as_mut()
-                .poll(cx)
-                .map(|hooked| Ok(hooked?.into_reply(method).unwrap_or_else(|| mismatch_reply(method)))),
+            CallHandler::Hooked(future, method) => future.as_mut().poll(cx).map(|hooked| {
+                let hooked = hooked?;
+                if let Outcome::Tool(result) = &hooked {
+                    *outcome = outcome_of(result);
+                }
+                Ok(hooked.into_reply(method).unwrap_or_else(|| mismatch_reply(method)))
+            }),
         };
         let result = catch_unwind(AssertUnwindSafe(|| core.watchdog.watch(name, poll)));
-        result.unwrap_or_else(|_| Poll::Ready(Ok(panic_reply())))
+        result.unwrap_or_else(|_| {
+            self.outcome = CallOutcome::Panicked;
+            Poll::Ready(Ok(panic_reply(Some(&self.name))))
+        })
     }
 
-    fn failure_reply(&self, error: ToolError) -> Reply {
+    fn failure_reply(&mut self, error: ToolError) -> Reply {
         let is_tool =
             matches!(self.handler, CallHandler::Tool(_) | CallHandler::Hooked(_, Method::ToolsCall));
         let is_modern = self.dialect.is_modern();
         let invalid = |message: String| Reply::Error(ErrorObject::new(ErrorCode::InvalidParams, message));
-        match error.into_failure() {
+        let failure = error.into_failure();
+        self.outcome = match failure {
+            HandlerFailure::Failed(_) if is_tool => CallOutcome::ToolError,
+            HandlerFailure::Failed(_) => CallOutcome::Failed,
+            HandlerFailure::Unanswered => CallOutcome::InputRequired,
+            _ => CallOutcome::Refused,
+        };
+        match failure {
             HandlerFailure::Failed(text) if is_tool => Reply::result(CallToolResult::error(text)),
             HandlerFailure::Failed(text) => Reply::Error(ErrorObject::new(ErrorCode::InternalError, text)),
             HandlerFailure::Refused(error) => Reply::Error(error),
@@ -139,7 +175,11 @@ impl Future for CallFuture {
                 if let Some(context) = &self.context {
                     context.finish();
                 }
-                Poll::Ready(done.unwrap_or_else(|error| self.failure_reply(error)))
+                let reply = done.unwrap_or_else(|error| self.failure_reply(error));
+                if let Some(observation) = self.observation.take() {
+                    observation.end(self.outcome);
+                }
+                Poll::Ready(reply)
             }
             Poll::Pending => {
                 if self.call_share.is_none() {
@@ -171,8 +211,9 @@ impl Drop for CallFuture {
 }
 
 /// Returns the reply to a call whose handler panicked. The panic message is not sent to the client.
-pub(crate) fn panic_reply() -> Reply {
-    tracing::error!("handler panicked");
+pub(crate) fn panic_reply(name: Option<&str>) -> Reply {
+    let name = name.map(|name| tracing::field::display(SafeText::name(name)));
+    tracing::error!(name, "handler panicked");
     Reply::Error(ErrorObject::new(ErrorCode::InternalError, "the handler failed"))
 }
 
@@ -183,8 +224,12 @@ fn mismatch_reply(method: &Method) -> Reply {
 }
 
 /// Starts a call. A panic before the handler returns its future fails this call only.
-pub(crate) fn begin<T>(start: impl FnOnce() -> BoxFuture<T>) -> Result<BoxFuture<T>, Reply> {
-    catch_unwind(AssertUnwindSafe(start)).map_err(|_| panic_reply())
+pub(crate) fn begin<T>(name: &str, start: impl FnOnce() -> BoxFuture<T>) -> Result<BoxFuture<T>, Reply> {
+    catch_unwind(AssertUnwindSafe(start)).map_err(|_| panic_reply(Some(name)))
+}
+
+fn outcome_of(result: &CallToolResult) -> CallOutcome {
+    if result.is_error == Some(true) { CallOutcome::ToolError } else { CallOutcome::Completed }
 }
 
 fn completion(mut values: Vec<String>) -> CompleteResult {

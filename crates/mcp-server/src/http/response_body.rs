@@ -12,6 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 use mcp_protocol::codec::sse::KEEP_ALIVE;
 use tokio::time::{Instant, Sleep};
 
+use super::trace::TracedResponse;
 use crate::connection::outlet::Outlet;
 
 /// A future that produces the events of a stream; polled while the stream is read.
@@ -25,6 +26,7 @@ enum BodyKind {
     Stream(Box<SseStream>),
     #[cfg(feature = "serve")]
     Lines(Box<super::http_sse::SseLines>),
+    Traced(Box<TracedResponse>),
 }
 
 struct SseStream {
@@ -50,6 +52,22 @@ impl HttpBody {
     #[cfg(feature = "serve")]
     pub(super) fn lines(lines: super::http_sse::SseLines) -> Self {
         Self(BodyKind::Lines(Box::new(lines)))
+    }
+
+    /// Creates a body that is written to the wire trace.
+    pub(super) fn traced(body: TracedResponse) -> Self {
+        Self(BodyKind::Traced(Box::new(body)))
+    }
+
+    /// Returns the next bytes, or `None` at the end.
+    pub(super) fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        match &mut self.0 {
+            BodyKind::Whole(bytes) => Poll::Ready(bytes.take()),
+            BodyKind::Stream(stream) => stream.poll_bytes(cx),
+            #[cfg(feature = "serve")]
+            BodyKind::Lines(lines) => lines.poll_bytes(cx),
+            BodyKind::Traced(traced) => traced.poll_bytes(cx),
+        }
     }
 
     /// Creates a stream of the events of an outlet, optionally resumed after an event, and the future that produces
@@ -80,13 +98,7 @@ impl Body for HttpBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let bytes = match &mut self.0 {
-            BodyKind::Whole(bytes) => bytes.take(),
-            BodyKind::Stream(stream) => ready!(stream.poll_bytes(cx)),
-            #[cfg(feature = "serve")]
-            BodyKind::Lines(lines) => ready!(lines.poll_bytes(cx)),
-        };
-        Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
+        self.poll_bytes(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -95,6 +107,7 @@ impl Body for HttpBody {
             BodyKind::Stream(stream) => stream.outlet.is_over(stream.reader),
             #[cfg(feature = "serve")]
             BodyKind::Lines(_) => false,
+            BodyKind::Traced(traced) => traced.body.is_end_stream(),
         }
     }
 
@@ -103,6 +116,7 @@ impl Body for HttpBody {
             BodyKind::Whole(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
+            BodyKind::Traced(traced) => traced.body.size_hint(),
             _ => SizeHint::default(),
         }
     }

@@ -19,6 +19,7 @@ use mcp_protocol::errors::DecodeError;
 use mcp_protocol::messages::{Incoming, Message, parse_bytes};
 use mcp_protocol::negotiation::{StdioClassification, StdioServerNegotiation};
 use mcp_protocol::peer::{Arrival, DuplicateIds, IgnoreReason};
+use mcp_protocol::wire_trace::WireDirection;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 
@@ -27,6 +28,7 @@ use crate::budget::{Budget, Share};
 use crate::connection::outlet::{Outlet, OutletFraming};
 use crate::connection::{Client, Connection};
 use crate::dispatch::router::{Core, RequestAction};
+use crate::wire_trace::TracedStream;
 use negotiate::Admission;
 use subscriptions::Subscriptions;
 use tasks::{RunningTask, TaskOutput};
@@ -47,7 +49,10 @@ pub(crate) fn drive<'a>(
     writer: &'a mut (dyn AsyncWrite + Send + Unpin),
     memory: Option<Arc<Budget>>,
 ) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>> {
-    Box::pin(serve(core, reader, writer, memory))
+    let Some(trace) = &core.wire_trace else { return Box::pin(serve(core, reader, writer, memory)) };
+    let mut reader = TracedStream::new(reader, trace, WireDirection::Received);
+    let mut writer = TracedStream::new(writer, trace, WireDirection::Sent);
+    Box::pin(async move { serve(core, &mut reader, &mut writer, memory).await })
 }
 
 async fn serve(

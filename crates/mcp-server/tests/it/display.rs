@@ -26,7 +26,7 @@ fn assert_harmless(shown: &str) {
 
 /// A subscriber that records events and spans as text.
 #[derive(Clone, Default)]
-struct LogLines(Arc<Mutex<Vec<String>>>);
+pub(crate) struct LogLines(pub(crate) Arc<Mutex<Vec<String>>>);
 
 struct Text(String);
 

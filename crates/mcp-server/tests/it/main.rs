@@ -21,6 +21,9 @@ mod http;
 #[cfg(feature = "http")]
 mod identity;
 mod lists;
+#[cfg(feature = "http")]
+mod observed;
 #[cfg(feature = "serve")]
 mod serve;
 mod test_client;
+mod wire_trace;

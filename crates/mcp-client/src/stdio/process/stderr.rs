@@ -1,6 +1,7 @@
 //! The stderr of a server: always read, offered line by line, with a bounded tail that is kept for errors.
 
 use std::collections::VecDeque;
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ type LineSender = Arc<Mutex<Option<broadcast::Sender<Arc<str>>>>>;
 struct Tail {
     kept: Mutex<Kept>,
     secrets: Vec<String>,
+    /// Lines are also written to the stderr of this program.
+    is_inherited: bool,
 }
 
 #[derive(Debug, Default)]
@@ -52,7 +55,7 @@ struct Kept {
 }
 
 impl Stderr {
-    pub(super) fn drain(pipe: ChildStderr, mut secrets: Vec<String>) -> Self {
+    pub(super) fn drain(pipe: ChildStderr, mut secrets: Vec<String>, is_inherited: bool) -> Self {
         // Output is masked line by line, so the lines of a secret are secrets, too.
         let lines: Vec<String> =
             secrets.iter().flat_map(|secret| secret.lines().map(str::to_owned)).collect();
@@ -60,7 +63,7 @@ impl Stderr {
         secrets.retain(|secret| secret.len() >= MIN_SECRET_BYTES);
         // A secret inside of another one must not keep the longer one from being found.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        let tail = Arc::new(Tail { kept: Mutex::default(), secrets });
+        let tail = Arc::new(Tail { kept: Mutex::default(), secrets, is_inherited });
         let lines = Arc::new(Mutex::new(Some(broadcast::channel(MAX_BUFFERED_LINES).0)));
         let (over, is_over) = watch::channel(false);
         let reader = tokio::spawn(read(pipe, Arc::clone(&tail), Arc::clone(&lines), over));
@@ -155,7 +158,7 @@ async fn read(mut pipe: ChildStderr, tail: Arc<Tail>, lines: LineSender, over: w
             break;
         }
         tail.push(space.filled());
-        let listened = |lines: &broadcast::Sender<Arc<str>>| lines.receiver_count() > 0;
+        let listened = |lines: &broadcast::Sender<Arc<str>>| tail.is_inherited || lines.receiver_count() > 0;
         let listening = lines.lock().unwrap_or_else(PoisonError::into_inner).clone().filter(listened);
         let Some(listening) = listening else {
             line.clear();
@@ -186,6 +189,10 @@ fn send(tail: &Tail, lines: &broadcast::Sender<Arc<str>>, line: &mut Vec<u8>) {
     let text = tail.mask(String::from_utf8_lossy(line).trim_end());
     let text = if is_cut { tail.mask_end(text) } else { text };
     line.clear();
+    if tail.is_inherited {
+        // If this program has no stderr, the line is lost.
+        let _ = writeln!(io::stderr(), "{text}");
+    }
     // Fails if there is no subscriber any more.
     let _ = lines.send(text.into());
 }

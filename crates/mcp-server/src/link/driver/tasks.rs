@@ -78,11 +78,14 @@ impl Driver<'_> {
             Ok((task, _)) => *task,
             Err(error) => error.id(),
         };
-        let Some(RunningTask { id, dialect, .. }) = self.running.remove(&task) else { return };
+        let Some(RunningTask { id, dialect, context, .. }) = self.running.remove(&task) else { return };
         match ended {
             Ok((_, TaskOutput::Reply(reply))) => self.answer_running(id.as_ref(), dialect, &reply),
             Ok((_, TaskOutput::Batch(replies, errors))) => self.answer_batch(dialect, &replies, &errors),
-            Err(error) if error.is_panic() => self.answer_running(id.as_ref(), dialect, &panic_reply()),
+            Err(error) if error.is_panic() => {
+                let reply = panic_reply(context.as_ref().map(Context::name));
+                self.answer_running(id.as_ref(), dialect, &reply);
+            }
             // Cancelled: frees the id.
             Err(_) => {
                 if let Some(id) = &id {

@@ -1,0 +1,116 @@
+//! A call that somebody observes: one `tracing` event at its end, and the metrics of the host.
+
+use std::pin::Pin;
+use std::time::Instant;
+
+use mcp_protocol::messages::{Method, OwnedBody};
+use mcp_protocol::metrics::{CallEnd, CallLabels, CallOutcome};
+use mcp_protocol::safe_text::SafeText;
+use tracing::{Instrument, Level};
+
+use crate::connection::{Connection, now};
+use crate::error::{Error, Result};
+
+/// The target of the event and of the span, for filters.
+const TARGET: &str = "mcp_client::call";
+
+/// True if a subscriber of `tracing` or the host's metrics want to know of calls.
+pub(crate) fn is_observed(connection: &Connection) -> bool {
+    connection.terms.observers.metrics.is_some() || tracing::enabled!(target: TARGET, Level::DEBUG)
+}
+
+/// Runs a call, and reports its end if somebody observes it. Otherwise this costs a load and a branch.
+pub(crate) async fn observed(
+    connection: &Connection,
+    method: &Method,
+    name: Option<String>,
+    call: Pin<&mut (dyn Future<Output = Result<OwnedBody>> + Send)>,
+) -> Result<OwnedBody> {
+    if !is_observed(connection) {
+        return call.await;
+    }
+    // Boxed: rare path; keeps the common future small.
+    Box::pin(async {
+        let observed = ObservedCall::begin(connection, method, name);
+        let outcome = call.instrument(observed.span()).await;
+        observed.end(&outcome);
+        outcome
+    })
+    .await
+}
+
+/// A call in flight. Dropped before its end, it was cancelled.
+struct ObservedCall<'a> {
+    connection: &'a Connection,
+    method: &'a Method,
+    name: Option<String>,
+    began: Instant,
+    is_ended: bool,
+}
+
+impl<'a> ObservedCall<'a> {
+    fn begin(connection: &'a Connection, method: &'a Method, name: Option<String>) -> Self {
+        let call = Self { connection, method, name, began: now(), is_ended: false };
+        if let Some(metrics) = &connection.terms.observers.metrics {
+            metrics.call_started(&call.labels());
+        }
+        call
+    }
+
+    fn labels(&self) -> CallLabels<'_> {
+        CallLabels::new(self.method, self.name.as_deref(), &self.connection.terms.server)
+    }
+
+    fn span(&self) -> tracing::Span {
+        tracing::debug_span!(
+            target: TARGET,
+            "call",
+            method = %SafeText::name(self.method.as_str()),
+            name = self.name.as_deref().map(|name| tracing::field::display(SafeText::name(name))),
+            server = %SafeText::name(&self.connection.terms.server),
+        )
+    }
+
+    fn end(mut self, outcome: &Result<OwnedBody>) {
+        let bytes = outcome.as_ref().map_or(0, |body| body.text().len());
+        self.report(kind(outcome), bytes);
+    }
+
+    fn report(&mut self, outcome: CallOutcome, bytes: usize) {
+        self.is_ended = true;
+        let end = CallEnd::new(outcome, now().saturating_duration_since(self.began), bytes);
+        if let Some(metrics) = &self.connection.terms.observers.metrics {
+            metrics.call_ended(&self.labels(), &end);
+        }
+        tracing::debug!(
+            target: TARGET,
+            method = %SafeText::name(self.method.as_str()),
+            name = self.name.as_deref().map(|name| tracing::field::display(SafeText::name(name))),
+            server = %SafeText::name(&self.connection.terms.server),
+            outcome = outcome.as_str(),
+            ms = u64::try_from(end.elapsed.as_millis()).unwrap_or(u64::MAX),
+            bytes,
+            "call ended"
+        );
+    }
+}
+
+impl Drop for ObservedCall<'_> {
+    fn drop(&mut self) {
+        if !self.is_ended {
+            self.report(CallOutcome::Cancelled, 0);
+        }
+    }
+}
+
+fn kind(outcome: &Result<OwnedBody>) -> CallOutcome {
+    match outcome {
+        Ok(body) if matches!(body.body().member("isError"), Ok(Some("true"))) => CallOutcome::ToolError,
+        Ok(_) => CallOutcome::Completed,
+        Err(Error::Refused { .. }) => CallOutcome::Refused,
+        Err(Error::TimedOut { .. }) => CallOutcome::TimedOut,
+        Err(Error::Cancelled { .. }) => CallOutcome::Cancelled,
+        Err(Error::Lost { .. } | Error::TooManyRestarts { .. }) => CallOutcome::Lost,
+        Err(_) => CallOutcome::Failed,
+    }
+}

@@ -1,0 +1,96 @@
+//! A call that somebody observes: one `tracing` event at its end, and the metrics of the program.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use mcp_protocol::messages::{Method, Request};
+use mcp_protocol::metrics::{CallEnd, CallLabels, CallOutcome};
+use mcp_protocol::safe_text::SafeText;
+use mcp_protocol::wire_trace::without_query;
+use tracing::Level;
+
+use super::router::Core;
+use crate::call::reply::Reply;
+
+/// The target of the event, for filters.
+const TARGET: &str = "mcp_server::call";
+
+/// A call in flight. Dropped before its end, it was cancelled.
+pub(crate) struct CallObservation {
+    core: Arc<Core>,
+    server: String,
+    method: Method,
+    name: Option<Arc<str>>,
+    bytes: usize,
+    began: Instant,
+    is_ended: bool,
+}
+
+impl CallObservation {
+    /// Begins to observe a call, or returns `None` if nobody wants to know. That costs a load and a branch.
+    pub(super) fn begin(
+        core: &Arc<Core>,
+        request: &Request<'_>,
+        name: Option<&Arc<str>>,
+    ) -> Option<Box<Self>> {
+        if core.metrics.is_none() && !tracing::enabled!(target: TARGET, Level::DEBUG) {
+            return None;
+        }
+        let call = Self {
+            core: Arc::clone(core),
+            server: core.registry.snapshot().settings.implementation.name.clone(),
+            method: request.method.clone(),
+            name: name.map(|name| without_query(name).into()),
+            bytes: request.params.text().len(),
+            began: Instant::now(),
+            is_ended: false,
+        };
+        if let Some(metrics) = &core.metrics {
+            metrics.call_started(&call.labels());
+        }
+        Some(Box::new(call))
+    }
+
+    fn labels(&self) -> CallLabels<'_> {
+        CallLabels::new(&self.method, self.name.as_deref(), &self.server)
+    }
+
+    /// Reports the end of a request that needed no handler.
+    pub(super) fn end_with(self, reply: &Reply) {
+        self.end(match reply {
+            Reply::Error(_) => CallOutcome::Refused,
+            Reply::Overloaded(_) => CallOutcome::Failed,
+            _ => CallOutcome::Completed,
+        });
+    }
+
+    pub(super) fn end(mut self, outcome: CallOutcome) {
+        self.report(outcome);
+    }
+
+    fn report(&mut self, outcome: CallOutcome) {
+        self.is_ended = true;
+        let end = CallEnd::new(outcome, self.began.elapsed(), self.bytes);
+        if let Some(metrics) = &self.core.metrics {
+            metrics.call_ended(&self.labels(), &end);
+        }
+        tracing::debug!(
+            target: TARGET,
+            method = %SafeText::name(self.method.as_str()),
+            name = self.name.as_deref().map(|name| tracing::field::display(SafeText::name(name))),
+            server = %SafeText::name(&self.server),
+            outcome = outcome.as_str(),
+            ms = u64::try_from(end.elapsed.as_millis()).unwrap_or(u64::MAX),
+            bytes = self.bytes,
+            "call ended"
+        );
+    }
+}
+
+impl Drop for CallObservation {
+    fn drop(&mut self) {
+        if !self.is_ended {
+            self.report(CallOutcome::Cancelled);
+        }
+    }
+}
