@@ -320,6 +320,24 @@ mod tests {
     }
 
     #[test]
+    fn only_connect_knows_the_client_handle() {
+        for (path, text) in sources("crates/mcp-client/src") {
+            let is_above = [
+                "/client",
+                "/connect.rs",
+                "/connect/",
+                "/blocking",
+                "/lib.rs",
+                "/stdio/interrupt.rs",
+                "test",
+            ];
+            if !is_above.iter().any(|place| path.contains(place)) {
+                assert!(!text.contains("crate::client"), "{path} knows the handle above it");
+            }
+        }
+    }
+
+    #[test]
     fn client_core_knows_transports_only_by_their_seam() {
         let transports = [
             "/src/lib.rs",
@@ -327,6 +345,7 @@ mod tests {
             "/src/http",
             "/src/stream",
             "/src/stdio",
+            "/src/config/",
             "/src/connect.rs",
             "/src/connect/",
             "/src/bin/",

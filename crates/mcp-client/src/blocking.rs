@@ -33,7 +33,7 @@
 //!
 //! A dedicated thread keeps the connection alive between calls, runs the handlers, and ends when the last clone is dropped. The
 //! client also works inside of a runtime, whose thread it then blocks. A handler that calls the blocking client it belongs
-//! to gets an error, because it would wait for itself.
+//! to gets an error instead of a deadlock.
 
 mod call;
 mod streams;
@@ -59,9 +59,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::client::McpClient as AsyncClient;
 use crate::client::lists::List;
-use crate::client::shutdown::Shutdown;
+use crate::config::server_config::ServerConfig;
 use crate::connect::Connect;
-use crate::connect::server_config::ServerConfig;
+use crate::connection::shutdown::Shutdown;
 use crate::error::{ConnectionEnd, Error, Result};
 use thread::Thread;
 

@@ -10,7 +10,6 @@ mod prompts;
 mod resources;
 pub(crate) mod running;
 mod send;
-pub(crate) mod shutdown;
 
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -25,10 +24,10 @@ use mcp_protocol::{Dialect, Era, ProtocolVersion};
 use serde::Serialize;
 
 use crate::client::call::ToolCall;
-use crate::client::shutdown::Shutdown;
 use crate::connection::feed::Feed;
 use crate::connection::handlers::Handlers;
-use crate::connection::transport::{Exchanges, Lifetime};
+use crate::connection::shutdown::Shutdown;
+use crate::connection::transport::{Exchanges, Supervisor};
 use crate::connection::{Connection, RequestOptions};
 use crate::error::{ConnectionEnd, Error, Result};
 
@@ -62,7 +61,7 @@ pub(crate) struct Inner {
     pub(crate) connection: Arc<Connection>,
     pub(crate) negotiation: NegotiationResult,
     pub(crate) handlers: Arc<Handlers>,
-    pub(crate) lifetime: Box<dyn Lifetime>,
+    pub(crate) supervisor: Box<dyn Supervisor>,
     /// The lock of the caller that lists the tools for all callers.
     pub(crate) listing: tokio::sync::Mutex<()>,
 }
@@ -72,15 +71,15 @@ impl Inner {
         connection: Arc<Connection>,
         negotiation: NegotiationResult,
         handlers: Arc<Handlers>,
-        lifetime: Box<dyn Lifetime>,
+        supervisor: Box<dyn Supervisor>,
     ) -> Self {
-        Self { connection, negotiation, handlers, lifetime, listing: tokio::sync::Mutex::default() }
+        Self { connection, negotiation, handlers, supervisor, listing: tokio::sync::Mutex::default() }
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.lifetime.kill();
+        self.supervisor.kill();
         self.connection
             .end(ConnectionEnd { cause: crate::error::EndCause::Closed, ..ConnectionEnd::default() });
     }
@@ -286,7 +285,7 @@ impl McpClient {
     /// and everything it has started. Requests in flight are lost. Takes at most 5 s, and can be called on every clone.
     pub async fn close(self) -> Shutdown {
         self.inner.connection.close();
-        self.inner.lifetime.shut_down().await
+        self.inner.supervisor.shut_down().await
     }
 
     /// Closes the connection like [`close`](Self::close), without a report.
@@ -297,14 +296,14 @@ impl McpClient {
     /// Returns the process group of the server, or `None` if there is no process.
     #[must_use]
     pub fn process_group(&self) -> Option<u32> {
-        self.inner.lifetime.process_group()
+        self.inner.supervisor.process_group()
     }
 
     /// Returns the lines that the server writes to stderr from now on, or `None` if there is no process. Values of
     /// environment variables that were given to the server are masked.
     #[must_use]
     pub fn stderr(&self) -> Option<Feed<Arc<str>>> {
-        self.inner.lifetime.stderr()
+        self.inner.supervisor.stderr()
     }
 
     /// Returns the exit status of the server's process, once it has ended.

@@ -1,9 +1,5 @@
 //! Connecting: the builder of a connection.
 
-pub(crate) mod negotiation_cache;
-pub(crate) mod offer;
-pub(crate) mod rfc_config;
-pub(crate) mod server_config;
 mod settings;
 
 use std::sync::Arc;
@@ -18,9 +14,9 @@ use mcp_protocol::{Limits, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::client::McpClient;
-use crate::connect::negotiation_cache::NegotiationCache;
-use crate::connect::offer::Offer;
-use crate::connect::server_config::{ServerConfig, Target};
+use crate::config::negotiation_cache::NegotiationCache;
+use crate::config::offer::Offer;
+use crate::config::server_config::{ServerConfig, Target};
 use crate::connect::settings::{CacheIdentity, ConnectSettings};
 use crate::connection::cache::Cache;
 use crate::connection::handlers::Handlers;

@@ -11,6 +11,7 @@ mod outbox;
 mod outgoing;
 pub(crate) mod progress;
 mod request;
+pub(crate) mod shutdown;
 mod state;
 pub(crate) mod subscribers;
 pub(crate) mod transport;
@@ -84,10 +85,10 @@ pub(crate) struct RequestOptions {
 impl Connection {
     /// Creates a connection. `log_level` is sent to a server that keeps one level for the whole connection.
     pub(crate) fn new(terms: ConnectionTerms, log_level: Option<LogLevel>) -> Self {
-        let has_exchanges = terms.transport.exchanges().is_some();
-        let framing = if has_exchanges { Framing::Messages } else { Framing::Lines };
-        let has_exchanges = has_exchanges && terms.dialect.is_modern();
-        let state = State::new(terms.limits.clone(), log_level, framing, has_exchanges);
+        let sends_exchanges = terms.transport.exchanges().is_some();
+        let framing = if sends_exchanges { Framing::Messages } else { Framing::Lines };
+        let has_independent_requests = sends_exchanges && terms.dialect.is_modern();
+        let state = State::new(terms.limits.clone(), log_level, framing, has_independent_requests);
         Self { state: Mutex::new(state), terms }
     }
 
@@ -103,18 +104,18 @@ impl Connection {
             state.peer.handle_reopened();
             self.terms.cache.changed(&Change::Gap);
         }
-        state.rings = None;
+        state.driver_due = None;
         state.is_flooded = false;
         state.outbox.restart(unsent);
-        self.ask_again(&mut state);
+        self.request_standing(&mut state);
         true
     }
 
     /// Requests the log level and the subscriptions again, from a server that does not know them.
-    fn ask_again(&self, state: &mut State) {
+    fn request_standing(&self, state: &mut State) {
         // The response does not matter: a server may ignore the level.
         if let Some(level) = state.log_level.clone() {
-            self.forget(state, &Method::SetLevel, &SetLevelParams::new(level));
+            self.request_unawaited(state, &Method::SetLevel, &SetLevelParams::new(level));
         }
         let Resubscriptions { listens, uris } = state.subscribers.reopened();
         for (key, params) in listens {
@@ -149,7 +150,7 @@ impl Connection {
         // In the new session the server may use the same request ids again.
         state.peer.handle_forgotten();
         state.subscribers.cut();
-        self.ask_again(&mut state);
+        self.request_standing(&mut state);
     }
 
     /// Settles the requests that were to be answered on a stream that has ended. The connection stays open.

@@ -50,6 +50,7 @@
 #[cfg_attr(docsrs, doc(cfg(feature = "blocking")))]
 pub mod blocking;
 mod client;
+mod config;
 mod connect;
 #[cfg_attr(
     not(feature = "http"),
@@ -76,15 +77,15 @@ pub use client::changes::Changes;
 pub use client::lists::List;
 pub use client::output_schema::SchemaMismatch;
 pub use client::running::RunningCall;
-pub use client::shutdown::{Force, Shutdown};
+pub use config::negotiation_cache::NegotiationCache;
+pub use config::rfc_config::{McpClientConfig, OAuthConfig, OAuthProvider, TokenStorage};
+pub use config::server_config::{CommandTarget, ServerConfig, Target, UrlTarget};
 pub use connect::Connect;
-pub use connect::negotiation_cache::NegotiationCache;
-pub use connect::rfc_config::{McpClientConfig, OAuthConfig, OAuthProvider, TokenStorage};
-pub use connect::server_config::{CommandTarget, ServerConfig, Target, UrlTarget};
 pub use connection::cache::Cache;
 pub use connection::feed::{Feed, FeedItem};
 pub use connection::handlers::{Handlers, ServerRequest};
 pub use connection::progress::Progress;
+pub use connection::shutdown::{Force, Shutdown};
 pub use connection::subscribers::Change;
 pub use error::{Blame, ConnectionEnd, EndCause, Error, HttpStatus, Result, Sent, StartError};
 pub use mcp_protocol as protocol;

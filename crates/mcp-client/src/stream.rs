@@ -1,8 +1,10 @@
 //! MCP over two byte streams, one message per line: child processes, and streams that the host opened.
 
 pub(crate) mod driver;
-pub(crate) mod lifetime;
+mod io;
 pub(crate) mod link;
 pub(crate) mod negotiate;
 pub(crate) mod restart;
+pub(crate) mod server_run;
+pub(crate) mod supervisor;
 mod traced;

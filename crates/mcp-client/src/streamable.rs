@@ -6,18 +6,18 @@ mod endpoint;
 mod events;
 mod exchange;
 mod http_sse;
-mod lifetime;
 mod listen;
 mod negotiate;
 mod reconnect;
 mod server_stream;
 mod session;
+mod supervisor;
 mod target;
 mod tool_headers;
 mod transport;
 
-pub(crate) use lifetime::HttpLifetime;
 pub(crate) use negotiate::find;
+pub(crate) use supervisor::HttpSupervisor;
 pub(crate) use transport::HttpTransport;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

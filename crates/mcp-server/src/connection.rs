@@ -1,4 +1,4 @@
-//! The state of one legacy connection: requests in flight, log level and resource subscriptions.
+//! The state of a client on a stream, or of a legacy session: requests in flight, log level and resource subscriptions.
 
 pub(crate) mod outlet;
 

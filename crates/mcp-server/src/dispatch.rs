@@ -2,6 +2,7 @@
 
 mod call_builder;
 mod calls;
+pub(crate) mod core;
 mod observed;
 mod params;
 pub(crate) mod router;

@@ -50,7 +50,7 @@ pub use response_body::HttpBody;
 
 use crate::budget::{Budget, Share};
 use crate::call::identity::{Identity, Principal};
-use crate::dispatch::router::Core;
+use crate::dispatch::core::Core;
 use crate::error::Error;
 use crate::server::McpServer;
 use buffer_pool::BufferPool;

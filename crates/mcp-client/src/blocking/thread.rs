@@ -38,7 +38,9 @@ impl Thread {
     pub(super) fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Result<T> {
         if self.is_current() {
             let method = Method::Other("the work of the client's thread".into());
-            let problem = "a handler must not wait for the client that waits for it".to_owned();
+            let problem =
+                "deadlock: a handler called its own blocking client; use the asynchronous client in handlers"
+                    .to_owned();
             return Err(Error::Unsendable { method, problem });
         }
         let (sender, receiver) = mpsc::sync_channel(1);

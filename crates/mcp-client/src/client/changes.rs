@@ -187,7 +187,11 @@ impl Drop for Changes {
         connection.cancel(&mut state, listen);
         for uri in self.followed.drain(..) {
             if !state.subscribers.follows(&uri) {
-                connection.forget(&mut state, &Method::ResourcesUnsubscribe, &SubscribeParams::new(uri));
+                connection.request_unawaited(
+                    &mut state,
+                    &Method::ResourcesUnsubscribe,
+                    &SubscribeParams::new(uri),
+                );
             }
         }
     }

@@ -90,12 +90,12 @@ pub(crate) async fn run(
     // The time that the host needed to answer does not count toward the timeouts of the server.
     let mut asked = Duration::ZERO;
     let mut later = EMPTY_ROUND_BACKOFF;
-    let mut retry = client.retry(method);
+    let mut retry = client.new_retry(method);
     for round in 0..=MAX_ROUNDS {
         let outcome = match connection.request(method, &*params, options(timeouts, on_progress.is_some())) {
             Ok(mut request) => {
-                began.get_or_insert(request.opened());
-                poll_fn(|cx| poll_answer(&mut request, &mut on_progress, cx)).await
+                began.get_or_insert(request.opened_at());
+                poll_fn(|cx| poll_response(&mut request, &mut on_progress, cx)).await
             }
             Err(error) => Err(error),
         };
@@ -105,13 +105,13 @@ pub(crate) async fn run(
                 // Boxed: rare path; keeps the common future small.
                 Box::pin(async {
                     let first = *began.get_or_insert_with(now);
-                    timeouts.total = match client.before_again(&mut retry, error, timeouts, first).await {
+                    timeouts.total = match client.recover_from(&mut retry, error, timeouts, first).await {
                         Err(error) if round > 0 => return Err(in_a_later_round(method, error)),
                         left => left?,
                     };
                     let options = options(timeouts, on_progress.is_some());
                     let mut request = connection.request(method, &*params, options)?;
-                    poll_fn(|cx| poll_answer(&mut request, &mut on_progress, cx)).await
+                    poll_fn(|cx| poll_response(&mut request, &mut on_progress, cx)).await
                 })
                 .await?
             }
@@ -189,7 +189,7 @@ fn options(timeouts: Timeouts, progress: bool) -> RequestOptions {
 }
 
 /// Polls for the response, and reports progress.
-fn poll_answer(
+fn poll_response(
     request: &mut InFlightRequest,
     on_progress: &mut Option<&mut OnProgress>,
     cx: &mut Context<'_>,
@@ -238,7 +238,7 @@ async fn respond(
         return Ok(None);
     }
     let before = now();
-    let responses = answer(client, method, required).await?;
+    let responses = ask_host(client, method, required).await?;
     *asked += now().saturating_duration_since(before);
     Ok(Some(responses))
 }
@@ -262,7 +262,7 @@ fn input_required(
     }
 }
 
-async fn answer(
+async fn ask_host(
     client: &McpClient,
     method: &Method,
     required: &InputRequiredResult,

@@ -100,6 +100,24 @@ impl McpClient {
         Ok(list)
     }
 
+    /// Lists the tools for a transport that must know them before the first call.
+    pub(crate) async fn learn_tools(&self) {
+        let Some(exchanges) = self.exchanges() else { return };
+        // One listing serves all callers.
+        let _listing = self.inner().listing.lock().await;
+        if exchanges.needs_tools() && self.tools().await.is_err() {
+            exchanges.tools_unavailable();
+        }
+    }
+
+    /// Lists the tools again, without using the cache.
+    pub(super) fn refresh_tools(&self) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async {
+            self.inner().connection.terms.cache.drop_pages(&Method::ToolsList);
+            drop(self.tools().await);
+        })
+    }
+
     /// Returns all resources. One that cannot be read is left out, with a warning. A server without resources is not asked.
     ///
     /// # Errors

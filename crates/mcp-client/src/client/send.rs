@@ -35,27 +35,27 @@ impl McpClient {
     ) -> Result<OwnedBody> {
         let connection = &self.inner().connection;
         let began = now();
-        match Self::answer(connection.request(method, params, options)).await {
+        match Self::response(connection.request(method, params, options)).await {
             Err(error) => {
                 options.timeouts.total =
-                    self.before_again(&mut self.retry(method), error, options.timeouts, began).await?;
+                    self.recover_from(&mut self.new_retry(method), error, options.timeouts, began).await?;
                 connection.request(method, params, options)?.await
             }
             body => body,
         }
     }
 
-    async fn answer(request: Result<InFlightRequest>) -> Result<OwnedBody> {
+    async fn response(request: Result<InFlightRequest>) -> Result<OwnedBody> {
         request?.await
     }
 
     /// Returns the machine that decides about sending a request again.
-    pub(crate) fn retry(&self, method: &Method) -> Retry {
+    pub(crate) fn new_retry(&self, method: &Method) -> Retry {
         Retry::new(method, self.inner().connection.terms.transport.route())
     }
 
     /// Waits until a request that failed can be sent again. Returns the rest of its total time, or the failure.
-    pub(crate) async fn before_again(
+    pub(crate) async fn recover_from(
         &self,
         retry: &mut Retry,
         error: Error,
@@ -67,8 +67,8 @@ impl McpClient {
             || timeouts.total.map(|total| total.saturating_sub(now().saturating_duration_since(began)));
         let clock = timeouts.idle.into_iter().chain(left()).min();
         let recovered = match clock {
-            Some(clock) => tokio::time::timeout(clock, self.recover(decision)).await.unwrap_or(None),
-            None => self.recover(decision).await,
+            Some(clock) => tokio::time::timeout(clock, self.carry_out(decision)).await.unwrap_or(None),
+            None => self.carry_out(decision).await,
         };
         match (recovered, left()) {
             (None, _) | (Some(Ok(())), Some(Duration::ZERO)) => Err(error),
@@ -92,7 +92,7 @@ impl McpClient {
     }
 
     /// Carries out a decision. Returns `None` if the request is not sent again.
-    async fn recover(&self, decision: Decision) -> Option<Result<()>> {
+    async fn carry_out(&self, decision: Decision) -> Option<Result<()>> {
         match decision {
             Decision::RestartServer => return self.restart().await,
             Decision::Again { .. } if self.inner().connection.ended().is_some() => return None,
@@ -109,29 +109,11 @@ impl McpClient {
         self.inner().connection.terms.transport.exchanges().map(|exchanges| &**exchanges)
     }
 
-    /// Lists the tools for a transport that must know them before the first call.
-    pub(crate) async fn learn_tools(&self) {
-        let Some(exchanges) = self.exchanges() else { return };
-        // One listing serves all callers.
-        let _listing = self.inner().listing.lock().await;
-        if exchanges.needs_tools() && self.tools().await.is_err() {
-            exchanges.tools_unavailable();
-        }
-    }
-
-    /// Lists the tools again, without using the cache.
-    fn refresh_tools(&self) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(async {
-            self.inner().connection.terms.cache.drop_pages(&Method::ToolsList);
-            drop(self.tools().await);
-        })
-    }
-
     /// Restarts a server that has ended. Returns `None` if it is not restarted.
     pub(crate) async fn restart(&self) -> Option<Result<()>> {
-        let Inner { connection, lifetime, .. } = self.inner();
+        let Inner { connection, supervisor, .. } = self.inner();
         if connection.can_restart() {
-            return Some(lifetime.restart().await);
+            return Some(supervisor.restart().await);
         }
         // Another caller may have restarted it.
         let is_running = connection.terms.transport.restarts() && connection.ended().is_none();

@@ -9,20 +9,21 @@ use mcp_protocol::messages::Method;
 use mcp_protocol::meta::Meta;
 use mcp_protocol::negotiation::{Mode, NegotiationResult};
 
-use super::negotiation_cache::NegotiationCache;
-use super::offer::Offer;
-use super::server_config::CommandTarget;
-#[cfg(feature = "http")]
-use super::server_config::{self, ServerConfig};
 use crate::client::{Inner, McpClient};
+use crate::config::negotiation_cache::NegotiationCache;
+use crate::config::offer::Offer;
+use crate::config::server_config::CommandTarget;
+#[cfg(feature = "http")]
+use crate::config::server_config::{self, ServerConfig};
 use crate::connection::cache::{Cache, CacheView};
 use crate::connection::handlers::Handlers;
 use crate::connection::observers::Observers;
 use crate::connection::{Connection, ConnectionTerms, Transport};
 use crate::error::{Error, Result, Sent};
-use crate::stream::lifetime::{ServerRun, StreamLifetime};
 use crate::stream::negotiate::{Launch, NegotiatedLink};
 use crate::stream::restart::Restarts;
+use crate::stream::server_run::ServerRun;
+use crate::stream::supervisor::StreamSupervisor;
 
 /// The settings of the host.
 pub(super) struct ConnectSettings {
@@ -81,7 +82,7 @@ impl ConnectSettings {
     ) -> Result<McpClient> {
         use crate::connection::inbound::Inbound;
         use crate::connection::transport::Exchanges;
-        use crate::streamable::{HttpLifetime, HttpTransport, find};
+        use crate::streamable::{HttpSupervisor, HttpTransport, find};
 
         let (limits, name) = (config.limits.clone(), config.to_string());
         let identity = CacheIdentity::of_url(&config.target, &network);
@@ -94,8 +95,8 @@ impl ConnectSettings {
         let transport = Transport::Exchanges(exchanges);
         let terms = self.terms(&negotiation, limits, name, identity, transport);
         let connection = Arc::new(Connection::new(terms, self.standing_level(&negotiation)));
-        let lifetime = Box::new(HttpLifetime::begin(&connection, &http).await);
-        Ok(McpClient::new(Inner::new(connection, negotiation, self.handlers, lifetime)))
+        let supervisor = Box::new(HttpSupervisor::begin(&connection, &http).await);
+        Ok(McpClient::new(Inner::new(connection, negotiation, self.handlers, supervisor)))
     }
 
     pub(super) fn over(
@@ -121,8 +122,8 @@ impl ConnectSettings {
             offer.versions = vec![negotiation.version.clone()];
             Restarts::new(offer, launch, negotiation_cache, &connection, &handlers, &run)
         });
-        let lifetime = Box::new(StreamLifetime { run, restarts });
-        Ok(McpClient::new(Inner::new(connection, negotiation, handlers, lifetime)))
+        let supervisor = Box::new(StreamSupervisor { run, restarts });
+        Ok(McpClient::new(Inner::new(connection, negotiation, handlers, supervisor)))
     }
 
     fn terms(

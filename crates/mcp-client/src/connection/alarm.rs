@@ -32,7 +32,7 @@ impl Alarm {
 
     /// # Cancellation
     /// Cancel safe.
-    pub(crate) async fn rings(&mut self) {
+    pub(crate) async fn elapsed(&mut self) {
         if self.at.is_none() {
             return std::future::pending().await;
         }

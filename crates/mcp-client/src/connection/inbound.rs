@@ -95,7 +95,7 @@ impl Inbound {
     }
 
     /// Handles all complete lines. Returns a cause if the connection must end.
-    pub(crate) fn lines(
+    pub(crate) fn handle_lines(
         &mut self,
         connection: &Connection,
         lines: &mut Lines,
@@ -105,7 +105,7 @@ impl Inbound {
         let mut state = connection.lock();
         while let Some(line) = lines.poll_line() {
             match line {
-                Line::Whole(line) => self.whole_line(connection, &mut state, line, now),
+                Line::Whole(line) => self.handle_text(connection, &mut state, line, now),
                 Line::TooLong(error) => unreadable(&mut state, &error),
                 Line::Endless => return Some(EndCause::EndlessLine),
             }
@@ -113,19 +113,19 @@ impl Inbound {
         (self.refusals.is_flood() || state.is_flooded()).then_some(EndCause::Flood)
     }
 
-    pub(crate) fn line(&mut self, connection: &Connection, line: &[u8], now: Instant) {
-        self.whole_line(connection, &mut connection.lock(), line, now);
+    pub(crate) fn handle_line(&mut self, connection: &Connection, line: &[u8], now: Instant) {
+        self.handle_text(connection, &mut connection.lock(), line, now);
     }
 
     /// Handles a message that is too long. If it is a response, its call is settled.
-    pub(crate) fn too_long(&self, connection: &Connection, error: &mcp_protocol::errors::DecodeError) {
+    pub(crate) fn handle_too_long(&self, connection: &Connection, error: &mcp_protocol::errors::DecodeError) {
         unreadable(&mut connection.lock(), error);
     }
 
     /// Handles what follows the last newline when the server has ended.
-    pub(crate) fn rest(&mut self, connection: &Connection, lines: &Lines, now: Instant) {
+    pub(crate) fn handle_rest(&mut self, connection: &Connection, lines: &Lines, now: Instant) {
         if !lines.rest().is_empty() {
-            self.line(connection, lines.rest(), now);
+            self.handle_line(connection, lines.rest(), now);
         }
     }
 
@@ -135,12 +135,12 @@ impl Inbound {
     }
 
     /// Aborts the running handlers.
-    pub(crate) fn stop(&mut self) {
+    pub(crate) fn abort_handlers(&mut self) {
         self.running.abort_all();
     }
 
     /// Aborts the running handlers of a session that has ended. Nothing is sent.
-    pub(crate) fn forget(&mut self, connection: &Connection) {
+    pub(crate) fn drop_handlers(&mut self, connection: &Connection) {
         self.running.abort_all();
         for (_, asked) in self.asked.drain() {
             connection.resume(&asked.paused);
@@ -148,7 +148,7 @@ impl Inbound {
     }
 
     /// True if a handler is running.
-    pub(crate) fn is_asked(&self) -> bool {
+    pub(crate) fn has_running_handlers(&self) -> bool {
         !self.running.is_empty()
     }
 
@@ -156,11 +156,11 @@ impl Inbound {
     ///
     /// # Cancellation
     /// Cancel safe.
-    pub(crate) async fn answered(&mut self, connection: &Connection) {
-        std::future::poll_fn(|cx| self.poll_answered(connection, cx)).await;
+    pub(crate) async fn respond_next(&mut self, connection: &Connection) {
+        std::future::poll_fn(|cx| self.poll_respond_next(connection, cx)).await;
     }
 
-    pub(crate) fn poll_answered(&mut self, connection: &Connection, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_respond_next(&mut self, connection: &Connection, cx: &mut Context<'_>) -> Poll<()> {
         let Some(ended) = ready!(self.running.poll_join_next_with_id(cx)) else { return Poll::Ready(()) };
         let (task, answer) = match ended {
             Ok((task, answer)) => (task, Some(answer)),
@@ -182,9 +182,9 @@ impl Inbound {
         Poll::Ready(())
     }
 
-    fn whole_line(&mut self, connection: &Connection, state: &mut State, line: &[u8], now: Instant) {
+    fn handle_text(&mut self, connection: &Connection, state: &mut State, line: &[u8], now: Instant) {
         match parse_bytes(line, connection.limits()) {
-            Ok(incoming) => self.incoming(connection, state, &incoming, now),
+            Ok(incoming) => self.handle_incoming(connection, state, &incoming, now),
             Err(error) => {
                 unreadable(state, &error);
                 self.stray_line(connection, state, line);
@@ -193,7 +193,7 @@ impl Inbound {
     }
 
     /// Handles one message or a batch.
-    pub(crate) fn incoming(
+    pub(crate) fn handle_incoming(
         &mut self,
         connection: &Connection,
         state: &mut State,
@@ -201,11 +201,11 @@ impl Inbound {
         now: Instant,
     ) {
         match incoming {
-            Incoming::Message(message) => self.message(connection, state, message, now),
+            Incoming::Message(message) => self.handle_message(connection, state, message, now),
             Incoming::Batch(batch) => {
                 for message in batch.messages() {
                     match message {
-                        Ok(message) => self.message(connection, state, &message, now),
+                        Ok(message) => self.handle_message(connection, state, &message, now),
                         Err(error) => unreadable(state, &error),
                     }
                 }
@@ -226,13 +226,21 @@ impl Inbound {
         }
     }
 
-    fn message(&mut self, connection: &Connection, state: &mut State, message: &Message<'_>, now: Instant) {
+    fn handle_message(
+        &mut self,
+        connection: &Connection,
+        state: &mut State,
+        message: &Message<'_>,
+        now: Instant,
+    ) {
         let arrival = state.peer.handle_message(message, now);
         match (arrival, message) {
             (Arrival::Response(call), Message::Response(Response { outcome, .. })) => {
                 state.settle(call, outcome.as_ref().map(Body::keep).map_err(Clone::clone));
             }
-            (Arrival::Request, Message::Request(request)) => self.request(connection, state, request, now),
+            (Arrival::Request, Message::Request(request)) => {
+                self.handle_request(connection, state, request, now)
+            }
             (Arrival::Cancelled(id), _) => {
                 // Its id stays in use until the handler has ended.
                 if let Some(asked) = self.asked.values().find(|asked| asked.id == id) {
@@ -256,7 +264,13 @@ impl Inbound {
         }
     }
 
-    fn request(&mut self, connection: &Connection, state: &mut State, request: &Request<'_>, now: Instant) {
+    fn handle_request(
+        &mut self,
+        connection: &Connection,
+        state: &mut State,
+        request: &Request<'_>,
+        now: Instant,
+    ) {
         let dialect = connection.dialect();
         let has = dialect.has(&request.method, mcp_protocol::dialect::Direction::ToClient);
         if has && request.method == Method::Ping {
@@ -276,7 +290,7 @@ impl Inbound {
             ErrorObject::new(ErrorCode::InternalError, "too many requests from the server at once")
         } else {
             match ask(request, dialect) {
-                Ok(ask) => return self.ask(connection, state, request.id.clone(), ask),
+                Ok(ask) => return self.start_handler(connection, state, request.id.clone(), ask),
                 Err(problem) => ErrorObject::new(ErrorCode::InvalidParams, problem),
             }
         };
@@ -287,7 +301,7 @@ impl Inbound {
         }
     }
 
-    fn ask(&mut self, connection: &Connection, state: &mut State, id: Id, ask: Ask) {
+    fn start_handler(&mut self, connection: &Connection, state: &mut State, id: Id, ask: Ask) {
         let handlers = Arc::clone(&self.handlers);
         let server = connection.terms.server.clone();
         // Calls wait while a person is asked, which has a timeout of its own. Roots are answered without a person.

@@ -33,25 +33,25 @@ impl Connection {
         method: &Method,
         params: &dyn Lower,
         options: RequestOptions,
-        begun: impl FnOnce(&mut State, CallHandle),
+        on_open: impl FnOnce(&mut State, CallHandle),
     ) -> Result<InFlightRequest> {
-        let opened = now();
+        let opened_at = now();
         let call = {
             let mut state = self.lock();
-            let call = self.reserve(&mut state, method, options.timeouts, opened)?;
+            let call = self.reserve(&mut state, method, options.timeouts, opened_at)?;
             let progress = options.progress.then(Box::default);
             let departure = Departure::Apart;
             let waiting = Waiting { departure, waker: None, settled: None, progress, asks: options.asks };
             state.waiting.push_back((call, waiting));
-            begun(&mut state, call);
-            state.ring();
+            on_open(&mut state, call);
+            state.wake_driver_if_due_sooner();
             call
         };
         let mut request = InFlightRequest {
             connection: Arc::clone(self),
             call,
             method: method.clone(),
-            opened,
+            opened_at,
             is_settled: false,
             exchange: None,
         };
@@ -62,23 +62,23 @@ impl Connection {
             return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
         }
         let timeouts = options.timeouts.idle.into_iter().chain(options.timeouts.total);
-        let deadline = timeouts.min().and_then(|time| opened.checked_add(time));
+        let deadline = timeouts.min().and_then(|time| opened_at.checked_add(time));
         let connection = Arc::clone(self);
         let outgoing = OutgoingRequest { connection, call, method: method.clone(), body, deadline };
         request.exchange = Some(Arc::clone(exchanges).begin(outgoing));
         Ok(request)
     }
 
-    /// Makes a request, and calls `opened` under the lock, before any response can arrive.
+    /// Makes a request, and calls `on_open` under the lock, before any response can arrive.
     pub(crate) fn request_with(
         self: &Arc<Self>,
         method: &Method,
         params: &dyn Lower,
         options: RequestOptions,
-        opened: impl FnOnce(&mut State, CallHandle),
+        on_open: impl FnOnce(&mut State, CallHandle),
     ) -> Result<InFlightRequest> {
         if let Transport::Exchanges(exchanges) = &self.terms.transport {
-            return self.exchange(exchanges, method, params, options, opened);
+            return self.exchange(exchanges, method, params, options, on_open);
         }
         let opened_at = now();
         // Before the lock, because the host's function may use the client.
@@ -90,12 +90,12 @@ impl Connection {
         let departure = Departure::After(offset);
         let waiting = Waiting { departure, waker: None, settled: None, progress, asks: options.asks };
         state.waiting.push_back((call, waiting));
-        opened(&mut state, call);
+        on_open(&mut state, call);
         Ok(InFlightRequest {
             connection: Arc::clone(self),
             call,
             method: method.clone(),
-            opened: opened_at,
+            opened_at,
             is_settled: false,
             exchange: None,
         })
@@ -114,7 +114,7 @@ impl Connection {
     }
 
     /// Queues a request whose response does not matter.
-    pub(crate) fn forget(&self, state: &mut State, method: &Method, params: &dyn Lower) {
+    pub(crate) fn request_unawaited(&self, state: &mut State, method: &Method, params: &dyn Lower) {
         let timeouts = Timeouts::default().idle(UNAWAITED_TIMEOUT);
         if let Ok((call, _)) = self.open(state, method, params, None, timeouts, now())
             && self.terms.transport.exchanges().is_none()
@@ -146,7 +146,7 @@ impl Connection {
             state.peer.handle_lost(call);
             return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
         }
-        state.leave();
+        state.write_or_wake_driver();
         Ok((call, offset))
     }
 

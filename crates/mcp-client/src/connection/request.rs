@@ -19,7 +19,7 @@ pub(crate) struct InFlightRequest {
     pub(super) connection: Arc<Connection>,
     pub(super) call: CallHandle,
     pub(super) method: Method,
-    pub(super) opened: Instant,
+    pub(super) opened_at: Instant,
     pub(super) is_settled: bool,
     /// The exchange that carries it, if the transport has exchanges. Dropping it ends the exchange.
     pub(super) exchange: Option<TransportFuture<'static, Result<()>>>,
@@ -48,8 +48,8 @@ impl InFlightRequest {
     }
 
     /// Returns when the request was made.
-    pub(crate) fn opened(&self) -> Instant {
-        self.opened
+    pub(crate) fn opened_at(&self) -> Instant {
+        self.opened_at
     }
 
     /// Returns the next progress notification, or the outcome.
@@ -84,7 +84,7 @@ impl InFlightRequest {
             Settled::Response(Err(source)) => Err(Error::Refused { method, error: *source }),
             Settled::Broken(problem) => Err(Error::Unreadable { method, problem }),
             Settled::TimedOut(reason) => {
-                let after = now().saturating_duration_since(self.opened);
+                let after = now().saturating_duration_since(self.opened_at);
                 Err(Error::TimedOut { method, reason, after, stray_line: state.stray_line.clone() })
             }
             Settled::Lost(sent, ended) => Err(Error::Lost { method, sent, ended }),

@@ -48,13 +48,13 @@ pub(crate) struct State {
     /// The tasks to wake when the lock is released.
     pub(super) wakes: WakeList,
     /// The time at which the timer of the driver fires.
-    pub(super) rings: Option<Instant>,
+    pub(super) driver_due: Option<Instant>,
     /// True if the driver has something to look at: messages, an earlier deadline, a request to close.
     pub(super) is_changed: bool,
     pub(super) is_flooded: bool,
     /// True for a modern server over HTTP, where each request is a separate exchange: ending the exchange cancels the
     /// request, and a subscription that was lost is opened again by its reader.
-    pub(super) has_exchanges: bool,
+    pub(super) has_independent_requests: bool,
     /// True once the driver is to close the connection.
     pub(super) closing: bool,
     /// How the connection ended, until there is a new link.
@@ -76,7 +76,7 @@ impl State {
         limits: Limits,
         log_level: Option<LogLevel>,
         framing: Framing,
-        has_exchanges: bool,
+        has_independent_requests: bool,
     ) -> Self {
         Self {
             peer: Peer::client(limits),
@@ -91,10 +91,10 @@ impl State {
             driver: None,
             unread: 0,
             wakes: WakeList::default(),
-            rings: None,
+            driver_due: None,
             is_changed: false,
             is_flooded: false,
-            has_exchanges,
+            has_independent_requests,
             closing: false,
             ended: None,
             stray_line: None,
@@ -103,17 +103,17 @@ impl State {
 
     /// Sends what was queued. If no other request is in flight, the caller writes it itself, which saves waking the driver;
     /// otherwise the driver writes everything that is queued at once.
-    pub(super) fn leave(&mut self) {
+    pub(super) fn write_or_wake_driver(&mut self) {
         if !(self.waiting.is_empty() && self.write_at_once()) {
             return self.wake_driver();
         }
-        self.ring();
+        self.wake_driver_if_due_sooner();
     }
 
     /// Wakes the driver if a deadline is earlier than its timer.
-    pub(super) fn ring(&mut self) {
+    pub(super) fn wake_driver_if_due_sooner(&mut self) {
         let due = self.peer.poll_timeout().map(|(instant, _)| instant);
-        if due.is_some_and(|due| self.rings.is_none_or(|rings| due < rings)) {
+        if due.is_some_and(|due| self.driver_due.is_none_or(|planned| due < planned)) {
             self.wake_driver();
         }
     }
@@ -224,8 +224,8 @@ impl State {
     }
 
     /// Sets the time at which the timer of the driver fires.
-    pub(crate) fn rings(&mut self, at: Option<Instant>) {
-        self.rings = at;
+    pub(crate) fn set_driver_due(&mut self, at: Option<Instant>) {
+        self.driver_due = at;
     }
 
     /// Hands the lines that wait to the driver, in exchange for an empty buffer.
@@ -245,7 +245,7 @@ impl State {
         while let Some(transmit) = self.peer.poll_transmit() {
             // Cancellations and refusals can always be serialized.
             let _ = match transmit {
-                Transmit::Cancelled { .. } if self.has_exchanges => Ok(()),
+                Transmit::Cancelled { .. } if self.has_independent_requests => Ok(()),
                 Transmit::Cancelled { id, reason } => {
                     let params = CancelledParams::new(id).reason(reason);
                     self.outbox.push(None, |out| {

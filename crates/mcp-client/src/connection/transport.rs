@@ -14,8 +14,8 @@ use mcp_protocol::retry::Route;
 use mcp_protocol::subscriptions::ListenParams;
 use mcp_protocol::tools::Tool;
 
-use crate::client::shutdown::Shutdown;
 use crate::connection::feed::Feed;
+use crate::connection::shutdown::Shutdown;
 use crate::connection::{Connection, InFlightRequest};
 use crate::error::Result;
 
@@ -79,7 +79,7 @@ pub(crate) struct SubscriptionStream {
 }
 
 /// The tasks behind a connection until it is closed: a driver, and a process if there is one.
-pub(crate) trait Lifetime: Debug + Send + Sync {
+pub(crate) trait Supervisor: Debug + Send + Sync {
     /// Restarts a server that has ended, once for all callers.
     fn restart(&self) -> TransportFuture<'_, Result<()>>;
 

@@ -128,7 +128,7 @@ impl State {
         // A subscription that was lost may be opened again.
         let is_made_again = match settled {
             Settled::Lost(..) => true,
-            Settled::TimedOut(_) => self.has_exchanges,
+            Settled::TimedOut(_) => self.has_independent_requests,
             _ => false,
         };
         if !is_made_again {

@@ -9,7 +9,7 @@ use http_body::{Body, Frame};
 use mcp_protocol::wire_trace::{WireDirection, WireMessages, shown_headers};
 
 use super::request::{HttpConnections, HttpError, RawRequest, RawResponse, ResponseBody};
-use crate::connect::server_config::shown_url;
+use crate::config::server_config::shown_url;
 use crate::wire_trace::ConnectionTrace;
 
 /// Sends a request, and writes the exchange to the trace.

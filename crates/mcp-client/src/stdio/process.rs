@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::client::shutdown::{Force, Shutdown};
-use crate::connect::server_config::{CommandTarget, ServerConfig};
+use crate::config::server_config::{CommandTarget, ServerConfig};
+use crate::connection::shutdown::{Force, Shutdown};
 use crate::error::StartError;
 use group::{Group, Signal};
 use ledger::{Ledger, Recorded};

@@ -2,21 +2,21 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Poll, ready};
+use std::task::Poll;
 use std::time::Duration;
 
 use mcp_protocol::codec::line::Lines;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
 
-use crate::client::shutdown::Shutdown;
 use crate::connection::alarm::{Alarm, until};
 use crate::connection::handlers::Handlers;
 use crate::connection::inbound::Inbound;
+use crate::connection::shutdown::Shutdown;
 use crate::connection::{Connection, Writer, now};
 use crate::error::{ConnectionEnd, EndCause};
+use crate::stream::io::{read, write};
 use crate::stream::link::{Link, Owner};
 
 /// The buffer space of one read, in bytes; it grows with the size of the last read.
@@ -48,7 +48,7 @@ impl StreamDriver {
         let Link { mut reader, writer, owner } = link;
         let mut inbound = Inbound::new(handlers, Some(Box::new(owner.clone())));
         for line in held {
-            inbound.line(&connection, &line, now());
+            inbound.handle_line(&connection, &line, now());
         }
         // Settles the requests in flight even if this future is dropped or panics.
         let guard = EndGuard(Arc::clone(&connection));
@@ -117,10 +117,10 @@ async fn serve(
     let mut room = *READ_BYTES.start();
     let mut alarm = Alarm::new();
     // Set once the process has exited: when to stop reading its pipe.
-    let mut read_until: Option<tokio::time::Instant> = None;
-    let mut closes: Option<tokio::time::Instant> = None;
+    let mut read_deadline: Option<tokio::time::Instant> = None;
+    let mut close_deadline: Option<tokio::time::Instant> = None;
     // Lines received during the negotiation.
-    if let Some(cause) = inbound.lines(connection, lines, now()) {
+    if let Some(cause) = inbound.handle_lines(connection, lines, now()) {
         return cause;
     }
     loop {
@@ -140,13 +140,13 @@ async fn serve(
             if writing.is_empty() && is_flushed {
                 state.give_writer(writer.take());
             }
-            if state.is_closing() && closes.is_none() {
-                closes = Some(tokio::time::Instant::now() + FLUSH_TIMEOUT);
+            if state.is_closing() && close_deadline.is_none() {
+                close_deadline = Some(tokio::time::Instant::now() + FLUSH_TIMEOUT);
             }
             alarm.set(state.peer.poll_timeout().map(|(instant, _)| instant));
-            state.rings(alarm.at);
+            state.set_driver_due(alarm.at);
         }
-        if closes
+        if close_deadline
             .is_some_and(|until| (writing.is_empty() && is_flushed) || tokio::time::Instant::now() >= until)
         {
             return EndCause::Closed;
@@ -154,12 +154,12 @@ async fn serve(
         // Every branch is cancel-safe: nothing is lost between two iterations.
         tokio::select! {
             biased;
-            () = alarm.rings() => {
+            () = alarm.elapsed() => {
                 let mut state = connection.lock();
                 state.peer.handle_timeout(now());
                 state.settle_events();
             }
-            result = write_some(&mut writer, &writing[written..]), if writer.is_some() => match result {
+            result = write_queued(&mut writer, &writing[written..]), if writer.is_some() => match result {
                 Ok((count, flushed)) => {
                     is_flushed = flushed;
                     connection.lock().wrote(count);
@@ -174,32 +174,32 @@ async fn serve(
                     }
                 }
                 // A server that exited may have written the reason; read it first.
-                Err(error) if read_until.is_none() => {
+                Err(error) if read_deadline.is_none() => {
                     drain(connection, reader, lines, inbound).await;
                     return EndCause::Write(error.to_string());
                 }
                 Err(error) => return EndCause::Write(error.to_string()),
             },
-            () = inbound.answered(connection), if inbound.is_asked() => {}
+            () = inbound.respond_next(connection), if inbound.has_running_handlers() => {}
             () = poll_fn(|cx| if connection.lock().poll_changed(cx) { Poll::Ready(()) } else { Poll::Pending }) => {}
             read = read(reader, lines.space(), room) => match read {
                 Ok(0) => {
-                    inbound.rest(connection, lines, now());
+                    inbound.handle_rest(connection, lines, now());
                     return EndCause::Server;
                 }
                 Ok(count) => {
                     room = (count * 2).clamp(*READ_BYTES.start(), *READ_BYTES.end());
-                    if let Some(cause) = inbound.lines(connection, lines, now()) {
+                    if let Some(cause) = inbound.handle_lines(connection, lines, now()) {
                         return cause;
                     }
                 }
                 Err(error) => return EndCause::Read(error.to_string()),
             },
-            _ = owner.exited(), if read_until.is_none() => {
-                read_until = Some(tokio::time::Instant::now() + FINAL_READ_TIMEOUT);
+            _ = owner.exited(), if read_deadline.is_none() => {
+                read_deadline = Some(tokio::time::Instant::now() + FINAL_READ_TIMEOUT);
             }
-            () = until(read_until), if read_until.is_some() => return EndCause::Server,
-            () = until(closes), if closes.is_some() => return EndCause::Closed,
+            () = until(read_deadline), if read_deadline.is_some() => return EndCause::Server,
+            () = until(close_deadline), if close_deadline.is_some() => return EndCause::Closed,
         }
     }
 }
@@ -215,56 +215,14 @@ async fn drain(
     while let Ok(Ok(1..)) =
         tokio::time::timeout_at(until, read(reader, lines.space(), *READ_BYTES.end())).await
     {
-        inbound.lines(connection, lines, now());
+        inbound.handle_lines(connection, lines, now());
     }
-    inbound.rest(connection, lines, now());
+    inbound.handle_rest(connection, lines, now());
 }
 
-async fn write_some(writer: &mut Option<Writer>, bytes: &[u8]) -> io::Result<(usize, bool)> {
+async fn write_queued(writer: &mut Option<Writer>, bytes: &[u8]) -> io::Result<(usize, bool)> {
     match writer {
         Some(writer) => write(&mut **writer, bytes).await,
         None => std::future::pending().await,
     }
-}
-
-/// Appends the bytes of one read to the buffer, after reserving `room` bytes.
-///
-/// # Cancellation
-/// Cancel safe: nothing is lost.
-pub(crate) async fn read(
-    reader: &mut (dyn AsyncRead + Send + Unpin),
-    buffer: &mut Vec<u8>,
-    room: usize,
-) -> io::Result<usize> {
-    buffer.reserve(room);
-    reader.read_buf(buffer).await
-}
-
-/// Writes some of the bytes, and flushes the writer once all are written. Returns the number of bytes written, and whether
-/// the writer is flushed.
-///
-/// # Cancellation
-/// Cancel safe: nothing was written.
-pub(crate) async fn write(
-    writer: &mut (dyn AsyncWrite + Send + Unpin),
-    bytes: &[u8],
-) -> io::Result<(usize, bool)> {
-    poll_fn(|cx| {
-        let mut count = 0;
-        if !bytes.is_empty() {
-            count = ready!(Pin::new(&mut *writer).poll_write(cx, bytes))?;
-            if count == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-            }
-        }
-        if count < bytes.len() {
-            return Poll::Ready(Ok((count, false)));
-        }
-        match Pin::new(&mut *writer).poll_flush(cx) {
-            Poll::Ready(flushed) => Poll::Ready(flushed.map(|()| (count, true))),
-            Poll::Pending if count > 0 => Poll::Ready(Ok((count, false))),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
 }

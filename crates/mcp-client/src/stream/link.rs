@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::client::shutdown::Shutdown;
+use crate::connection::shutdown::Shutdown;
 use crate::connection::transport::Mask;
 #[cfg(feature = "stdio")]
 use crate::stdio::process::{Process, ShutdownTimeouts};

@@ -12,14 +12,15 @@ use mcp_protocol::negotiation::{
 };
 use mcp_protocol::{Era, Limits};
 
-use crate::connect::negotiation_cache::NegotiationCache;
-use crate::connect::offer::{Offer, has_all};
-use crate::connect::server_config::{CommandTarget, ServerConfig};
+use crate::config::negotiation_cache::NegotiationCache;
+use crate::config::offer::{Offer, has_all};
+use crate::config::server_config::{CommandTarget, ServerConfig};
 use crate::connection::alarm::until;
 use crate::connection::now;
 use crate::connection::transport::Mask;
 use crate::error::{ConnectionEnd, EndCause, Error, Result};
-use crate::stream::driver::{FINAL_READ_TIMEOUT, read, write as write_some};
+use crate::stream::driver::FINAL_READ_TIMEOUT;
+use crate::stream::io::{read, write};
 use crate::stream::link::Link;
 use crate::wire_trace::ConnectionTrace;
 
@@ -217,7 +218,7 @@ impl LinkNegotiation {
             tokio::select! {
                 biased;
                 () = until(due) => self.machine.handle_timeout(now()),
-                result = write_some(&mut *self.link.writer, &self.outbox[written..]),
+                result = write(&mut *self.link.writer, &self.outbox[written..]),
                     if is_open && (written < self.outbox.len() || !is_flushed) =>
                 {
                     match result {

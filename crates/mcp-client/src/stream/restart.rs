@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mcp_protocol::retry::RestartLimit;
 use tokio::task::{AbortHandle, JoinHandle};
 
-use crate::connect::negotiation_cache::NegotiationCache;
-use crate::connect::offer::Offer;
+use crate::config::negotiation_cache::NegotiationCache;
+use crate::config::offer::Offer;
 use crate::connection::handlers::Handlers;
 use crate::connection::{Connection, now};
 use crate::error::{Error, Result};
-use crate::stream::lifetime::ServerRun;
 use crate::stream::negotiate::Launch;
+use crate::stream::server_run::ServerRun;
 
 /// The data needed to restart a server.
 #[derive(Debug)]

@@ -17,8 +17,8 @@ use super::session::Session;
 use super::target::{BodyRead, read_body};
 use super::transport::HttpTransport;
 use super::{http_sse, server_stream};
-use crate::client::shutdown::Shutdown;
 use crate::connection::alarm::{Alarm, until};
+use crate::connection::shutdown::Shutdown;
 use crate::connection::{Connection, now};
 use crate::error::{ConnectionEnd, EndCause};
 
@@ -47,7 +47,7 @@ impl Drop for EndOnDrop {
     fn drop(&mut self) {
         self.0.end_unfinished();
         self.1.sessions.abort_renewals();
-        self.1.inbound().stop();
+        self.1.inbound().abort_handlers();
     }
 }
 
@@ -115,7 +115,7 @@ async fn serve(connection: &Arc<Connection>, transport: &Arc<HttpTransport>) {
             }
             is_flooded = state.is_flooded();
             alarm.set(state.peer.poll_timeout().map(|(instant, _)| instant));
-            state.rings(alarm.at);
+            state.set_driver_due(alarm.at);
         }
         if is_flooded || transport.inbound().is_flood() {
             return connection.end(ConnectionEnd { cause: EndCause::Flood, ..ConnectionEnd::default() });
@@ -129,16 +129,16 @@ async fn serve(connection: &Arc<Connection>, transport: &Arc<HttpTransport>) {
         if closes.is_some_and(|until| is_flushed || tokio::time::Instant::now() >= until) {
             return;
         }
-        let is_asked = transport.inbound().is_asked();
+        let is_asked = transport.inbound().has_running_handlers();
         // Every branch is cancel-safe.
         tokio::select! {
             biased;
-            () = alarm.rings() => {
+            () = alarm.elapsed() => {
                 let mut state = connection.lock();
                 state.peer.handle_timeout(now());
                 state.settle_events();
             }
-            () = poll_fn(|cx| transport.inbound().poll_answered(connection, cx)), if is_asked => {}
+            () = poll_fn(|cx| transport.inbound().poll_respond_next(connection, cx)), if is_asked => {}
             Some(sent) = posts.join_next() => connection.lock().wrote(sent.unwrap_or(0)),
             () = poll_fn(|cx| if connection.lock().poll_changed(cx) { Poll::Ready(()) } else { Poll::Pending }) => {}
             () = until(closes), if closes.is_some() => {}

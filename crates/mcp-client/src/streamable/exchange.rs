@@ -220,7 +220,7 @@ impl Exchange {
     fn deliver(&self, incoming: &Incoming<'_>) -> bool {
         let mut inbound = self.transport.inbound();
         let mut state = self.connection.lock();
-        inbound.incoming(&self.connection, &mut state, incoming, now());
+        inbound.handle_incoming(&self.connection, &mut state, incoming, now());
         let is_settled = !state.is_open(self.call);
         drop(state);
         if inbound.is_flood() {

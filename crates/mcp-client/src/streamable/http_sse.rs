@@ -24,7 +24,7 @@ use super::negotiate::{endpoint_of, id, initialize, initialized};
 use super::reconnect::StreamEnd;
 use super::target::{EXCERPT_TIMEOUT, HttpTarget, challenges, excerpt_of};
 use super::transport::HttpTransport;
-use crate::connect::offer::Offer;
+use crate::config::offer::Offer;
 use crate::connection::{Connection, now};
 use crate::error::{ConnectionEnd, EndCause, Error, HttpStatus, Result};
 use crate::http::policy::Denied;
@@ -278,7 +278,7 @@ pub(super) async fn run(transport: Arc<HttpTransport>, connection: Arc<Connectio
         if let Some(opened) = opened {
             let HttpSseStream { mut stream, early, .. } = *opened;
             for message in early {
-                transport.inbound().line(&connection, &message, now());
+                transport.inbound().handle_line(&connection, &message, now());
             }
             let began = now();
             let permit = permit.take().unwrap_or_else(|| reconnects.permit_now());

@@ -13,9 +13,9 @@ use mcp_protocol::negotiation::{Mode, NegotiationError, NegotiationResult};
 
 use super::http_sse::{self, HttpSseStream};
 use super::target::HttpTarget;
-use crate::connect::negotiation_cache::NegotiationCache;
-use crate::connect::offer::Offer;
-use crate::connect::server_config::{ServerConfig, UrlTarget};
+use crate::config::negotiation_cache::NegotiationCache;
+use crate::config::offer::Offer;
+use crate::config::server_config::{ServerConfig, UrlTarget};
 use crate::connection::now;
 use crate::error::{Error, Result};
 use crate::http::Network;

@@ -13,7 +13,7 @@ use mcp_protocol::codec::retry_after::retry_after;
 use mcp_protocol::safe_text::SafeText;
 use url::Url;
 
-use crate::connect::server_config::{ServerConfig, UrlTarget};
+use crate::config::server_config::{ServerConfig, UrlTarget};
 use crate::error::{Error, HttpStatus, Result};
 use crate::http::Network;
 use crate::http::request::{HttpConnections, HttpError, RawRequest, RawResponse, ResponseBody};
@@ -190,7 +190,7 @@ pub(super) fn wait(headers: &HeaderMap) -> Option<std::time::Duration> {
 /// Returns the URL of `Location`, without credentials and query.
 pub(super) fn location(headers: &HeaderMap) -> Option<String> {
     let location = headers.get(LOCATION)?.to_str().ok()?;
-    Some(crate::connect::server_config::shown_url(location))
+    Some(crate::config::server_config::shown_url(location))
 }
 
 /// Returns the challenges of a 401 or 403 response.

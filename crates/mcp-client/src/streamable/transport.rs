@@ -21,7 +21,7 @@ use super::session::{OpenSession, RenewalOutcome, RenewalStep, Session, Sessions
 use super::target::HttpTarget;
 use super::tool_headers::ToolHeaders;
 use super::{http_sse, lock};
-use crate::connect::offer::Offer;
+use crate::config::offer::Offer;
 use crate::connection::inbound::Inbound;
 use crate::connection::transport::{Exchanges, OutgoingRequest, SubscriptionStream, TransportFuture};
 use crate::connection::{Connection, now};
@@ -78,8 +78,8 @@ impl HttpTransport {
     /// Handles a message from a stream that belongs to no request.
     pub(super) fn receive(&self, connection: &Connection, message: SseMessage<'_>) {
         match message {
-            SseMessage::Message(message) => self.inbound().line(connection, message, now()),
-            SseMessage::TooLong(error) => self.inbound().too_long(connection, &error),
+            SseMessage::Message(message) => self.inbound().handle_line(connection, message, now()),
+            SseMessage::TooLong(error) => self.inbound().handle_too_long(connection, &error),
         }
     }
 
@@ -140,7 +140,7 @@ impl HttpTransport {
         };
         // Under the locks, so that nothing of the old session is sent in the new one.
         let mut inbound = self.inbound();
-        inbound.forget(connection);
+        inbound.drop_handlers(connection);
         connection.renewed(|| self.sessions.replace(new));
         drop(inbound);
         self.sessions.announce(generation);

@@ -1,6 +1,8 @@
 //! The client against real processes that misbehave.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod batching;
+#[cfg(feature = "blocking")]
 mod blocking;
 mod compile_errors;
 mod crashes;

@@ -9,8 +9,8 @@ use mcp_protocol::input::InputResponses;
 use mcp_protocol::messages::{Method, Request};
 use mcp_protocol::safe_text::SafeText;
 
+use super::core::Core;
 use super::params::member;
-use super::router::Core;
 use crate::call::context::{Context, ContextParts, Requester};
 use crate::call::rounds::{Binding, Rounds};
 

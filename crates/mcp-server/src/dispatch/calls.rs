@@ -10,10 +10,11 @@ use mcp_protocol::messages::{Request, TimeToLive};
 use mcp_protocol::prompts::{GetPromptParams, PromptArgument};
 
 use super::call_builder::CallBuilder;
+use super::core::Core;
 use super::observed::CallObservation;
 use super::params::{check_uri, invalid, member, missing, raise};
-use super::router::{Core, RequestAction, RouteResult};
-use super::run::{CallFuture, CallHandler, begin};
+use super::router::{RequestAction, RouteResult};
+use super::run::{CallFuture, CallHandler, catch_panic};
 use crate::call::BoxFuture;
 use crate::call::approval;
 use crate::call::context::Requester;
@@ -28,7 +29,7 @@ use crate::offer::tool::ToolEntry;
 impl Core {
     pub(super) fn call_tool(
         self: &Arc<Self>,
-        state: &Snapshot,
+        snapshot: &Snapshot,
         request: &Request<'_>,
         requester: Requester,
     ) -> RouteResult {
@@ -40,15 +41,15 @@ impl Core {
                 return Err(ErrorObject::new(ErrorCode::InvalidParams, "`arguments` must be an object"));
             }
         };
-        let Some(tool) = state.tools.get(&name) else {
+        let Some(tool) = snapshot.tools.get(&name) else {
             return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("unknown tool `{name}`")));
         };
         let mut call = CallBuilder::new(self, request, Arc::clone(&tool.name), arguments, requester)?;
         if !self.hooks.is_empty() || tool.needs_approval {
-            return self.run_hooked(call, self.tool_after_hooks(tool, arguments));
+            return self.start_hooked(call, self.tool_after_hooks(tool, arguments));
         }
-        Ok(match self.begin(&tool.name, || tool.begin(arguments, &mut || call.context())) {
-            Ok(future) => self.run(CallHandler::Tool(future), call),
+        Ok(match self.start_watched(&tool.name, || tool.start(arguments, &mut || call.context())) {
+            Ok(future) => self.run_action(CallHandler::Tool(future), call),
             Err(reply) => RequestAction::Reply(reply),
         })
     }
@@ -59,42 +60,46 @@ impl Core {
         Box::new(move |context| {
             Box::pin(async move {
                 if !tool.needs_approval {
-                    return Ok(Outcome::Tool(tool.begin(&arguments, &mut || context.clone()).await?));
+                    return Ok(Outcome::Tool(tool.start(&arguments, &mut || context.clone()).await?));
                 }
                 tool.check(&arguments)?;
                 // The canonical form is both shown and run: no escapes, no whitespace, no duplicate members.
                 let arguments = arguments.parse::<Json>()?.canonical()?;
                 approval::wait_for(&context, &arguments, core.approver.as_deref()).await?;
-                Ok(Outcome::Tool(tool.begin(arguments.get(), &mut || context.clone()).await?))
+                Ok(Outcome::Tool(tool.start(arguments.get(), &mut || context.clone()).await?))
             })
         })
     }
 
     /// Starts a call under the watchdog. A panic before the handler returns its future fails this call only.
-    fn begin<T>(&self, name: &Arc<str>, start: impl FnOnce() -> BoxFuture<T>) -> Result<BoxFuture<T>, Reply> {
-        begin(name, || self.watchdog.watch(name, start))
+    fn start_watched<T>(
+        &self,
+        name: &Arc<str>,
+        start: impl FnOnce() -> BoxFuture<T>,
+    ) -> Result<BoxFuture<T>, Reply> {
+        catch_panic(name, || self.watchdog.watch(name, start))
     }
 
     /// Starts a call with its hooks, followed by `next`.
-    fn run_hooked(self: &Arc<Self>, mut call: CallBuilder<'_>, next: Next) -> RouteResult {
+    fn start_hooked(self: &Arc<Self>, mut call: CallBuilder<'_>, next: Next) -> RouteResult {
         let arguments: Json = call.arguments.parse().map_err(invalid)?;
         let next = self.hooks.iter().rev().fold(next, |next, hook| before(hook, &arguments, next));
         let (context, method) = (call.context(), call.request.method.clone());
         let name = Arc::clone(&call.name);
-        Ok(match self.begin(&name, || next(context)) {
-            Ok(future) => self.run(CallHandler::Hooked(future, method), call),
+        Ok(match self.start_watched(&name, || next(context)) {
+            Ok(future) => self.run_action(CallHandler::Hooked(future, method), call),
             Err(reply) => RequestAction::Reply(reply),
         })
     }
 
     pub(super) fn get_prompt(
         self: &Arc<Self>,
-        state: &Snapshot,
+        snapshot: &Snapshot,
         request: &Request<'_>,
         requester: Requester,
     ) -> RouteResult {
         let params: GetPromptParams = raise(request, &requester)?;
-        let Some(prompt) = state.prompts.get(&params.name) else {
+        let Some(prompt) = snapshot.prompts.get(&params.name) else {
             let message = format!("unknown prompt `{}`", params.name);
             return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
         };
@@ -118,18 +123,18 @@ impl Core {
                 Ok(Outcome::Prompt(result))
             })
         });
-        self.run_hooked(call, next)
+        self.start_hooked(call, next)
     }
 
     pub(super) fn read_resource(
         self: &Arc<Self>,
-        state: &Snapshot,
+        snapshot: &Snapshot,
         request: &Request<'_>,
         requester: Requester,
     ) -> RouteResult {
         let uri: String = member(request, "uri")?.ok_or_else(|| missing("uri"))?;
         check_uri(&uri)?;
-        let found = state.find_resource(&uri).ok_or_else(|| ErrorObject::resource_not_found(&uri))?;
+        let found = snapshot.find_resource(&uri).ok_or_else(|| ErrorObject::resource_not_found(&uri))?;
         let call = CallBuilder::new(self, request, uri.as_str().into(), "{}", requester)?;
         let (read, cache, variables) = match found {
             ResourceMatch::Resource(entry) => (Arc::clone(&entry.read), entry.cache.clone(), Vec::new()),
@@ -144,23 +149,23 @@ impl Core {
                 Ok(Outcome::Read(result))
             })
         });
-        self.run_hooked(call, next)
+        self.start_hooked(call, next)
     }
 
     pub(super) fn complete(
         self: &Arc<Self>,
-        state: &Snapshot,
+        snapshot: &Snapshot,
         request: &Request<'_>,
         requester: Requester,
     ) -> RouteResult {
         let params: CompleteParams = raise(request, &requester)?;
         let unknown = |what: String| Err(ErrorObject::new(ErrorCode::InvalidParams, what));
         let completers = match &params.reference {
-            CompletionReference::Prompt(prompt) => match state.prompts.get(&prompt.name) {
+            CompletionReference::Prompt(prompt) => match snapshot.prompts.get(&prompt.name) {
                 Some(entry) => entry.completers.get(&params.argument.name),
                 None => return unknown(format!("unknown prompt `{}`", prompt.name)),
             },
-            CompletionReference::Resource(template) => match state.templates.get(&template.uri) {
+            CompletionReference::Resource(template) => match snapshot.templates.get(&template.uri) {
                 Some(entry) => entry.completers.get(&params.argument.name),
                 None => return unknown(format!("unknown resource template `{}`", template.uri)),
             },
@@ -171,17 +176,17 @@ impl Core {
         let completion = CompletionRequest { value: params.argument.value, arguments };
         let Some(complete) = completers else {
             let none = Box::pin(std::future::ready(Vec::new()));
-            return Ok(self.run(CallHandler::Complete(none), call));
+            return Ok(self.run_action(CallHandler::Complete(none), call));
         };
         let context = call.context();
         let name = Arc::clone(&call.name);
-        Ok(match self.begin(&name, || complete(completion, context)) {
-            Ok(future) => self.run(CallHandler::Complete(future), call),
+        Ok(match self.start_watched(&name, || complete(completion, context)) {
+            Ok(future) => self.run_action(CallHandler::Complete(future), call),
             Err(reply) => RequestAction::Reply(reply),
         })
     }
 
-    fn run(self: &Arc<Self>, handler: CallHandler, call: CallBuilder<'_>) -> RequestAction {
+    fn run_action(self: &Arc<Self>, handler: CallHandler, call: CallBuilder<'_>) -> RequestAction {
         let span = call.span();
         let observation = CallObservation::begin(self, call.request, Some(&call.name));
         RequestAction::Run(Box::new(CallFuture::new(

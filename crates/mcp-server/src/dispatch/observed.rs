@@ -9,7 +9,7 @@ use mcp_protocol::safe_text::SafeText;
 use mcp_protocol::wire_trace::without_query;
 use tracing::Level;
 
-use super::router::Core;
+use super::core::Core;
 use crate::call::reply::Reply;
 
 /// The target of the event, for filters.

@@ -1,55 +1,23 @@
 //! Routing: from a request to its handler.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use mcp_protocol::Dialect;
 use mcp_protocol::capabilities::Implementation;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::messages::{DiscoverResult, InitializeParams, InitializeResult, Method, Request};
 use mcp_protocol::meta::Meta;
-use mcp_protocol::metrics::Metrics;
 use mcp_protocol::subscriptions::SubscriptionFilter;
 use mcp_protocol::version::SUPPORTED;
-use mcp_protocol::{Dialect, Limits};
 
+use super::core::Core;
 use super::observed::CallObservation;
 use super::run::CallFuture;
-use super::watchdog::Watchdog;
 use super::without_handler::{listen, page, set_level, subscribe};
-use crate::budget::Budget;
-use crate::call::approval::Approver;
-use crate::call::confirmation_store::ConfirmationStore;
 use crate::call::context::Requester;
-use crate::call::hook::Hook;
 use crate::call::reply::Reply;
-use crate::call::seal::Sealer;
 use crate::connection::Client;
-use crate::offer::registry::{Registry, Snapshot};
-use crate::wire_trace::WireTrace;
-
-/// The server state that all connections share.
-pub(crate) struct Core {
-    pub(crate) registry: Registry,
-    pub(crate) sealer: Sealer,
-    pub(crate) limits: Limits,
-    /// The timeout for requests to a legacy client.
-    pub(crate) ask_timeout: Duration,
-    /// The grace period of calls in flight after the end of input.
-    pub(crate) grace: Duration,
-    /// The `_meta` of every modern result: the server info.
-    pub(crate) meta: Meta,
-    /// Hooks around every call, the outermost first.
-    pub(crate) hooks: Vec<Arc<Hook>>,
-    /// The function that asks for approval if the client does not support elicitation.
-    pub(crate) approver: Option<Arc<Approver>>,
-    /// The store of used confirmations.
-    pub(crate) confirmation_store: Arc<dyn ConfirmationStore>,
-    pub(crate) wire_trace: Option<WireTrace>,
-    pub(crate) metrics: Option<Arc<dyn Metrics>>,
-    pub(crate) watchdog: Watchdog,
-    /// Calls in flight, on all connections together.
-    pub(crate) calls: Arc<Budget>,
-}
+use crate::offer::registry::Snapshot;
 
 /// The result of routing a request.
 pub(crate) enum RequestAction {
@@ -83,17 +51,17 @@ impl Core {
         if is_call && self.calls.is_spent() {
             return RequestAction::Reply(Reply::Overloaded("too many calls are running; retry later"));
         }
-        let state = self.registry.snapshot();
+        let snapshot = self.registry.snapshot();
         let routed = match &request.method {
-            Method::ToolsCall => self.call_tool(&state, request, requester),
-            Method::ToolsList => page(self, &state, &state.tools, request, &requester),
-            Method::ResourcesList => page(self, &state, &state.resources, request, &requester),
-            Method::ResourceTemplatesList => page(self, &state, &state.templates, request, &requester),
-            Method::PromptsList => page(self, &state, &state.prompts, request, &requester),
-            Method::ResourcesRead => self.read_resource(&state, request, requester),
-            Method::PromptsGet => self.get_prompt(&state, request, requester),
-            Method::Complete => self.complete(&state, request, requester),
-            Method::Discover => Ok(RequestAction::Reply(Reply::result(self.discover(&state)))),
+            Method::ToolsCall => self.call_tool(&snapshot, request, requester),
+            Method::ToolsList => page(self, &snapshot, &snapshot.tools, request, &requester),
+            Method::ResourcesList => page(self, &snapshot, &snapshot.resources, request, &requester),
+            Method::ResourceTemplatesList => page(self, &snapshot, &snapshot.templates, request, &requester),
+            Method::PromptsList => page(self, &snapshot, &snapshot.prompts, request, &requester),
+            Method::ResourcesRead => self.read_resource(&snapshot, request, requester),
+            Method::PromptsGet => self.get_prompt(&snapshot, request, requester),
+            Method::Complete => self.complete(&snapshot, request, requester),
+            Method::Discover => Ok(RequestAction::Reply(Reply::result(self.discover(&snapshot)))),
             Method::Ping => Ok(RequestAction::Reply(Reply::Empty)),
             Method::Listen => listen(request, &requester),
             Method::SetLevel => set_level(request, &requester),
@@ -109,11 +77,11 @@ impl Core {
 
     /// Returns the reply to `initialize`, and the client.
     pub(crate) fn initialize(&self, dialect: Dialect, params: InitializeParams) -> (Reply, Client) {
-        let state = self.registry.snapshot();
-        let settings = &state.settings;
+        let snapshot = self.registry.snapshot();
+        let settings = &snapshot.settings;
         let mut result = InitializeResult::new(
             dialect.version().clone(),
-            state.capabilities(),
+            snapshot.capabilities(),
             settings.implementation.clone(),
         );
         result.instructions.clone_from(&settings.instructions);
@@ -121,9 +89,9 @@ impl Core {
         (Reply::result(result), client)
     }
 
-    fn discover(&self, state: &Snapshot) -> DiscoverResult {
-        let settings = &state.settings;
-        let mut result = DiscoverResult::new(settings.versions.clone(), state.capabilities())
+    fn discover(&self, snapshot: &Snapshot) -> DiscoverResult {
+        let settings = &snapshot.settings;
+        let mut result = DiscoverResult::new(settings.versions.clone(), snapshot.capabilities())
             .ttl_ms(settings.lists.ttl_ms)
             .cache_scope(settings.lists.scope.clone());
         result.instructions.clone_from(&settings.instructions);

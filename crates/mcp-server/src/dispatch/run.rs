@@ -21,8 +21,8 @@ use crate::call::BoxFuture;
 use crate::call::context::Context;
 use crate::call::hook::{HookResult, Outcome};
 use crate::call::reply::Reply;
+use crate::dispatch::core::Core;
 use crate::dispatch::observed::CallObservation;
-use crate::dispatch::router::Core;
 use crate::error::{AskError, HandlerFailure, ToolError};
 use crate::offer::tool::ToolOutcome;
 
@@ -224,7 +224,10 @@ fn mismatch_reply(method: &Method) -> Reply {
 }
 
 /// Starts a call. A panic before the handler returns its future fails this call only.
-pub(crate) fn begin<T>(name: &str, start: impl FnOnce() -> BoxFuture<T>) -> Result<BoxFuture<T>, Reply> {
+pub(crate) fn catch_panic<T>(
+    name: &str,
+    start: impl FnOnce() -> BoxFuture<T>,
+) -> Result<BoxFuture<T>, Reply> {
     catch_unwind(AssertUnwindSafe(start)).map_err(|_| panic_reply(Some(name)))
 }
 

@@ -6,8 +6,9 @@ use mcp_protocol::messages::{PageParams, Request};
 use mcp_protocol::resources::SubscribeParams;
 use mcp_protocol::subscriptions::ListenParams;
 
+use super::core::Core;
 use super::params::{check_uri, raise};
-use super::router::{Core, RequestAction, RouteResult};
+use super::router::{RequestAction, RouteResult};
 use crate::call::context::Requester;
 use crate::call::reply::Reply;
 use crate::connection::MAX_SUBSCRIBED_URIS;

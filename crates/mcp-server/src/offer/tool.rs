@@ -349,7 +349,7 @@ pub(crate) struct ToolEntry {
 
 impl ToolEntry {
     /// Validates the arguments and starts the call.
-    pub(crate) fn begin(
+    pub(crate) fn start(
         &self,
         arguments: &str,
         context: &mut dyn FnMut() -> Context,

@@ -8,8 +8,8 @@ use mcp_protocol::tools::CallToolResult;
 use mcp_server::{McpServer, Metrics, NoArgs, ToolError, tool};
 use serde_json::json;
 
-use crate::test_client::TestServer;
 use crate::display::LogLines;
+use crate::test_client::TestServer;
 
 /// Records what is counted.
 #[derive(Clone, Default)]

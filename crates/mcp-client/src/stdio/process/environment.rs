@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-use crate::connect::server_config::{CommandTarget, ServerConfig};
+use crate::config::server_config::{CommandTarget, ServerConfig};
 
 /// Variables that programs need to find their files, language and network, and that contain no secrets.
 const PASSED_ON: &[&str] = &[

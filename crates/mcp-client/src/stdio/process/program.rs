@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::connect::server_config::{CommandTarget, ServerConfig};
+use crate::config::server_config::{CommandTarget, ServerConfig};
 use crate::error::StartError;
 
 /// Returns the absolute path of the program. Links are not resolved: shims depend on the name they were called by.

@@ -5,7 +5,7 @@ use mcp_protocol::ProtocolVersion;
 use mcp_protocol::codec::sse::Item;
 use mcp_protocol::messages::{Id, InitializeParams, Method, write};
 
-use crate::connect::offer::Offer;
+use crate::config::offer::Offer;
 
 /// Serializes the `initialize` request.
 pub(in crate::streamable) fn initialize(offer: &Offer, version: &ProtocolVersion) -> Bytes {

@@ -17,7 +17,7 @@ use mcp_protocol::negotiation::{
 
 use super::ProbeResult;
 use super::messages::{id, initialize, initialized};
-use crate::connect::offer::{Offer, has_all};
+use crate::config::offer::{Offer, has_all};
 use crate::connection::now;
 use crate::error::{ConnectionEnd, EndCause, Error, HttpStatus, Result};
 use crate::http::request::{HttpError, RawRequest, RawResponse};

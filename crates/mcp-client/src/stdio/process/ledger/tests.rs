@@ -2,7 +2,7 @@ use std::process::Stdio;
 
 use super::processes::boot;
 use super::*;
-use crate::connect::server_config::ServerConfig;
+use crate::config::server_config::ServerConfig;
 use crate::stdio::process::Process;
 
 fn file_of(ledger: &Ledger) -> Option<PathBuf> {

@@ -1,4 +1,4 @@
-//! The lifetime of a connection over HTTP: its driver, from the handshake to the close.
+//! What stands behind a connection over HTTP: its driver, from the handshake to the close.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use tokio::task::JoinHandle;
 
 use super::driver::Driver;
 use super::transport::HttpTransport;
-use crate::client::shutdown::Shutdown;
 use crate::connection::Connection;
-use crate::connection::transport::{Lifetime, TransportFuture};
+use crate::connection::shutdown::Shutdown;
+use crate::connection::transport::{Supervisor, TransportFuture};
 use crate::error::Result;
 
 /// The maximum delay of a connection by its first notification stream.
@@ -18,12 +18,12 @@ const STREAM_WAIT: Duration = Duration::from_millis(300);
 
 /// The driver of a connection over HTTP. Dropping it stops the driver.
 #[derive(Debug)]
-pub(crate) struct HttpLifetime {
+pub(crate) struct HttpSupervisor {
     driver: JoinHandle<()>,
     shutdown: watch::Receiver<Option<Shutdown>>,
 }
 
-impl HttpLifetime {
+impl HttpSupervisor {
     /// Starts the driver. Waits a moment for the notification stream: servers lose what they send before it is open.
     pub(crate) async fn begin(connection: &Arc<Connection>, transport: &Arc<HttpTransport>) -> Self {
         let (report, shutdown) = watch::channel(None);
@@ -31,13 +31,13 @@ impl HttpLifetime {
         let driver =
             Driver { connection: Arc::clone(connection), transport: Arc::clone(transport), report, probed };
         connection.begin(Vec::new());
-        let lifetime = Self { driver: tokio::spawn(driver.run()), shutdown };
+        let supervisor = Self { driver: tokio::spawn(driver.run()), shutdown };
         let _ = tokio::time::timeout(STREAM_WAIT, is_probed).await;
-        lifetime
+        supervisor
     }
 }
 
-impl Lifetime for HttpLifetime {
+impl Supervisor for HttpSupervisor {
     fn restart(&self) -> TransportFuture<'_, Result<()>> {
         // Sessions are renewed by the transport; there is no process.
         Box::pin(async { Ok(()) })
@@ -56,7 +56,7 @@ impl Lifetime for HttpLifetime {
     }
 }
 
-impl Drop for HttpLifetime {
+impl Drop for HttpSupervisor {
     fn drop(&mut self) {
         self.kill();
     }

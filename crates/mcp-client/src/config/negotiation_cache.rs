@@ -8,7 +8,7 @@ use mcp_protocol::Era;
 use mcp_protocol::fingerprint::fingerprint;
 use mcp_protocol::negotiation::{NegotiationResult, ServerResponse};
 
-use crate::connect::server_config::{CommandTarget, ServerConfig, Target, UrlTarget};
+use crate::config::server_config::{CommandTarget, ServerConfig, Target, UrlTarget};
 use crate::error::{Error, Result};
 
 /// The lifetime of a legacy result. Without a limit, a server that became a modern one would stay legacy forever.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::connect::server_config::ServerConfig;
+use crate::config::server_config::ServerConfig;
 use crate::error::Error;
 
 /// A program to start, as defined by RFC 2190.
