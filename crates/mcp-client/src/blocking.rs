@@ -201,7 +201,7 @@ impl McpClient {
     /// Returns all usable tools in the server's order, and those that were left out. See [`crate::McpClient::tools`].
     ///
     /// # Errors
-    /// As every request.
+    /// If the server responds with an error, the request times out, or the connection is lost.
     pub fn tools(&self) -> Result<List<Tool>> {
         self.with(|client| async move { client.tools().await })
     }
@@ -287,7 +287,7 @@ impl McpClient {
     /// Checks whether the server responds. See [`crate::McpClient::ping`].
     ///
     /// # Errors
-    /// As every request.
+    /// If the server responds with an error, the request times out, or the connection is lost.
     pub fn ping(&self) -> Result<()> {
         self.with(|client| async move { client.ping().await })
     }

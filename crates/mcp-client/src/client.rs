@@ -266,9 +266,9 @@ impl McpClient {
         self.inner.connection.lock().peer.stats()
     }
 
-    /// Returns true while a server behind a URL keeps closing its notification streams, or while they cannot be opened:
-    /// after four streams ended early, and until one has stayed open for 30 s. Changes may be missed meanwhile; calls
-    /// may still work.
+    /// Returns true if the notification streams of a server behind a URL keep failing: several in a row could not be
+    /// opened, or ended within 30 s. Returns false again once a stream has stayed open for 30 s. In between, changes may
+    /// be missed; calls may still work.
     #[must_use]
     pub fn is_failing(&self) -> bool {
         self.exchanges().is_some_and(Exchanges::is_failing)

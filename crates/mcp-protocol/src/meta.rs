@@ -167,8 +167,8 @@ impl Fill for Part<'_> {
     }
 }
 
-/// Returns true for keys reserved by the specification, in either wording of the rule: the prefix has
-/// `modelcontextprotocol` or `mcp` as its second label, or as any label that is followed by another.
+/// Returns true for keys that any revision of the specification reserves: `progressToken`, the keys of trace context, and
+/// keys in whose prefix `modelcontextprotocol` or `mcp` is the second label, or any label except the last.
 ///
 /// ```
 /// use mcp_protocol::meta::is_reserved;

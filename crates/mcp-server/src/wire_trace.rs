@@ -25,8 +25,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// Bodies are shown as they are, and may contain secrets. Masked are session ids and every HTTP header that is not known to
 /// be harmless. Clones share the writer, so that one trace can show several servers.
 ///
-/// The writer is called where the message is sent or received, and flushed after each line, so that the last message
-/// before a crash is in the trace. A writer that blocks therefore blocks the server: pass a file or stderr, not a pipe that
+/// Each line is written and flushed by the task that sends or receives the message, so that the last message before a
+/// crash is in the trace. A writer that blocks therefore blocks the server: pass a file or stderr, not a pipe that
 /// nobody reads, and not stdout, which belongs to the protocol. If the writer fails, the trace ends, and the server
 /// continues.
 ///

@@ -20,7 +20,7 @@ pub enum StartError {
         searched: Vec<PathBuf>,
     },
     /// The path names a directory.
-    #[error("{} is a directory; name the program in it", shown(path))]
+    #[error("{} is a directory; give the path of a program in it", shown(path))]
     Directory {
         /// The directory.
         path: PathBuf,

@@ -109,7 +109,7 @@ pub fn name_of<'a>(method: &Method, params: &Body<'a>) -> Result<Option<Cow<'a, 
     }
 }
 
-/// Checks `Mcp-Method` and `Mcp-Name` against the body. Each argument has all values of that header.
+/// Checks `Mcp-Method` and `Mcp-Name` against the body. `methods` and `names` are all values of these two headers, in order.
 ///
 /// # Errors
 /// Returns the -32020 error to respond with.

@@ -151,7 +151,10 @@ impl ParamHeaders {
                     (Some(expected), Some(value)) => (expected, value),
                     (Some(_), None) => return Err(missing(&header.name)),
                     (None, Some(_)) => {
-                        return Err(mismatch(format!("`{}` has no argument in the body", header.name)));
+                        return Err(mismatch(format!(
+                            "the header `{}` was sent, but its argument is missing in the body",
+                            header.name
+                        )));
                     }
                     (None, None) => continue,
                 };

@@ -35,7 +35,7 @@ pub struct HttpServerNegotiation {
     versions: Vec<ProtocolVersion>,
 }
 
-/// A valid envelope and its contents. Most clients send an identical one with every request; a caller that caches it
+/// The valid `params._meta` of a modern request, as text and parsed. Most clients send an identical one with every request; a caller that caches it
 /// avoids parsing it again.
 #[derive(Clone, Debug)]
 pub struct Envelope {
@@ -85,7 +85,7 @@ pub struct HttpRequest<'a> {
     pub names: &'a [&'a [u8]],
     /// Version of the session, if the request names an existing one.
     pub session: Option<Dialect>,
-    /// A valid envelope of an earlier request, not necessarily identical.
+    /// An envelope kept from an earlier request, if there is one. It is used only if this request has the same.
     pub known: Option<&'a Envelope>,
 }
 

@@ -339,7 +339,7 @@ impl Context {
             Ok(value) => {
                 if is_unanswered {
                     let name = SafeText::name(self.name());
-                    tracing::warn!(%name, "a handler ignored an unanswered question; return its error with `?`");
+                    tracing::warn!(%name, "a handler returned a result although the client has not answered its question yet; use `?` on the result of `ask`");
                 }
                 Ok(value)
             }

@@ -57,7 +57,8 @@ pub fn blocking<F>(function: F) -> Blocking<F> {
 #[derive(Debug)]
 pub struct Blocking<F>(Arc<F>);
 
-/// The signature marker of a handler created by [`blocking`].
+/// The `Shape` of [`Handler`] for functions wrapped by [`blocking`]. It only keeps the implementations apart; programs
+/// never name it.
 #[derive(Debug)]
 pub struct BlockingShape<Shape>(PhantomData<Shape>);
 

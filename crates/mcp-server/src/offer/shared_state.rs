@@ -151,11 +151,12 @@ impl<T, F> fmt::Debug for BoundMethod<T, F> {
     }
 }
 
-/// The signature marker of a [`BoundMethod`].
+/// The `Shape` of [`Handler`] for methods of shared state. It only keeps the implementations apart; programs never name it.
 #[derive(Debug)]
 pub struct MethodShape<Shape>(PhantomData<Shape>);
 
-/// An async method of `T`. The trait names the future of one borrow, which a bound on the function cannot.
+/// An async method of `T`. A trait of its own, because an `Fn` bound cannot name a future type that depends on the
+/// lifetime of the borrow.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an async method of `{T}` that can serve calls",

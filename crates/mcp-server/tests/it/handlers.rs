@@ -155,7 +155,7 @@ async fn ignored_question_is_reported_with_the_tool() {
     let mut modern = client(server()).await;
     assert_eq!(modern.call("careless", json!({})).await.unwrap().text(), "nobody");
     let logged = warnings.take();
-    assert!(logged.contains("careless") && logged.contains("ignored an unanswered question"), "{logged}");
+    assert!(logged.contains("careless") && logged.contains("has not answered its question yet"), "{logged}");
     let mut legacy = legacy_client(server()).await;
     assert_eq!(legacy.call("careless", json!({})).await.unwrap().text(), "accept");
     assert_eq!(warnings.take(), "");

@@ -181,7 +181,10 @@ mod tests {
             }
             let error = find_in(&folder.path().display().to_string(), config).unwrap_err();
             assert!(matches!(&error, StartError::Directory { .. }), "{error:?}");
-            assert!(error.to_string().ends_with(" is a directory; name the program in it"), "{error}");
+            assert!(
+                error.to_string().ends_with(" is a directory; give the path of a program in it"),
+                "{error}"
+            );
         }
     }
 
