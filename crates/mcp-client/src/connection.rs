@@ -153,10 +153,10 @@ impl Connection {
         self.request_standing(&mut state);
     }
 
-    /// Settles the requests that were to be answered on a stream that has ended. The connection stays open.
-    pub(crate) fn cut(&self, stream: u64, problem: String) {
+    /// Settles the requests that were to be answered on the event stream of a session, which has ended. The connection stays open.
+    pub(crate) fn cut(&self, session: u64, problem: String) {
         let ended = Arc::new(ConnectionEnd { cause: EndCause::Network(problem), ..ConnectionEnd::default() });
-        self.lock().lose(stream, &ended);
+        self.lock().lose(session, &ended);
         self.missed(None);
     }
 
@@ -228,7 +228,7 @@ impl Connection {
         state.peer.handle_closed();
         state.writer = None;
         state.outbox.clear();
-        state.settle_events();
+        state.settle_failures();
         if is_over {
             state.end_feeds();
         } else {

@@ -32,7 +32,7 @@ use std::task::{Context as TaskContext, Poll};
 use bytes::Bytes;
 use http::header::{ALLOW, HeaderMap, HeaderValue};
 use http::request::Parts;
-use http::{Method as HttpVerb, Request as HttpRequestParts, StatusCode};
+use http::{Method as HttpVerb, Request as FullRequest, StatusCode};
 use http_body::Body;
 use mcp_protocol::Limits;
 use mcp_protocol::codec::header as mirrored;
@@ -143,7 +143,7 @@ impl McpServer {
     }
 }
 
-impl<B> Service<HttpRequestParts<B>> for HttpService
+impl<B> Service<FullRequest<B>> for HttpService
 where
     B: Body + Send + 'static,
     B::Data: Send,
@@ -157,7 +157,7 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: HttpRequestParts<B>) -> Self::Future {
+    fn call(&mut self, request: FullRequest<B>) -> Self::Future {
         let (parts, body) = request.into_parts();
         match &self.0.core.wire_trace {
             None => Box::pin(Arc::clone(&self.0).handle(parts, body)),
@@ -175,7 +175,7 @@ impl ServiceState {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let identity = Identity::take(&mut parts.extensions);
-        let headers = match self.admit(&parts, &identity.principal) {
+        let headers = match self.check_or_answer(&parts, &identity.principal) {
             Ok(headers) => headers,
             Err(response) => return Ok(response),
         };
@@ -199,7 +199,7 @@ impl ServiceState {
 
     /// Checks the headers before the body is read. The `Err` variant is the HTTP response.
     #[expect(clippy::result_large_err, reason = "the `Err` variant is the HTTP response")]
-    fn admit<'a>(
+    fn check_or_answer<'a>(
         self: &Arc<Self>,
         parts: &'a Parts,
         principal: &Principal,
@@ -275,7 +275,7 @@ impl ServiceState {
             },
             (HttpClassification::Legacy(dialect), _) => match session {
                 Some(session_use) => {
-                    return self.legacy(session_use, dialect, &incoming, body, identity, memory);
+                    return self.legacy_non_request(session_use, dialect, &incoming, body, identity, memory);
                 }
                 None => no_session(headers, None),
             },

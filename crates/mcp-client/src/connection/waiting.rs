@@ -14,7 +14,7 @@ use crate::error::{ConnectionEnd, Sent};
 /// A request whose caller waits for the response.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// True if it was sent.
+    /// How to tell whether it was sent.
     pub(super) departure: Departure,
     pub(super) waker: Option<Waker>,
     pub(super) settled: Option<Settled>,
@@ -30,7 +30,7 @@ pub(super) enum Departure {
     After(u64),
     /// It is a separate exchange, and may have been sent.
     Apart,
-    /// It is a separate exchange, and is answered on the stream with this number.
+    /// It is a separate exchange, and is answered on the event stream of the session with this number.
     On(u64),
 }
 
@@ -55,7 +55,7 @@ impl State {
     }
 
     /// Settles the calls that timed out or were lost.
-    pub(crate) fn settle_events(&mut self) {
+    pub(crate) fn settle_failures(&mut self) {
         let written = self.outbox.written();
         while let Some(failure) = self.peer.poll_failure() {
             match failure {
@@ -96,10 +96,10 @@ impl State {
         }
     }
 
-    /// Settles all requests that were to be answered on this stream or an earlier one.
-    pub(super) fn lose(&mut self, stream: u64, ended: &Arc<ConnectionEnd>) {
+    /// Settles all requests that were to be answered on the event stream of this session or an earlier one.
+    pub(super) fn lose(&mut self, session: u64, ended: &Arc<ConnectionEnd>) {
         let is_lost = |waiting: &Waiting| {
-            waiting.settled.is_none() && matches!(waiting.departure, Departure::On(on) if on <= stream)
+            waiting.settled.is_none() && matches!(waiting.departure, Departure::On(on) if on <= session)
         };
         let calls: Vec<CallHandle> =
             self.waiting.iter().filter(|(_, waiting)| is_lost(waiting)).map(|(call, _)| *call).collect();

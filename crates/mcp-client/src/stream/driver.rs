@@ -157,7 +157,7 @@ async fn serve(
             () = alarm.elapsed() => {
                 let mut state = connection.lock();
                 state.peer.handle_timeout(now());
-                state.settle_events();
+                state.settle_failures();
             }
             result = write_queued(&mut writer, &writing[written..]), if writer.is_some() => match result {
                 Ok((count, flushed)) => {

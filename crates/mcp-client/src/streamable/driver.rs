@@ -136,7 +136,7 @@ async fn serve(connection: &Arc<Connection>, transport: &Arc<HttpTransport>) {
             () = alarm.elapsed() => {
                 let mut state = connection.lock();
                 state.peer.handle_timeout(now());
-                state.settle_events();
+                state.settle_failures();
             }
             () = poll_fn(|cx| transport.inbound().poll_respond_next(connection, cx)), if is_asked => {}
             Some(sent) = posts.join_next() => connection.lock().wrote(sent.unwrap_or(0)),
@@ -181,7 +181,7 @@ async fn send(
     message: &Bytes,
 ) -> bool {
     if transport.sessions.current().generation != session.generation
-        || transport.endpoint.is_http_sse && session.to.is_none()
+        || transport.endpoint.is_http_sse && session.sse_post_target.is_none()
     {
         tracing::debug!("dropped a message for a session that has ended");
         return false;

@@ -42,7 +42,7 @@ impl Endpoint {
         body: &Bytes,
         session: &Session,
     ) -> RawRequest {
-        if let Some(to) = &session.to {
+        if let Some(to) = &session.sse_post_target {
             return self.target.post_to(&to.url, &to.uri, body.clone());
         }
         let mut headers = self.target.headers();

@@ -56,7 +56,7 @@ impl Exchange {
             true => self.transport.tool_headers.repeated(
                 &self.method,
                 &self.body,
-                &self.transport.endpoint.target.own,
+                &self.transport.endpoint.target.own_limits,
             ),
             false => Ok(RepeatedHeaders::new()),
         };
@@ -64,7 +64,7 @@ impl Exchange {
             repeated.map_err(|problem| Error::Unsendable { method: self.method.clone(), problem })?;
         loop {
             let session = self.transport.sessions.current();
-            let next = match self.transport.endpoint.is_http_sse && session.to.is_none() {
+            let next = match self.transport.endpoint.is_http_sse && session.sse_post_target.is_none() {
                 true => self.stream_ended(&mut retry)?,
                 false => self.once(&repeated, &session, &mut retry).await?,
             };
@@ -100,7 +100,7 @@ impl Exchange {
         session: &Session,
         retry: &mut Retry,
     ) -> Result<NextStep> {
-        if session.to.is_some() {
+        if session.sse_post_target.is_some() {
             self.connection.lock().departs(self.call, Some(session.generation));
             // From here on, the end of the stream settles this call, too.
             if !self.transport.sessions.is_open(session) {
@@ -118,7 +118,7 @@ impl Exchange {
             .await
             .map_err(|error| self.lost(error))?;
         let next = self.handle(answer, session, retry).await?;
-        if session.to.is_some() && !matches!(next, NextStep::Done) {
+        if session.sse_post_target.is_some() && !matches!(next, NextStep::Done) {
             self.connection.lock().departs(self.call, None);
         }
         Ok(next)
@@ -172,7 +172,7 @@ impl Exchange {
                     return Ok(next);
                 }
             }
-            status if status.is_success() && session.to.is_some() => {
+            status if status.is_success() && session.sse_post_target.is_some() => {
                 self.transport.endpoint.target.connections.drain(answer.body);
                 // The response arrives on the stream, if that is still open.
                 let is_open = self.transport.sessions.is_open(session);

@@ -16,12 +16,12 @@ use crate::error::Result;
 /// The maximum wait for the task of a renewal that was aborted.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The session of a legacy server. A modern server has none: both fields are empty.
+/// The session of a legacy server. A modern server has none: `id` and `sse_post_target` are empty.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Session {
     pub(super) id: Option<HeaderValue>,
     /// HTTP+SSE: where to post, while the event stream is open.
-    pub(super) to: Option<Arc<PostTarget>>,
+    pub(super) sse_post_target: Option<Arc<PostTarget>>,
     /// The number of the session.
     pub(super) generation: u64,
 }
@@ -29,7 +29,7 @@ pub(super) struct Session {
 impl Session {
     /// True if a response may mean that the server does not know the session.
     pub(super) fn can_be_unknown(&self) -> bool {
-        self.id.is_some() || self.to.is_some()
+        self.id.is_some() || self.sse_post_target.is_some()
     }
 }
 
@@ -47,11 +47,11 @@ impl OpenSession {
             id.set_sensitive(true);
             id
         });
-        Self { session: Session { id, to: None, generation }, stream: None }
+        Self { session: Session { id, sse_post_target: None, generation }, stream: None }
     }
 
     pub(super) fn http_sse(opened: Box<HttpSseStream>, generation: u64) -> Self {
-        let session = Session { id: None, to: Some(Arc::clone(&opened.to)), generation };
+        let session = Session { id: None, sse_post_target: Some(Arc::clone(&opened.to)), generation };
         Self { session, stream: Some(opened) }
     }
 }
@@ -116,14 +116,14 @@ impl Sessions {
     pub(super) fn end_stream(&self, session: &Session) {
         let mut current = lock(&self.current);
         if current.session.generation == session.generation {
-            current.session.to = None;
+            current.session.sse_post_target = None;
         }
     }
 
     /// True if the event stream of this HTTP+SSE session is still open, so that requests can be answered.
     pub(super) fn is_open(&self, session: &Session) -> bool {
         let current = lock(&self.current);
-        current.session.generation == session.generation && current.session.to.is_some()
+        current.session.generation == session.generation && current.session.sse_post_target.is_some()
     }
 
     /// Replaces the current session.

@@ -63,7 +63,7 @@ pub(crate) struct HttpTarget {
     posted: HeaderMap,
     pub(super) limits: Limits,
     /// The limits for messages of this client, whose size is not limited.
-    pub(super) own: Limits,
+    pub(super) own_limits: Limits,
     secrets: Vec<String>,
 }
 
@@ -96,8 +96,8 @@ impl HttpTarget {
         let secrets = address.headers.iter().flat_map(|(_, value)| secrets_in(value)).chain(query).collect();
         let connections = HttpConnections::new(network, &url).map_err(unusable)?;
         let limits = config.limits.clone();
-        let own = limits.clone().message(usize::MAX / 8);
-        Ok(Self { connections, url: Arc::new(url), uri, given, posted, limits, own, secrets })
+        let own_limits = limits.clone().message(usize::MAX / 8);
+        Ok(Self { connections, url: Arc::new(url), uri, given, posted, limits, own_limits, secrets })
     }
 
     /// Returns the headers of a posted message.

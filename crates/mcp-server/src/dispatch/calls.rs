@@ -14,7 +14,7 @@ use super::core::Core;
 use super::observed::CallObservation;
 use super::params::{check_uri, invalid, member, missing, raise};
 use super::router::{RequestAction, RouteResult};
-use super::run::{CallFuture, CallHandler, catch_panic};
+use super::run::{CallFuture, FunctionFuture, catch_panic};
 use crate::call::BoxFuture;
 use crate::call::approval;
 use crate::call::context::Requester;
@@ -49,7 +49,7 @@ impl Core {
             return self.start_hooked(call, self.tool_after_hooks(tool, arguments));
         }
         Ok(match self.start_watched(&tool.name, || tool.start(arguments, &mut || call.context())) {
-            Ok(future) => self.run_action(CallHandler::Tool(future), call),
+            Ok(future) => self.run_action(FunctionFuture::Tool(future), call),
             Err(reply) => RequestAction::Reply(reply),
         })
     }
@@ -87,7 +87,7 @@ impl Core {
         let (context, method) = (call.context(), call.request.method.clone());
         let name = Arc::clone(&call.name);
         Ok(match self.start_watched(&name, || next(context)) {
-            Ok(future) => self.run_action(CallHandler::Hooked(future, method), call),
+            Ok(future) => self.run_action(FunctionFuture::Hooked(future, method), call),
             Err(reply) => RequestAction::Reply(reply),
         })
     }
@@ -176,17 +176,17 @@ impl Core {
         let completion = CompletionRequest { value: params.argument.value, arguments };
         let Some(complete) = completers else {
             let none = Box::pin(std::future::ready(Vec::new()));
-            return Ok(self.run_action(CallHandler::Complete(none), call));
+            return Ok(self.run_action(FunctionFuture::Complete(none), call));
         };
         let context = call.context();
         let name = Arc::clone(&call.name);
         Ok(match self.start_watched(&name, || complete(completion, context)) {
-            Ok(future) => self.run_action(CallHandler::Complete(future), call),
+            Ok(future) => self.run_action(FunctionFuture::Complete(future), call),
             Err(reply) => RequestAction::Reply(reply),
         })
     }
 
-    fn run_action(self: &Arc<Self>, handler: CallHandler, call: CallBuilder<'_>) -> RequestAction {
+    fn run_action(self: &Arc<Self>, handler: FunctionFuture, call: CallBuilder<'_>) -> RequestAction {
         let span = call.span();
         let observation = CallObservation::begin(self, call.request, Some(&call.name));
         RequestAction::Run(Box::new(CallFuture::new(

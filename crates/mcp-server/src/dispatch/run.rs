@@ -34,7 +34,7 @@ const UNDECLARED_INPUT: &str =
 
 /// The future of a call. It always returns a reply, even if the handler panics.
 pub(crate) struct CallFuture {
-    handler: CallHandler,
+    handler: FunctionFuture,
     /// `None` if the handler does not take a context.
     pub(crate) context: Option<Context>,
     dialect: Dialect,
@@ -54,7 +54,7 @@ pub(crate) struct CallFuture {
 }
 
 /// The future of a handler.
-pub(crate) enum CallHandler {
+pub(crate) enum FunctionFuture {
     Tool(BoxFuture<ToolOutcome>),
     Complete(BoxFuture<Vec<String>>),
     /// A call with a context, and possibly with hooks.
@@ -63,7 +63,7 @@ pub(crate) enum CallHandler {
 
 impl CallFuture {
     pub(crate) fn new(
-        handler: CallHandler,
+        handler: FunctionFuture,
         context: Option<Context>,
         dialect: Dialect,
         core: Arc<Core>,
@@ -103,15 +103,15 @@ impl CallFuture {
     fn poll_handler(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<Reply, ToolError>> {
         let Self { handler, core, name, outcome, .. } = self;
         let poll = || match handler {
-            CallHandler::Tool(future) => future.as_mut().poll(cx).map(|result| {
+            FunctionFuture::Tool(future) => future.as_mut().poll(cx).map(|result| {
                 let result = result?;
                 *outcome = outcome_of(&result);
                 Ok(Reply::result(result))
             }),
-            CallHandler::Complete(future) => {
+            FunctionFuture::Complete(future) => {
                 future.as_mut().poll(cx).map(|values| Ok(Reply::result(completion(values))))
             }
-            CallHandler::Hooked(future, method) => future.as_mut().poll(cx).map(|hooked| {
+            FunctionFuture::Hooked(future, method) => future.as_mut().poll(cx).map(|hooked| {
                 let hooked = hooked?;
                 if let Outcome::Tool(result) = &hooked {
                     *outcome = outcome_of(result);
@@ -128,7 +128,7 @@ impl CallFuture {
 
     fn failure_reply(&mut self, error: ToolError) -> Reply {
         let is_tool =
-            matches!(self.handler, CallHandler::Tool(_) | CallHandler::Hooked(_, Method::ToolsCall));
+            matches!(self.handler, FunctionFuture::Tool(_) | FunctionFuture::Hooked(_, Method::ToolsCall));
         let is_modern = self.dialect.is_modern();
         let invalid = |message: String| Reply::Error(ErrorObject::new(ErrorCode::InvalidParams, message));
         let failure = error.into_failure();

@@ -68,7 +68,7 @@ impl ServiceState {
     }
 
     /// Handles legacy messages that are not requests: notifications, responses and batches.
-    pub(super) fn legacy(
+    pub(super) fn legacy_non_request(
         self: &Arc<Self>,
         session_use: SessionUse,
         dialect: Dialect,

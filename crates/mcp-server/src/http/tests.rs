@@ -9,7 +9,7 @@ use super::*;
 #[tokio::test]
 async fn future_of_an_exchange_is_at_most_1000_bytes() {
     let service = McpServer::named("small", "1").into_http_service(HttpOptions::default()).unwrap();
-    let parts = || HttpRequestParts::new(()).into_parts().0;
+    let parts = || FullRequest::new(()).into_parts().0;
     let body = || Full::new(Bytes::new());
     let handle = size_of_val(&Arc::clone(&service.0).handle(parts(), body()));
     assert!(handle <= 1000, "{handle}");
@@ -50,8 +50,7 @@ async fn dropped_exchanges_return_everything_to_the_budgets() {
             let mut session = String::new();
             for id in 0..400 {
                 let (verb, headers, body) = stress_request(next(10), id, &session);
-                let mut request =
-                    HttpRequestParts::builder().method(verb).uri("/mcp").header("host", "localhost");
+                let mut request = FullRequest::builder().method(verb).uri("/mcp").header("host", "localhost");
                 for (name, value) in headers {
                     request = request.header(name, value);
                 }

@@ -237,7 +237,7 @@ impl<'a> Driver<'a> {
     fn handle_message(&mut self, message: &Message<'_>) {
         let arrival = self.connection.lock().peer.handle_message(message, self.now);
         match (arrival, message) {
-            (Arrival::Request, Message::Request(request)) => match self.admit(message, request) {
+            (Arrival::Request, Message::Request(request)) => match self.negotiate(message, request) {
                 Admission::Route(requester) => {
                     let dialect = requester.dialect;
                     match self.core.route(request, requester) {

@@ -41,7 +41,7 @@ impl Driver<'_> {
                             "`initialize` must not be part of a batch",
                         )))
                     } else {
-                        match self.admit(&message, &request) {
+                        match self.negotiate(&message, &request) {
                             Admission::Route(requester) => self.core.route(&request, requester),
                             Admission::Reply(_, reply) => RequestAction::Reply(reply),
                         }

@@ -26,7 +26,7 @@ pub(super) enum Admission {
 
 impl Driver<'_> {
     /// Negotiates the dialect of a request. Returns the reply if the request needs no routing.
-    pub(super) fn admit(&mut self, message: &Message<'_>, request: &Request<'_>) -> Admission {
+    pub(super) fn negotiate(&mut self, message: &Message<'_>, request: &Request<'_>) -> Admission {
         // Before `classify` marks the connection as initialized, so that the client can retry.
         if request.method == Method::Initialize
             && let Err(reply) = self.take_client_memory(request)
