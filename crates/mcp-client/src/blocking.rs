@@ -335,7 +335,7 @@ impl McpClient {
 /// Methods of the asynchronous client that do not wait.
 macro_rules! same_as_async {
     ($($name:ident: $result:ty;)*) => {
-        /// What does not wait: see the methods of [`crate::McpClient`].
+        /// Methods that do not wait: see those of [`crate::McpClient`].
         impl McpClient {
             $(
                 #[doc = concat!("See [`crate::McpClient::", stringify!($name), "`].")]

@@ -1,4 +1,4 @@
-//! What a connection is made from: server configs, what the host offers, and known results of negotiation. Plain data.
+//! Server configs, the capabilities that the host offers, and known results of negotiation: plain data.
 
 pub(crate) mod negotiation_cache;
 pub(crate) mod offer;

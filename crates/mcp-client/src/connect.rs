@@ -61,7 +61,7 @@ pub struct Connect {
 enum Destination {
     ServerConfig(Box<ServerConfig>),
     Streams(Box<Streams>),
-    /// What was given is not a server config.
+    /// The argument is not a server config.
     Invalid(Error),
 }
 

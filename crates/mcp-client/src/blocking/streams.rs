@@ -1,4 +1,4 @@
-//! What a server sends by itself: changes, log messages and lines of stderr.
+//! Messages that a server sends by itself: changes, log messages and lines of stderr.
 
 use std::sync::Arc;
 

@@ -6,6 +6,9 @@ use std::task::Waker;
 
 use super::state::State;
 
+/// The capacity for tasks that one read wakes; it grows if there are more.
+const WAKERS_PER_BATCH: usize = 64;
+
 /// The locked state. Tasks that are woken under the lock are woken when it is released, because they run on other threads at
 /// once and would wait for the lock.
 pub(crate) struct Locked<'a> {
@@ -36,7 +39,9 @@ impl DerefMut for Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        self.wakes = std::mem::take(&mut self.state.wakes);
+        if self.state.wakes.first.is_some() {
+            self.wakes = std::mem::take(&mut self.state.wakes);
+        }
     }
 }
 
@@ -52,15 +57,23 @@ impl WakeList {
     pub(super) fn push(&mut self, waker: Waker) {
         match &self.first {
             None => self.first = Some(waker),
-            Some(_) => self.rest.push(waker),
+            Some(_) => {
+                if self.rest.capacity() == 0 {
+                    self.rest.reserve_exact(WAKERS_PER_BATCH);
+                }
+                self.rest.push(waker);
+            }
         }
     }
 }
 
 impl Drop for WakeList {
     fn drop(&mut self) {
-        for waker in self.first.take().into_iter().chain(self.rest.drain(..)) {
-            waker.wake();
+        if let Some(first) = self.first.take() {
+            first.wake();
+            for waker in self.rest.drain(..) {
+                waker.wake();
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the host wants to know of every call, and what it adds to it.
+//! Metrics and trace context of calls, as the host requested them.
 
 use std::fmt;
 use std::sync::Arc;

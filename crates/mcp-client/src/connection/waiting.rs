@@ -14,7 +14,7 @@ use crate::error::{ConnectionEnd, Sent};
 /// A request whose caller waits for the response.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// How to tell whether it was sent.
+    /// The criterion for whether it was sent.
     pub(super) departure: Departure,
     pub(super) waker: Option<Waker>,
     pub(super) settled: Option<Settled>,

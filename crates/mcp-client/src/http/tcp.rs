@@ -13,7 +13,7 @@ use socket2::SockRef;
 use tokio::io::ReadBuf;
 use tokio::net::TcpStream;
 
-/// How much of the first bytes of a server is looked at, and quoted if it is not what was expected.
+/// The number of first bytes of a server that are checked, and quoted if the server speaks another protocol.
 const PEEK_BYTES: usize = 64;
 /// The buffer of a read that does not wait for the runtime.
 const DIRECT_READ_BYTES: usize = 1 << 10;

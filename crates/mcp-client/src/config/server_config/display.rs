@@ -1,4 +1,4 @@
-//! How a server config is shown: without the values of environment variables and headers, and without the query of a URL.
+//! `Display` and `Debug` of server configs: without the values of environment variables and headers, and without the query of a URL.
 
 use std::fmt;
 
