@@ -2,7 +2,7 @@
 //!
 //! [`Json`] preserves the text of a value. The text is valid JSON without line breaks outside strings, so that
 //! everything written from it stays on one line. Its depth is limited: parsed messages and [`str::parse`] allow
-//! [`MAX_DEPTH`](crate::limits::MAX_DEPTH) levels, [`Json::of`] a few less.
+//! [`MAX_DEPTH`] levels, [`Json::of`] a few less.
 
 pub(crate) mod read;
 pub(crate) mod scan;
@@ -20,6 +20,7 @@ use serde_json::value::RawValue;
 use scan::Scanner;
 
 use crate::dialect::{Raise, Raising};
+use crate::limits::MAX_DEPTH;
 
 pub(crate) use transcode::Transcode;
 
@@ -47,7 +48,8 @@ impl Json {
     /// message.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         let text = serde_json::to_string(value)?;
-        if Scanner::new(&text).value(RESERVED_LEVELS).is_err() {
+        // A short text cannot be nested too deeply: each level takes two brackets.
+        if text.len() > MAX_DEPTH && Scanner::new(&text).value(RESERVED_LEVELS).is_err() {
             return Err(serde::ser::Error::custom("JSON nested too deeply for a message"));
         }
         Ok(Self::from_text(text))
