@@ -1,6 +1,6 @@
 //! Client and server capabilities, and implementation information.
 //!
-//! Capability objects are open: unknown members are preserved. The type is `Json` where only the presence of the member
+//! Capability objects are open: unknown members are preserved. A member has the type `Json` if only its presence
 //! matters.
 //!
 //! Spec: MCP 2026-07-28, basic/versioning and server/discover.
@@ -79,9 +79,9 @@ object! {
     #[doc(alias = "sampling")]
     pub struct SamplingCapability {
         optional {
-            /// Server context; deprecated.
+            /// Support for `includeContext`, which adds context from servers; deprecated.
             context: Json = "context",
-            /// Tools; since 2025-11-25.
+            /// Support for tools in sampling; since 2025-11-25.
             tools: Json = "tools",
         }
         open = other;
@@ -126,7 +126,7 @@ object! {
 }
 
 object! {
-    /// The capability for a list of tools or prompts.
+    /// The tools capability or the prompts capability of a server.
     pub struct ListCapability {
         optional {
             /// True if the server sends list-changed notifications.
@@ -137,7 +137,7 @@ object! {
 }
 
 object! {
-    /// Capability of the resources of a server.
+    /// The resources capability of a server.
     pub struct ResourcesCapability {
         optional {
             /// True if clients can subscribe to single resources.
@@ -175,8 +175,8 @@ object! {
 }
 
 object! {
-    /// An icon of a server, tool, resource or prompt. Untrusted: fetch it only over HTTPS or `data:`, without
-    /// credentials, and check its type.
+    /// An icon of a server, tool, resource or prompt. Untrusted: accept only `https:` and `data:` URIs, send no
+    /// credentials, and check the media type.
     pub struct Icon {
         required {
             /// An `https:` or `data:` URI.
@@ -187,14 +187,14 @@ object! {
             mime_type: String = "mimeType",
             /// Sizes such as `48x48`, or `any`.
             sizes: Vec<String> = "sizes",
-            /// Intended background.
+            /// Background for which the icon is intended.
             theme: IconTheme = "theme",
         }
     }
 }
 
 string_enum! {
-    /// Intended background of an icon.
+    /// Background for which an icon is intended.
     pub enum IconTheme {
         /// Light background.
         Light = "light",

@@ -1,7 +1,7 @@
 //! Codecs for lines, server-sent events and header values.
 //!
-//! Every decoder here accepts input in pieces of any size with the same result, reads each byte a bounded number of
-//! times, and buffers no more than its limit.
+//! The result of a decoder does not depend on the size of the pieces in which its input arrives. Every decoder reads
+//! each byte a bounded number of times, and buffers no more than its limit.
 
 pub mod challenge;
 pub mod header;

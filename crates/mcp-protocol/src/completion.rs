@@ -15,7 +15,7 @@ object! {
         required {
             /// Prompt or resource template that the argument belongs to.
             reference: CompletionReference = "ref",
-            /// Argument with its partial value.
+            /// Argument to complete, with its partial value.
             argument: CompletionArgument = "argument",
         }
         optional {
@@ -27,7 +27,7 @@ object! {
 }
 
 union! {
-    /// The prompt or resource template of a completed argument.
+    /// The prompt or resource template whose argument is completed.
     pub enum CompletionReference by "type" {
         /// A prompt.
         "ref/prompt" => Prompt(PromptReference),

@@ -9,10 +9,10 @@ use crate::union::union;
 
 union! {
     /// A content block. Sampling messages use [`SamplingBlock`](crate::sampling::SamplingBlock), which can contain
-    /// content blocks; a content block never contains another, so parsing does not recurse.
+    /// content blocks. A content block never contains another content block, so parsing does not recurse.
     ///
-    /// If the peer's protocol version does not have a kind of block, a similar one is sent instead: for 2024-11-05, a
-    /// text that mentions the audio; before 2025-06-18, a text instead of a resource link.
+    /// If the peer's protocol version lacks a kind of block, a text block is sent instead: for audio in 2024-11-05, and
+    /// for resource links and unknown blocks before 2025-06-18.
     ///
     /// ```
     /// use mcp_protocol::content::ContentBlock;
@@ -155,7 +155,7 @@ object! {
     pub struct ToolUseContent {
         tag "type" = "tool_use";
         required {
-            /// Id of this tool use, repeated in the result.
+            /// Id of this tool use. The result repeats it.
             id: String = "id",
             /// Name of the tool.
             name: String = "name",

@@ -1,12 +1,13 @@
 //! The differences between the protocol revisions.
 //!
-//! The model of this crate is canonical: the terms of the newest revision, plus those that only older ones have. A
-//! [`Dialect`] is the view of one revision. *Lowering* writes the members that the revision has, directly from the
-//! borrowed value; *raising* reads messages from a peer of that revision and tolerates members that it omits.
+//! The types of this crate form the canonical model: they have all members of the newest revision, and those that only
+//! older revisions have. A [`Dialect`] is the form of this model in one revision. *Lowering* serializes the members
+//! that the revision has, directly from the borrowed value. *Raising* parses a message from a peer of that revision,
+//! and tolerates the absence of members that such a peer may omit.
 //!
-//! Each revision is a module with its differences from the next newer one, as tables of members. The tables are checked
-//! against the types at compile time and have no cost at run time. Apart from [`crate::negotiation`], only this module
-//! compares versions.
+//! Each revision has a module, which lists the differences from the next newer revision as tables of members. The
+//! tables are checked against the types at compile time and have no cost at run time. Apart from
+//! [`crate::negotiation`], only this module compares versions.
 //!
 //! Spec: the schemas of MCP 2024-11-05 to 2026-07-28.
 
@@ -54,9 +55,9 @@ pub struct Dialect(u8);
 struct Revision {
     version: ProtocolVersion,
     era: Era,
-    /// Members, by type, that the newer one has and this one lacks.
+    /// Members, by type, that the next newer revision has and this one lacks.
     lacks: Table,
-    /// Members, by type, that this one has and the newer one lacks.
+    /// Members, by type, that this revision has and the next newer one lacks.
     also_has: Table,
     /// Required members that a peer of this revision or an older one may omit.
     tolerates: Table,
@@ -64,7 +65,7 @@ struct Revision {
 
 type Table = &'static [(&'static str, &'static [&'static str])];
 
-/// Oldest first; a [`Dialect`] is an index into this array.
+/// All revisions, oldest first. A [`Dialect`] is an index into this array.
 static REVISIONS: [Revision; REVISION_COUNT] = REVISION_TABLE;
 const REVISION_TABLE: [Revision; REVISION_COUNT] = [
     v2024_11_05::REVISION,
@@ -116,8 +117,8 @@ impl Dialect {
         self.revision().era
     }
 
-    /// Returns true for the modern era: each request is self-contained, and requests from the server are part of
-    /// results.
+    /// Returns true for the modern era, in which each request is self-contained, and a server puts its requests for
+    /// input into results.
     #[must_use]
     pub fn is_modern(self) -> bool {
         self.era() == Era::Modern
@@ -136,7 +137,7 @@ impl Dialect {
         Lowering::to(self).root(value)
     }
 
-    /// Reads a body sent by a peer of this revision: members that the revision may omit get their defaults.
+    /// Parses a body sent by a peer of this revision. Members that such a peer may omit get their default values.
     ///
     /// # Errors
     /// Fails if the body does not match the type `T`.
@@ -144,7 +145,7 @@ impl Dialect {
         self.raise_str(body.text())
     }
 
-    /// Reads JSON text that is not the body of a message, like [`raise`](Self::raise).
+    /// Like [`raise`](Self::raise), for JSON text that is not the body of a message.
     ///
     /// # Errors
     /// Fails if the text does not match the type `T`.
@@ -158,8 +159,8 @@ impl Dialect {
         methods::has(self, method, direction)
     }
 
-    /// Returns false if the revision has no capability to declare that a server implements this method: the server has to
-    /// be asked.
+    /// Returns false if this revision has no capability with which a server declares the method, so that a client has
+    /// to call the method to find out. This applies only to `completion/complete` in 2024-11-05.
     #[must_use]
     pub fn declares(self, method: &Method) -> bool {
         self != Self::V2024_11_05 || *method != Method::Complete
@@ -171,7 +172,8 @@ impl Dialect {
         methods::has_inside(self, method)
     }
 
-    /// Returns the form of the `id` in an error response without an id on stdio; over HTTP it is always omitted.
+    /// Returns how an error response on stdio is written if the id of the request is unknown. Over HTTP, the `id` is
+    /// always omitted in this case.
     #[must_use]
     pub fn no_id(self) -> NoId {
         if self.index() < Self::V2025_11_25.index() { NoId::Null } else { NoId::Omitted }
@@ -192,7 +194,7 @@ impl std::fmt::Debug for Dialect {
     }
 }
 
-/// Returns the index of a member of the type. A compile error here means that the member does not exist.
+/// Returns the index of `member` in `members`. A compile error here means that the type does not have the member.
 #[expect(clippy::panic, reason = "evaluated at compile time only")]
 pub(crate) const fn index(members: &[&str], member: &str) -> usize {
     let mut at = 0;
@@ -205,12 +207,13 @@ pub(crate) const fn index(members: &[&str], member: &str) -> usize {
     panic!("a dialect table names a member that the type does not have")
 }
 
-/// Returns the bit of a member, by its index.
+/// Returns the mask of one member: the bit at its index.
 pub(crate) const fn bit(members: &[&str], member: &str) -> u64 {
     1 << index(members, member)
 }
 
-/// Returns, per version, the members of a type that it lacks: the list of the newest revision, changed step by step.
+/// Returns one mask per revision: the members of a type that the revision lacks. The mask of each revision is that of
+/// the next newer one, changed by the differences between them.
 pub(crate) const fn lacks(name: &str, members: &[&str]) -> [u64; REVISION_COUNT] {
     assert!(members.len() <= 64, "a type has more members than a mask has bits");
     let mut masks = [0; REVISION_COUNT];
@@ -225,7 +228,7 @@ pub(crate) const fn lacks(name: &str, members: &[&str]) -> [u64; REVISION_COUNT]
     masks
 }
 
-/// Returns, per version, the required members of a type that may be absent.
+/// Returns one mask per revision: the required members of a type that may be absent.
 pub(crate) const fn tolerates(name: &str, members: &[&str]) -> [u64; REVISION_COUNT] {
     let mut masks = [0; REVISION_COUNT];
     let mut mask = 0;

@@ -40,7 +40,7 @@ object! {
             requested_schema: FormSchema = "requestedSchema",
         }
         optional {
-            /// `form`, or absent.
+            /// `form`; an absent mode means the same.
             mode: ElicitMode = "mode",
             /// Requests execution as a task; 2025-11-25.
             task: TaskParams = "task",
@@ -50,7 +50,8 @@ object! {
 }
 
 object! {
-    /// A request to open a URL, for data that the host and the model must not see; since 2025-11-25.
+    /// A request to open a URL, where the user can enter data that the client and the model must not see; since
+    /// 2025-11-25.
     #[doc(alias = "elicitation")]
     pub struct ElicitUrlParams {
         tag "mode" = "url";
@@ -93,7 +94,7 @@ object! {
     /// ```
     pub struct ElicitResult {
         required {
-            /// User action.
+            /// The user's action.
             action: ElicitAction = "action",
         }
         optional {

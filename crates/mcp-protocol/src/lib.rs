@@ -1,9 +1,9 @@
 //! The Model Context Protocol (MCP), all five revisions, without I/O.
 //!
-//! An MCP client and server exchange JSON-RPC messages. This crate has every part of that which needs no I/O: the
+//! An MCP client and server exchange JSON-RPC messages. This crate contains the parts of both that need no I/O: the
 //! types, their representation in each revision, the parsing of bytes into messages, the matching of responses to
-//! requests, timeouts, and the negotiation of the revision. Sockets, processes and timers belong to the crates built on
-//! it, `mcp-client` and `mcp-server`.
+//! requests, timeouts, and the negotiation of the revision. The crates built on it, `mcp-client` and `mcp-server`, add
+//! sockets, processes and timers.
 //!
 //! ```
 //! use mcp_protocol::messages::{Incoming, Message, Method, parse, write};
@@ -57,14 +57,15 @@
 //! # Driving a machine
 //!
 //! The state machines ([`peer::Peer`] and those of [`negotiation`]) share one interface. `handle_*` takes an event and
-//! the time of the event; `poll_*` returns the next action or deadline. There are no callbacks, locks or timers. A
-//! driver is a loop:
+//! the time of the event; `poll_*` returns the next action or deadline. There are no callbacks, locks or timers. The
+//! program that connects a machine to a transport is its driver. A driver is a loop:
 //!
-//! 1. poll messages to send and failures to report until there are none;
+//! 1. poll the machine for messages to send and failures to report, until there are none;
 //! 2. poll the deadline, then wait for it, for bytes or for a command, whichever comes first;
-//! 3. pass that to the machine and repeat.
+//! 3. pass the event to the machine and repeat.
 //!
-//! A deadline may be early but never late; calling `handle_timeout` too early has no effect.
+//! A returned deadline may be earlier than the next timeout, but is never later. Calling `handle_timeout` too early has
+//! no effect.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     test,

@@ -1,35 +1,34 @@
 //! All limits of this crate.
 //!
-//! | field | default | why |
+//! | field | default | meaning |
 //! |---|---|---|
-//! | `message` | 16 MiB | one message: a line, an SSE event or a body. Return larger results as resources. |
-//! | `id` | 1 KiB | an id is stored while its request is in flight. |
+//! | `message` | 16 MiB | bytes of one message: a line, an SSE event or a body. Return larger results as resources. |
+//! | `id` | 1 KiB | bytes of a string id. The id is stored while its request is in flight. |
 //! | `batch` | 100 | messages in one batch (2025-03-26). |
 //! | `in_flight` | 1000 | requests in flight in one direction of one connection. |
-//! | `sample` | 256 B | prefix of a line that is not a message, shown in errors. |
-//! | `noise_lines`, `noise_bytes` | 1000, 1 MiB | output that is not JSON, tolerated during a negotiation. |
-//! | `header` | 8 KiB | the id and the type of an SSE event. HTTP headers are limited by the HTTP library. |
-//! | `held` | 16 | requests from the server queued until its era is known. |
-//!
+//! | `sample` | 256 B | bytes that errors quote from a line that is not a message. |
+//! | `noise_lines`, `noise_bytes` | 1000, 1 MiB | lines that are not messages, and their bytes, that a negotiation tolerates. |
+//! | `header` | 8 KiB | bytes of the id, and of the type, of an SSE event. The HTTP library limits HTTP headers. |
+//! | `held` | 16 | requests from the server that are queued until its era is known. |
 //!
 //! The following limits are fixed:
 //!
-//! | limit | value | why |
+//! | limit | value | meaning or reason |
 //! |---|---|---|
-//! | [`MAX_DEPTH`] | 127 | nesting levels of a message; the same as in serde_json. |
-//! | search for an id | 1 KiB | of an overlong message: ids are usually near the beginning. |
-//! | overlong line or event | 4 × `message` | is skipped up to this size; beyond it, the stream is closed. |
-//! | idle buffer | 64 KiB | memory of a large message is released after the next small one. |
-//! | error responses to unreadable lines | 10 | after that the server closes the connection. |
+//! | [`MAX_DEPTH`] | 127 | nesting levels of a message; serde_json has the same limit. |
+//! | search for an id | 1 KiB | beginning of an overlong message that is searched for its id. |
+//! | overlong line or event | 4 × `message` | a longer line or event is not skipped; the stream is closed. |
+//! | idle buffer | 64 KiB | capacity that an idle buffer keeps; more is released after the next small message. |
+//! | error responses to unreadable lines | 10 | after these, the server closes the connection. |
 //! | logins in one negotiation | 2 | prevents an endless login loop. |
-//! | first SSE event | 10 s | a stream without an event is not the HTTP+SSE transport (2024-11-05). |
-//! | progress | burst of 8, then 10 per second | a tool must not flood the client; the last one is always sent. |
-//! | cached envelope | 4 KiB | the last envelope is cached, so that an identical one is not parsed again. |
-//! | arguments as headers | 100 | per tool; HTTP servers accept about as many headers in total. |
-//! | [`MAX_URI_BYTES`] | 16 KiB | a URI stored for the peer, such as that of a subscription. |
-//! | paths of such arguments | 64 KiB | per tool: a long common path must not be stored once per argument. |
+//! | first SSE event | 10 s | a stream that sends no event in this time does not belong to the HTTP+SSE transport (2024-11-05). |
+//! | progress | burst of 8, then 10 per second | a tool must not flood the client. The last notification is always sent. |
+//! | cached envelope | 4 KiB | the last envelope is cached, so that an identical one is not parsed again. Larger ones are not cached. |
+//! | arguments as headers | 100 | per tool; HTTP servers accept about this many headers in total. |
+//! | paths of these arguments | 64 KiB | per tool; each argument stores its whole path in the schema. |
+//! | [`MAX_URI_BYTES`] | 16 KiB | a URI stored for the peer, such as the URI of a subscription. |
 //! | displayed text of a peer | 80, 1000 | characters of a name and of a message in errors and logs. |
-//! | names | 256, 64 | characters of a server name and of a callable name (the lowest limit of common model APIs). |
+//! | names | 256, 64 | characters of a server name and of a callable name; 64 is the lowest limit of common model APIs. |
 
 use std::time::Duration;
 
@@ -60,7 +59,7 @@ pub(crate) const MAX_CACHED_ENVELOPE_BYTES: usize = 4 << 10;
 /// Maximum number of tool arguments that are sent as headers.
 pub(crate) const MAX_PARAM_HEADERS: usize = 100;
 
-/// Maximum total size of the paths of these arguments, in bytes.
+/// Maximum total size of the paths of one tool's arguments that are sent as headers, in bytes.
 pub(crate) const MAX_PARAM_PATH_BYTES: usize = 64 << 10;
 
 /// Maximum number of displayed characters of a peer's name.
@@ -102,11 +101,11 @@ pub struct Limits {
     pub sample: usize,
     /// Maximum number of lines that are not messages before a negotiation fails.
     pub noise_lines: usize,
-    /// Maximum number of bytes in lines that are not messages before a negotiation fails.
+    /// Maximum total number of bytes in lines that are not messages before a negotiation fails.
     pub noise_bytes: usize,
     /// Maximum bytes of the id or type of an SSE event.
     pub header: usize,
-    /// Maximum requests queued during a negotiation.
+    /// Maximum number of requests from the server that are queued during a negotiation.
     pub held: usize,
 }
 
@@ -122,7 +121,7 @@ macro_rules! setters {
 }
 
 impl Limits {
-    /// Returns the number of bytes of an overlong message after which the stream is closed.
+    /// Returns the size in bytes up to which an overlong message is skipped. If it is longer, the stream is closed.
     pub(crate) fn endless(&self) -> usize {
         self.message.saturating_mul(4)
     }

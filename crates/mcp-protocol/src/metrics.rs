@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::messages::Method;
 
-/// Receives what is counted. The methods are called while messages are handled, so they must be fast and must not block.
+/// Receives the events that are counted and measured. The methods are called while messages are handled, so they must
+/// be fast and must not block.
 ///
 /// | metric | kind | how |
 /// |---|---|---|
@@ -38,23 +39,23 @@ use crate::messages::Method;
 /// }
 /// ```
 pub trait Metrics: Send + Sync + 'static {
-    /// A call has started. Exactly one [`call_ended`](Self::call_ended) follows.
+    /// Called when a call has started. Exactly one [`call_ended`](Self::call_ended) follows.
     fn call_started(&self, call: &CallLabels<'_>) {
         let _ = call;
     }
 
-    /// A call has ended, also if it failed or was cancelled.
+    /// Called when a call has ended, successfully or not.
     fn call_ended(&self, call: &CallLabels<'_>, end: &CallEnd) {
         let _ = (call, end);
     }
 
-    /// A server that had exited was restarted. Only a client reports it.
+    /// Called when a server that had exited was restarted. Only clients call it.
     fn server_restarted(&self, server: &str) {
         let _ = server;
     }
 }
 
-/// The labels of a call. Few values each, except the name of a resource.
+/// The labels of a call. Each label has few distinct values, except the URIs of resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallLabels<'a> {
@@ -82,7 +83,7 @@ pub struct CallEnd {
     pub outcome: CallOutcome,
     /// The duration of the call.
     pub elapsed: Duration,
-    /// The size of the received body in bytes: of the result on a client, of the params on a server.
+    /// The size of the received body in bytes: the result on a client, the params on a server.
     pub bytes: usize,
 }
 
@@ -104,11 +105,11 @@ pub enum CallOutcome {
     ToolError,
     /// The response was a JSON-RPC error.
     Refused,
-    /// The server asked for input; the client makes the call again with it. Only a server reports it.
+    /// The server asked for input; the client repeats the call with the input. Only servers report this.
     InputRequired,
     /// The call timed out.
     TimedOut,
-    /// The caller gave the call up.
+    /// The caller cancelled the call.
     Cancelled,
     /// The connection was lost.
     Lost,

@@ -1,23 +1,26 @@
 //! Decides whether a request is sent again after a failure.
 //!
 //! [`Retry`] is the only place that decides this, for all transports. A request that may have been executed is never
-//! sent twice, unless its method only reads. For each reason, a request is sent again at most once.
+//! sent twice, unless its method only reads. A request is sent again at most once because of a lost connection or a
+//! header mismatch, once with a new session, and once after status 429.
 //!
 //! | failure | over HTTP | over a stream |
 //! |---|---|---|
-//! | not sent | again after a pause | restart the server |
-//! | maybe sent, method only reads | again after a pause | restart the server |
+//! | not sent | retry after a pause | restart the server |
+//! | maybe sent, method only reads | retry after a pause | restart the server |
 //! | maybe sent, any other method | give up | give up |
 //! | session unknown | renew the session | give up |
 //! | session refused, method only reads | renew the session | give up |
 //! | session refused, any other method | give up, and renew the session for later requests | give up |
-//! | too many requests | again after the time the server names, if the deadline allows | give up |
+//! | too many requests | retry after the time in `Retry-After`, unless the deadline is earlier | give up |
 //! | headers do not match the tool's annotations | list the tools again | give up |
 //! | unauthorized | log in | log in |
 //! | any other response | give up | give up |
 //!
-//! A server is restarted only if its config allows that. In a later round of a request that needs input, nothing is sent
-//! again after a lost connection: the server has seen the request before.
+//! After a restart, a new session, a new list of tools or a login, the request is sent again, unless the table says "give
+//! up". A server is restarted only if its config allows that. If the server has responded with a request for input, the
+//! request with the input is not sent again after a lost connection or a header mismatch, because the server has seen
+//! the request before.
 //!
 //! ```
 //! use std::time::Instant;
@@ -42,9 +45,9 @@ use crate::messages::Method;
 pub use backoff::Backoff;
 pub use restart_limit::RestartLimit;
 
-/// The pause before a request that was lost by the network is sent again.
+/// The pause before a request is sent again after a network failure.
 const NETWORK_PAUSE: Duration = Duration::from_millis(100);
-/// The pause after 429 without `Retry-After`.
+/// The pause after status 429 without `Retry-After`.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// The maximum pause before a retry of a request that has no deadline.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
@@ -52,19 +55,19 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// The kind of transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// As a separate HTTP request.
+    /// Each request is a separate HTTP request.
     Http,
-    /// Over one stream for all requests, such as the pipes of a process.
+    /// All requests share one stream, such as the pipes of a process.
     Stream {
         /// True if the server is restarted after it exits.
         restarts: bool,
     },
 }
 
-/// The reason why a request has no result.
+/// The reason why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The connection failed before a single byte was sent.
+    /// The connection failed before any byte of the request was sent.
     NotSent,
     /// The connection was lost after at least a part of the request was sent.
     MaybeSent,
@@ -81,11 +84,11 @@ pub enum Failure {
     HeaderMismatch,
     /// A login is needed. The request was not executed.
     Unauthorized,
-    /// Any other response of the server, or an error of the caller.
+    /// Any other error response of the server, or an error on the side of the caller.
     Other,
 }
 
-/// What to do after a failure.
+/// The action to take after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Return the error.
@@ -121,7 +124,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Creates the retry decisions for one request.
+    /// Creates the state for a request that has not failed yet.
     #[must_use]
     pub fn new(method: &Method, route: Route) -> Self {
         Self {
@@ -135,12 +138,14 @@ impl Retry {
         }
     }
 
-    /// Records that the server responded with a request for input, so that a lost later round is not sent again.
+    /// Records that the server responded with a request for input. From then on, the request is not sent again after a
+    /// lost connection.
     pub fn handle_input_round(&mut self) {
         self.is_later_round = true;
     }
 
-    /// Decides what to do after a failure. `deadline` is the time at which the request times out.
+    /// Decides what to do after a failure. `deadline` is the time at which the request times out, or `None` if it does
+    /// not.
     #[must_use]
     pub fn handle_failure(&mut self, failure: &Failure, deadline: Option<Instant>, now: Instant) -> Decision {
         let is_http = self.route == Route::Http;

@@ -40,7 +40,8 @@ impl<'a> SafeText<'a> {
         Self::new(text).at_most(MAX_MESSAGE_CHARACTERS)
     }
 
-    /// Limits the number of displayed characters. Truncation is indicated.
+    /// Limits the number of characters that are displayed, counted before escaping. If the text is longer, `…` and its
+    /// total number of characters follow.
     #[must_use]
     pub fn at_most(mut self, characters: usize) -> Self {
         self.most = characters;

@@ -28,7 +28,8 @@ const MAX_CHALLENGES: usize = 16;
 const MAX_PARAMETERS: usize = 32;
 
 impl Challenge {
-    /// Parses the values of all `WWW-Authenticate` headers of a response. Malformed parts are skipped.
+    /// Parses the values of all `WWW-Authenticate` headers of a response. Malformed parts are skipped, and so are
+    /// challenges after the first 16 and parameters of a challenge after the first 32.
     #[must_use]
     pub fn parse_all<'a>(values: impl IntoIterator<Item = &'a str>) -> Vec<Self> {
         let mut challenges = Vec::new();
@@ -38,7 +39,7 @@ impl Challenge {
         challenges
     }
 
-    /// Returns a parameter by its name in lower case.
+    /// Returns the value of a parameter. `name` must be in lower case.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())

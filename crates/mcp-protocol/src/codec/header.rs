@@ -24,13 +24,13 @@ pub const NAME: &str = "mcp-name";
 pub const SESSION_ID: &str = "mcp-session-id";
 /// `Last-Event-ID`; legacy.
 pub const LAST_EVENT_ID: &str = "last-event-id";
-/// Prefix of the names of headers with tool arguments.
+/// Prefix of the names of the headers that carry tool arguments.
 pub const PARAM_PREFIX: &str = "mcp-param-";
 
 const BASE64_PREFIX: &str = "=?base64?";
 const BASE64_SUFFIX: &str = "?=";
 
-/// Encodes a value for a header.
+/// Encodes a value for a header. A value that is valid in a header is returned unchanged.
 ///
 /// ```
 /// use mcp_protocol::codec::header::encode;
@@ -51,10 +51,10 @@ pub fn encode(value: &str) -> Cow<'_, str> {
     }
 }
 
-/// Decodes the value of a header.
+/// Decodes the value of a header. White space around the value is ignored.
 ///
 /// # Errors
-/// Fails if the value has characters that are not valid in a header, or invalid Base64.
+/// Fails if the value has characters other than tab and printable ASCII, or invalid Base64.
 pub fn decode(header: &[u8]) -> Result<Cow<'_, str>, HeaderError> {
     let header = header.trim_ascii();
     let text = std::str::from_utf8(header).map_err(|_| HeaderError::Characters)?;
@@ -74,20 +74,21 @@ fn is_header_byte(byte: u8) -> bool {
     byte == b'\t' || (0x20..=0x7e).contains(&byte)
 }
 
-/// Reason why a header cannot be decoded.
+/// Reason why the value of a header cannot be decoded. The caller puts the name of the header before the displayed
+/// text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeaderError {
-    /// It has characters that are not valid in a header.
+    /// The value has characters other than tab and printable ASCII.
     #[error("has characters outside printable ASCII")]
     Characters,
-    /// Its Base64 is invalid, or does not decode to UTF-8.
+    /// The Base64 is invalid, or does not decode to UTF-8.
     #[error("has invalid Base64")]
     Base64,
 }
 
-/// Returns the name of the member of the params that `Mcp-Name` repeats, or `None` if the method does not use that
-/// header.
+/// Returns the member of the params whose value `Mcp-Name` repeats, such as `name` for `tools/call`. Returns `None` if
+/// the method does not use this header.
 #[must_use]
 pub fn name_member(method: &Method) -> Option<&'static str> {
     match method {
@@ -98,7 +99,8 @@ pub fn name_member(method: &Method) -> Option<&'static str> {
     }
 }
 
-/// Returns the value of `Mcp-Name` for a request, not yet encoded.
+/// Returns the value of `Mcp-Name` for a request, not yet encoded. Returns `None` if the method does not use this
+/// header or the params lack the member.
 ///
 /// # Errors
 /// Fails if the member cannot be read.
@@ -109,10 +111,11 @@ pub fn name_of<'a>(method: &Method, params: &Body<'a>) -> Result<Option<Cow<'a, 
     }
 }
 
-/// Checks `Mcp-Method` and `Mcp-Name` against the body. `methods` and `names` are all values of these two headers, in order.
+/// Checks `Mcp-Method` and `Mcp-Name` against the body. `methods` contains all values of `Mcp-Method`, and `names` all
+/// values of `Mcp-Name`.
 ///
 /// # Errors
-/// Returns the -32020 error to respond with.
+/// Returns the -32020 error to respond with if a header is missing, occurs twice or differs from the body.
 pub fn check(request: &Request<'_>, methods: &[&[u8]], names: &[&[u8]]) -> Result<(), ErrorObject> {
     let method = one("Mcp-Method", methods)?.ok_or_else(|| missing("Mcp-Method"))?;
     if method.trim_ascii() != request.method.as_str().as_bytes() {
@@ -122,7 +125,7 @@ pub fn check(request: &Request<'_>, methods: &[&[u8]], names: &[&[u8]]) -> Resul
         )));
     }
     let Ok(Some(expected)) = name_of(&request.method, &request.params) else {
-        // A missing name in the body is reported by its own check.
+        // A missing or invalid name in the body is reported when the params are parsed.
         return Ok(());
     };
     let name = one("Mcp-Name", names)?.ok_or_else(|| missing("Mcp-Name"))?;

@@ -8,12 +8,12 @@ pub(super) struct InputBuffer {
     pub(super) bytes: Vec<u8>,
     /// Start of the next item.
     pub(super) start: usize,
-    /// Position up to which the end of the item was searched; no byte before it is read again.
+    /// Position up to which the end of the item has been searched for; no byte before it is searched again.
     pub(super) searched: usize,
 }
 
-/// Returns the text without a leading byte order mark. Programs write one at the beginning of a stream, and some before
-/// every message, where it would make the message invalid.
+/// Returns the text without a leading byte order mark. JSON does not allow one, but some programs write it at the
+/// beginning of a stream or before every message.
 pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)
 }
@@ -23,7 +23,7 @@ impl InputBuffer {
         Self { bytes: Vec::new(), start: 0, searched: 0 }
     }
 
-    /// Returns the buffer to append to. Moves fewer bytes than were consumed since the last call.
+    /// Returns the buffer to append to. Moves the unconsumed bytes only if they are fewer than the consumed bytes.
     pub(super) fn space(&mut self) -> &mut Vec<u8> {
         if self.start == 0 {
             // Nothing was consumed since the last call.
@@ -43,7 +43,7 @@ impl InputBuffer {
         &mut self.bytes
     }
 
-    /// Releases unused memory.
+    /// Releases the memory of a large buffer if all its bytes are consumed.
     pub(super) fn shrink(&mut self) {
         if self.start == self.bytes.len() && self.bytes.capacity() > IDLE_BUFFER_BYTES {
             *self = Self::new();
@@ -55,7 +55,7 @@ impl InputBuffer {
         &self.bytes[self.start..]
     }
 
-    /// Consumes `count` bytes; the search restarts there.
+    /// Consumes `count` bytes. The next search starts after them.
     pub(super) fn consume(&mut self, count: usize) {
         self.start += count;
         self.searched = self.start;

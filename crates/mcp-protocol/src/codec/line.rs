@@ -41,7 +41,7 @@ enum LineState {
     Reading,
     /// Inside an overlong line, of which this many bytes were skipped.
     Skipping(usize),
-    /// No newline within the limit. Reading has stopped.
+    /// The line is longer than the maximum that is skipped. Reading has stopped.
     Endless,
 }
 
@@ -50,10 +50,11 @@ enum LineState {
 pub enum Line<'a> {
     /// A line without its newline; never blank.
     Whole(&'a [u8]),
-    /// A line that exceeds the limit. It is skipped; the error contains the id of its message if that is near the
-    /// beginning.
+    /// A line longer than [`Limits::message`]. It is skipped. The error contains the id of the message, if the id is in
+    /// the first 1 KiB.
     TooLong(DecodeError),
-    /// A line that does not end within the limit. The rest of the stream cannot be read.
+    /// A line longer than four times [`Limits::message`]. The rest of the stream cannot be read: no more lines are
+    /// returned.
     Endless,
 }
 
@@ -79,8 +80,8 @@ impl Lines {
         self.input.space()
     }
 
-    /// Releases the memory of consumed lines, for programs with many streams. Otherwise a grown buffer is kept until
-    /// the next small line.
+    /// Releases the memory of a large buffer if all its bytes are consumed, for programs with many streams. Without
+    /// this call, the memory is released after the next small line.
     pub fn shrink(&mut self) {
         self.input.shrink();
     }
@@ -118,7 +119,8 @@ impl Lines {
         }
     }
 
-    /// Returns the bytes after the last newline, at the end of the stream.
+    /// Returns the bytes after the last newline without surrounding white space. At the end of the stream, they are an
+    /// incomplete line. Returns nothing while an overlong line is skipped.
     #[must_use]
     pub fn rest(&self) -> &[u8] {
         match self.state {
@@ -156,7 +158,8 @@ impl Lines {
     }
 }
 
-/// Returns the beginning of a line that is not a message, for display: truncated and without control characters.
+/// Returns at most `limit` bytes of a line that is not a message, for display. Control characters are escaped, and `…`
+/// marks truncation.
 ///
 /// ```
 /// assert_eq!(mcp_protocol::codec::line::sample(b"\x1b[31mlog line", 8), "\\u{1b}[31mlog…");
@@ -171,7 +174,7 @@ pub fn sample(bytes: &[u8], limit: usize) -> String {
     text
 }
 
-/// Returns the usual cause of output that is not a message, and its remedy, given a sample of the first such line.
+/// Returns the usual remedy for output that is not a message, given a sample of the first such line.
 ///
 /// ```
 /// use mcp_protocol::codec::line::stray_line_hint;
@@ -229,22 +232,23 @@ impl LineBuffer {
         result
     }
 
-    /// Returns the bytes to write next.
+    /// Returns the bytes that are not yet written.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[self.written..]
     }
 
-    /// Returns true if everything is written.
+    /// Returns true if all bytes are written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes().is_empty()
     }
 
-    /// Marks this many bytes as written.
+    /// Marks `count` more bytes as written.
     pub fn advance(&mut self, count: usize) {
         self.written = self.written.saturating_add(count).min(self.buffer.len());
-        // Written bytes are removed when they are the larger half, so that each byte moves at most once.
+        // Written bytes are removed when they are at least half of the buffer, so that no more bytes are moved than
+        // written.
         if self.written * 2 >= self.buffer.len() {
             self.buffer.drain(..self.written);
             self.buffer.shrink_to(IDLE_BUFFER_BYTES.max(self.buffer.len()));

@@ -1,4 +1,4 @@
-//! Tool arguments that are also sent as headers: `x-mcp-header` in a tool's schema, `Mcp-Param-*` on a call.
+//! Tool arguments that are also sent as headers: `x-mcp-header` in the input schema of a tool, `Mcp-Param-*` in a call.
 //!
 //! Spec: MCP 2026-07-28, basic/transports/streamable-http.
 
@@ -48,7 +48,8 @@ enum Kind {
     Boolean,
 }
 
-/// Reason why a tool's annotation or argument is invalid. Such a tool is omitted from lists over HTTP.
+/// An error for an invalid annotation in the schema of a tool, or for an argument that cannot be sent as a header. Over
+/// HTTP, a tool with an invalid annotation is omitted from lists.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnnotationError {
@@ -61,25 +62,26 @@ pub enum AnnotationError {
     /// The property is not a string, integer or boolean.
     #[error("`x-mcp-header` `{}` is on a property that is not a string, integer or boolean", SafeText::name(.0))]
     Kind(String),
-    /// The annotation is not on a property that is reachable through properties alone.
+    /// The annotation is not on a property that is reachable through `properties` keywords alone, but for example under
+    /// `items` or `oneOf`.
     #[error("`x-mcp-header` at {} is not reachable through `properties` alone", SafeText::message(.0))]
     Place(String),
-    /// There are more annotations than the maximum number of headers.
+    /// More than 100 properties have an annotation.
     #[error("more than {MAX_PARAM_HEADERS} properties have an `x-mcp-header`")]
     TooMany,
-    /// The property paths exceed their size limit.
+    /// The paths of the annotated properties exceed 64 KiB in total.
     #[error(
-        "the property paths with an `x-mcp-header` are longer than {MAX_PARAM_PATH_BYTES} bytes in total"
+        "the paths of the properties with an `x-mcp-header` exceed {MAX_PARAM_PATH_BYTES} bytes in total"
     )]
     LongPaths,
-    /// The annotations of all tools of a server exceed their size limit.
+    /// The annotations of all tools of a server together exceed their size limit.
     #[error("the `x-mcp-header` annotations of all tools of the server exceed {limit} bytes")]
     ServerTotal {
         /// Maximum number of bytes per server.
         limit: usize,
     },
-    /// The integer is beyond 2^53, which not every program can represent.
-    #[error("the argument for `{}` exceeds 2^53", SafeText::name(.0))]
+    /// The integer is outside ±(2^53 - 1). Not every program can represent such integers.
+    #[error("the argument for `{}` is outside -(2^53 - 1) to 2^53 - 1", SafeText::name(.0))]
     Range(String),
 }
 
@@ -116,7 +118,8 @@ impl ParamHeaders {
         self.0.iter().map(one).sum()
     }
 
-    /// Returns the headers of a call, with names in lower case and encoded values.
+    /// Returns the headers of a call, with names in lower case and encoded values. An argument that is absent, `null`
+    /// or of another type has no header.
     ///
     /// # Errors
     /// Fails if an integer is out of range.
@@ -130,12 +133,12 @@ impl ParamHeaders {
         Ok(headers)
     }
 
-    /// Checks the headers of a call against the text of its arguments. `lookup` returns all values of a header by its
-    /// name in lower case.
+    /// Checks the headers of a call against its arguments, which are JSON text. `lookup` receives the name of a header
+    /// in lower case and returns all its values.
     ///
     /// # Errors
-    /// Returns the -32020 error to respond with: a header is missing, repeated or different, its argument is absent, or
-    /// an argument occurs twice or cannot be parsed.
+    /// Returns the -32020 error to respond with if a header is missing, occurs twice or differs from its argument, if a
+    /// header was sent without its argument, or if an argument occurs twice or cannot be parsed.
     pub fn check<'h>(
         &self,
         arguments: &str,
@@ -171,8 +174,8 @@ impl ParamHeaders {
     }
 }
 
-/// Finds the arguments of these headers below the member at `depth` of their paths, in one pass over each object. A
-/// duplicate name is rejected, because parsers differ in which value they use.
+/// Finds the arguments of `headers` in `object`, in one pass. The first `depth` names of all their paths lead to
+/// `object`. A duplicate name is rejected, because parsers differ in which value they use.
 fn find<'a>(
     object: &'a str,
     depth: usize,
@@ -200,7 +203,8 @@ fn find<'a>(
 }
 
 impl ParamHeader {
-    /// Returns the argument as text; `None` if it is `null`, or of a type that another check rejects.
+    /// Returns the argument as text; `None` if it is `null` or of another type, which the validation of the arguments
+    /// rejects.
     fn read(&self, argument: &str) -> Result<Option<String>, ErrorObject> {
         let unreadable = |_| mismatch(format!("the argument for `{}` cannot be parsed", self.name));
         match (self.kind, argument.as_bytes().first()) {
@@ -256,8 +260,9 @@ fn as_integer(number: &serde_json::Number) -> Option<i64> {
     })
 }
 
-/// Returns the integer value of a number by its digits: of `42`, `42.0` and `4.2e1`, but not of
-/// `41.99999999999999999999`, which a float would round. The `Err` variant is a number beyond 2^53.
+/// Returns the value of an integer, computed from its digits: 42 for `42`, `42.0` and `4.2e1`. Returns `None` for a
+/// fraction, also for one that a float would round to an integer, such as `41.99999999999999999999`. The `Err` variant
+/// means that the integer is outside ±(2^53 - 1).
 fn whole_number(text: &str) -> Option<Result<i64, TooLarge>> {
     let (is_negative, digits, exponent) = decimal(text)?;
     if digits.is_empty() {
@@ -282,7 +287,7 @@ fn same_integer(header: &str, expected: &str) -> bool {
     is_number && matches!(whole_number(header), Some(Ok(integer)) if integer.to_string() == expected)
 }
 
-/// A single pass over a schema, so that nested parts are not read once per level.
+/// Reads a schema in a single pass, so that nested parts are not read once per level.
 ///
 /// The text must be valid JSON. Otherwise the pass ends early: every loop ends when the scanner does not find the
 /// expected token.
@@ -301,7 +306,8 @@ impl<'a> SchemaWalk<'a> {
         Self { text, scanner: Scanner::new(text), path: Vec::new(), path_bytes: 0, found: Map::new() }
     }
 
-    /// Reads the schema of the arguments or of a property. An annotation is checked at the end, when its type is known.
+    /// Reads the schema of the arguments or of a property. An annotation is checked at the end, when the type of its
+    /// property is known.
     fn schema(&mut self, depth: usize) -> Result<(), AnnotationError> {
         if self.scanner.peek() != Some(b'{') || depth > MAX_DEPTH {
             self.skip();
@@ -338,7 +344,7 @@ impl<'a> SchemaWalk<'a> {
         Ok(())
     }
 
-    /// Reads the value of a keyword that does not lead to plain properties. Rejects an annotation anywhere in it.
+    /// Reads the value of a keyword other than `properties`. Fails if the value contains an annotation.
     fn unannotated(&mut self, keyword: &str, depth: usize) -> Result<&'a str, AnnotationError> {
         let first = self.scanner.peek();
         let start = self.scanner.position();
@@ -392,12 +398,12 @@ impl<'a> SchemaWalk<'a> {
     }
 
     fn close(&mut self, bracket: u8) {
-        // Nothing else can follow the last part of valid JSON.
+        // In valid JSON, only the closing bracket can follow here.
         let _ = self.scanner.expect(bracket);
     }
 }
 
-/// Returns the memory size of one name of a path, in bytes. An empty name is not free.
+/// Returns the memory size of one name of a path, in bytes. An empty name takes memory, too.
 fn part_bytes(name: &str) -> usize {
     size_of::<String>() + name.len()
 }
@@ -513,7 +519,7 @@ mod tests {
             })
         };
         let mine = [("mcp-param-tenant", "mine")];
-        // Another argument that a parser may reject does not hide this one.
+        // Another argument that parsers may reject does not prevent the check of this one.
         for rest in ["1e999", r#""\ud800""#] {
             assert_eq!(check(&format!(r#"{{"tenant":"mine","x":{rest}}}"#), &mine), Ok(()));
             assert!(check(&format!(r#"{{"tenant":"victim","x":{rest}}}"#), &mine).is_err(), "{rest}");

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 /// Parses the value of `Retry-After`: a number of seconds, or an HTTP date. Returns `None` if the value is neither, and
-/// zero if the date has passed. `now` is the current Unix time.
+/// zero if the date has passed. `now` is the time since the Unix epoch.
 ///
 /// ```
 /// use std::time::Duration;
@@ -20,13 +20,14 @@ use std::time::Duration;
 pub fn retry_after(value: &str, now: Duration) -> Option<Duration> {
     let value = value.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
-        // A number that overflows is longer than any wait.
+        // A number that overflows `u64` becomes the longest duration.
         return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
     }
     Some(Duration::from_secs(seconds(value)?).saturating_sub(now))
 }
 
-/// Returns the Unix time, in seconds, of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`, the only form still in use.
+/// Returns the Unix time, in seconds, of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`. Other date formats are
+/// obsolete.
 fn seconds(date: &str) -> Option<u64> {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -41,7 +42,7 @@ fn seconds(date: &str) -> Option<u64> {
     if time.next().is_some() || words.next() != Some("GMT") || words.next().is_some() {
         return None;
     }
-    // Days since 1970, with years that begin in March, so that the leap day is the last day.
+    // Days since 1970. Years begin in March here, so that the leap day is the last day of a year.
     let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719_468;
     Some(((days * 24 + hour) * 60 + minute) * 60 + second)

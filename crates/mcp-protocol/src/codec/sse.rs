@@ -37,26 +37,27 @@ pub struct Events {
     retry: Option<u64>,
     /// The previous line ended in CR: a following LF belongs to it.
     after_cr: bool,
-    /// The event was returned and must be cleared before reading on.
+    /// The current event was returned and must be cleared before the next one is read.
     given: bool,
     skip_state: SkipState,
     limit: usize,
     skip_limit: usize,
-    /// Longer ids and types are ignored, because the id is sent back as a header.
+    /// Maximum bytes of an id or type. Longer ones are ignored, because the id is sent back as a header.
     header_limit: usize,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum SkipState {
     No,
-    /// Skipping to the end of the event: bytes skipped so far, and whether the current line is blank.
+    /// Skipping to the end of the event: the number of bytes skipped so far, and whether the current line is still
+    /// empty.
     Skipping {
         skipped: usize,
         blank: bool,
     },
-    /// No end within the limit.
+    /// The event is longer than the maximum that is skipped.
     Endless,
-    /// No end within the limit, already reported.
+    /// Like `Endless`, and already reported.
     Reported,
 }
 
@@ -65,10 +66,11 @@ enum SkipState {
 pub enum Item<'a> {
     /// An event with data.
     Event(Event<'a>),
-    /// An event that exceeds the limit. It is skipped; the error contains the id of its message if that is near the
-    /// beginning.
+    /// An event longer than [`Limits::message`]. It is skipped. The error contains the id of the message, if the id is
+    /// in the first 1 KiB.
     TooLong(DecodeError),
-    /// An event that does not end within the limit. The rest of the stream cannot be read.
+    /// An event longer than four times [`Limits::message`]. The rest of the stream cannot be read: no more events are
+    /// returned.
     Endless,
 }
 
@@ -102,14 +104,14 @@ impl Events {
         }
     }
 
-    /// Returns the id of the last event, with which a client resumes the stream; empty if there was none.
+    /// Returns the id of the last event, with which a client resumes the stream. Empty if no event had an id.
     #[doc(alias = "Last-Event-ID")]
     #[must_use]
     pub fn last_event_id(&self) -> &str {
         &self.last_id
     }
 
-    /// Returns the reconnection delay in milliseconds, if the server sent one.
+    /// Returns the reconnection delay (`retry`) in milliseconds, if the server sent one.
     #[must_use]
     pub fn retry(&self) -> Option<u64> {
         self.retry
@@ -269,7 +271,8 @@ impl Events {
     }
 }
 
-/// Appends an event of type `message` with one message. A line break in it starts another data line.
+/// Appends an event of type `message` with one message. A line break in the message starts another data line. An id
+/// with a line break or NUL is omitted.
 ///
 /// ```
 /// let mut out = Vec::new();
@@ -278,7 +281,6 @@ impl Events {
 /// ```
 pub fn write_message(out: &mut Vec<u8>, id: Option<&str>, message: &[u8]) {
     out.extend_from_slice(b"event: message\n");
-    // An id with a line break is omitted.
     if let Some(id) = id.filter(|id| !id.contains(['\r', '\n', '\0'])) {
         out.extend_from_slice(b"id: ");
         out.extend_from_slice(id.as_bytes());

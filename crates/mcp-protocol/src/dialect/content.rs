@@ -5,14 +5,14 @@ use crate::content::{AudioContent, ContentBlock};
 use crate::resources::ResourceLink;
 use crate::sampling::SamplingBlock;
 
-/// Returns the block to write instead, or `None` if the revision has this one.
+/// Returns the block to write instead of `block`, or `None` to write `block` itself.
 pub(crate) fn instead(block: &ContentBlock, cx: Lowering<'_>) -> Option<ContentBlock> {
     match block {
         ContentBlock::Audio(audio) if cx.is_before(Dialect::V2025_03_26) => {
             Some(ContentBlock::text(audio_note(audio)))
         }
         ContentBlock::ResourceLink(link) if cx.is_before(Dialect::V2025_06_18) => Some(link_text(link)),
-        // The unions of these revisions are closed: an unknown block would make the whole result invalid.
+        // These revisions do not allow other kinds of blocks: an unknown block would make the whole result invalid.
         ContentBlock::Unknown(json) if cx.is_before(Dialect::V2025_06_18) => {
             Some(ContentBlock::text(json.get()))
         }

@@ -1,4 +1,4 @@
-//! Forms before 2025-11-25, which had one notation for selections and no URLs.
+//! Elicitation before 2025-11-25: one notation for selections, no multiple selection, and no URLs.
 
 use serde::ser::Error;
 
@@ -9,7 +9,7 @@ use crate::elicitation::{
     UntitledMultiSelectSchema,
 };
 
-/// Multiple selection exists since 2025-11-25.
+/// Fails for a multiple selection before 2025-11-25, which introduced it.
 pub(crate) fn lower_result(result: &ElicitResult, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
     if result.content.iter().flatten().any(|(_, value)| matches!(value, FieldValue::Strings(_))) {
         cx.since(Dialect::V2025_11_25, "multi-select")?;
@@ -25,7 +25,7 @@ pub(crate) fn lower_url(params: &ElicitUrlParams, cx: Lowering<'_>, out: &mut Ve
     params.lower_members(cx, cx.lacking(&ElicitUrlParams::LACKS), out)
 }
 
-/// Before 2025-11-25 elicitation means forms, so the capability of a client that supports only URLs is omitted.
+/// Before 2025-11-25, the elicitation capability means forms, so it is omitted for a client that supports only URLs.
 pub(crate) fn lower_client_capabilities(
     capabilities: &ClientCapabilities,
     cx: Lowering<'_>,
@@ -40,7 +40,7 @@ pub(crate) fn lower_client_capabilities(
     capabilities.lower_members(cx, skip, out)
 }
 
-/// Writes the titles next to the values, as in 2025-06-18.
+/// Before 2025-11-25, writes the titles as `enumNames` next to the values.
 pub(crate) fn lower_titled(
     schema: &TitledSingleSelectSchema,
     cx: Lowering<'_>,

@@ -1,4 +1,5 @@
-//! Errors whose code depends on the revision: -32602 and -32002, -32021, -32042.
+//! Error codes that depend on the revision. A missing resource is -32002 or -32602; -32021 and -32042 become -32602 in
+//! revisions that lack them.
 
 use super::{Dialect, Lowering, Written, bit, member};
 use crate::errors::{ErrorCode, ErrorObject};

@@ -1,4 +1,5 @@
-//! Results that require input: part of the modern era; the legacy era uses separate requests.
+//! Results with which a modern server requests input or creates a task. A legacy server sends separate requests for
+//! input.
 
 use super::{Dialect, Lowering, Written};
 use crate::input::InputRequiredResult;
@@ -11,7 +12,7 @@ impl Dialect {
         self.era() == Era::Modern
     }
 
-    /// Returns true if a result that is a task has it as a member.
+    /// Returns true if a result that creates a task contains it in the member `task`.
     pub(crate) fn has_nested_tasks(self) -> bool {
         self == Self::V2025_11_25
     }

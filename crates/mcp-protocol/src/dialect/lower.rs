@@ -1,4 +1,4 @@
-//! Writing of the canonical model in one revision.
+//! Serialization of the canonical model for one revision.
 
 use std::fmt;
 
@@ -11,11 +11,11 @@ use crate::meta::Meta;
 
 pub(crate) type Written = Result<(), serde_json::Error>;
 
-/// A value of the canonical model whose JSON depends on the revision.
+/// A value of the canonical model that can be serialized for any revision.
 ///
 /// Implemented by every wire type of this crate; other crates need not implement it.
 pub trait Lower {
-    /// Appends the value as JSON without a line break, as defined by `cx`.
+    /// Appends the value as JSON without a line break, in the dialect of `cx`.
     ///
     /// # Errors
     /// Fails if the revision cannot express the value. The caller must remove the bytes appended so far.
@@ -28,7 +28,7 @@ pub trait Lower {
     }
 }
 
-/// The dialect in which a message is lowered, and additional `_meta` members of its body.
+/// The dialect in which a message body is serialized, and members to add to its `_meta`.
 #[derive(Clone, Copy, Debug)]
 pub struct Lowering<'a> {
     dialect: Option<Dialect>,
@@ -37,7 +37,7 @@ pub struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    /// All members of the value, of any revision.
+    /// The canonical form: the members of all revisions are written, and nothing is added to `_meta`.
     pub const CANONICAL: Self = Self { dialect: None, meta: None, progress_token: None };
 
     /// Creates a lowering to one revision.
@@ -46,8 +46,8 @@ impl<'a> Lowering<'a> {
         Self { dialect: Some(dialect), meta: None, progress_token: None }
     }
 
-    /// Adds members to the `_meta` of the body: the envelope of a modern request, or the server's name in a result.
-    /// Members of the body's own `_meta` take precedence.
+    /// Adds members to the `_meta` of the body, such as the envelope of a modern request or the server's name in a
+    /// result. Members of the body's own `_meta` take precedence.
     #[must_use]
     pub const fn with_meta(mut self, meta: &'a Meta) -> Self {
         self.meta = Some(meta);
@@ -61,13 +61,13 @@ impl<'a> Lowering<'a> {
         self
     }
 
-    /// Returns a view of a whole body: `_meta` is added to this level only.
+    /// Returns a view of `value` as a whole body. Members are added only to its own `_meta`, not to those of its parts.
     #[must_use]
     pub const fn root(self, value: &'a dyn Lower) -> View<'a> {
         View { value, cx: self }
     }
 
-    /// Returns the lowering of a part of the body.
+    /// Returns the lowering of a part of the body, which adds nothing to `_meta`.
     pub(crate) const fn part(self) -> Lowering<'static> {
         Lowering { dialect: self.dialect, meta: None, progress_token: None }
     }
@@ -101,8 +101,8 @@ impl<'a> Lowering<'a> {
         MergedMeta { own, cx: self }
     }
 
-    /// Writes members sorted by name, except those whose bit is in `skip`, and those that are absent unless their bit
-    /// is in `required`.
+    /// Writes members in the order of `names`, except those whose bit is in `skip`. An absent member is written only if
+    /// its bit is in `required`.
     pub(crate) fn members(
         self,
         names: &[&str],
@@ -153,7 +153,7 @@ impl Lower for MergedMeta<'_> {
         })
     }
 
-    /// Returns true if no member is left.
+    /// Returns true if there is no member to write.
     fn is_absent(&self) -> bool {
         let lacks = self.cx.lacking(&Meta::LACKS);
         let is_empty = |meta: Option<&Meta>| meta.is_none_or(|meta| meta.is_empty_without(lacks));
@@ -163,7 +163,7 @@ impl Lower for MergedMeta<'_> {
     }
 }
 
-/// Writes an object around its members.
+/// Writes the braces of an object around the output of `members`.
 pub(crate) fn object(out: &mut Vec<u8>, members: impl FnOnce(&mut Vec<u8>) -> Written) -> Written {
     out.push(b'{');
     let written = members(out);
@@ -185,7 +185,7 @@ pub(crate) fn member(out: &mut Vec<u8>, name: &str, value: &dyn Lower, cx: Lower
     value.lower(cx.part(), out)
 }
 
-/// Writes one member of an object with any name.
+/// Writes one member of an object. The name may be any string.
 pub(crate) fn unknown_member(out: &mut Vec<u8>, name: &str, value: &dyn Lower, cx: Lowering<'_>) -> Written {
     if out.last() != Some(&b'{') {
         out.push(b',');
@@ -196,13 +196,13 @@ pub(crate) fn unknown_member(out: &mut Vec<u8>, name: &str, value: &dyn Lower, c
 }
 
 fn key(out: &mut Vec<u8>, name: &str) {
-    // No value ends in an opening brace, so a brace here means that this is the first member.
+    // No JSON value ends in an opening brace, so a brace here means that this is the first member.
     out.extend_from_slice(if out.last() == Some(&b'{') { b"\"" } else { b",\"" });
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":");
 }
 
-/// A borrowed value that is written in one revision. Created by [`Dialect::lower`].
+/// A borrowed value that serializes for one revision. Created by [`Dialect::lower`].
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     value: &'a dyn Lower,
@@ -227,7 +227,7 @@ impl fmt::Debug for View<'_> {
     }
 }
 
-/// A view has its own lowering.
+/// A view uses its own lowering and ignores the argument.
 impl Lower for View<'_> {
     fn lower(&self, _: Lowering<'_>, out: &mut Vec<u8>) -> Written {
         self.value.lower(self.cx, out)
@@ -241,7 +241,7 @@ impl Serialize for View<'_> {
     }
 }
 
-/// Implements the serde traits for a type with dialects.
+/// Implements `Serialize` and `Deserialize` for a type, in the canonical form.
 macro_rules! serde_by_dialect {
     ($($type:ty),* $(,)?) => { $(
         impl serde::Serialize for $type {
@@ -290,7 +290,7 @@ impl Lower for Json {
     }
 }
 
-/// An integer is written without a fraction.
+/// A float with an integer value is written without a fraction.
 impl Lower for f64 {
     fn lower(&self, _: Lowering<'_>, out: &mut Vec<u8>) -> Written {
         const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;

@@ -31,7 +31,7 @@ enum Availability {
 
 use Availability::{Both, Down, Inside, No, Up};
 
-/// Per method, the revisions oldest first.
+/// The availability of each method, by revision, oldest first.
 const TABLE: &[(Method, [Availability; REVISION_COUNT])] = &[
     (Method::Initialize, [Up, Up, Up, Up, No]),
     (Method::Ping, [Both, Both, Both, Both, No]),

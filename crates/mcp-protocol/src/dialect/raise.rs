@@ -1,4 +1,4 @@
-//! Reading of messages of any revision into the canonical model.
+//! Parsing of messages of any revision into the canonical model.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::json::Json;
 use crate::json::read::{Read, Reader, not_one_of};
 use crate::version::Era;
 
-/// A value of the canonical model that can be read in any revision.
+/// A type of the canonical model that can be parsed from any revision.
 ///
 /// Implemented by the wire types of this crate; other crates need not implement it.
 pub trait Raise: Fill + Sized {
@@ -27,12 +27,12 @@ pub trait Raise: Fill + Sized {
     }
 }
 
-/// A target of the reader. Not generic, so that objects are read by one loop over their members instead of code per
-/// type.
+/// A value that a reader fills. The trait is dyn-compatible, so that one loop reads the members of all objects, instead
+/// of separate code per type.
 #[doc(hidden)]
 #[allow(unnameable_types, reason = "supports a sealed-by-convention trait")]
 pub trait Fill {
-    /// Reads the next value. After an error the contents are unspecified.
+    /// Reads the next value into `self`. After an error, the contents of `self` are unspecified.
     fn fill(&mut self, from: &mut Reader<'_>, how: Raising) -> Result<(), serde_json::Error>;
 }
 
@@ -42,24 +42,25 @@ pub trait Fill {
 pub struct Raising(Option<Dialect>);
 
 impl Raising {
-    /// As defined by the newest schema, with every required member. Parts of a body are always read like this.
+    /// Requires every required member of the newest revision. The parts of a body are always read like this.
     pub(crate) const STRICT: Self = Self(None);
 
     pub(crate) fn from(dialect: Dialect) -> Self {
         Self(Some(dialect))
     }
 
-    /// Returns true for legacy dialects, in which `null` is not a structured result and `_meta` is open.
+    /// Returns true for legacy dialects, in which a structured result of `null` counts as absent, and invalid values in
+    /// `_meta` are tolerated.
     pub(crate) fn is_legacy(self) -> bool {
         self.0.is_some_and(|dialect| dialect.era() == Era::Legacy)
     }
 
-    /// Returns the mask of the dialect from a table.
+    /// Returns the mask of the dialect from a table; an empty mask if strict.
     pub(crate) fn of(self, masks: &[u64; REVISION_COUNT]) -> u64 {
         self.0.map_or(0, |dialect| masks[dialect.index()])
     }
 
-    /// Reads a whole text.
+    /// Parses a whole JSON text.
     pub(crate) fn text<T: Raise>(self, text: &str) -> Read<T> {
         let mut value = T::blank();
         Reader::whole(text, &mut |from| value.fill(from, self))?;
@@ -73,7 +74,7 @@ pub(crate) fn deserialize<'de, T: Raise, D: Deserializer<'de>>(source: D) -> Res
     Raising::STRICT.text(text.get()).map_err(D::Error::custom)
 }
 
-/// Implements [`Raise`] for types that are equal in all revisions, from an empty value and a reading function.
+/// Implements [`Raise`] for types with the same JSON in all revisions, given an empty value and a reading function.
 macro_rules! raise {
     ($($type:ty, $blank:expr, |$from:ident| $read:expr;)*) => { $(
         impl crate::dialect::Raise for $type {
@@ -146,7 +147,7 @@ impl<T: Raise> Fill for Vec<T> {
     }
 }
 
-/// A member with one permitted string.
+/// A member whose value must be this string.
 pub(crate) struct Tag(pub(crate) &'static str);
 
 impl Fill for Tag {
@@ -160,7 +161,7 @@ impl Fill for Tag {
     }
 }
 
-/// A member for which `null` is a value, except in the legacy era.
+/// A member for which `null` is a value. In the legacy era, `null` counts as absent.
 pub(crate) struct Present<'a>(pub(crate) &'a mut Option<Json>, pub(crate) Raising);
 
 impl Fill for Present<'_> {

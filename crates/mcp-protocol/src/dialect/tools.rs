@@ -1,4 +1,5 @@
-//! Structured output before 2026-07-28, which had to be an object, and before 2025-06-18, which did not have it.
+//! Structured output in older revisions: before 2026-07-28 it must be an object, and before 2025-06-18 it does not
+//! exist.
 
 use super::{Dialect, Lower, Lowering, Written, bit, element, member, object};
 use crate::content::{ContentBlock, ToolResultContent};
@@ -7,7 +8,7 @@ use crate::tools::{CallToolResult, Tool};
 
 /// Returns true if the root of the schema has `"type":"object"`.
 pub(crate) fn has_object_type(schema: &Json) -> bool {
-    // The first one only, because duplicates are rare and schemas are long.
+    // Only the first `type` is checked, because duplicates are rare and schemas are long.
     let mut members = crate::json::scan::members(schema.get());
     members.find(|(key, _)| key == "type").is_some_and(|(_, value)| value == "\"object\"")
 }
@@ -29,8 +30,8 @@ pub(crate) fn lower_tool(tool: &Tool, cx: Lowering<'_>, out: &mut Vec<u8>) -> Wr
     }
 }
 
-/// Returns true if no value of the schema is an object, so that every value is wrapped. A schema that allows both, or
-/// that refers to its own root, cannot be wrapped correctly and is omitted.
+/// Returns true if the schema allows no objects, so that every value is wrapped. A schema that may allow objects, or
+/// that contains a `$ref`, cannot be wrapped correctly and is omitted.
 fn is_never_an_object(schema: &Json) -> bool {
     let kind = schema.member("type").unwrap_or("");
     kind.starts_with('"') && kind != "\"object\"" && !schema.get().contains("\"$ref\"")
@@ -95,7 +96,7 @@ pub(crate) fn lower_tool_result_block(
     }
 }
 
-/// The content of a result, with the structured content as text unless a block has it already.
+/// The content of a result, followed by the structured content as text, unless a block already contains it.
 struct TextFallback<'a> {
     result: &'a CallToolResult,
     structured: &'a Json,

@@ -13,12 +13,12 @@ use crate::safe_text::SafeText;
 pub struct FormError {
     /// Name of the field.
     pub field: String,
-    /// Description of the problem.
+    /// Description of the problem, such as `is required`.
     pub problem: String,
 }
 
 impl FormSchema {
-    /// Adds the default values of fields that are absent.
+    /// Adds the default value of each field that is absent from `answer`. Fields without a default value stay absent.
     ///
     /// ```
     /// use mcp_protocol::Map;
@@ -79,7 +79,8 @@ impl FieldSchema {
         }
     }
 
-    /// Returns the options as pairs of value and title; empty if the field is not a selection.
+    /// Returns the options as pairs of value and title; empty if the field is not a selection. An option without a
+    /// title has its value as title.
     #[must_use]
     pub fn choices(&self) -> Vec<(&str, &str)> {
         match self {
@@ -154,7 +155,7 @@ fn no_choice(choice: &str) -> String {
     format!("has no option {choice:?}")
 }
 
-/// Returns a number; integers have no fraction.
+/// Converts the default value of a number field. In an integer field, it is written without a fraction.
 fn number(is_integer: bool, value: f64) -> Option<FieldValue> {
     if is_integer && value.fract() == 0.0 && value.abs() < 1e15 {
         return Some(FieldValue::Number((value as i64).into()));

@@ -1,4 +1,4 @@
-//! Pauses that double.
+//! Exponential backoff.
 
 use std::time::Duration;
 
@@ -21,18 +21,18 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Creates a backoff with the first and the longest pause.
+    /// Creates a backoff with the given first and longest pause, and no failures.
     #[must_use]
     pub const fn new(first: Duration, longest: Duration) -> Self {
         Self { first, longest, failures: 0 }
     }
 
-    /// Counts failures.
+    /// Counts `count` more failures.
     pub fn fail(&mut self, count: u32) {
         self.failures = self.failures.saturating_add(count);
     }
 
-    /// Forgets all failures.
+    /// Resets the number of failures to zero.
     pub fn reset(&mut self) {
         self.failures = 0;
     }

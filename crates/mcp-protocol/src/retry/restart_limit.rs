@@ -12,14 +12,15 @@ const START_WINDOW: Duration = Duration::from_secs(30);
 /// The pauses before the second and later starts within the window.
 const RESTART_BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), START_WINDOW);
 
-/// Limits the restarts or the new sessions of one server: at most five in 30 s, with increasing pauses.
+/// Limits how often one server is started, or a new session with it is opened: at most five times in 30 s, with
+/// increasing pauses.
 #[derive(Debug, Default)]
 pub struct RestartLimit {
     starts: VecDeque<Instant>,
 }
 
 impl RestartLimit {
-    /// Counts a start and returns the pause before it.
+    /// Counts a start and returns the pause to make before it, which is zero for the first start within 30 s.
     ///
     /// # Errors
     /// If the limit is reached, the `Err` variant is the time until the next start is allowed. The start is not
@@ -57,7 +58,7 @@ mod tests {
             assert_eq!(limit.start(at(second)), Ok(Duration::from_millis(millis)));
         }
         assert_eq!(limit.start(at(10)), Err(Duration::from_secs(20)));
-        // A refused start does not make the time longer.
+        // A refused start does not extend the wait.
         assert_eq!(limit.start(at(29)), Err(Duration::from_secs(1)));
         assert_eq!(limit.start(at(30)), Ok(Duration::from_millis(2000)));
         assert_eq!(limit.start(at(30)), Err(Duration::from_secs(1)));
