@@ -28,7 +28,7 @@ object! {
             sampling: SamplingCapability = "sampling",
             /// Roots.
             roots: RootsCapability = "roots",
-            /// Experimental tasks; 2025-11-25.
+            /// Experimental tasks; 2025-11-25 only.
             tasks: TasksCapability = "tasks",
             /// Experimental capabilities.
             experimental: Map<String, Json> = "experimental",
@@ -114,7 +114,7 @@ object! {
             completions: Json = "completions",
             /// Log messages.
             logging: Json = "logging",
-            /// Experimental tasks; 2025-11-25.
+            /// Experimental tasks; 2025-11-25 only.
             tasks: TasksCapability = "tasks",
             /// Experimental capabilities.
             experimental: Map<String, Json> = "experimental",

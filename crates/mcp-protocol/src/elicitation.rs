@@ -42,7 +42,7 @@ object! {
         optional {
             /// `form`; an absent mode means the same.
             mode: ElicitMode = "mode",
-            /// Requests execution as a task; 2025-11-25.
+            /// Requests execution as a task; 2025-11-25 only.
             task: TaskParams = "task",
         }
         meta = meta;
@@ -64,7 +64,7 @@ object! {
         optional {
             /// Id of the elicitation; required in 2025-11-25.
             elicitation_id: String = "elicitationId",
-            /// Requests execution as a task; 2025-11-25.
+            /// Requests execution as a task; 2025-11-25 only.
             task: TaskParams = "task",
         }
         meta = meta;
@@ -154,7 +154,7 @@ string_enum! {
 }
 
 object! {
-    /// Params of `notifications/elicitation/complete`; 2025-11-25.
+    /// Params of `notifications/elicitation/complete`; 2025-11-25 only.
     pub struct ElicitationCompleteParams {
         required {
             /// Id of the completed elicitation.

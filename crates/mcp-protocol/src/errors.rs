@@ -1,8 +1,8 @@
 //! Error codes, error objects and decoding errors.
 //!
 //! [`ErrorObject`] is the `error` member of a response; [`ErrorCode`] is its code and preserves unknown codes. The
-//! dialect chooses the code for each protocol version: `ResourceNotFound` is -32002 up to 2025-11-25 and -32602 after
-//! it.
+//! dialect chooses the code for each protocol version: `ResourceNotFound` is -32002 up to 2025-11-25, and -32602 since
+//! 2026-07-28.
 //!
 //! Spec: MCP 2026-07-28, basic and schema.
 
@@ -175,7 +175,7 @@ impl ErrorObject {
         }
     }
 
-    /// Returns what the data adds to the message, for people.
+    /// Returns the text that the data adds to the displayed message.
     fn detail(&self) -> Option<String> {
         let data = self.data.as_ref()?;
         if self.is_resource_not_found() {
@@ -199,9 +199,9 @@ impl ErrorObject {
     }
 }
 
-/// Prints the message and what the data adds to it, escaped and truncated, because they come from the peer. The data adds
-/// the URI of a resource that was not found, the supported versions, the capabilities that are missing, or a text.
-/// [`ErrorObject::message`] holds the full text.
+/// Prints the message, a detail from the data, and the code. The detail is the URI of a resource that was not found,
+/// the supported versions, the missing capabilities, or the data itself if it is a string. Message and detail are
+/// escaped and truncated, because they come from the peer; [`ErrorObject::message`] holds the full message.
 ///
 /// ```
 /// use mcp_protocol::errors::ErrorObject;
@@ -279,7 +279,7 @@ pub enum BodyError {
     /// The text is not JSON, or is nested too deeply.
     #[error("the body cannot be parsed: {0}")]
     NotJson(DecodeErrorKind),
-    /// A member that determines the type of the body has an invalid value.
+    /// A member occurs twice or has an invalid value.
     #[error("`{member}` {problem}")]
     Member {
         /// Name of the member.
@@ -310,15 +310,15 @@ impl From<Fault> for BodyError {
     }
 }
 
-/// An error for input that is not a valid message, with its id and its type if these could be read.
+/// An error for input that is not a valid message, with the id and the type of the message if these could be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}")]
 pub struct DecodeError {
     /// Kind of error.
     pub kind: DecodeErrorKind,
-    /// Request id, if it could be read. It lets a malformed response complete its request.
+    /// Id in the message, if it could be read. With it, a malformed response can still complete its request.
     pub id: Option<Id>,
-    /// Message type, as far as it could be read. It determines which side assigned the id.
+    /// Type of the message, if it could be read. It determines which side assigned the id.
     pub shape: MessageShape,
 }
 
@@ -368,7 +368,7 @@ pub enum DecodeErrorKind {
     /// `jsonrpc` is missing or not `"2.0"`.
     #[error("`jsonrpc` must be \"2.0\"")]
     Version,
-    /// `id` is null, a fraction, beyond 64 bits, too long, or of another type.
+    /// `id` is null, a fraction, beyond 64 bits, too long, of another type, or missing in a response with a result.
     #[error("`id` must be a string or a 64-bit integer")]
     Id,
     /// `method` is not a string.

@@ -2,8 +2,8 @@
 
 use hmac_sha256::Hash;
 
-/// Returns the digest of some parts as hexadecimal digits. The length of each part is included: `["ab", "c"]` and
-/// `["a", "bc"]` differ.
+/// Returns the SHA-256 digest of a sequence of parts as 64 hexadecimal digits. The length of each part is included, so
+/// that the digests of `["ab", "c"]` and `["a", "bc"]` differ.
 ///
 /// ```
 /// use mcp_protocol::fingerprint::fingerprint;

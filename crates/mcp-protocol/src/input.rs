@@ -1,7 +1,8 @@
-//! Input requests: user or client input that a server needs to complete a request (multi round-trip requests).
+//! Input requests, with which a server asks the user or the client for input that it needs to complete a request (multi
+//! round-trip requests).
 //!
-//! In the modern era they are part of an [`InputRequiredResult`], and the client retries the request with the
-//! responses. In the legacy era each one is a separate request with the same types.
+//! In the modern era, input requests are part of an [`InputRequiredResult`], and the client retries the request with
+//! the responses. In the legacy era, each input request is a separate request with the same types.
 //!
 //! Spec: MCP 2026-07-28, basic/patterns/mrtr.
 
@@ -160,7 +161,7 @@ impl Lower for InputRequest {
 }
 
 object! {
-    /// An input request before its method is evaluated.
+    /// An input request whose params are not yet parsed.
     #[doc(hidden)]
     pub struct RawInputRequest {
         required {
@@ -196,7 +197,7 @@ impl Fill for InputRequest {
     }
 }
 
-/// The response to an input request: the plain result of its method.
+/// The response to an input request: the result of its method, without a JSON-RPC envelope.
 #[doc(alias = "MRTR")]
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -219,7 +220,7 @@ impl Lower for InputResponse {
     }
 }
 
-/// A response does not name its kind; each kind has a required member that the others lack.
+/// A response does not state its kind. The kind is recognized by a required member that the other kinds lack.
 impl Raise for InputResponse {
     fn blank() -> Self {
         Self::ListRoots(Raise::blank())
@@ -256,7 +257,7 @@ pub enum Round<T> {
 }
 
 impl<T: Raise> Round<T> {
-    /// Reads the result of a round, of either kind.
+    /// Parses the result of a round.
     ///
     /// ```
     /// use mcp_protocol::input::Round;
@@ -282,7 +283,7 @@ impl<T: Raise> Round<T> {
     }
 }
 
-/// Returns the result type of a body. Absent means complete; in the legacy era every result is complete.
+/// Returns the result type of a body. An absent type means `complete`. In the legacy era, every result is complete.
 pub(crate) fn result_type(dialect: Dialect, result: &Body<'_>) -> Result<ResultType, BodyError> {
     if !dialect.has_result_types() {
         return Ok(ResultType::Complete);

@@ -1,8 +1,8 @@
 //! JSON values stored as text: schemas, arguments, unknown members.
 //!
-//! [`Json`] preserves the text of a value. The text is valid JSON without line breaks outside strings, so that
-//! everything written from it stays on one line. Its depth is limited: parsed messages and [`str::parse`] allow
-//! [`MAX_DEPTH`] levels, [`Json::of`] a few less.
+//! [`Json`] preserves the text of a value. The text is valid JSON without line breaks, so that a message that contains
+//! it stays on one line. Its depth is limited: parsed messages and [`str::parse`] allow [`MAX_DEPTH`] levels, and
+//! [`Json::of`] allows 120.
 
 pub(crate) mod read;
 pub(crate) mod scan;
@@ -24,7 +24,7 @@ use crate::limits::MAX_DEPTH;
 
 pub(crate) use transcode::Transcode;
 
-/// Levels around a value in a message, plus one: values created here must fit into a message.
+/// The nesting level at which a value is assumed to begin in a message, so that values created here fit into a message.
 const RESERVED_LEVELS: usize = 8;
 
 /// A JSON value as text, preserved as received.
@@ -44,8 +44,8 @@ impl Json {
     /// Serializes a value to JSON text.
     ///
     /// # Errors
-    /// Fails if the value cannot be JSON, for example a map whose keys are not strings, or is nested too deeply for a
-    /// message.
+    /// Fails if JSON cannot represent the value, for example a map whose keys are not strings, or if the value is
+    /// nested too deeply for a message.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         let text = serde_json::to_string(value)?;
         // A short text cannot be nested too deeply: each level takes two brackets.
@@ -60,7 +60,7 @@ impl Json {
         Self(compact(text).into())
     }
 
-    /// Like `from_valid`, without a copy.
+    /// Like `from_valid`, for owned text.
     pub(crate) fn from_text(text: String) -> Self {
         match compact(&text) {
             Cow::Borrowed(_) => Self(text.into()),
@@ -96,8 +96,9 @@ impl Json {
         Raising::STRICT.text(self.get())
     }
 
-    /// Returns the canonical form, which is equal for all texts with the same meaning: members sorted by name and
-    /// without duplicates, no white space, no unnecessary escapes. Integers keep their digits, whatever their size.
+    /// Returns the canonical form: members sorted by name, only the last of duplicate members, no white space, and no
+    /// unnecessary escapes. Texts that differ only in these points have the same form; different values never have the
+    /// same form. Integers keep their digits, whatever their size, and so do fractions that a float would round.
     ///
     /// ```
     /// use mcp_protocol::Json;
@@ -108,15 +109,17 @@ impl Json {
     /// ```
     ///
     /// # Errors
-    /// Fails for values without such a form: a fraction out of range, or an unpaired surrogate.
+    /// Fails if a number with a fraction or an exponent is out of the range of `f64`, or if a string has an unpaired
+    /// surrogate.
     pub fn canonical(&self) -> Result<Self, crate::errors::BodyError> {
         let mut out = Vec::with_capacity(self.0.len());
         read::Reader::whole(self.get(), &mut |from| read::canonical(from, &mut out))?;
-        // The output consists of text.
+        // The output is always UTF-8.
         Ok(Self(String::from_utf8(out).unwrap_or_default().into()))
     }
 
-    /// Returns the text of a member of an object; the last one if there are duplicates.
+    /// Returns the text of a member of an object; of duplicates, the last one. Returns `None` if the member is absent
+    /// or the value is not an object.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&str> {
         scan::members(self.get()).filter(|(key, _)| key == name).last().map(|(_, value)| value)

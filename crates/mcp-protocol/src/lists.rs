@@ -1,4 +1,4 @@
-//! Pages of lists, read item by item: one invalid item does not lose the others.
+//! Pages of lists, read item by item, so that an invalid item is skipped and the others are kept.
 
 use crate::dialect::{Dialect, Raise};
 use crate::errors::BodyError;
@@ -9,24 +9,24 @@ use crate::messages::Body;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SkippedItem {
-    /// Index on the page.
+    /// Index on the page, from 0.
     pub position: usize,
     /// Name, if it could be read.
     pub name: Option<String>,
-    /// Reason.
+    /// Reason why the item was skipped.
     pub error: BodyError,
 }
 
 impl SkippedItem {
-    /// Creates a report about an item that was read but cannot be used.
+    /// Creates a report about an item that was read but cannot be used. Its position is 0.
     #[must_use]
     pub fn new(name: Option<String>, error: impl Into<BodyError>) -> Self {
         Self { position: 0, name, error: error.into() }
     }
 }
 
-/// Reads the first `limit` items of a page, which are in `member` and belong into `items` of the result. Items that cannot
-/// be read are skipped and reported.
+/// Reads the first `limit` items of a page: the elements of `member`, which become `items` of the result. Items that
+/// cannot be read are skipped and reported.
 pub(crate) fn raise_each<P: Raise, T: Raise>(
     dialect: Dialect,
     page: &Body<'_>,

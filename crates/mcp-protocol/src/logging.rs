@@ -6,7 +6,7 @@ use crate::json::Json;
 use crate::macros::{object, string_enum};
 
 string_enum! {
-    /// Severity of a log message, least severe first.
+    /// Severity of a log message. The variants are listed from least to most severe.
     pub enum LogLevel {
         /// Debugging information.
         Debug = "debug",

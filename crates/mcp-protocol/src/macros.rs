@@ -1,26 +1,27 @@
 //! Macros that define the wire types of this crate.
 //!
 //! [`object!`] turns a list of members into a struct, its constructor and setters, and the code that reads and lowers
-//! it. All types are read alike: a duplicate known member is rejected, an array is not an object, `null` is an absent
-//! optional member, and unknown members are preserved by open types and ignored by the others. [`crate::dialect`]
-//! defines which version has which member.
+//! it. The same rules apply to all types: a duplicate of a known member is an error, an array is not accepted as an
+//! object, an optional member that is `null` counts as absent, and unknown members are preserved by open types and
+//! ignored by the others. [`crate::dialect`] defines which version has which member.
 
 /// Defines a JSON object with known members.
 ///
 /// Sections, each optional, in this order:
 /// - `tag "type" = "text";` a constant member that identifies the type;
-/// - `expected { field: T = "wire" or default, }` required by the newest revision, absent elsewhere: `Option<T>`, set
-///   by `new`, and required by `Deserialize` unless the dialect tolerates its absence;
+/// - `expected { field: T = "wire" or default, }` required by the newest revision, absent from older ones. The field is
+///   an `Option<T>`, and `new` sets it to the default. Reading fails if the member is absent, unless the dialect
+///   tolerates its absence;
 /// - `required { field: T = "wire", }` an argument of `new`;
 /// - `empty { field: T = "wire", }` required on the wire, empty in `new`, and read as empty if the dialect tolerates
 ///   its absence;
-/// - `optional { field: T = "wire", }` an `Option<T>`, `null` reads as absent;
+/// - `optional { field: T = "wire", }` an `Option<T>` for which `null` means absent;
 /// - `present { field: T = "wire", }` an `Option<T>` for which `null` is a value;
-/// - `meta = meta;` the `_meta` member; `meta = meta in part;` that of a part of a body, in which an invalid value of a
-///   known key is preserved, because it is not an envelope;
+/// - `meta = meta;` the `_meta` member of a body; `meta = meta in part;` the `_meta` member of a part of a body, which
+///   is not an envelope, so that an invalid value of a known key is preserved;
 /// - `open = other;` unknown members are preserved in this field;
-/// - `check by path;` a validation of the value after reading;
-/// - `lower by path;` the function that lowers it, if omitting members is not sufficient.
+/// - `check by path;` a function that validates the value after reading;
+/// - `lower by path;` a function that lowers the value, if omitting members is not sufficient.
 macro_rules! object {
     (
         $(#[$attr:meta])*
@@ -123,20 +124,20 @@ macro_rules! object {
                 $({ let _ = stringify!($meta); "_meta" },)?
             ];
 
-            /// One bit per member that the newest revision requires and others may lack.
+            /// Mask of the members that the newest revision requires and others may lack.
             const EXPECTED: u64 = 0 $($(| crate::dialect::bit(Self::MEMBERS, $e_wire))*)?;
 
-            /// One bit per member that is always present.
+            /// Mask of the members that are always present.
             const REQUIRED: u64 = 0
                 $(| crate::dialect::bit(Self::MEMBERS, $tag))?
                 $($(| crate::dialect::bit(Self::MEMBERS, $r_wire))*)?
                 $($(| crate::dialect::bit(Self::MEMBERS, $l_wire))*)?;
 
-            /// One bit per member that each version lacks.
+            /// For each version, the mask of the members that it lacks.
             pub(crate) const LACKS: [u64; crate::dialect::REVISION_COUNT] =
                 crate::dialect::lacks(stringify!($name), Self::MEMBERS);
 
-            /// One bit per required member that a peer of each version may omit.
+            /// For each version, the mask of the required members that a peer may omit.
             const TOLERATES: [u64; crate::dialect::REVISION_COUNT] =
                 crate::dialect::tolerates(stringify!($name), Self::MEMBERS);
 

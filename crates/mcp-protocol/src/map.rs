@@ -9,8 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::dialect::{Fill, Lower, Lowering, Raise, Raising, Written, deserialize, object, unknown_member};
 use crate::json::read::{Read, Reader};
 
-/// A map sorted by key and stored as one sorted list: smaller in memory and code size than the maps of the standard
-/// library for the few entries of a message. Inserting into the middle of a long map is slow.
+/// A map that is stored as one list, sorted by key. For the few entries of a message, it needs less memory and code
+/// than the maps of the standard library. Inserting into the middle of a long map is slow: the time is linear in its
+/// length.
 ///
 /// ```
 /// use mcp_protocol::Map;
@@ -40,7 +41,7 @@ impl<K: Ord, V> Map<K, V> {
         self.0.get(at).map(|(_, value)| value)
     }
 
-    /// Returns the value of a key, mutable.
+    /// Returns a mutable reference to the value of a key.
     pub fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -58,7 +59,7 @@ impl<K: Ord, V> Map<K, V> {
         self.place(key).is_ok()
     }
 
-    /// Sets the value of a key; returns the previous value.
+    /// Sets the value of a key and returns the previous value, if any.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         match self.place(&key) {
             Ok(at) => self.0.get_mut(at).map(|(_, old)| std::mem::replace(old, value)),
@@ -161,7 +162,7 @@ impl<K: Ord, V> FromIterator<(K, V)> for Map<K, V> {
 
 impl<K: Ord, V> Extend<(K, V)> for Map<K, V> {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
-        // Sorted once for any input order; the last duplicate wins.
+        // The list is sorted once, whatever the order of the entries. Of duplicates, the last one wins.
         self.0.extend(entries);
         if !self.0.is_sorted_by(|(one, _), (next, _)| one < next) {
             self.0.sort_by(|(one, _), (other, _)| one.cmp(other));

@@ -2,7 +2,7 @@
 //!
 //! [`parse`] locates the members of a message and classifies it. Bodies (`params` and `result`) stay text until they
 //! are read as a type: see [`Body`]. The functions in [`mod@write`] append messages to a buffer. This module also has
-//! the messages of both lifecycles, `initialize` and `server/discover`.
+//! the lifecycle messages of both eras, `initialize` and `server/discover`.
 //!
 //! Spec: MCP 2026-07-28, basic; MCP 2025-03-26, basic (batches).
 

@@ -1,7 +1,8 @@
 //! `_meta`: metadata of messages and their parts.
 //!
-//! Keys known to this crate are fields; all others are preserved as received. In the modern era every request has the
-//! client's version, capabilities and name here: the *envelope* of the request.
+//! Keys known to this crate are fields; all others are preserved as received. In the modern era, the `_meta` of every
+//! request states the protocol version, the capabilities and the name of the client. These keys are the *envelope* of
+//! the request.
 //!
 //! Spec: MCP 2026-07-28, basic.
 
@@ -48,17 +49,17 @@ object! {
             server_info: Box<Implementation> = "io.modelcontextprotocol/serverInfo",
             /// Id of the notification stream; modern era.
             subscription_id: Id = "io.modelcontextprotocol/subscriptionId",
-            /// Related task; 2025-11-25.
+            /// Related task; 2025-11-25 only.
             related_task: RelatedTask = "io.modelcontextprotocol/related-task",
-            /// Text for the model while a task is running; 2025-11-25.
+            /// Text for the model while a task is running; 2025-11-25 only.
             model_immediate_response: String = "io.modelcontextprotocol/model-immediate-response",
             /// Progress token; its presence requests progress notifications.
             progress_token: ProgressToken = "progressToken",
-            /// W3C trace context.
+            /// `traceparent` of W3C Trace Context.
             traceparent: String = "traceparent",
-            /// W3C trace context.
+            /// `tracestate` of W3C Trace Context.
             tracestate: String = "tracestate",
-            /// W3C baggage.
+            /// `baggage` of W3C Baggage.
             baggage: String = "baggage",
         }
         open = other;
@@ -86,7 +87,7 @@ impl Meta {
         self
     }
 
-    /// Returns the keys that the envelope of a modern request must have and this one lacks.
+    /// Returns the required keys of a modern envelope that are missing here.
     #[must_use]
     pub fn missing_from_envelope(&self) -> Vec<&'static str> {
         let mut missing = Vec::new();
@@ -99,7 +100,7 @@ impl Meta {
         missing
     }
 
-    /// Returns one bit per known member that is set.
+    /// Returns a mask with one bit per known member that is set.
     pub(crate) fn present(&self) -> u64 {
         let set = [
             self.protocol_version.is_some(),
@@ -118,7 +119,7 @@ impl Meta {
         set.iter().enumerate().fold(0, |mask, (at, is_set)| mask | (u64::from(*is_set) << at))
     }
 
-    /// Takes the members of another value.
+    /// Moves the members of `other` into this value, replacing known members that are set in both.
     fn absorb(&mut self, other: Self) {
         macro_rules! take {
             ($($field:ident)*) => { $(if other.$field.is_some() { self.$field = other.$field; })* };
@@ -138,8 +139,8 @@ impl Meta {
     }
 }
 
-/// The `_meta` of a part of a body. In legacy revisions it is an open map, in which a key that is known today may have
-/// another meaning; its value is then preserved among the unknown ones.
+/// A `_meta` member, and whether it is an open map: in legacy revisions and in parts of a body, a key known to this
+/// crate may have another meaning. In an open map, an invalid value of a known key is preserved as an unknown member.
 pub(crate) struct Part<'a>(pub(crate) &'a mut Option<Box<Meta>>, pub(crate) bool);
 
 impl Fill for Part<'_> {
@@ -167,8 +168,9 @@ impl Fill for Part<'_> {
     }
 }
 
-/// Returns true for keys that any revision of the specification reserves: `progressToken`, the keys of trace context, and
-/// keys in whose prefix `modelcontextprotocol` or `mcp` is the second label, or any label except the last.
+/// Returns true for keys that any revision of the specification reserves: `progressToken`, the keys of W3C Trace
+/// Context and Baggage, and keys with a prefix that has `modelcontextprotocol` or `mcp` as its second label, or as any
+/// label but the last.
 ///
 /// ```
 /// use mcp_protocol::meta::is_reserved;
@@ -189,7 +191,8 @@ pub fn is_reserved(key: &str) -> bool {
     })
 }
 
-/// Returns true for keys that match the grammar of `_meta` keys: an optional prefix of labels, then a name.
+/// Returns true for keys that match the grammar of `_meta` keys: an optional prefix, which consists of labels separated
+/// by `.` and ends in `/`, then a name.
 #[must_use]
 pub fn is_valid_key(key: &str) -> bool {
     let alphanumeric = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());

@@ -1,7 +1,8 @@
 //! Server names, and the callable tool names for language models.
 //!
-//! A callable name depends only on the names of the server and the tool: it is equal on every machine and in any order
-//! of arrival, and has at most 64 characters. It is resolved with a table, not by splitting it.
+//! A callable name depends only on the names of the server and the tool, so that it is the same on every machine,
+//! whatever the order in which tools are added. It has at most 64 characters. To find the server and the tool of a
+//! callable name, look it up in a [`NameTable`]; it cannot always be split into the two names.
 
 use std::fmt;
 
@@ -9,8 +10,8 @@ use crate::limits::{MAX_CALLABLE_NAME_CHARACTERS, MAX_SERVER_NAME_CHARACTERS};
 use crate::map::Map;
 use crate::safe_text::SafeText;
 
-/// The name of a server: 1 to 256 characters of `A-Z a-z 0-9 _ -`, except a few words that are reserved in other
-/// programs.
+/// The name of a server: 1 to 256 characters of `A-Z a-z 0-9 _ -`, but not one of the reserved words `__proto__`,
+/// `constructor` and `prototype`.
 ///
 /// ```
 /// use mcp_protocol::names::ServerName;
@@ -72,14 +73,14 @@ impl fmt::Display for ServerName {
 }
 
 const CALLABLE_NAME_PREFIX: &str = "mcp__";
-/// Number of base32 characters of the digest, which follow `_x`.
+/// Number of base32 characters of a digest, which follow `_x` in a name.
 const DIGEST_CHARACTERS: usize = 10;
 const MAX_LABEL_CHARACTERS: usize = 20;
 
 /// Returns the name by which a model calls a tool.
 ///
-/// The name is `mcp__{server}__{tool}` if both names allow it; otherwise it is shortened, with a digest of both at its
-/// end.
+/// The name is `mcp__{server}__{tool}` if that is valid for model APIs and unambiguous. Otherwise it is the name that
+/// [`digest_name`] returns.
 ///
 /// ```
 /// use mcp_protocol::names::callable_name;
@@ -96,8 +97,8 @@ pub fn callable_name(server: &str, tool: &str) -> String {
     if is_plain { format!("{CALLABLE_NAME_PREFIX}{server}__{tool}") } else { digest_name(server, tool) }
 }
 
-/// Returns the form with a digest, which exists for every pair of names: for names that [`callable_name`] cannot use,
-/// and for names that a host reserves.
+/// Returns a callable name that ends in a digest of both names. It exists for every pair of names, and is used if
+/// `mcp__{server}__{tool}` is invalid, or reserved by the host.
 #[must_use]
 pub fn digest_name(server: &str, tool: &str) -> String {
     let label = short_label(server);
@@ -108,8 +109,8 @@ pub fn digest_name(server: &str, tool: &str) -> String {
     format!("{CALLABLE_NAME_PREFIX}{label}__{tool_part}_x{}", digest(server, tool))
 }
 
-/// Matches `[A-Za-z0-9]+([_-][A-Za-z0-9]+)*`: without `__`, so that the first one after the prefix ends the server
-/// name.
+/// Returns true for names that match `[A-Za-z0-9]+([_-][A-Za-z0-9]+)*`. They do not contain `__`, so that the first
+/// `__` after the prefix ends the server name.
 fn is_label(name: &str) -> bool {
     name.split(['_', '-']).all(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric()))
 }
@@ -149,8 +150,8 @@ fn short_label(server: &str) -> String {
     label
 }
 
-/// Returns the first ten characters of the lower-case base32 of SHA-256 over the length of the label, the label, and
-/// the tool.
+/// Returns the first ten characters of the lower-case base32 of SHA-256 over the length of the server name (32 bits,
+/// big-endian), the server name and the tool name.
 fn digest(server: &str, tool: &str) -> String {
     const BASE32_ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let mut hash = hmac_sha256::Hash::new();
@@ -207,7 +208,7 @@ pub struct NameTaken {
 }
 
 impl NameTable {
-    /// Creates a table that never assigns these names. Upper and lower case are not distinguished.
+    /// Creates a table that never assigns these names, whether in upper or lower case.
     #[must_use]
     pub fn reserving(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let reserved = names.into_iter().map(|name| name.into().into_boxed_str()).collect();
@@ -247,7 +248,7 @@ impl NameTable {
         self.names.get(name).map(|(server, tool)| (&**server, &**tool))
     }
 
-    /// Returns all names with their server and tool, sorted bytewise.
+    /// Returns an iterator over triples of callable name, server and tool, sorted by callable name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         self.names.iter().map(|(name, (server, tool))| (name.as_str(), &**server, &**tool))
     }

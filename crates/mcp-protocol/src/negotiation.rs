@@ -7,8 +7,8 @@
 //! | server | stdio | [`StdioServerNegotiation`] |
 //! | server | HTTP | [`HttpServerNegotiation`] |
 //!
-//! A client sends `server/discover` first and infers the era from the response; a server classifies each message
-//! separately. Apart from [`crate::dialect`], only this module compares versions.
+//! A client sends `server/discover` first, which is called the probe, and infers the era from the response. A server
+//! classifies each message separately. Apart from [`crate::dialect`], only this module compares versions.
 //!
 //! Spec: MCP 2026-07-28, basic/versioning and basic/transports.
 
@@ -33,7 +33,7 @@ use crate::messages::{DiscoverResult, InitializeResult};
 use crate::safe_text::SafeText;
 use crate::version::{Era, ProtocolVersion, SUPPORTED};
 
-/// The versions, eras and timeouts of a client for a negotiation.
+/// The versions, eras and timeouts with which a client negotiates.
 ///
 /// ```
 /// use mcp_protocol::negotiation::{Mode, NegotiationOptions};
@@ -50,14 +50,15 @@ pub struct NegotiationOptions {
     pub mode: Mode,
     /// Timeout of the whole negotiation. Default: 30 s.
     pub timeout: Duration,
-    /// Timeout of the first request. Default: 10 s, and at most a third of `timeout`.
+    /// Timeout of each probe (`server/discover`). Default: 10 s. If it exceeds a third of `timeout`, a third of
+    /// `timeout` applies.
     pub probe_timeout: Duration,
 }
 
 /// Eras that a client tries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Any era that the server supports.
+    /// Both eras; the modern era is tried first.
     #[default]
     Auto,
     /// Legacy era: `initialize` only.
@@ -99,7 +100,7 @@ impl NegotiationOptions {
         self
     }
 
-    /// Sets the timeout of the first request.
+    /// Sets the timeout of each probe (`server/discover`).
     #[must_use]
     pub fn probe_timeout(mut self, probe_timeout: Duration) -> Self {
         self.probe_timeout = probe_timeout;
@@ -139,9 +140,10 @@ pub struct NegotiationResult {
     pub version: ProtocolVersion,
     /// The server's response.
     pub server: ServerResponse,
-    /// False if the result was inferred from a timeout: valid for this connection only, and not to be cached.
+    /// False if the era was inferred from a timeout. The result is then valid for this connection only and must not be
+    /// cached.
     pub is_cacheable: bool,
-    /// False if the server omitted its capabilities: call a method to find out whether it is supported.
+    /// False if the server omitted its capabilities. Call a method to find out whether the server supports it.
     pub declares_capabilities: bool,
 }
 
@@ -205,7 +207,7 @@ pub enum NegotiationError {
     /// The server is modern, but its response to `server/discover` is invalid.
     #[error("invalid response to `server/discover`")]
     InvalidResponse,
-    /// The server neither supports `server/discover` nor completed `initialize`.
+    /// The server does not support `server/discover` and did not complete `initialize`.
     #[error("handshake failed: {handshake}{}", after(probe))]
     Handshake {
         /// Error response to `server/discover`, if there was one.
@@ -226,7 +228,7 @@ pub enum NegotiationError {
     /// The process could not be started.
     #[error("the server process could not be started")]
     NotStarted,
-    /// The process exited, even after a restart.
+    /// The process exited before it responded. If the probe may have caused the exit, the process was restarted once.
     #[error("the server process exited before it responded")]
     Exited,
     /// The options have no version that the mode allows.
@@ -244,7 +246,8 @@ pub enum NegotiationError {
         probe: u16,
         /// HTTP status of `initialize`.
         initialize: u16,
-        /// HTTP status of GET; 0 if it was an event stream of another kind.
+        /// HTTP status of GET; 0 if the status was 200 but the first event was not `endpoint`, or if no event arrived
+        /// in time.
         get: u16,
     },
 }
@@ -280,7 +283,7 @@ const MAX_LISTED_VERSIONS: usize = 16;
 /// Maximum number of displayed characters of a version. A date has ten.
 const MAX_VERSION_CHARACTERS: usize = 24;
 
-/// Formats a list of versions. A server may send any text and any number of them.
+/// Formats a list of versions. The output is limited, because a server may send any number of versions with any text.
 fn list(versions: &[ProtocolVersion]) -> String {
     let shown = |version: &ProtocolVersion| {
         SafeText::new(version.as_str()).at_most(MAX_VERSION_CHARACTERS).to_string()

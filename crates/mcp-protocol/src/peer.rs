@@ -1,7 +1,7 @@
 //! Requests in flight between two peers.
 //!
 //! [`Peer`] matches responses to requests. It assigns ids, tracks deadlines and completes every call exactly once. It
-//! stores ids and instants, not bodies; it sends nothing and reads no clock: see [driving a
+//! stores ids and instants, but no bodies. It sends nothing and reads no clock; its driver does this, see [driving a
 //! machine](crate#driving-a-machine).
 //!
 //! Spec: MCP 2026-07-28, basic, basic/patterns/cancellation and basic/patterns/progress.
@@ -9,8 +9,8 @@
 //! # Invariants
 //! - At most [`Limits::in_flight`] calls are in flight in each direction; further calls are rejected, not queued.
 //! - An id is never reused on a connection, not even after a cancellation.
-//! - Every opened call ends in exactly one of: its response, a [`CallFailure`], or a [`Peer::cancel`] that returned
-//!   true.
+//! - Every opened call ends exactly once: with [`Arrival::Response`], [`Arrival::BrokenResponse`] or [`Arrival::Ended`],
+//!   with a [`CallFailure`], or with a [`Peer::cancel`] or [`Peer::handle_lost`] that returns true.
 
 mod deadline;
 mod progress;
@@ -32,8 +32,8 @@ use deadline::{NextDeadline, Timers};
 
 /// The requests in flight of one connection, in both directions.
 ///
-/// **Poll the failures and the deadline again after every input or command. Messages that are not polled count toward
-/// the limit of calls in flight; no call is lost.**
+/// **Poll the failures and the deadline again after every input or command.** Cancellations and failures that are not
+/// polled count toward the limit of calls in flight, and none of them is dropped.
 ///
 /// ```
 /// use std::time::Instant;
@@ -56,7 +56,7 @@ use deadline::{NextDeadline, Timers};
 pub struct Peer {
     side: ConnectionSide,
     limits: Limits,
-    /// Sorted by id, because ids are ascending. Most calls complete in order.
+    /// Sorted by id: a new call has the highest id and is added at the end.
     calls: VecDeque<OpenCall>,
     next_id: i64,
     requests: Map<Id, IncomingRequest>,
@@ -69,7 +69,7 @@ pub struct Peer {
     stats: Stats,
 }
 
-/// A request of this side, from [`Peer::open`] until it is completed.
+/// A handle to a call, which is a request from this side. Returned by [`Peer::open`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallHandle(i64);
 
@@ -94,12 +94,12 @@ enum ConnectionSide {
     Server { duplicates: DuplicateIds },
 }
 
-/// Response to a second request whose id is already in flight.
+/// Form of the error response to a request whose id is already in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DuplicateIds {
-    /// Error response with that id: on HTTP each response belongs to its own exchange.
+    /// With the id. For HTTP, where each response belongs to its own exchange.
     Named,
-    /// Error response without an id: on stdio a response with the id would complete the first request.
+    /// Without an id. For stdio, where a response with the id would complete the first request.
     Unnamed,
 }
 
@@ -115,7 +115,7 @@ enum CallKind {
     Ordinary,
     /// Cannot be cancelled.
     Handshake,
-    /// Can be ended by a cancellation from the server.
+    /// A subscription, which a cancellation from the server can end.
     Listen,
 }
 
@@ -133,9 +133,9 @@ enum IncomingRequest {
 pub enum Arrival {
     /// The response to this call.
     Response(CallHandle),
-    /// A malformed response to this call: the call fails now, not at its deadline.
+    /// A malformed response to this call. The call has failed and is complete.
     BrokenResponse(CallHandle),
-    /// A request to respond to once, if [`Peer::respond`] returns true.
+    /// A request. Respond to it once, if [`Peer::respond`] returns true.
     Request,
     /// The peer cancelled this request.
     #[doc(alias = "cancellation")]
@@ -146,7 +146,7 @@ pub enum Arrival {
     Ended(CallHandle),
     /// Another notification.
     Notification,
-    /// A message without effect; counted in [`Stats`].
+    /// A message without effect, and the reason.
     Ignored(IgnoreReason),
 }
 
@@ -156,13 +156,13 @@ pub enum Arrival {
 pub enum IgnoreReason {
     /// A response to a call that was already completed.
     Late,
-    /// A response, cancellation or progress notification for an unknown request.
+    /// A response, cancellation or progress notification for an unknown request, or a cancellation of `initialize`.
     Unknown,
     /// An error response without an id.
     NoId,
-    /// A malformed notification.
+    /// A malformed notification, or input that is not a message.
     Malformed,
-    /// A rejected request; the error response is among the transmits.
+    /// A rejected request. [`Peer::poll_transmit`] returns the error response.
     Rejected,
     /// The connection is closed.
     Closed,
@@ -172,7 +172,7 @@ pub enum IgnoreReason {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Transmit {
-    /// `notifications/cancelled`. On modern HTTP the stream is closed instead.
+    /// `notifications/cancelled`. On modern HTTP, close the stream of the request instead of sending it.
     #[doc(alias = "cancellation")]
     Cancelled {
         /// Id of the cancelled request.
@@ -182,9 +182,9 @@ pub enum Transmit {
     },
     /// An error response.
     Error {
-        /// Id of the rejected request, if it may be repeated.
+        /// Id of the rejected request. `None` if the id is unknown, or must not be repeated in the response.
         id: Option<Id>,
-        /// Error.
+        /// Error object.
         error: ErrorObject,
     },
 }
@@ -193,7 +193,7 @@ pub enum Transmit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallFailure {
-    /// The call timed out; a cancellation is sent.
+    /// The call timed out. [`Peer::poll_transmit`] returns its cancellation, except for `initialize`.
     #[doc(alias = "timeout")]
     TimedOut(CallHandle, TimeoutReason),
     /// The connection closed before the response.
@@ -218,7 +218,7 @@ pub enum OpenError {
 pub struct Stats {
     /// Calls opened.
     pub opened: u64,
-    /// Calls completed by their response.
+    /// Calls completed by their response, and subscriptions ended by the server.
     pub answered: u64,
     /// Calls completed by a malformed response.
     pub broken: u64,
@@ -228,11 +228,11 @@ pub struct Stats {
     pub cancelled: u64,
     /// Responses to calls that were already completed.
     pub late: u64,
-    /// Messages for unknown requests.
+    /// Responses, cancellations and progress notifications for unknown requests.
     pub unknown: u64,
-    /// Requests from the peer.
+    /// Requests from the peer, including rejected ones.
     pub requests: u64,
-    /// Rejected requests: duplicate ids, or too many.
+    /// Requests and unreadable inputs that were rejected with an error response.
     pub refused: u64,
     /// Error responses that were dropped because too many were queued.
     pub dropped: u64,
@@ -281,8 +281,8 @@ impl Peer {
         self.calls.len()
     }
 
-    /// Returns true if the peer cancelled this request or disconnected; the request stays in flight until
-    /// [`respond`](Self::respond).
+    /// Returns true if the peer cancelled this request, or if the connection is closed. A cancelled request stays in
+    /// flight until [`respond`](Self::respond) is called.
     #[must_use]
     pub fn is_cancelled(&self, id: &Id) -> bool {
         self.closed || self.requests.get(id) == Some(&IncomingRequest::Cancelled)
@@ -300,7 +300,8 @@ impl Peer {
         self.stats
     }
 
-    /// Counts input that was not a message and that was handled elsewhere, for example during the negotiation.
+    /// Adds `inputs` to [`Stats::unreadable`], for input that was not a message and was handled elsewhere, for example
+    /// during the negotiation.
     pub fn count_unreadable(&mut self, inputs: u64) {
         self.stats.unreadable = self.stats.unreadable.saturating_add(inputs);
     }
@@ -318,7 +319,7 @@ impl Peer {
         if self.closed {
             return Err(OpenError::Closed);
         }
-        // Unpolled cancellations and failures count too, because they grow with the number of calls.
+        // Unpolled cancellations and failures count, too. Otherwise, their number would be unlimited.
         let waiting = self.cancellations.max(self.failures.len());
         if self.calls.len() + waiting >= self.limits.in_flight {
             return Err(OpenError::Full(self.limits.in_flight));
@@ -337,7 +338,8 @@ impl Peer {
         Ok(call)
     }
 
-    /// Cancels a call and notifies the peer. Returns false if the call was already completed.
+    /// Cancels a call. [`poll_transmit`](Self::poll_transmit) returns the notification for the peer, except for
+    /// `initialize`. Returns false if the call was already completed.
     #[doc(alias = "cancellation")]
     pub fn cancel(&mut self, call: CallHandle, reason: &'static str) -> bool {
         let Some(slot) = self.take(call) else { return false };
@@ -346,8 +348,9 @@ impl Peer {
         true
     }
 
-    /// Pauses the timeouts of a call while the user is asked, for at most `cap`. Pauses may overlap: the timeouts
-    /// continue when the last one ends. Returns false, without pausing, after ten pauses.
+    /// Pauses the timeouts of a call while the user is asked. After `cap`, the call times out. Pauses may overlap: the
+    /// timeouts continue when the last pause ends. Returns false, without pausing, if the call was already completed or
+    /// has been paused ten times.
     pub fn pause(&mut self, call: CallHandle, cap: Duration, now: Instant) -> bool {
         let Some(slot) = self.slot(call) else { return false };
         let is_paused = slot.timers.pause(cap, now);
@@ -356,7 +359,7 @@ impl Peer {
         is_paused
     }
 
-    /// Resumes the timeouts of a call: the idle timeout restarts, the total timeout continues.
+    /// Ends one pause of a call. If it was the last one, the idle timeout restarts and the total timeout continues.
     pub fn resume(&mut self, call: CallHandle, now: Instant) {
         if let Some(slot) = self.slot(call) {
             slot.timers.resume(now);
@@ -396,7 +399,7 @@ impl Peer {
         }
     }
 
-    /// Handles a request. Like [`handle_message`](Self::handle_message), for callers that know the type.
+    /// Handles a request. Like [`handle_message`](Self::handle_message), for callers that already have a [`Request`].
     pub fn handle_request(&mut self, request: &Request<'_>) -> Arrival {
         if self.closed { Arrival::Ignored(IgnoreReason::Closed) } else { self.request(request) }
     }
@@ -421,7 +424,7 @@ impl Peer {
             self.stats.broken += 1;
             return Arrival::BrokenResponse(CallHandle(number));
         }
-        // The error response must not complete another request with the same id.
+        // The error response has an id only if it cannot complete another request with that id.
         let is_request = match error.shape {
             MessageShape::Request => true,
             // Input from a client without a method is more likely a request than a response.
@@ -446,13 +449,13 @@ impl Peer {
         self.wake = NextDeadline::default();
     }
 
-    /// Handles the loss of the exchange of one call, such as an HTTP connection. No cancellation is sent. Returns false
-    /// if the call was already completed.
+    /// Completes a call whose own exchange was lost, such as its HTTP connection. No cancellation is sent, and no
+    /// failure is reported. Returns false if the call was already completed.
     pub fn handle_lost(&mut self, call: CallHandle) -> bool {
         self.take(call).is_some()
     }
 
-    /// Handles the loss of all requests from the peer: they can no longer be answered.
+    /// Forgets all requests from the peer, because they can no longer be answered.
     pub fn handle_forgotten(&mut self) {
         self.requests.clear();
     }
@@ -503,8 +506,8 @@ impl Peer {
         self.failures.pop_front()
     }
 
-    /// Returns the time at which to call [`handle_timeout`](Self::handle_timeout), and the reason. The time may be
-    /// early but never late.
+    /// Returns the time at which to call [`handle_timeout`](Self::handle_timeout), and the timeout that expires then.
+    /// Returns `None` if no call has a timeout. The time may be earlier than the next timeout, but is never later.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, TimeoutReason)> {
         if self.calls.is_empty() { None } else { self.wake.next() }
@@ -578,7 +581,7 @@ impl Peer {
             return Arrival::Ignored(IgnoreReason::Malformed);
         };
         let call = match params.progress_token {
-            // Only the exact text that this side sent.
+            // Accept only the exact text that this side sent.
             Id::String(text) => text.parse().ok().map(CallHandle).filter(|call| call.0.to_string() == *text),
             Id::Number(_) => None,
         };

@@ -16,7 +16,7 @@ object! {
     /// The definition of a prompt.
     pub struct Prompt {
         required {
-            /// Name to get it by.
+            /// Name with which a client gets the prompt.
             name: String = "name",
         }
         optional {
@@ -78,8 +78,8 @@ object! {
 }
 
 impl ListPromptsResult {
-    /// Reads the first `limit` prompts of a page. Those that cannot be read are skipped and reported. [`Body::count`] returns
-    /// how many are on the page.
+    /// Reads the first `limit` prompts of a page. Prompts that cannot be read are skipped and reported. [`Body::count`]
+    /// returns the number of prompts on the page.
     ///
     /// # Errors
     /// Fails if the page itself cannot be read.

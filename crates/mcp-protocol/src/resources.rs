@@ -15,7 +15,7 @@ object! {
     /// A resource in a list.
     pub struct Resource {
         required {
-            /// URI to read it with.
+            /// URI with which a client reads the resource.
             uri: String = "uri",
             /// Programmatic name.
             name: String = "name",
@@ -44,7 +44,7 @@ object! {
     pub struct ResourceLink {
         tag "type" = "resource_link";
         required {
-            /// URI to read it with.
+            /// URI with which a client reads the resource.
             uri: String = "uri",
             /// Programmatic name.
             name: String = "name",
@@ -82,7 +82,7 @@ object! {
             title: String = "title",
             /// Description.
             description: String = "description",
-            /// Media type, if all matching resources have the same.
+            /// Media type, if all matching resources have the same type.
             mime_type: String = "mimeType",
             /// Display hints. Untrusted.
             annotations: Box<Annotations> = "annotations",
@@ -148,8 +148,8 @@ object! {
 }
 
 impl ListResourcesResult {
-    /// Reads the first `limit` resources of a page. Those that cannot be read are skipped and reported. [`Body::count`] returns
-    /// how many are on the page.
+    /// Reads the first `limit` resources of a page. Resources that cannot be read are skipped and reported.
+    /// [`Body::count`] returns the number of resources on the page.
     ///
     /// # Errors
     /// Fails if the page itself cannot be read.
@@ -188,8 +188,8 @@ object! {
 }
 
 impl ListResourceTemplatesResult {
-    /// Reads the first `limit` templates of a page. Those that cannot be read are skipped and reported. [`Body::count`] returns
-    /// how many are on the page.
+    /// Reads the first `limit` templates of a page. Templates that cannot be read are skipped and reported.
+    /// [`Body::count`] returns the number of templates on the page.
     ///
     /// # Errors
     /// Fails if the page itself cannot be read.

@@ -1,11 +1,11 @@
-//! Roots: the directories a client works in.
+//! Roots: the directories and files that a client works in.
 //!
 //! Spec: MCP 2026-07-28, client/roots.
 
 use crate::macros::object;
 
 object! {
-    /// A directory or file the client works in. Informational; not access control.
+    /// A directory or file that the client works in. Informational: it does not limit what the server can access.
     #[doc(alias = "roots")]
     pub struct Root {
         required {

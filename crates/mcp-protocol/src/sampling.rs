@@ -27,7 +27,7 @@ object! {
             model_preferences: ModelPreferences = "modelPreferences",
             /// System prompt.
             system_prompt: String = "systemPrompt",
-            /// Server context to include; deprecated.
+            /// Servers whose context the client adds to the prompt; deprecated.
             include_context: IncludeContext = "includeContext",
             /// Sampling temperature.
             temperature: f64 = "temperature",
@@ -39,7 +39,7 @@ object! {
             tools: Vec<Tool> = "tools",
             /// Tool choice; since 2025-11-25.
             tool_choice: ToolChoice = "toolChoice",
-            /// Requests execution as a task; 2025-11-25.
+            /// Requests execution as a task; 2025-11-25 only.
             task: TaskParams = "task",
         }
         meta = meta;
@@ -92,7 +92,7 @@ object! {
             cost_priority: f64 = "costPriority",
             /// Importance of low latency, 0 to 1.
             speed_priority: f64 = "speedPriority",
-            /// Importance of capability, 0 to 1.
+            /// Importance of the model's capabilities, 0 to 1.
             intelligence_priority: f64 = "intelligencePriority",
         }
         open = other;
@@ -134,13 +134,13 @@ string_enum! {
 }
 
 string_enum! {
-    /// Server context to include in a sampling request.
+    /// Servers whose context the client adds to the prompt of a sampling request.
     pub enum IncludeContext {
-        /// None.
+        /// No server.
         None = "none",
-        /// Context of the requesting server; deprecated.
+        /// The requesting server; deprecated.
         ThisServer = "thisServer",
-        /// Context of all servers; deprecated.
+        /// All servers; deprecated.
         AllServers = "allServers",
     }
 }

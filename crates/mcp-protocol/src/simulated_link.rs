@@ -54,7 +54,7 @@ pub struct LinkEnd {
     limits: Limits,
     /// Bytes in transit to this end.
     transit: VecDeque<(Instant, Vec<u8>)>,
-    /// Number of bytes until the link is cut.
+    /// Number of bytes that may still arrive before the link is cut.
     until_cut: Option<usize>,
     is_cut: bool,
 }
@@ -136,7 +136,7 @@ impl SimulatedLink {
         while self.step() {}
     }
 
-    /// Runs until nothing is in transit. Later deadlines do not expire.
+    /// Runs until nothing is in transit. Deadlines after that time do not expire.
     pub fn run_until_delivered(&mut self) {
         loop {
             self.send();
@@ -287,7 +287,7 @@ fn arrival(peer: &mut Peer, line: &[u8], limits: &Limits, now: Instant) -> Arriv
 }
 
 impl ReceivedMessage {
-    /// Parses the message again.
+    /// Parses the message again. Returns `None` for text that is not a single valid message.
     #[must_use]
     pub fn message(&self) -> Option<Message<'_>> {
         match crate::messages::parse(&self.text, &Limits::default()) {

@@ -6,7 +6,7 @@ use crate::macros::object;
 use crate::messages::ResultType;
 
 object! {
-    /// Filter for the notifications of a stream. A server sends only what was requested.
+    /// Filter for the notifications of a stream. A server sends only the notifications that were requested.
     pub struct SubscriptionFilter {
         optional {
             /// Changes of the tool list.
@@ -48,7 +48,8 @@ object! {
 }
 
 object! {
-    /// Result of `subscriptions/listen`: the server closes the stream. Its `_meta` has the subscription id.
+    /// Result of `subscriptions/listen`, which the server sends when it closes the stream. The `_meta` of the result
+    /// contains the subscription id.
     pub struct ListenResult {
         expected {
             /// Result type; always `complete`.

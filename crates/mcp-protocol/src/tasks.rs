@@ -1,7 +1,7 @@
 //! Tasks: calls that continue after their request was answered.
 //!
-//! This module has the extension `io.modelcontextprotocol/tasks` of the modern era; [`legacy`] has the
-//! experimental tasks of 2025-11-25, which are not compatible with it.
+//! This module has the extension `io.modelcontextprotocol/tasks` of the modern era. The module [`legacy`] has the
+//! experimental tasks of 2025-11-25, which are not compatible with the extension.
 //!
 //! Spec: the MCP tasks extension; MCP 2025-11-25, basic/utilities/tasks.
 
@@ -72,7 +72,7 @@ object! {
 }
 
 object! {
-    /// Result of `tasks/get` and params of `notifications/tasks`: a task with the members of its status.
+    /// Result of `tasks/get` and params of `notifications/tasks`: a task, with the members that its status requires.
     pub struct Task {
         required {
             /// Task id.
@@ -150,7 +150,7 @@ object! {
 }
 
 object! {
-    /// The `_meta` value that relates a message to a task; 2025-11-25.
+    /// The `_meta` value that relates a message to a task; 2025-11-25 only.
     pub struct RelatedTask {
         required {
             /// Task id.

@@ -27,7 +27,7 @@ object! {
     /// ```
     pub struct Tool {
         required {
-            /// Name to call it by.
+            /// Name with which a client calls the tool.
             name: String = "name",
             /// JSON Schema of the arguments, with `"type":"object"`.
             input_schema: Json = "inputSchema",
@@ -43,7 +43,7 @@ object! {
             annotations: ToolAnnotations = "annotations",
             /// Icons.
             icons: Vec<Icon> = "icons",
-            /// Task support; 2025-11-25.
+            /// Task support; 2025-11-25 only.
             execution: ToolExecution = "execution",
         }
         meta = meta in part;
@@ -93,7 +93,7 @@ object! {
 }
 
 object! {
-    /// Task support of a tool; 2025-11-25.
+    /// Task support of a tool; 2025-11-25 only.
     pub struct ToolExecution {
         optional {
             /// Task support. Absent means forbidden.
@@ -104,7 +104,7 @@ object! {
 }
 
 string_enum! {
-    /// Task support of a tool; 2025-11-25.
+    /// Task support of a tool; 2025-11-25 only.
     pub enum TaskSupport {
         /// The tool cannot run as a task.
         Forbidden = "forbidden",
@@ -181,7 +181,7 @@ object! {
             input_responses: InputResponses = "inputResponses",
             /// The server's `requestState`, returned unchanged on a retry.
             request_state: String = "requestState",
-            /// Requests execution as a task; 2025-11-25.
+            /// Requests execution as a task; 2025-11-25 only.
             task: TaskParams = "task",
         }
         meta = meta;
@@ -258,12 +258,12 @@ pub enum CallToolResponse {
     InputRequired(InputRequiredResult),
     /// The call continues as a task; modern extension.
     Task(CreateTaskResult),
-    /// The call continues as a task; 2025-11-25.
+    /// The call continues as a task; 2025-11-25 only.
     LegacyTask(CreateLegacyTaskResult),
 }
 
 impl CallToolResponse {
-    /// Reads the result of `tools/call` of any type.
+    /// Parses the result of `tools/call`, whatever its result type is.
     ///
     /// # Errors
     /// Fails if the result does not match its result type, or if that type is not valid for `tools/call`.

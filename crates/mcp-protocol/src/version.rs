@@ -1,7 +1,7 @@
 //! Protocol revisions and their eras.
 //!
-//! A version is an opaque string on the wire. Order and era come from the table in this file, not from string
-//! comparison: an unknown `zzz` is not "newer" but unsupported.
+//! A version is an opaque string on the wire. Order and era come from the table of revisions in [`crate::dialect`], not
+//! from a comparison of strings: an unknown version, such as `zzz`, is unsupported, and neither newer nor older.
 //!
 //! Spec: MCP 2026-07-28, basic/versioning.
 
@@ -140,7 +140,7 @@ impl ProtocolVersion {
     }
 }
 
-/// Older versions are less. An unknown version is not comparable with others.
+/// An older version is less than a newer one. An unknown version is not comparable with others.
 impl PartialOrd for ProtocolVersion {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         if self == other {

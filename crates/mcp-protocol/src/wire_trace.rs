@@ -1,8 +1,8 @@
 //! The wire trace: every message with its time and direction, one per line, without credentials.
 //!
-//! `mcp-client` and `mcp-server` write it: see the guide on debugging. This module has what both share: [`WireLog`]
-//! formats lines, [`WireMessages`] splits the bytes of a stream into messages, [`Secrets`] masks values that must not be
-//! shown, and [`shown_headers`] shows HTTP headers. It opens no file and reads no clock.
+//! `mcp-client` and `mcp-server` write it: see the guide on debugging. This module contains the parts that both use:
+//! [`WireLog`] formats lines, [`WireMessages`] splits the bytes of a stream into messages, [`Secrets`] masks values
+//! that must not be shown, and [`shown_headers`] formats HTTP headers. It opens no file and reads no clock.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use crate::safe_text::SafeText;
 
 /// Shorter values are not masked: masking every `1` would make the trace unreadable.
 const MIN_SECRET_BYTES: usize = 4;
-/// Shown instead of a secret.
+/// The text that replaces a secret.
 const MASK: &str = "***";
 /// The headers whose values are shown. All others may hold credentials.
 const SHOWN_HEADERS: &[&str] = &[
@@ -67,7 +67,7 @@ pub enum WireDirection {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct WireLog {
-    /// `None` after it has failed.
+    /// `None` after the writer has failed.
     writer: Option<Box<dyn Write + Send>>,
 }
 
@@ -78,11 +78,12 @@ impl WireLog {
         Self { writer: Some(Box::new(writer)) }
     }
 
-    /// Writes one line in a single call, and flushes it: the time of day in UTC, the direction, a label that may be empty,
-    /// and the text. Control characters are escaped. `time` is the time since the Unix epoch.
+    /// Writes and flushes one line: the time of day in UTC, the direction, the label, which may be empty, and the text.
+    /// Control characters are escaped. `time` is the time since the Unix epoch. The writer gets each line in a single
+    /// call.
     ///
     /// # Errors
-    /// If the writer fails. After that, nothing is written any more, and later calls succeed.
+    /// Fails if the writer fails. From then on, nothing is written, and later calls return `Ok`.
     pub fn write(
         &mut self,
         time: Duration,
@@ -126,25 +127,25 @@ enum WireFraming {
 }
 
 impl WireMessages {
-    /// One message per line, as over stdio.
+    /// Creates a splitter for a stream with one message per line, as over stdio.
     #[must_use]
     pub fn lines() -> Self {
         Self(WireFraming::Lines(Box::new(Lines::new(&unlimited()))))
     }
 
-    /// One message per server-sent event.
+    /// Creates a splitter for a stream with one message per server-sent event.
     #[must_use]
     pub fn events() -> Self {
         Self(WireFraming::Events(Box::new(Events::new(&unlimited()))))
     }
 
-    /// One message, which ends with the stream.
+    /// Creates a splitter for a stream that is one message.
     #[must_use]
     pub fn whole() -> Self {
         Self(WireFraming::Whole(Vec::new()))
     }
 
-    /// Takes bytes of the stream, and calls `show` with the text of each message that is complete.
+    /// Takes the next bytes of the stream, and calls `show` with the text of each message that they complete.
     pub fn push(&mut self, bytes: &[u8], mut show: impl FnMut(&str)) {
         match &mut self.0 {
             WireFraming::Lines(lines) => {
@@ -186,7 +187,7 @@ impl WireMessages {
     }
 }
 
-/// The transport limits its messages itself; the trace shows all that it accepts.
+/// The transport limits its messages itself. The trace shows all messages that the transport accepts.
 fn unlimited() -> Limits {
     Limits::default().message(usize::MAX / 8)
 }
@@ -209,7 +210,7 @@ pub fn without_query(url: &str) -> Cow<'_, str> {
 pub struct Secrets(Vec<String>);
 
 impl Secrets {
-    /// Creates the list. Values with fewer than four characters are too common to be masked.
+    /// Creates a list of secrets. Values with fewer than four bytes are not masked, because they are too common.
     ///
     /// ```
     /// let secrets = mcp_protocol::wire_trace::Secrets::new(["k\"123".to_owned()]);
@@ -219,7 +220,7 @@ impl Secrets {
     pub fn new(values: impl IntoIterator<Item = String>) -> Self {
         let mut secrets: Vec<String> = Vec::new();
         for value in values.into_iter().filter(|value| value.len() >= MIN_SECRET_BYTES) {
-            // In a message, the value may stand as a JSON string.
+            // A message may contain the value in a JSON string, with escapes.
             let quoted = serde_json::to_string(&value).unwrap_or_default();
             let escaped = quoted.trim_start_matches('"').strip_suffix('"').unwrap_or_default();
             if escaped != value && !escaped.is_empty() {
@@ -227,12 +228,12 @@ impl Secrets {
             }
             secrets.push(value);
         }
-        // A secret inside of another one must not keep the longer one from being found.
+        // Longer secrets are replaced first, because they may contain shorter ones.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         Self(secrets)
     }
 
-    /// Replaces the values in a text.
+    /// Replaces each secret in `text` with `***`.
     #[must_use]
     pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut masked = Cow::Borrowed(text);
@@ -249,8 +250,8 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-/// Returns HTTP headers as text. Only the values of well-known headers without credentials are shown: not those of
-/// `Authorization`, `Cookie`, `Mcp-Session-Id`, and not those of headers that this crate does not know.
+/// Returns HTTP headers as text. Values are shown only for headers that are known to hold no credentials. The values of
+/// all others, such as `Authorization`, `Cookie`, `Mcp-Session-Id` and unknown headers, are replaced with `***`.
 ///
 /// ```
 /// let headers = [("content-type", &b"application/json"[..]), ("authorization", b"Bearer t-123")];

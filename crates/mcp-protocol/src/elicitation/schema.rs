@@ -1,4 +1,5 @@
-//! Schemas of form fields: flat and primitive, five kinds, with all notations for selections.
+//! Schemas of form fields. A field is a text, a number, a boolean, or a single or multiple selection; fields are not
+//! nested. All notations for selections are supported.
 
 use crate::dialect::{Fill, Lower, Lowering, Raise, Raising, Written, serde_by_dialect};
 use crate::json::Json;
@@ -29,7 +30,7 @@ object! {
         optional {
             /// Names of required fields.
             required: Vec<String> = "required",
-            /// JSON Schema dialect.
+            /// URI of the JSON Schema dialect.
             schema: String = "$schema",
         }
         open = other;
@@ -71,7 +72,7 @@ object! {
             min_length: u64 = "minLength",
             /// Maximum number of characters.
             max_length: u64 = "maxLength",
-            /// Required format.
+            /// Format that the text must have.
             format: StringFormat = "format",
             /// Default value; since 2025-11-25.
             default: String = "default",
@@ -106,9 +107,9 @@ object! {
             title: String = "title",
             /// Help text for the user.
             description: String = "description",
-            /// Minimum.
+            /// Minimum value.
             minimum: f64 = "minimum",
-            /// Maximum.
+            /// Maximum value.
             maximum: f64 = "maximum",
             /// Default value; since 2025-11-25.
             default: f64 = "default",
@@ -162,7 +163,7 @@ object! {
     pub struct UntitledSingleSelectSchema {
         tag "type" = "string";
         required {
-            /// Values.
+            /// Values to choose from.
             values: Vec<String> = "enum",
         }
         optional {
@@ -170,7 +171,7 @@ object! {
             title: String = "title",
             /// Help text for the user.
             description: String = "description",
-            /// Titles in the order of the values: deprecated, but the only notation of 2025-06-18.
+            /// Titles, in the order of the values. Deprecated, but the only notation for titles in 2025-06-18.
             enum_names: Vec<String> = "enumNames",
             /// Default value; since 2025-11-25.
             default: String = "default",
@@ -218,7 +219,7 @@ object! {
     pub struct UntitledMultiSelectSchema {
         tag "type" = "array";
         required {
-            /// Values.
+            /// Values to choose from.
             items: EnumItems = "items",
         }
         optional {
@@ -268,7 +269,7 @@ object! {
     pub struct EnumItems {
         tag "type" = "string";
         required {
-            /// Values.
+            /// Values to choose from.
             values: Vec<String> = "enum",
         }
         open = other;
@@ -287,7 +288,7 @@ object! {
 }
 
 impl FormSchema {
-    /// Adds a field.
+    /// Adds a field, or replaces the field with this name.
     #[must_use]
     pub fn field(mut self, name: impl Into<String>, schema: impl Into<FieldSchema>) -> Self {
         self.fields.insert(name.into(), schema.into());

@@ -1,7 +1,7 @@
 //! Parsing of JSON text into types with one non-generic reader, to keep compile times and code size low.
 //!
-//! Values are parsed in place, without an intermediate tree. Errors have the path of the value, which is determined by
-//! a second pass only after an error.
+//! Values are parsed in place, without an intermediate tree. Errors contain the path of the value. Only after an error,
+//! a second pass determines this path.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::members::Members;
 
 pub(crate) type Read<T> = Result<T, serde_json::Error>;
 
-/// A position in JSON text.
+/// A reader of JSON text, at some position in the text.
 #[derive(Clone, Debug)]
 #[allow(unnameable_types, reason = "appears in a hidden method of a sealed-by-convention trait")]
 pub struct Reader<'a> {
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads a number of one kind.
+    /// Reads a number and converts it with `parse`. `expected` names the kind of number in errors.
     pub(crate) fn number<T>(&mut self, expected: &str, parse: impl FnOnce(&str) -> Option<T>) -> Read<T> {
         if !matches!(self.scanner.peek(), Some(b'-' | b'0'..=b'9')) {
             return Err(self.unexpected(expected));
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
         Ok(None)
     }
 
-    /// Reads an object of unknown type as text. Rejects a duplicate tag.
+    /// Reads an object of unknown type as text. Fails if the member `tag` occurs twice.
     pub(crate) fn unknown_object(&mut self, tag: &'static str) -> Read<Json> {
         let text = self.any()?;
         if scan::members(text).filter(|(key, _)| key == tag).count() > 1 {
@@ -142,7 +142,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads the members of such an object sorted by key, in any order and number; the last duplicate wins.
+    /// Reads the members of an object with arbitrary keys, sorted by key. Of members with the same key, only the last
+    /// is read.
     pub(crate) fn sorted_map(&mut self, member: &mut dyn FnMut(&mut Self, String) -> Read<()>) -> Read<()> {
         let mut members: Vec<(String, u32)> = Vec::new();
         self.map(&mut |reader, key| {
@@ -164,8 +165,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads an object of a known type: each known member fills its place, except those whose bit is in `lacks`. Others
-    /// go to `unknown`, if present. Returns the members that were seen, one bit each.
+    /// Reads an object of a known type. The member `names[i]` fills `places[i]`, unless bit `i` of `lacks` is set. All
+    /// other members are added to `unknown`, if present. Returns a mask of the members that were found.
     pub(crate) fn object(
         &mut self,
         names: &'static [&'static str],
@@ -200,7 +201,7 @@ impl<'a> Reader<'a> {
         self.odd(serde_json::Error::missing_field(member))
     }
 
-    /// Returns an error about an object as a whole that was read to its end.
+    /// Returns `error`, positioned at the object that was just read to its end.
     #[cold]
     pub(crate) fn odd(&mut self, error: serde_json::Error) -> serde_json::Error {
         self.scanner.retreat();
@@ -219,7 +220,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Skips the comma before the next element; returns false after the last one, whose bracket is skipped.
+    /// Skips the comma before the next element and returns true. After the last element, skips the closing bracket and
+    /// returns false.
     fn next(&mut self, is_first: &mut bool, close: u8) -> Read<bool> {
         let is_first = std::mem::take(is_first);
         match self.scanner.peek() {
@@ -326,8 +328,9 @@ pub(super) fn canonical(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Read<()> {
     Ok(())
 }
 
-/// Returns a number with a fraction or an exponent as its digits and the power of ten of the last one, without leading
-/// and trailing zeros. Equal for two texts only if their values are equal. `None` if the exponent overflows.
+/// Returns the sign of a number (true if negative), its digits without leading and trailing zeros, and the power of ten
+/// of the last of these digits. The results for two texts are equal only if the values are equal. `None` if the
+/// exponent overflows.
 pub(crate) fn decimal(text: &str) -> Option<(bool, String, i64)> {
     let (text, is_negative) = text.strip_prefix('-').map_or((text, false), |rest| (rest, true));
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
@@ -342,7 +345,7 @@ pub(crate) fn decimal(text: &str) -> Option<(bool, String, i64)> {
     Some((is_negative, trimmed.to_owned(), exponent.parse::<i64>().ok()?.checked_add(shift)?))
 }
 
-/// Rewrites the members after `start` sorted by key; the last duplicate wins.
+/// Rewrites the members after `start`, sorted by key. Of members with the same key, only the last is kept.
 fn in_order(mut members: Vec<(String, Range<usize>)>, start: usize, out: &mut Vec<u8>) {
     members.sort_by(|(one, _), (other, _)| one.cmp(other));
     let written = out.split_off(start);
@@ -427,7 +430,8 @@ fn path(text: &str, at: usize) -> String {
     written(&steps)
 }
 
-/// Reads the key of the next member into the last step. Returns false if the position is before its value.
+/// Reads the key of the next member and replaces the last step with it. If `at` is before the value of this member,
+/// removes the last step and returns false.
 fn member<'a>(scanner: &mut Scanner<'a>, text: &'a str, at: usize, steps: &mut Vec<PathStep<'a>>) -> bool {
     scanner.peek();
     let key = scanner.string();

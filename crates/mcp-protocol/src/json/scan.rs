@@ -55,7 +55,8 @@ impl StringToken {
         Span { start: self.span.start + 1, end: self.span.end - 1 }
     }
 
-    /// Returns the string as a key, decoded only if necessary. A key with an unpaired surrogate matches no known key.
+    /// Returns the string as a key, decoded only if necessary. A key with an unpaired surrogate becomes empty, so that
+    /// it matches no known key.
     #[inline]
     pub(crate) fn name(self, text: &str) -> Cow<'_, str> {
         if self.escaped {
@@ -116,7 +117,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Moves to the next part of an object or array: over the opening bracket or a comma. Returns false at its end.
+    /// Moves to the next member or element of an object or array: skips the opening bracket or a comma. Returns false
+    /// at the closing bracket.
     pub(crate) fn step(&mut self, open: u8, close: u8) -> Scan<bool> {
         match self.peek() {
             Some(byte) if byte == open && self.is_at_start() => {
@@ -132,8 +134,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips `opener`, which is a comma from then on, the next key of an object, and the colon after it. Returns `None`
-    /// at the end of the object, which is not consumed.
+    /// Skips `opener`, the next key of an object and the colon after it, and returns the key. `opener` must be the
+    /// opening brace in the first call; each call sets it to a comma. Returns `None` before the closing brace.
     pub(crate) fn next_key(&mut self, opener: &mut u8) -> Option<StringToken> {
         self.expect(std::mem::replace(opener, b',')).ok()?;
         self.peek();
@@ -142,7 +144,8 @@ impl<'a> Scanner<'a> {
         Some(key)
     }
 
-    /// Skips `opener`, which is a comma from then on, before the next element of an array. Returns false at its end.
+    /// Skips `opener` before the next element of an array, like [`next_key`](Self::next_key). Returns false before the
+    /// closing bracket.
     pub(crate) fn next_element(&mut self, opener: &mut u8) -> bool {
         self.expect(std::mem::replace(opener, b',')).is_ok() && self.peek().is_some_and(|byte| byte != b']')
     }
@@ -185,7 +188,7 @@ impl<'a> Scanner<'a> {
         if self.bytes.get(self.at) != Some(&b'"') {
             return Err(self.fault());
         }
-        // Fast path: most keys end within one word.
+        // Fast path: most keys end within eight bytes.
         let at = self.at + 1;
         if let Some(word) = self.bytes.get(at..at + WORD_BYTES) {
             let end = at + special_bytes(word).trailing_zeros() as usize / 8;
@@ -242,7 +245,7 @@ impl<'a> Scanner<'a> {
         Ok(at + length)
     }
 
-    /// Skips an object or array without recursion: one bit per open level stores its kind.
+    /// Skips an object or array without recursion: one bit per open level stores whether it is an object.
     fn container(&mut self, depth: usize) -> Scan<()> {
         let mut objects: u128 = 0;
         let mut level = depth;
@@ -367,7 +370,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Returns the members of an object with decoded keys; nothing for other values.
+/// Returns an iterator over the members of an object, with decoded keys. It is empty for other values.
 pub(crate) fn members(text: &str) -> impl Iterator<Item = (Cow<'_, str>, &str)> {
     let mut scanner = Scanner::new(text);
     let mut opener = b'{';
@@ -378,7 +381,7 @@ pub(crate) fn members(text: &str) -> impl Iterator<Item = (Cow<'_, str>, &str)> 
     })
 }
 
-/// Returns the elements of an array; nothing for other values.
+/// Returns an iterator over the elements of an array. It is empty for other values.
 pub(crate) fn elements(text: &str) -> impl Iterator<Item = &str> {
     let mut scanner = Scanner::new(text);
     let mut opener = b'[';
@@ -390,9 +393,9 @@ pub(crate) fn elements(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the first position from `at` with a quote, a backslash or a control character.
+/// Returns the first position from `at` on with a quote, a backslash or a control character, or the length of `bytes`.
 ///
-/// Short strings are scanned eight bytes at a time; long ones in branch-free blocks, which the compiler vectorizes.
+/// Short strings are scanned eight bytes at a time, and long ones in branch-free blocks, which the compiler vectorizes.
 #[inline]
 pub(crate) fn plain_run(bytes: &[u8], mut at: usize) -> usize {
     const BLOCK_BYTES: usize = 64;
@@ -403,7 +406,7 @@ pub(crate) fn plain_run(bytes: &[u8], mut at: usize) -> usize {
             return at + special.trailing_zeros() as usize / 8;
         }
         at += WORD_BYTES;
-        // Only once: the end is within the next block.
+        // This is done only once, because the end is within the next block.
         if at == long {
             while let Some(block) = bytes.get(at..at + BLOCK_BYTES)
                 && block.iter().fold(true, |plain, &byte| plain & is_plain(byte))
@@ -424,7 +427,8 @@ fn is_plain(byte: u8) -> bool {
     byte >= 0x20 && byte != b'"' && byte != b'\\'
 }
 
-/// Returns a mask with the high bit of the first byte that is not plain, and possibly of later bytes.
+/// Returns a mask in which the high bit of the first byte that is not plain is set, and possibly those of later bytes.
+/// Returns 0 if all bytes are plain.
 #[inline]
 fn special_bytes(word: &[u8]) -> u64 {
     const LOW_BITS: u64 = u64::from_ne_bytes([1; WORD_BYTES]);

@@ -5,7 +5,8 @@ use serde_json::value::RawValue;
 
 use super::scan::{Fault, Scanner};
 
-/// Valid JSON text that serializes as its value, so that pretty printers and trees see its parts.
+/// Valid JSON text that serializes as the value that it represents, so that pretty printers and `serde_json::Value` see
+/// its parts.
 pub(crate) struct Transcode<'a>(pub(crate) &'a str);
 
 impl Serialize for Transcode<'_> {
@@ -40,7 +41,7 @@ impl Serialize for Transcode<'_> {
             Some(b'"') if !text.contains('\\') => serializer.serialize_str(text.trim_matches('"')),
             Some(b'"') => match serde_json::from_str::<String>(text) {
                 Ok(decoded) => serializer.serialize_str(&decoded),
-                // An unpaired surrogate has no other form.
+                // A string with an unpaired surrogate cannot be decoded, so its text is serialized as it is.
                 Err(_) => as_it_is(text, serializer),
             },
             _ => number(text, serializer),
@@ -48,7 +49,7 @@ impl Serialize for Transcode<'_> {
     }
 }
 
-/// Serializes a number if that preserves its digits.
+/// Serializes a number as an integer or a float if that preserves its digits, and otherwise as raw JSON text.
 fn number<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
     match (text.parse::<i64>(), text.parse::<u64>(), text.parse::<f64>()) {
         (Ok(number), ..) if number != 0 || text == "0" => serializer.serialize_i64(number),

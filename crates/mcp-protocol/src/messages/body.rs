@@ -10,7 +10,8 @@ use crate::meta::Meta;
 
 /// The `params` or `result` of a message: a JSON object, not yet parsed.
 ///
-/// Parsing the message records the positions of the first few members, so looking one up is free.
+/// Parsing a message records the positions of the first six members of its body, so that members are found without
+/// another scan. Bodies with more members are scanned for each lookup.
 #[doc(alias = "params")]
 #[doc(alias = "result")]
 #[derive(Clone, Copy, Debug)]
@@ -200,7 +201,7 @@ impl Index {
     /// The index of a body that was not scanned.
     const UNREAD: Self = Self { complete: false, ..Self::NONE };
 
-    /// Returns the index relative to a text that begins at `start` of this one.
+    /// Returns the index for a text that begins at `start` of the current text.
     fn moved(mut self, start: u32) -> Self {
         for (key, value) in &mut self.members[..usize::from(self.length)] {
             for span in [key, value] {

@@ -1,7 +1,7 @@
 //! Parsing of a message into its members, and its classification.
 //!
-//! The parser reads every byte once, allocates only for string ids and unknown methods, and records the positions of
-//! the body's members for later lookups. Text that it accepts is valid JSON.
+//! The parser reads every byte of a message once, allocates only for string ids, unknown methods, errors and batches,
+//! and records the positions of the body's members for later lookups. Text that it accepts is valid JSON.
 
 use std::borrow::Cow;
 
@@ -30,7 +30,7 @@ pub struct Request<'a> {
     pub id: Id,
     /// Requested method.
     pub method: Method,
-    /// Parameters; empty if absent.
+    /// Parameters; `{}` if absent.
     pub params: Body<'a>,
 }
 
@@ -39,7 +39,7 @@ pub struct Request<'a> {
 pub struct Notification<'a> {
     /// Method.
     pub method: Method,
-    /// Parameters; empty if absent.
+    /// Parameters; `{}` if absent.
     pub params: Body<'a>,
 }
 
@@ -87,10 +87,10 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Parses bytes like [`parse`], skips a byte order mark and checks for UTF-8.
+/// Like [`parse`], for bytes. Skips a leading byte order mark and checks that the rest is UTF-8.
 ///
 /// # Errors
-/// Fails like [`parse`], and with [`DecodeErrorKind::NotUtf8`].
+/// Fails like [`parse`], or with [`DecodeErrorKind::NotUtf8`] if the bytes are not UTF-8.
 pub fn parse_bytes<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Incoming<'a>, DecodeError> {
     let bytes = without_mark(bytes);
     match std::str::from_utf8(bytes) {
@@ -134,7 +134,7 @@ pub fn salvage_id(beginning: &[u8]) -> DecodeError {
 /// ```
 ///
 /// # Errors
-/// Fails if the text is not a valid message. The error has the id if it could be read.
+/// Fails if the text is not a valid message. The error contains the id of the message, if the id could be read.
 pub fn parse<'a>(text: &'a str, limits: &Limits) -> Result<Incoming<'a>, DecodeError> {
     if text.len() > limits.message.min(u32::MAX as usize) {
         return Err(fail(DecodeErrorKind::TooLong { limit: limits.message }));
@@ -237,7 +237,7 @@ impl Outline {
         if slot.is_some() {
             return Err(DecodeErrorKind::Duplicate(name));
         }
-        // Set before the value is read, because the value may be malformed.
+        // The type is set before the value is read, because the value may be malformed.
         match name {
             "method" => self.shape = MessageShape::Request,
             "result" | "error" if self.shape == MessageShape::Unknown => self.shape = MessageShape::Response,

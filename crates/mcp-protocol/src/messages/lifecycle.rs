@@ -95,7 +95,7 @@ object! {
     #[doc(alias = "pagination")]
     pub struct PageParams {
         optional {
-            /// Cursor from the previous page.
+            /// Cursor from the previous page; absent for the first page.
             cursor: String = "cursor",
         }
         meta = meta;

@@ -1,4 +1,4 @@
-//! The methods of all five revisions. [`crate::dialect`] defines which revision has which.
+//! The methods of all five revisions. [`crate::dialect`] defines which revision has which method.
 
 use crate::macros::string_enum;
 
@@ -46,9 +46,9 @@ string_enum! {
         TasksGet = "tasks/get",
         /// Cancels a task.
         TasksCancel = "tasks/cancel",
-        /// Waits for a task's result; 2025-11-25.
+        /// Waits for a task's result; 2025-11-25 only.
         TasksResult = "tasks/result",
-        /// Lists tasks; 2025-11-25.
+        /// Lists tasks; 2025-11-25 only.
         TasksList = "tasks/list",
         /// Sends responses to a task's input requests; modern extension.
         TasksUpdate = "tasks/update",
@@ -79,9 +79,9 @@ string_enum! {
         ResourceUpdated = "notifications/resources/updated",
         /// The list of roots changed; legacy.
         RootsChanged = "notifications/roots/list_changed",
-        /// The interaction at a URL is complete; 2025-11-25.
+        /// The interaction at a URL is complete; 2025-11-25 only.
         ElicitationComplete = "notifications/elicitation/complete",
-        /// The status of a task changed; 2025-11-25.
+        /// The status of a task changed; 2025-11-25 only.
         TaskStatus = "notifications/tasks/status",
         /// The first message of a notification stream; modern.
         SubscriptionAcknowledged = "notifications/subscriptions/acknowledged",

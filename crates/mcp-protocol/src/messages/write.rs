@@ -15,7 +15,8 @@
 use super::{Body, Id, Method};
 use crate::dialect::{Lower, Lowering, Written};
 
-/// Bodies that carry a dialect are written in it; all others are written with every member.
+/// A body made by [`Dialect::lower`](crate::Dialect::lower) is written in its dialect; any other body is written with
+/// every member.
 const CANONICAL_FORM: Lowering<'static> = Lowering::CANONICAL;
 
 /// Appends a request.
@@ -57,7 +58,8 @@ pub fn notification(
     })
 }
 
-/// Appends a response with a result. An unchanged result can be kept as [`Json`](crate::Json) and is then only copied.
+/// Appends a response with a result. To send the same result several times, store it as [`Json`](crate::Json), which is
+/// only copied.
 ///
 /// # Errors
 /// Fails if `result` cannot be serialized.
@@ -68,7 +70,7 @@ pub fn response(out: &mut Vec<u8>, id: &Id, result: &dyn Lower) -> Result<(), se
     })
 }
 
-/// Form of the `id` member in an error response without an id.
+/// Form of the `id` member in an error response to a request whose id is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoId {
     /// `id` is omitted: HTTP, and stdio since 2025-11-25.
@@ -102,7 +104,7 @@ pub fn error(
     })
 }
 
-/// Appends a request with the params unchanged.
+/// Appends a request with the params unchanged, except that line breaks are removed.
 ///
 /// # Errors
 /// Does not fail for ids and methods that were parsed from a message.
@@ -122,7 +124,7 @@ pub fn relay_request(
     })
 }
 
-/// Appends a response with the result unchanged.
+/// Appends a response with the result unchanged, except that line breaks are removed.
 ///
 /// # Errors
 /// Does not fail for ids that were parsed from a message.

@@ -16,9 +16,9 @@ pub(super) enum NegotiationStep {
     Succeeded(Box<NegotiationResult>),
     /// The negotiation failed.
     Failed(NegotiationError),
-    /// Probe again with this version.
+    /// Probe the server with this version.
     Probe(ProtocolVersion),
-    /// Probe again with these capabilities declared, if the client has them.
+    /// Probe again with these capabilities declared. If the client does not have them, fail with this error.
     Declare(Box<ClientCapabilities>, ErrorObject),
     /// Send `initialize` with this version.
     Initialize(ProtocolVersion),
@@ -30,12 +30,12 @@ pub(super) struct EraDetection {
     pub(super) options: NegotiationOptions,
     /// Version of the last probe.
     pub(super) probed: Option<ProtocolVersion>,
-    /// The next request may reach another server, as behind a load balancer: a server that rejects a version it lists
-    /// is probed once more.
+    /// True if the next request may reach another server, for example behind a load balancer. A server that rejects a
+    /// version that it lists is then probed once more.
     pub(super) may_reach_another_server: bool,
-    /// The corrective probe was sent.
+    /// A probe with a version that the server listed in an error was sent.
     pub(super) corrected: bool,
-    /// A modern server responded to `initialize`, and the probe after that was sent.
+    /// A modern server rejected `initialize`, and another probe was sent.
     pub(super) reprobed: bool,
     /// Additional capabilities were declared.
     pub(super) declared: bool,
@@ -70,7 +70,7 @@ impl EraDetection {
 
     /// Handles a result of the probe.
     pub(super) fn result(&self, result: &Body<'_>) -> NegotiationStep {
-        // A modern server lists its versions, even if the rest of its response is invalid.
+        // A server that lists its versions is modern, even if the rest of its response is invalid.
         let Ok(Some(theirs)) = result.raise_member::<Vec<ProtocolVersion>>("supportedVersions") else {
             return self.legacy();
         };
@@ -155,7 +155,7 @@ impl EraDetection {
         NegotiationStep::Failed(NegotiationError::Handshake { probe: self.probe_error.clone(), handshake })
     }
 
-    /// Handles a legacy server.
+    /// Continues with a server that is known to be legacy.
     pub(super) fn legacy(&self) -> NegotiationStep {
         match self.options.preferred(Era::Legacy) {
             Some(version) => self.legacy_with(version.clone()),
@@ -190,7 +190,7 @@ impl EraDetection {
         self.legacy_among(theirs)
     }
 
-    /// Handles a server that listed its versions without a common modern one.
+    /// Continues with a server that listed its versions and has no modern version in common with the client.
     fn legacy_among(&self, theirs: Vec<ProtocolVersion>) -> NegotiationStep {
         match self.options.mutual(Era::Legacy, &theirs) {
             Some(version) if self.options.mode != Mode::Modern => self.legacy_with(version.clone()),
@@ -204,8 +204,9 @@ impl EraDetection {
     }
 }
 
-/// Returns the versions that a server lists when it rejects one. Modern servers use -32022, legacy servers any code:
-/// -32602 in the example of MCP 2025-11-25, basic/lifecycle.
+/// Returns the versions that a server lists in the error with which it rejects a version. The code of the error is not
+/// checked: modern servers use -32022, and legacy servers any code, such as -32602 in the example of MCP 2025-11-25,
+/// basic/lifecycle.
 pub(super) fn supported_versions(error: &ErrorObject) -> Option<Vec<ProtocolVersion>> {
     let data = Body::of(error.data.as_ref()?.get()).ok()?;
     let versions: Vec<ProtocolVersion> = data.raise_member("supported").ok()??;

@@ -33,11 +33,11 @@ pub struct HttpClientNegotiation {
     detection: EraDetection,
     state: HttpNegotiationState,
     action: Option<HttpAction>,
-    /// Deadline of the whole negotiation; `None` if it is not representable.
+    /// Deadline of the whole negotiation; `None` if an `Instant` cannot represent it.
     negotiation_deadline: Option<Instant>,
     /// Deadline of the request in flight.
     request_deadline: Option<Instant>,
-    /// Start of a login; timeouts are paused during it.
+    /// Time at which the current login started. Timeouts are paused during a login.
     logging_in: Option<Instant>,
     /// The current request was already retried.
     retried: bool,
@@ -66,23 +66,24 @@ pub enum HttpAction {
         /// Version in the envelope and the header.
         version: ProtocolVersion,
     },
-    /// Report with [`HttpClientNegotiation::handle_declared`] whether these capabilities can be declared too.
+    /// Report with [`HttpClientNegotiation::handle_declared`] whether the client can also declare these capabilities.
     Declare(Box<ClientCapabilities>),
-    /// POST `initialize` with this version; to the endpoint of the stream if one was opened.
+    /// POST `initialize` with this version. If an event stream was opened, POST to the endpoint that it named.
     Initialize {
         /// Version to offer.
         version: ProtocolVersion,
     },
-    /// GET the URL as an event stream and report its first event.
+    /// GET the URL as an event stream, and report its first event with [`HttpClientNegotiation::handle_response`].
     OpenStream,
     /// Log in, then report the outcome with [`HttpClientNegotiation::handle_login`].
     LogIn {
-        /// 401, or 403 with a missing scope.
+        /// HTTP status: 401, or 403 if a scope is missing.
         status: u16,
     },
-    /// Wait, then call [`HttpClientNegotiation::handle_waited`]; the request is retried.
+    /// Wait, then call [`HttpClientNegotiation::handle_waited`], which retries the request.
     Wait {
-        /// `Retry-After`, if the server sent it. At most the time left for the negotiation.
+        /// `Retry-After`, if the server sent it; otherwise the driver chooses the time. It is less than the time left
+        /// for the negotiation.
         retry_after: Option<Duration>,
     },
     /// The negotiation succeeded. For a legacy server, send `notifications/initialized`.
@@ -110,7 +111,7 @@ pub struct NegotiationResponse<'a> {
 }
 
 impl<'a> NegotiationResponse<'a> {
-    /// Creates a response with this status and without a relevant body.
+    /// Creates a response with this status, without headers and without a message.
     #[must_use]
     pub fn new(status: u16) -> Self {
         Self {
@@ -123,7 +124,7 @@ impl<'a> NegotiationResponse<'a> {
         }
     }
 
-    /// Sets the message in the body. Only a response is used.
+    /// Sets the JSON-RPC message in the body. Requests and notifications are ignored.
     #[must_use]
     pub fn message(mut self, message: Message<'a>) -> Self {
         if let Message::Response(response) = message {
@@ -161,7 +162,7 @@ impl<'a> NegotiationResponse<'a> {
     }
 }
 
-/// Reason why an HTTP request failed; the era is unknown.
+/// Reason why an HTTP request failed. Such a failure says nothing about the era of the server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpFailure {
@@ -174,7 +175,7 @@ pub enum HttpFailure {
     /// The server is busy: the retry failed too, or `Retry-After` exceeds the time left.
     #[error("server busy (status {status}); retry {}", later(.retry_after))]
     Busy {
-        /// 408, 425, 429, 502, 503 or 504.
+        /// HTTP status: 408, 425, 429, 502, 503 or 504.
         status: u16,
         /// `Retry-After`, if the server sent it.
         retry_after: Option<Duration>,
@@ -182,19 +183,19 @@ pub enum HttpFailure {
     /// The server failed with an internal error.
     #[error("server error (status {status})")]
     ServerError {
-        /// Another 5xx.
+        /// HTTP status: a 5xx other than 502, 503 and 504.
         status: u16,
     },
     /// A redirect that the transport did not follow: another origin, another method, or too many.
     #[error("redirected (status {status}){}; configure the new URL if you trust it", to(.location))]
     Redirect {
-        /// 3xx.
+        /// HTTP status: 3xx.
         status: u16,
         /// The new URL, if present.
         location: Option<String>,
     },
-    /// No response: the connection failed.
-    #[error("no complete response")]
+    /// The connection failed before a complete response arrived.
+    #[error("connection failed before a complete response arrived")]
     Network,
     /// The server did not respond in time.
     #[error("timed out waiting for the response")]
@@ -260,22 +261,23 @@ impl HttpClientNegotiation {
         }
     }
 
-    /// Handles the outcome of a login; the request is then retried.
+    /// Handles the end of a login. If it succeeded, the request is retried; otherwise the negotiation fails.
     pub fn handle_login(&mut self, succeeded: bool, now: Instant) {
         let Some(since) = self.logging_in.take() else { return };
-        // The time that the user took for the login does not count.
+        // The time that the user took for the login does not count toward the timeout.
         let spent = now.saturating_duration_since(since);
         self.negotiation_deadline =
             self.negotiation_deadline.and_then(|deadline| deadline.checked_add(spent));
         if succeeded { self.again(now) } else { self.fail(NegotiationError::Http(HttpFailure::Unauthorized)) }
     }
 
-    /// Handles the end of a wait; the request is then retried.
+    /// Handles the end of a wait and retries the request.
     pub fn handle_waited(&mut self, now: Instant) {
         self.again(now);
     }
 
-    /// Handles the driver's report whether the requested capabilities can be declared.
+    /// Handles the reply to [`HttpAction::Declare`]. If `declared` is true, the server is probed again; otherwise the
+    /// negotiation fails.
     pub fn handle_declared(&mut self, declared: bool, now: Instant) {
         let HttpNegotiationState::Declaring { version, rejection } = self.state.clone() else { return };
         if declared {
@@ -292,15 +294,16 @@ impl HttpClientNegotiation {
             return;
         }
         if self.state == HttpNegotiationState::OpeningStream {
-            // A stream without an event is not the HTTP+SSE transport (2024-11-05).
+            // A stream that sends no event in time does not belong to the HTTP+SSE transport (2024-11-05).
             self.no_endpoint(0);
         } else {
             self.fail(NegotiationError::Http(HttpFailure::Timeout));
         }
     }
 
-    /// Returns the time at which to call [`handle_timeout`](Self::handle_timeout): the probe has its own timeout,
-    /// the first event of a stream has 10 s, and the negotiation has its total timeout. Returns `None` during a login.
+    /// Returns the time at which to call [`handle_timeout`](Self::handle_timeout). It is the earliest of three
+    /// deadlines: that of the probe, that of the first event of a stream (10 s), and that of the whole negotiation.
+    /// Returns `None` during a login and after the end of the negotiation.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.state == HttpNegotiationState::Done || self.logging_in.is_some() {
@@ -315,8 +318,8 @@ impl HttpClientNegotiation {
         self.action.take()
     }
 
-    /// Handles responses that say nothing about the era (login required, access denied, server busy or failing);
-    /// returns true for them.
+    /// Handles responses that say nothing about the era (login required, access denied, redirect, server busy or
+    /// failing). Returns true if the response was one of these, or if the negotiation is over.
     fn http_failure(&mut self, answer: &NegotiationResponse<'_>, now: Instant) -> bool {
         match answer.status {
             _ if self.state == HttpNegotiationState::Done => {}
@@ -453,13 +456,14 @@ impl HttpClientNegotiation {
     }
 }
 
-/// Returns true for an error response to `initialize` that is reported whatever the HTTP status: one of a modern
-/// server, or one that lists the versions of a legacy server.
+/// Returns true for an error response to `initialize` that counts whatever the HTTP status is: it comes from a modern
+/// server, or it lists the versions of a legacy server.
 fn is_conclusive(error: &ErrorObject) -> bool {
     is_modern_evidence(error) || supported_versions(error).is_some()
 }
 
-/// Returns true for codes that only modern servers use. -32601 with 404 is one too, but not for `server/discover`.
+/// Returns true for codes that only modern servers use. Only modern servers send -32601 with status 404, too, but not
+/// in response to `server/discover`.
 fn is_modern_evidence(error: &ErrorObject) -> bool {
     matches!(
         error.code,

@@ -17,7 +17,7 @@ use crate::messages::{Incoming, InitializeParams, Message, Method, Request};
 use crate::meta::{self, Meta};
 use crate::version::{Era, ProtocolVersion, negotiate};
 
-/// Classifies each HTTP request by era, after the checks of the transport.
+/// Classifies each HTTP request by era. Call it after the transport has made its own checks of the request.
 ///
 /// ```
 /// use mcp_protocol::messages::parse;
@@ -35,8 +35,8 @@ pub struct HttpServerNegotiation {
     versions: Vec<ProtocolVersion>,
 }
 
-/// The valid `params._meta` of a modern request, as text and parsed. Most clients send an identical one with every request; a caller that caches it
-/// avoids parsing it again.
+/// The valid `params._meta` of a modern request, as text and parsed. Most clients send an identical envelope with every
+/// request; a caller that caches it avoids parsing it again.
 #[derive(Clone, Debug)]
 pub struct Envelope {
     text: Arc<str>,
@@ -45,7 +45,8 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// Returns the envelope of a classified request, unless it is too long to be cached.
+    /// Returns the envelope of a request that was classified as modern, or `None` if it is longer than 4 KiB and should
+    /// not be cached.
     #[must_use]
     pub fn of(request: &Request<'_>, dialect: Dialect, meta: &Arc<Meta>) -> Option<Self> {
         let text = request.params.member("_meta").ok().flatten()?;
@@ -83,9 +84,10 @@ pub struct HttpRequest<'a> {
     pub methods: &'a [&'a [u8]],
     /// All values of `Mcp-Name`.
     pub names: &'a [&'a [u8]],
-    /// Version of the session, if the request names an existing one.
+    /// Version of the session, if the request names an existing session.
     pub session: Option<Dialect>,
-    /// An envelope kept from an earlier request, if there is one. It is used only if this request has the same.
+    /// A cached envelope of an earlier request, if there is one. It is used only if this request has an identical
+    /// envelope.
     pub known: Option<&'a Envelope>,
 }
 
@@ -119,7 +121,7 @@ impl<'a> HttpRequest<'a> {
         self
     }
 
-    /// Sets a valid envelope of an earlier request.
+    /// Sets a cached envelope of an earlier request.
     #[must_use]
     pub fn known(mut self, envelope: &'a Envelope) -> Self {
         self.known = Some(envelope);
@@ -138,11 +140,11 @@ impl<'a> HttpRequest<'a> {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum HttpClassification {
-    /// A modern request with a valid envelope and standard headers. A session id is ignored.
+    /// A modern request with a valid envelope and valid MCP headers. A session id in the headers is ignored.
     Modern(Dialect, Arc<Meta>),
     /// A modern notification: respond with 202; only an extension may process it.
     ModernNotification,
-    /// A legacy message of this version: apply the session rules next.
+    /// A legacy message of this version: check its session next.
     Legacy(Dialect),
     /// `initialize`: respond with this version and open a session.
     Initialize(Dialect, Box<InitializeParams>),
@@ -156,7 +158,7 @@ pub enum HttpClassification {
 pub struct HttpRejection {
     /// HTTP status.
     pub status: u16,
-    /// Error, with the request's id if that could be read. `None` for a status without a body.
+    /// Error to send as the body, with the id of the request if it could be read. `None` if the response has no body.
     pub error: Option<ErrorObject>,
 }
 
@@ -260,7 +262,7 @@ impl HttpServerNegotiation {
             (None, named) => match self.legacy_with_header(http, named) {
                 HttpClassification::Legacy(dialect) => match check_method(dialect, request) {
                     Ok(()) => HttpClassification::Legacy(dialect),
-                    // A legacy error is an ordinary response.
+                    // In the legacy era, an error is an ordinary response with status 200.
                     Err(error) => reject(200, Some(error)),
                 },
                 rejection => rejection,
@@ -292,7 +294,8 @@ impl HttpServerNegotiation {
         }
     }
 
-    /// Classifies a message without a version: the version is that of the session, of the header, or 2025-03-26.
+    /// Classifies a message that does not state a version. Its version is that of the session, else that of the header,
+    /// else 2025-03-26.
     fn legacy(&self, http: &HttpRequest<'_>) -> HttpClassification {
         match self.header(http) {
             Ok(named) => self.legacy_with_header(http, named),
@@ -322,8 +325,8 @@ impl HttpServerNegotiation {
         }
     }
 
-    /// Returns the version of a request that names none: 2025-03-26, or the newest legacy version if that is not
-    /// supported.
+    /// Returns the version of a request that does not name one: 2025-03-26, or the newest legacy version if the server
+    /// does not support 2025-03-26.
     fn assumed(&self) -> Dialect {
         let version = negotiate(&ProtocolVersion::V2025_03_26, &self.versions);
         version.and_then(ProtocolVersion::dialect).unwrap_or(Dialect::V2025_03_26)

@@ -39,9 +39,9 @@ pub struct StdioClientNegotiation {
     limits: Limits,
     state: StdioNegotiationState,
     actions: Vec<StdioAction>,
-    /// Deadline of the whole negotiation; `None` if it is not representable.
+    /// Deadline of the whole negotiation; `None` if an `Instant` cannot represent it.
     negotiation_deadline: Option<Instant>,
-    /// Number of probes sent; a late response to any of them still counts.
+    /// Number of probes sent. A late response to any of them still counts.
     probes_sent: i64,
     probe_timed_out: bool,
     restarted: bool,
@@ -80,7 +80,7 @@ pub enum StdioAction {
         /// Version in the envelope.
         version: ProtocolVersion,
     },
-    /// Report with [`StdioClientNegotiation::handle_declared`] whether these capabilities can be declared too.
+    /// Report with [`StdioClientNegotiation::handle_declared`] whether the client can also declare these capabilities.
     Declare(Box<ClientCapabilities>),
     /// Send `initialize` with this id and version.
     Initialize {
@@ -135,7 +135,7 @@ impl StdioClientNegotiation {
         negotiation
     }
 
-    /// Handles a message.
+    /// Handles a message. The result tells the driver whether to queue it.
     pub fn handle_message(&mut self, message: &Message<'_>, now: Instant) -> MessageHandling {
         match message {
             _ if self.state == StdioNegotiationState::Done => MessageHandling::Ignored,
@@ -161,8 +161,8 @@ impl StdioClientNegotiation {
         handling
     }
 
-    /// Handles a malformed message. It counts as a response if its id matches the request in flight, and as noise
-    /// otherwise.
+    /// Handles a malformed message. If its id is that of the request in flight, it counts as the response. Otherwise it
+    /// counts as a line that is not a message, like in [`handle_noise`](Self::handle_noise).
     pub fn handle_unreadable(&mut self, error: &DecodeError, line: &[u8], now: Instant) -> MessageHandling {
         let next = match &self.state {
             StdioNegotiationState::Probing { id, .. } if error.id.as_ref() == Some(id) => {
@@ -180,7 +180,8 @@ impl StdioClientNegotiation {
         MessageHandling::Used
     }
 
-    /// Handles a line that is not a message.
+    /// Handles a line that is not a message. The negotiation fails if there are too many of them, or if the line is part of a
+    /// message over several lines.
     pub fn handle_noise(&mut self, line: &[u8]) {
         if self.state == StdioNegotiationState::Done {
             return;
@@ -191,7 +192,8 @@ impl StdioClientNegotiation {
         let sample = self.noise_sample.get_or_insert_with(|| crate::codec::line::sample(line, limit));
         let is_over =
             self.noise_lines > self.limits.noise_lines || self.noise_bytes > self.limits.noise_bytes;
-        // None of its messages will ever be on one line, so waiting for the timeout is useless.
+        // A server that writes a message over several lines does so with all of them, so waiting for the timeout is
+        // useless.
         if is_over || crate::codec::line::is_pretty_printed(line) {
             let sample = sample.clone();
             self.end(StdioAction::Failed(NegotiationError::Noise { sample }));
@@ -230,10 +232,10 @@ impl StdioClientNegotiation {
         }
     }
 
-    /// Handles the restart of the process.
+    /// Handles the successful restart of the process.
     pub fn handle_started(&mut self, now: Instant) {
         if self.state == StdioNegotiationState::Restarting {
-            // The new process was not probed, so its response is not inferred from a timeout.
+            // The new process was not probed, so the result does not depend on a timeout.
             self.probe_timed_out = false;
             let next = self.detection.legacy();
             self.go(next, now);
@@ -247,7 +249,8 @@ impl StdioClientNegotiation {
         }
     }
 
-    /// Handles the driver's report whether the requested capabilities can be declared.
+    /// Handles the reply to [`StdioAction::Declare`]. If `declared` is true, the server is probed again; otherwise the
+    /// negotiation fails.
     pub fn handle_declared(&mut self, declared: bool, now: Instant) {
         let StdioNegotiationState::Declaring { rejection } = &self.state else { return };
         let next = match self.detection.probed.clone() {
@@ -283,7 +286,7 @@ impl StdioClientNegotiation {
         self.state == StdioNegotiationState::Done
     }
 
-    /// Returns the next action.
+    /// Returns the next action, or `None` until the next input. Each action is returned once.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<StdioAction> {
         if self.actions.is_empty() { None } else { Some(self.actions.remove(0)) }
@@ -335,7 +338,8 @@ impl StdioClientNegotiation {
         }
     }
 
-    /// Handles a late response to the probe while `initialize` is in flight: a modern response wins.
+    /// Handles a late response to the probe while `initialize` is in flight. If the response is modern, the negotiation
+    /// succeeds with it.
     fn late_probe_answer(&mut self, response: &Response<'_>) -> Option<NegotiationStep> {
         match &response.outcome {
             Ok(result) => match self.detection.result(result) {

@@ -16,8 +16,8 @@ use crate::version::{Era, ProtocolVersion, negotiate};
 
 /// Classifies each message on stdio by era.
 ///
-/// The connection is not bound to an era: modern and legacy requests may alternate. Legacy requests require a completed
-/// `initialize`.
+/// The connection is not bound to an era: modern and legacy requests may alternate. Legacy requests other than `ping`
+/// require a completed `initialize`.
 ///
 /// ```
 /// use mcp_protocol::messages::{Incoming, parse};
@@ -241,7 +241,8 @@ pub(super) fn stated_version(params: &Body<'_>) -> Result<Option<ProtocolVersion
     }
 }
 
-/// Checks that the dialect has the method. Unknown methods are accepted, because they may belong to the server.
+/// Checks that the dialect has the method. Methods unknown to this crate are accepted, because the server may define
+/// them.
 pub(super) fn check_method(dialect: Dialect, request: &Request<'_>) -> Result<(), ErrorObject> {
     let is_known = !matches!(request.method, Method::Other(_));
     let is_request = !request.method.is_notification();
@@ -259,7 +260,7 @@ pub(super) fn check_method(dialect: Dialect, request: &Request<'_>) -> Result<()
     }
 }
 
-/// Returns the version with which to respond to `initialize`.
+/// Returns the version with which to respond to `initialize`, and the params of the request.
 pub(super) fn initialize(
     versions: &[ProtocolVersion],
     request: &Request<'_>,

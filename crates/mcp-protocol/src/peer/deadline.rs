@@ -1,7 +1,7 @@
 //! Timeouts of a call.
 //!
-//! Progress restarts the idle timeout but not the total timeout, which pauses only while the user is asked. Each
-//! deadline has a reason, so that the error can name the timeout.
+//! Progress restarts the idle timeout, but not the total timeout. Both pause while the user is asked. Each deadline has
+//! a reason, so that the error can name the timeout that expired.
 
 use std::time::{Duration, Instant};
 
@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timeouts {
-    /// Maximum time without a response or progress. Default: 60 s.
+    /// Maximum time without a response or progress; `None` means unlimited. Default: 60 s.
     pub idle: Option<Duration>,
-    /// Maximum total time. Default: 600 s.
+    /// Maximum total time; `None` means unlimited. Default: 600 s.
     pub total: Option<Duration>,
 }
 
@@ -53,7 +53,7 @@ impl Timeouts {
     }
 }
 
-/// Reason of a timeout.
+/// The timeout that expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum TimeoutReason {
@@ -61,7 +61,7 @@ pub enum TimeoutReason {
     Idle,
     /// No response within the total timeout.
     Total,
-    /// The user did not respond in time.
+    /// The user, who was asked during the call, did not respond in time.
     Ask,
 }
 
@@ -94,7 +94,7 @@ const MAX_PAUSES: u32 = 10;
 #[derive(Debug)]
 struct Pause {
     since: Instant,
-    /// `None` if the end of the pause is not representable.
+    /// `None` if an `Instant` cannot represent the end of the pause.
     until: Option<Instant>,
     /// Number of overlapping pauses.
     asks: u32,
@@ -161,7 +161,8 @@ impl Timers {
     }
 }
 
-/// A lower bound of all deadlines. After a call completed or got more time, it may be too early; it is then recomputed.
+/// A lower bound of the deadlines of all calls. It may be too early after a call was completed or got more time; it is
+/// recomputed when it is reached.
 #[derive(Debug, Default)]
 pub(super) struct NextDeadline(Option<(Instant, TimeoutReason)>);
 

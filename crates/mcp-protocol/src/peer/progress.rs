@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use crate::limits::{PROGRESS_BURST as BURST, PROGRESS_INTERVAL as INTERVAL};
 
-/// A rate limiter for progress notifications. When the rate is exceeded, it delays the newest notification and drops
-/// the others.
+/// A rate limiter for progress notifications. If the rate is exceeded, it delays the newest notification and drops the
+/// older ones.
 ///
-/// Order is preserved, and progress that does not increase is dropped. Before the response is sent,
-/// [`flush`](Self::flush) returns the delayed notification.
+/// Order is preserved, and progress that does not increase is dropped. Call [`flush`](Self::flush) before sending the
+/// response, and send the delayed notification that it returns.
 ///
 /// ```
 /// use std::time::Instant;
@@ -38,7 +38,8 @@ impl<T> ProgressGate<T> {
         Self { tokens: BURST, filled: now, last: None, held: None }
     }
 
-    /// Takes a new progress notification; returns it if it may be sent now, and delays it otherwise.
+    /// Takes a new progress notification. Returns it if it may be sent now. Returns `None` if it is delayed, or dropped
+    /// because `progress` has not increased.
     #[must_use]
     pub fn offer(&mut self, progress: f64, item: T, now: Instant) -> Option<T> {
         if progress.is_nan() || self.last.is_some_and(|last| progress <= last) {
@@ -60,7 +61,7 @@ impl<T> ProgressGate<T> {
         self.held.take()
     }
 
-    /// Returns the time at which the delayed notification may be sent.
+    /// Returns the time at which the delayed notification may be sent; `None` if there is none.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.held.as_ref().map(|_| self.filled + INTERVAL)

@@ -12,11 +12,12 @@ object! {
     /// Task capabilities of a client or server.
     pub struct TasksCapability {
         optional {
-            /// `tasks/list` is supported.
+            /// Present if `tasks/list` is supported.
             list: Json = "list",
-            /// `tasks/cancel` is supported.
+            /// Present if `tasks/cancel` is supported.
             cancel: Json = "cancel",
-            /// Requests that can run as tasks: `tools/call` is the key `tools` with the key `call`.
+            /// Requests that can run as tasks, by the two parts of their method: `tools/call` is
+            /// `{"tools":{"call":{}}}`.
             requests: Map<String, Map<String, Json>> = "requests",
         }
         open = other;
