@@ -96,9 +96,10 @@ impl Json {
         Raising::STRICT.text(self.get())
     }
 
-    /// Returns the canonical form: members sorted by name, only the last of duplicate members, no white space, and no
-    /// unnecessary escapes. Texts that differ only in these points have the same form; different values never have the
-    /// same form. Integers keep their digits, whatever their size, and so do fractions that a float would round.
+    /// Returns the canonical form: members sorted by name, only the last of duplicate members, no white space, no
+    /// unnecessary escapes, and one notation for numbers with a fraction or an exponent. Texts that differ only in
+    /// these points have the same form, and different values never do. Integers keep their digits, whatever their size.
+    /// Numbers that a float would round are kept as written.
     ///
     /// ```
     /// use mcp_protocol::Json;

@@ -7,7 +7,7 @@
 //! | `batch` | 100 | messages in one batch (2025-03-26). |
 //! | `in_flight` | 1000 | requests in flight in one direction of one connection. |
 //! | `sample` | 256 B | bytes that errors quote from a line that is not a message. |
-//! | `noise_lines`, `noise_bytes` | 1000, 1 MiB | lines that are not messages, and their bytes, that a negotiation tolerates. |
+//! | `noise_lines`, `noise_bytes` | 1000, 1 MiB | lines that are not messages, and their bytes, per negotiation. |
 //! | `header` | 8 KiB | bytes of the id, and of the type, of an SSE event. The HTTP library limits HTTP headers. |
 //! | `held` | 16 | requests from the server that are queued until its era is known. |
 //!
@@ -17,18 +17,18 @@
 //! |---|---|---|
 //! | [`MAX_DEPTH`] | 127 | nesting levels of a message; serde_json has the same limit. |
 //! | search for an id | 1 KiB | beginning of an overlong message that is searched for its id. |
-//! | overlong line or event | 4 × `message` | a longer line or event is not skipped; the stream is closed. |
+//! | overlong line or event | 4 × `message` | a line or event up to this size is skipped; a longer one ends the stream. |
 //! | idle buffer | 64 KiB | capacity that an idle buffer keeps; more is released after the next small message. |
 //! | error responses to unreadable lines | 10 | after these, the server closes the connection. |
 //! | logins in one negotiation | 2 | prevents an endless login loop. |
-//! | first SSE event | 10 s | a stream that sends no event in this time does not belong to the HTTP+SSE transport (2024-11-05). |
-//! | progress | burst of 8, then 10 per second | a tool must not flood the client. The last notification is always sent. |
-//! | cached envelope | 4 KiB | the last envelope is cached, so that an identical one is not parsed again. Larger ones are not cached. |
+//! | first SSE event | 10 s | later, the stream does not count as the HTTP+SSE transport (2024-11-05). |
+//! | progress | burst of 8, then 10 per second | prevents flooding the client. The last notification is always sent. |
+//! | cached envelope | 4 KiB | maximum size. An envelope identical to the cached one is not parsed again. |
 //! | arguments as headers | 100 | per tool; HTTP servers accept about this many headers in total. |
 //! | paths of these arguments | 64 KiB | per tool; each argument stores its whole path in the schema. |
 //! | [`MAX_URI_BYTES`] | 16 KiB | a URI stored for the peer, such as the URI of a subscription. |
 //! | displayed text of a peer | 80, 1000 | characters of a name and of a message in errors and logs. |
-//! | names | 256, 64 | characters of a server name and of a callable name; 64 is the lowest limit of common model APIs. |
+//! | names | 256, 64 | characters of a server name, and of a callable name (the lowest limit of model APIs). |
 
 use std::time::Duration;
 
@@ -121,7 +121,7 @@ macro_rules! setters {
 }
 
 impl Limits {
-    /// Returns the size in bytes up to which an overlong message is skipped. If it is longer, the stream is closed.
+    /// Returns the size in bytes up to which an overlong message is skipped. If the message is longer, the stream ends.
     pub(crate) fn endless(&self) -> usize {
         self.message.saturating_mul(4)
     }

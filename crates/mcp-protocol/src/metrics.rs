@@ -61,7 +61,8 @@ pub trait Metrics: Send + Sync + 'static {
 pub struct CallLabels<'a> {
     /// The method, such as `tools/call`.
     pub method: &'a Method,
-    /// The name of the tool or prompt, or the URI of the resource without its query. On a server, `None` if it is unknown.
+    /// The name of the tool or prompt, or the URI of the resource without its query. `None` for other methods. On a
+    /// server, also `None` if the server does not have it.
     pub name: Option<&'a str>,
     /// The name of the server.
     pub server: &'a str,
@@ -120,8 +121,8 @@ pub enum CallOutcome {
 }
 
 impl CallOutcome {
-    /// Returns the outcome as a label: `completed`, `tool_error`, `refused`, `input_required`, `timed_out`, `cancelled`,
-    /// `lost`, `panicked` or `failed`.
+    /// Returns the outcome as a label: `completed`, `tool_error`, `refused`, `input_required`, `timed_out`,
+    /// `cancelled`, `lost`, `panicked` or `failed`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

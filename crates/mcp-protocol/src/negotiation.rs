@@ -7,8 +7,8 @@
 //! | server | stdio | [`StdioServerNegotiation`] |
 //! | server | HTTP | [`HttpServerNegotiation`] |
 //!
-//! A client sends `server/discover` first, which is called the probe, and infers the era from the response. A server
-//! classifies each message separately. Apart from [`crate::dialect`], only this module compares versions.
+//! A client first sends `server/discover`, the *probe*, and infers the era from the response. A server classifies each
+//! message separately. Apart from [`crate::dialect`], only this module compares versions.
 //!
 //! Spec: MCP 2026-07-28, basic/versioning and basic/transports.
 
@@ -228,7 +228,8 @@ pub enum NegotiationError {
     /// The process could not be started.
     #[error("the server process could not be started")]
     NotStarted,
-    /// The process exited before it responded. If the probe may have caused the exit, the process was restarted once.
+    /// The process exited before it responded. If a probe may have caused the exit and the legacy era is allowed, the
+    /// process was restarted once.
     #[error("the server process exited before it responded")]
     Exited,
     /// The options have no version that the mode allows.

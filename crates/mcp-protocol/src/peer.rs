@@ -1,7 +1,7 @@
 //! Requests in flight between two peers.
 //!
 //! [`Peer`] matches responses to requests. It assigns ids, tracks deadlines and completes every call exactly once. It
-//! stores ids and instants, but no bodies. It sends nothing and reads no clock; its driver does this, see [driving a
+//! stores ids and instants, but no bodies. Its driver sends the messages and reads the clock, see [driving a
 //! machine](crate#driving-a-machine).
 //!
 //! Spec: MCP 2026-07-28, basic, basic/patterns/cancellation and basic/patterns/progress.
@@ -9,8 +9,8 @@
 //! # Invariants
 //! - At most [`Limits::in_flight`] calls are in flight in each direction; further calls are rejected, not queued.
 //! - An id is never reused on a connection, not even after a cancellation.
-//! - Every opened call ends exactly once: with [`Arrival::Response`], [`Arrival::BrokenResponse`] or [`Arrival::Ended`],
-//!   with a [`CallFailure`], or with a [`Peer::cancel`] or [`Peer::handle_lost`] that returns true.
+//! - Every opened call ends exactly once: with [`Arrival::Response`], [`Arrival::BrokenResponse`] or
+//!   [`Arrival::Ended`], with a [`CallFailure`], or with a [`Peer::cancel`] or [`Peer::handle_lost`] that returns true.
 
 mod deadline;
 mod progress;
@@ -162,7 +162,7 @@ pub enum IgnoreReason {
     NoId,
     /// A malformed notification, or input that is not a message.
     Malformed,
-    /// A rejected request. [`Peer::poll_transmit`] returns the error response.
+    /// A rejected request. [`Peer::poll_transmit`] returns the error response, unless too many are queued.
     Rejected,
     /// The connection is closed.
     Closed,
@@ -204,7 +204,7 @@ pub enum CallFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// [`Limits::in_flight`] calls are in flight.
+    /// [`Limits::in_flight`] calls are in flight, including cancellations and failures that were not polled.
     #[error("too many requests in flight (limit {0}); wait for one to complete")]
     Full(usize),
     /// The connection is closed.

@@ -17,10 +17,10 @@
 //! | unauthorized | log in | log in |
 //! | any other response | give up | give up |
 //!
-//! After a restart, a new session, a new list of tools or a login, the request is sent again, unless the table says "give
-//! up". A server is restarted only if its config allows that. If the server has responded with a request for input, the
-//! request with the input is not sent again after a lost connection or a header mismatch, because the server has seen
-//! the request before.
+//! After a restart, a new session, a new list of tools or a login, the request is sent again, unless the table says
+//! "give up". A server is restarted only if its config allows that. If the server has responded with a request for
+//! input, the request with the input is not sent again after a lost connection or a header mismatch, because the server
+//! has seen the request before.
 //!
 //! ```
 //! use std::time::Instant;

@@ -53,7 +53,7 @@ object! {
     }
 }
 
-/// The tool definition, by its name in RFC 2190.
+/// An alias of [`Tool`], with the name that RFC 2190 uses.
 pub type ToolSchema = Tool;
 
 impl Tool {

@@ -79,8 +79,8 @@ impl WireLog {
     }
 
     /// Writes and flushes one line: the time of day in UTC, the direction, the label, which may be empty, and the text.
-    /// Control characters are escaped. `time` is the time since the Unix epoch. The writer gets each line in a single
-    /// call.
+    /// Control characters are escaped. `time` is the time since the Unix epoch. Each line is passed to the writer in a
+    /// single `write_all`.
     ///
     /// # Errors
     /// Fails if the writer fails. From then on, nothing is written, and later calls return `Ok`.

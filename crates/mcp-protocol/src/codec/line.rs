@@ -1,7 +1,7 @@
 //! Messages as lines: the framing of stdio.
 //!
-//! [`Lines`] splits a byte stream into lines; [`LineBuffer`] buffers the lines to write. A `\r` before the newline, blank
-//! lines and byte order marks are tolerated.
+//! [`Lines`] splits a byte stream into lines. [`LineBuffer`] buffers the lines to write. A `\r` before the newline,
+//! blank lines and byte order marks are tolerated.
 //!
 //! Spec: MCP 2026-07-28, basic/transports/stdio.
 
@@ -248,7 +248,7 @@ impl LineBuffer {
     pub fn advance(&mut self, count: usize) {
         self.written = self.written.saturating_add(count).min(self.buffer.len());
         // Written bytes are removed when they are at least half of the buffer, so that no more bytes are moved than
-        // written.
+        // were written.
         if self.written * 2 >= self.buffer.len() {
             self.buffer.drain(..self.written);
             self.buffer.shrink_to(IDLE_BUFFER_BYTES.max(self.buffer.len()));

@@ -261,8 +261,8 @@ fn as_integer(number: &serde_json::Number) -> Option<i64> {
 }
 
 /// Returns the value of an integer, computed from its digits: 42 for `42`, `42.0` and `4.2e1`. Returns `None` for a
-/// fraction, also for one that a float would round to an integer, such as `41.99999999999999999999`. The `Err` variant
-/// means that the integer is outside ±(2^53 - 1).
+/// fraction, even if a float would round it to an integer, such as `41.99999999999999999999`. The `Err` variant means
+/// that the integer is outside ±(2^53 - 1).
 fn whole_number(text: &str) -> Option<Result<i64, TooLarge>> {
     let (is_negative, digits, exponent) = decimal(text)?;
     if digits.is_empty() {

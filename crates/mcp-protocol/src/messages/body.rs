@@ -11,7 +11,7 @@ use crate::meta::Meta;
 /// The `params` or `result` of a message: a JSON object, not yet parsed.
 ///
 /// Parsing a message records the positions of the first six members of its body, so that members are found without
-/// another scan. Bodies with more members are scanned for each lookup.
+/// another scan. Bodies with more members, or with escaped keys, are scanned for each lookup.
 #[doc(alias = "params")]
 #[doc(alias = "result")]
 #[derive(Clone, Copy, Debug)]

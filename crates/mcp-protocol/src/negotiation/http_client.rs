@@ -82,8 +82,8 @@ pub enum HttpAction {
     },
     /// Wait, then call [`HttpClientNegotiation::handle_waited`], which retries the request.
     Wait {
-        /// `Retry-After`, if the server sent it; otherwise the driver chooses the time. It is less than the time left
-        /// for the negotiation.
+        /// `Retry-After`, which is less than the time left for the negotiation. If it is `None`, the driver chooses the
+        /// time.
         retry_after: Option<Duration>,
     },
     /// The negotiation succeeded. For a legacy server, send `notifications/initialized`.
@@ -462,8 +462,8 @@ fn is_conclusive(error: &ErrorObject) -> bool {
     is_modern_evidence(error) || supported_versions(error).is_some()
 }
 
-/// Returns true for codes that only modern servers use. Only modern servers send -32601 with status 404, too, but not
-/// in response to `server/discover`.
+/// Returns true for codes that only modern servers use. For most methods, -32601 with status 404 is also specific to
+/// modern servers, but not for `server/discover`.
 fn is_modern_evidence(error: &ErrorObject) -> bool {
     matches!(
         error.code,

@@ -45,8 +45,8 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// Returns the envelope of a request that was classified as modern, or `None` if it is longer than 4 KiB and should
-    /// not be cached.
+    /// Returns the envelope of a request that was classified as modern, or `None` if the envelope is longer than 4 KiB.
+    /// Longer ones are not cached.
     #[must_use]
     pub fn of(request: &Request<'_>, dialect: Dialect, meta: &Arc<Meta>) -> Option<Self> {
         let text = request.params.member("_meta").ok().flatten()?;

@@ -162,7 +162,7 @@ impl StdioClientNegotiation {
     }
 
     /// Handles a malformed message. If its id is that of the request in flight, it counts as the response. Otherwise it
-    /// counts as a line that is not a message, like in [`handle_noise`](Self::handle_noise).
+    /// is handled like other lines that are not messages, see [`handle_noise`](Self::handle_noise).
     pub fn handle_unreadable(&mut self, error: &DecodeError, line: &[u8], now: Instant) -> MessageHandling {
         let next = match &self.state {
             StdioNegotiationState::Probing { id, .. } if error.id.as_ref() == Some(id) => {
@@ -180,8 +180,8 @@ impl StdioClientNegotiation {
         MessageHandling::Used
     }
 
-    /// Handles a line that is not a message. The negotiation fails if there are too many of them, or if the line is part of a
-    /// message over several lines.
+    /// Handles a line that is not a message. The negotiation fails after too many such lines, or if the line is part of
+    /// a message that is written over several lines.
     pub fn handle_noise(&mut self, line: &[u8]) {
         if self.state == StdioNegotiationState::Done {
             return;

@@ -16,8 +16,8 @@ use crate::version::{Era, ProtocolVersion, negotiate};
 
 /// Classifies each message on stdio by era.
 ///
-/// The connection is not bound to an era: modern and legacy requests may alternate. Legacy requests other than `ping`
-/// require a completed `initialize`.
+/// The connection is not bound to an era: modern and legacy requests may alternate. Before `initialize`, legacy
+/// requests other than `ping` are rejected.
 ///
 /// ```
 /// use mcp_protocol::messages::{Incoming, parse};

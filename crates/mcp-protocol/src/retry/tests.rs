@@ -92,7 +92,7 @@ fn different_reasons_are_counted_apart() {
     let busy = Failure::TooManyRequests { retry_after: None };
     assert!(matches!(retry.handle_failure(&busy, None, now), Decision::Again { .. }));
     assert_eq!(retry.handle_failure(&Failure::NotSent, None, now), PAUSE);
-    // Sent again once already, whatever the reason was.
+    // The request was already sent again once, whatever the reason was.
     assert_eq!(retry.handle_failure(&Failure::HeaderMismatch, None, now), Decision::GiveUp);
     // Both session failures share their one attempt.
     assert_eq!(retry.handle_failure(&Failure::SessionRefused, None, now), Decision::GiveUp);

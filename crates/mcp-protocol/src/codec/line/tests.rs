@@ -79,7 +79,7 @@ fn buffer_of_large_line_is_kept_until_next_small_line() {
     lines.push(&[b'1'; 1 << 20]);
     lines.push(b"\n");
     assert!(lines.poll_line().is_some());
-    // Also if the driver requests space more often than it reads.
+    // The capacity is kept even if the driver requests space more often than it reads.
     for _ in 0..3 {
         assert!(lines.space().capacity() > 1 << 20);
     }

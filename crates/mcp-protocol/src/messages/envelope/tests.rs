@@ -143,7 +143,7 @@ fn id_that_may_be_truncated_is_not_used() {
     let text = r#"{"jsonrpc":"2.0","result":{},"id":1234"#;
     assert_eq!(salvage_id(text.as_bytes()).id, None);
     assert_eq!(salvage_id(&[text.as_bytes(), b","].concat()).id, Some(1234.into()));
-    // Also before a byte that is not UTF-8.
+    // The same applies to an id before a byte that is not UTF-8.
     let broken = [text.as_bytes(), b"\xff}"].concat();
     assert_eq!(parse_bytes(&broken, &Limits::default()).unwrap_err().id, None);
 }

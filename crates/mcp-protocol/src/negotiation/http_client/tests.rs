@@ -253,7 +253,7 @@ fn initialize_error_fails_unless_it_lists_a_modern_version() {
     for status in [200, 400] {
         let mut script = handshaking();
         script.body(status, &unsupported(r#""2026-07-28""#)).expect(probe());
-        // Only once.
+        // The server is probed again only once.
         script.status(405);
         assert_eq!(script.expect_failure(), NegotiationError::NotModern);
     }
