@@ -61,7 +61,7 @@ impl ElicitationCapability {
         Self::new().form(Json::object()).url(Json::object())
     }
 
-    /// Returns true if form mode is supported.
+    /// Returns true if form mode is supported, explicitly or because neither mode is declared.
     #[must_use]
     pub fn has_form(&self) -> bool {
         self.form.is_some() || self.url.is_none()

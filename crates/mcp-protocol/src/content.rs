@@ -43,7 +43,7 @@ impl ContentBlock {
         Self::Text(TextContent::new(text))
     }
 
-    /// Returns the text of a text block.
+    /// Returns the text of a text block, or `None` for another kind of block.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self {

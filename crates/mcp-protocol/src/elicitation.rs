@@ -40,7 +40,7 @@ object! {
             requested_schema: FormSchema = "requestedSchema",
         }
         optional {
-            /// `form`; an absent mode means the same.
+            /// Always `form`. An absent mode means the same.
             mode: ElicitMode = "mode",
             /// Requests execution as a task; 2025-11-25 only.
             task: TaskParams = "task",

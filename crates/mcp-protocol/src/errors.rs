@@ -112,7 +112,7 @@ object! {
 }
 
 impl ErrorObject {
-    /// Creates a "resource not found" error for `uri`. The code is chosen by the dialect when the error is written.
+    /// Creates a "resource not found" error for `uri`. The dialect chooses the code when the error is serialized.
     #[must_use]
     pub fn resource_not_found(uri: &str) -> Self {
         Self::new(ErrorCode::ResourceNotFound, "resource not found")
@@ -325,9 +325,9 @@ pub struct DecodeError {
 /// Apparent type of a malformed message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MessageShape {
-    /// It has a `method`: the sender assigned the id.
+    /// The message has a `method`: the sender assigned the id.
     Request,
-    /// It has a `result` or an `error`: this side assigned the id.
+    /// The message has a `result` or an `error`: this side assigned the id.
     Response,
     /// None of these members was read.
     #[default]
@@ -362,7 +362,7 @@ pub enum DecodeErrorKind {
         /// Maximum number of bytes.
         limit: usize,
     },
-    /// The JSON is neither an object nor an array.
+    /// The JSON is neither an object nor an array, or is a batch inside a batch.
     #[error("a JSON-RPC message must be an object")]
     NotAnObject,
     /// `jsonrpc` is missing or not `"2.0"`.

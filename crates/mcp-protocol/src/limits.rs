@@ -17,7 +17,7 @@
 //! |---|---|---|
 //! | [`MAX_DEPTH`] | 127 | nesting levels of a message; serde_json has the same limit. |
 //! | search for an id | 1 KiB | beginning of an overlong message that is searched for its id. |
-//! | overlong line or event | 4 × `message` | a line or event up to this size is skipped; a longer one ends the stream. |
+//! | overlong line or event | 4 × `message` | up to this size, it is skipped; a longer one ends the stream. |
 //! | idle buffer | 64 KiB | capacity that an idle buffer keeps; more is released after the next small message. |
 //! | error responses to unreadable lines | 10 | after these, the server closes the connection. |
 //! | logins in one negotiation | 2 | prevents an endless login loop. |

@@ -1,7 +1,7 @@
 //! Counters and gauges of a client or a server, for any metrics system.
 //!
 //! A program implements [`Metrics`] with the counters of its metrics system, and passes it to `mcp-client` or
-//! `mcp-server`. Without one, nothing is counted and no clock is read.
+//! `mcp-server`. Without an implementation, nothing is counted and no clock is read.
 
 use std::time::Duration;
 

@@ -61,7 +61,7 @@ pub enum Mode {
     /// Both eras; the modern era is tried first.
     #[default]
     Auto,
-    /// Legacy era: `initialize` only.
+    /// Legacy era only: sends `initialize`, but no probe.
     Legacy,
     /// Modern era only.
     Modern,

@@ -33,7 +33,8 @@ use deadline::{NextDeadline, Timers};
 /// The requests in flight of one connection, in both directions.
 ///
 /// **Poll the failures and the deadline again after every input or command.** Cancellations and failures that are not
-/// polled count toward the limit of calls in flight, and none of them is dropped.
+/// polled count toward the limit of calls in flight. Failures are never dropped, and cancellations only when the
+/// connection closes.
 ///
 /// ```
 /// use std::time::Instant;
@@ -144,7 +145,7 @@ pub enum Arrival {
     Progress(CallHandle),
     /// The server ended this subscription.
     Ended(CallHandle),
-    /// Another notification.
+    /// Any other notification.
     Notification,
     /// A message without effect, and the reason.
     Ignored(IgnoreReason),
@@ -309,7 +310,7 @@ impl Peer {
     /// Opens a call: assigns an id and starts its timeouts.
     ///
     /// # Errors
-    /// Fails if the peer is closed or the limit is reached; nothing is queued.
+    /// Fails if the connection is closed or the limit is reached. The call is not queued.
     pub fn open(
         &mut self,
         method: &Method,
@@ -383,7 +384,7 @@ impl Peer {
         self.requests.remove(id).is_some_and(|request| request != IncomingRequest::Cancelled)
     }
 
-    /// Handles a message.
+    /// Handles a message and returns its meaning.
     pub fn handle_message(&mut self, message: &Message<'_>, now: Instant) -> Arrival {
         if self.closed {
             return Arrival::Ignored(IgnoreReason::Closed);

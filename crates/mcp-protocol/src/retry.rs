@@ -17,6 +17,9 @@
 //! | unauthorized | log in | log in |
 //! | any other response | give up | give up |
 //!
+//! Without `Retry-After`, the pause after status 429 is 1 s. Without a deadline, pauses longer than 60 s are not made; the
+//! caller gives up.
+//!
 //! After a restart, a new session, a new list of tools or a login, the request is sent again, unless the table says
 //! "give up". A server is restarted only if its config allows that. If the server has responded with a request for
 //! input, the request with the input is not sent again after a lost connection or a header mismatch, because the server
@@ -110,7 +113,7 @@ pub enum Decision {
     LogIn,
 }
 
-/// The retry decisions for one request.
+/// The retry state of one request.
 #[derive(Clone, Debug)]
 pub struct Retry {
     is_read_only: bool,

@@ -57,7 +57,7 @@ object! {
 pub type ToolSchema = Tool;
 
 impl Tool {
-    /// Returns the name to display: the title, then the title of the annotations, then the name.
+    /// Returns the name to display: the title, or else the title of the annotations, or else the name.
     #[must_use]
     pub fn display_name(&self) -> &str {
         let annotated = || self.annotations.as_ref().and_then(|annotations| annotations.title.as_deref());
@@ -123,7 +123,7 @@ object! {
             result_type: ResultType = "resultType" or ResultType::Complete,
             /// Time to live in a cache, in milliseconds.
             ttl_ms: TimeToLive = "ttlMs" or TimeToLive(0),
-            /// Cache scope: shared or private.
+            /// Cache scope: public or private.
             cache_scope: CacheScope = "cacheScope" or CacheScope::Private,
         }
         required {

@@ -15,7 +15,7 @@ use crate::codec::sse::{Events, Item};
 use crate::limits::Limits;
 use crate::safe_text::SafeText;
 
-/// Shorter values are not masked: masking every `1` would make the trace unreadable.
+/// Minimum length of a secret. Shorter values are not masked: masking every `1` would make the trace unreadable.
 const MIN_SECRET_BYTES: usize = 4;
 /// The text that replaces a secret.
 const MASK: &str = "***";

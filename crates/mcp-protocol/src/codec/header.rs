@@ -103,7 +103,7 @@ pub fn name_member(method: &Method) -> Option<&'static str> {
 /// header or the params lack the member.
 ///
 /// # Errors
-/// Fails if the member cannot be read.
+/// Fails if the member occurs twice or is not a string.
 pub fn name_of<'a>(method: &Method, params: &Body<'a>) -> Result<Option<Cow<'a, str>>, BodyError> {
     match name_member(method) {
         None => Ok(None),

@@ -62,7 +62,7 @@ pub enum AnnotationError {
     /// The property is not a string, integer or boolean.
     #[error("`x-mcp-header` `{}` is on a property that is not a string, integer or boolean", SafeText::name(.0))]
     Kind(String),
-    /// The annotation is not on a property that is reachable through `properties` keywords alone, but for example under
+    /// The annotation is at a place that is not reachable through `properties` keywords alone, for example under
     /// `items` or `oneOf`.
     #[error("`x-mcp-header` at {} is not reachable through `properties` alone", SafeText::message(.0))]
     Place(String),
@@ -203,8 +203,8 @@ fn find<'a>(
 }
 
 impl ParamHeader {
-    /// Returns the argument as text; `None` if it is `null` or of another type, which the validation of the arguments
-    /// rejects.
+    /// Returns the argument as text; `None` if it is `null`, or of another type than the annotated property. The
+    /// validation of the arguments rejects such types.
     fn read(&self, argument: &str) -> Result<Option<String>, ErrorObject> {
         let unreadable = |_| mismatch(format!("the argument for `{}` cannot be parsed", self.name));
         match (self.kind, argument.as_bytes().first()) {

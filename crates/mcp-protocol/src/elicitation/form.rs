@@ -142,7 +142,8 @@ impl FieldSchema {
             }
             _ => {}
         }
-        // A set, because both sides may have thousands: comparing each pair would block the thread for seconds.
+        // A set is used because both sides may have thousands of entries: comparing each pair would block the thread
+        // for seconds.
         let known: BTreeSet<&str> = self.choices().into_iter().map(|(value, _)| value).collect();
         match choices.iter().find(|choice| !known.contains(choice.as_str())) {
             Some(unknown) => Err(no_choice(unknown)),

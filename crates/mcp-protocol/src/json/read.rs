@@ -318,7 +318,7 @@ pub(super) fn canonical(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Read<()> {
                     return Some(text.to_owned());
                 }
                 let written = serde_json::to_string(&number?).ok()?;
-                // Keep digits that a float cannot represent: two different amounts must not have the same form.
+                // Keep digits that a float cannot represent: two different values must not have the same form.
                 Some(if decimal(&written) == decimal(text) { written } else { text.to_owned() })
             })?;
             out.extend_from_slice(number.as_bytes());
@@ -527,7 +527,8 @@ mod tests {
 
     #[test]
     fn canonical_form_of_deeply_nested_json_takes_linear_time() {
-        // Linear time is about a second; repeated on each of 120 levels, the test would time out.
+        // In linear time, this takes about a second. If the text were read again on each of the 120 levels, the test
+        // would time out.
         let wide = "1,".repeat(4 << 20);
         let text = format!("{}[{wide}1e999]{}", r#"{"b":0,"a":"#.repeat(120), "}".repeat(120));
         let json: crate::Json = text.parse().unwrap();

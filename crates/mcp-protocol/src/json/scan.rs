@@ -1,7 +1,7 @@
 //! A scanner that locates values in JSON text without allocating.
 //!
-//! It accepts exactly what serde_json accepts as a `RawValue`, down to [`MAX_DEPTH`]: fuzzing and property tests
-//! compare the two. Time is linear in the length of the text.
+//! It accepts exactly what serde_json accepts as a `RawValue`, up to a depth of [`MAX_DEPTH`]: fuzzing and property
+//! tests compare the two. Time is linear in the length of the text.
 
 use std::borrow::Cow;
 

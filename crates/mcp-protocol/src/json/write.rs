@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn characters_below_256_are_serialized_as_by_serde_json() {
         for byte in 0..=u8::MAX {
-            // At every position of a word, and after the part that is scanned in blocks.
+            // Put the character at every position of a word, and after the part that is scanned in blocks.
             for before in (0..9).chain([127, 128, 129, 200]) {
                 let text = format!("{}{}{}", "x".repeat(before), char::from(byte), "é".repeat(5));
                 assert_eq!(written(&text), serde_json::to_string(&text).unwrap(), "{byte} after {before}");

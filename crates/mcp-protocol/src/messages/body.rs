@@ -160,7 +160,7 @@ pub struct OwnedBody {
 }
 
 impl OwnedBody {
-    /// Returns the body.
+    /// Returns the body, borrowed.
     #[must_use]
     pub fn body(&self) -> Body<'_> {
         let message = self.text.get();

@@ -1,4 +1,4 @@
-//! Parsing of a message into its members, and its classification.
+//! Parsing and classification of messages.
 //!
 //! The parser reads every byte of a message once, allocates only for string ids, unknown methods, errors and batches,
 //! and records the positions of the body's members for later lookups. Text that it accepts is valid JSON.

@@ -53,7 +53,7 @@ object! {
             result_type: ResultType = "resultType" or ResultType::Complete,
             /// Time to live in a cache, in milliseconds.
             ttl_ms: TimeToLive = "ttlMs" or TimeToLive(0),
-            /// Cache scope: shared or private.
+            /// Cache scope: public or private.
             cache_scope: CacheScope = "cacheScope" or CacheScope::Private,
         }
         required {

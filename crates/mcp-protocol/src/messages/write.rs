@@ -38,7 +38,7 @@ pub fn request(
     })
 }
 
-/// Appends a notification. With `None`, `params` is omitted.
+/// Appends a notification. If `params` is `None`, the member is omitted.
 ///
 /// # Errors
 /// Fails if `params` cannot be serialized.

@@ -186,7 +186,8 @@ pub enum HttpFailure {
         /// HTTP status: a 5xx other than 502, 503 and 504.
         status: u16,
     },
-    /// A redirect that the transport did not follow: another origin, another method, or too many.
+    /// A redirect that the transport did not follow: it leads to another origin, it changes the method, or there were
+    /// too many.
     #[error("redirected (status {status}){}; configure the new URL if you trust it", to(.location))]
     Redirect {
         /// HTTP status: 3xx.

@@ -2,7 +2,7 @@
 //!
 //! Spec: MCP 2026-07-28, basic/versioning and basic/transports/streamable-http.
 //!
-//! The body determines the era; the headers are only checked against it.
+//! The body of a request determines its era; the headers are only checked against the body.
 
 use std::sync::Arc;
 

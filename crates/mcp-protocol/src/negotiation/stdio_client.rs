@@ -73,7 +73,7 @@ enum StdioNegotiationState {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum StdioAction {
-    /// Send `server/discover` with this id and version, declaring all capabilities.
+    /// Send `server/discover` with this id and version, and declare the client's capabilities.
     Probe {
         /// Id that no other request uses.
         id: Id,
@@ -148,7 +148,7 @@ impl StdioClientNegotiation {
         }
     }
 
-    /// Handles a batch, which may contain the response.
+    /// Handles a batch, which may contain the awaited response. Requests in the batch are ignored.
     pub fn handle_batch(&mut self, batch: &Batch<'_>, now: Instant) -> MessageHandling {
         let mut handling = MessageHandling::Ignored;
         for message in batch.messages().flatten() {
@@ -292,7 +292,8 @@ impl StdioClientNegotiation {
         if self.actions.is_empty() { None } else { Some(self.actions.remove(0)) }
     }
 
-    /// Returns the time at which to call [`handle_timeout`](Self::handle_timeout).
+    /// Returns the time at which to call [`handle_timeout`](Self::handle_timeout); `None` after the end of the
+    /// negotiation.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         match self.state {

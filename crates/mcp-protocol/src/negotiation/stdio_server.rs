@@ -204,7 +204,7 @@ pub(super) fn modern(
     // An unsupported version is reported first, even if the rest of the envelope is malformed.
     let stated = match &meta {
         Ok(Some(Meta { protocol_version: Some(version), .. })) => Some(version.clone()),
-        // A malformed version counts as a stated version; an absent one does not.
+        // A malformed version is an error. An absent version means that the request is not modern.
         _ => stated_version(&request.params).map_err(invalid)?,
     };
     let Some(stated) = stated else { return Ok(None) };

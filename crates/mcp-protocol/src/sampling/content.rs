@@ -29,7 +29,7 @@ impl SamplingBlock {
         Self::Text(TextContent::new(text))
     }
 
-    /// Returns the text of a text block.
+    /// Returns the text of a text block, or `None` for another kind of block.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self {

@@ -37,7 +37,7 @@ fn examples_of_the_sse_standard_are_parsed() {
         &[("message", "first event"), ("message", "second event"), ("message", " third event")],
         "",
     );
-    // Without a data line there is no event; one empty data line is empty data, and two are a newline.
+    // An event with empty data is not dispatched. Two empty data lines are one newline.
     check(b"data\n\ndata\ndata\n\ndata:", &[("message", "\n")], "");
     check(b"data:test\n\ndata: test\n\n", &[("message", "test"), ("message", "test")], "");
 }
