@@ -17,8 +17,8 @@
 //! | unauthorized | log in | log in |
 //! | any other response | give up | give up |
 //!
-//! Without `Retry-After`, the pause after status 429 is 1 s. Without a deadline, pauses longer than 60 s are not made; the
-//! caller gives up.
+//! Without `Retry-After`, the pause after status 429 is 1 s. A request without a deadline is not sent again if the
+//! pause would be longer than 60 s.
 //!
 //! After a restart, a new session, a new list of tools or a login, the request is sent again, unless the table says
 //! "give up". A server is restarted only if its config allows that. If the server has responded with a request for
