@@ -2,6 +2,7 @@
 
 pub(crate) mod alarm;
 pub(crate) mod cache;
+mod direct_write;
 pub(crate) mod feed;
 pub(crate) mod handlers;
 pub(crate) mod inbound;
@@ -105,6 +106,8 @@ impl Connection {
             self.terms.cache.changed(&Change::Gap);
         }
         state.driver_due = None;
+        state.links += 1;
+        state.is_writer_lent = false;
         state.is_flooded = false;
         state.outbox.restart(unsent);
         self.request_standing(&mut state);

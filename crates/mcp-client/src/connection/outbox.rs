@@ -24,11 +24,13 @@ pub(crate) struct Outbox {
     queued: u64,
     /// The number of these bytes that were written or dropped.
     written: u64,
+    /// The number of bytes that a caller is writing: they may have been written.
+    lent: u64,
 }
 
 impl Outbox {
     pub(super) fn new(framing: Framing) -> Self {
-        Self { framing, bytes: Vec::new(), messages: Vec::new(), queued: 0, written: 0 }
+        Self { framing, bytes: Vec::new(), messages: Vec::new(), queued: 0, written: 0, lent: 0 }
     }
 
     /// Appends a message. `call` is set if it is a request.
@@ -53,7 +55,7 @@ impl Outbox {
     /// Discards all messages of an earlier link and begins with the lines that the negotiation of the new link has not
     /// sent.
     pub(super) fn restart(&mut self, unsent: Vec<u8>) {
-        self.written = self.queued;
+        (self.written, self.lent) = (self.queued, 0);
         self.queued += unsent.len() as u64;
         self.bytes = unsent;
         self.messages.clear();
@@ -70,14 +72,24 @@ impl Outbox {
         &self.bytes
     }
 
-    /// Removes the first bytes, which were written.
-    pub(super) fn wrote_directly(&mut self, count: usize) {
-        self.written += count as u64;
-        if count < self.bytes.len() {
-            self.bytes.drain(..count);
+    /// Hands all lines to a caller, which writes them and then calls `take_back`.
+    pub(super) fn lend(&mut self) -> Vec<u8> {
+        self.lent = self.bytes.len() as u64;
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Takes the lines back from a caller that wrote this many bytes of them. The rest is written first.
+    pub(super) fn take_back(&mut self, mut lines: Vec<u8>, written: usize) {
+        self.lent = 0;
+        self.written += written as u64;
+        if written < lines.len() {
+            lines.drain(..written);
         } else {
-            self.bytes.clear();
+            lines.clear();
         }
+        // Reuses the buffer of the caller. Usually nothing was queued meanwhile.
+        lines.append(&mut self.bytes);
+        self.bytes = lines;
     }
 
     /// Counts bytes that a driver wrote.
@@ -90,9 +102,9 @@ impl Outbox {
         self.queued
     }
 
-    /// The position up to which everything was written.
-    pub(super) fn written(&self) -> u64 {
-        self.written
+    /// The position up to which everything was written, or may have been.
+    pub(super) fn maybe_written(&self) -> u64 {
+        self.written + self.lent
     }
 
     /// The number of queued bytes, including those that were handed to a driver.
@@ -168,11 +180,31 @@ mod tests {
     fn dropped_messages_do_not_count_as_written() {
         let mut outbox = Outbox::new(Framing::Lines);
         push(&mut outbox, "{}");
-        outbox.wrote_directly(1);
-        assert_eq!((outbox.bytes(), outbox.written()), (&b"}\n"[..], 1));
+        let lines = outbox.lend();
+        outbox.take_back(lines, 1);
+        assert_eq!((outbox.bytes(), outbox.maybe_written()), (&b"}\n"[..], 1));
         assert_eq!(outbox.clear(), 2);
-        assert_eq!((outbox.written(), outbox.queued()), (1, 3));
+        assert_eq!((outbox.maybe_written(), outbox.queued()), (1, 3));
         outbox.restart(b"{}\n".to_vec());
-        assert_eq!((outbox.written(), outbox.queued(), outbox.pending()), (3, 6, 3));
+        assert_eq!((outbox.maybe_written(), outbox.queued(), outbox.pending()), (3, 6, 3));
+    }
+
+    #[test]
+    fn lines_that_a_caller_writes_may_be_sent_and_stay_first() {
+        let mut outbox = Outbox::new(Framing::Lines);
+        push(&mut outbox, "{}");
+        let lines = outbox.lend();
+        push(&mut outbox, "[]");
+        assert_eq!((outbox.maybe_written(), outbox.pending(), outbox.bytes()), (3, 6, &b"[]\n"[..]));
+        outbox.take_back(lines, 2);
+        assert_eq!((outbox.maybe_written(), outbox.pending(), outbox.bytes()), (2, 4, &b"\n[]\n"[..]));
+        let lines = outbox.lend();
+        outbox.take_back(lines, 4);
+        assert_eq!((outbox.maybe_written(), outbox.pending(), outbox.bytes()), (6, 0, &b""[..]));
+        assert!(outbox.bytes.capacity() > 0, "the buffer is reused");
+        push(&mut outbox, "{}");
+        assert_eq!((outbox.lend().len(), outbox.maybe_written()), (3, 9));
+        outbox.restart(Vec::new());
+        assert_eq!((outbox.maybe_written(), outbox.pending()), (9, 0));
     }
 }

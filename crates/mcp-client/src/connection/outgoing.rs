@@ -91,6 +91,11 @@ impl Connection {
         let waiting = Waiting { departure, waker: None, settled: None, progress, asks: options.asks };
         state.waiting.push_back((call, waiting));
         on_open(&mut state, call);
+        let write = self.begin_direct_write(&mut state);
+        drop(state);
+        if let Some(write) = write {
+            write.run();
+        }
         Ok(InFlightRequest {
             connection: Arc::clone(self),
             call,
@@ -116,16 +121,18 @@ impl Connection {
     /// Queues a request whose response does not matter.
     pub(crate) fn request_unawaited(&self, state: &mut State, method: &Method, params: &dyn Lower) {
         let timeouts = Timeouts::default().idle(UNAWAITED_TIMEOUT);
-        if let Ok((call, _)) = self.open(state, method, params, None, timeouts, now())
-            && self.terms.transport.exchanges().is_none()
-        {
-            // A server that never responds must not keep the requests of callers out. Over HTTP the driver does the same
-            // after its exchange.
-            state.peer.handle_lost(call);
+        if let Ok((call, _)) = self.open(state, method, params, None, timeouts, now()) {
+            state.wake_driver();
+            if self.terms.transport.exchanges().is_none() {
+                // A server that never responds must not keep the requests of callers out. Over HTTP the driver does the same
+                // after its exchange.
+                state.peer.handle_lost(call);
+            }
         }
     }
 
-    /// Reserves an id, starts the timeouts and queues the request. Returns its position in the outbox, too.
+    /// Reserves an id, starts the timeouts and queues the request, which the caller then has to send. Returns its position
+    /// in the outbox, too.
     pub(super) fn open(
         &self,
         state: &mut State,
@@ -146,7 +153,6 @@ impl Connection {
             state.peer.handle_lost(call);
             return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
         }
-        state.write_or_wake_driver();
         Ok((call, offset))
     }
 

@@ -1,7 +1,6 @@
 //! The state that driver and callers share behind one lock.
 
 use std::collections::VecDeque;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -28,8 +27,12 @@ const MAX_QUEUED_LOGS: usize = 256;
 
 pub(crate) struct State {
     pub(crate) peer: Peer,
-    /// The writer of the link, unless the driver is using it.
+    /// The writer of the link, unless the driver or a caller is using it.
     pub(super) writer: Option<Writer>,
+    /// True while a caller uses the writer.
+    pub(super) is_writer_lent: bool,
+    /// The number of links so far. A caller does not return the writer of an earlier link.
+    pub(super) links: u64,
     /// False if the writer may still buffer bytes.
     pub(super) is_flushed: bool,
     pub(super) outbox: Outbox,
@@ -81,6 +84,8 @@ impl State {
         Self {
             peer: Peer::client(limits),
             writer: None,
+            is_writer_lent: false,
+            links: 0,
             is_flushed: true,
             outbox: Outbox::new(framing),
             flushed: Vec::new(),
@@ -101,37 +106,12 @@ impl State {
         }
     }
 
-    /// Sends what was queued. If no other request is in flight, the caller writes it itself, which saves waking the driver;
-    /// otherwise the driver writes everything that is queued at once.
-    pub(super) fn write_or_wake_driver(&mut self) {
-        if !(self.waiting.is_empty() && self.write_at_once()) {
-            return self.wake_driver();
-        }
-        self.wake_driver_if_due_sooner();
-    }
-
     /// Wakes the driver if a deadline is earlier than its timer.
     pub(super) fn wake_driver_if_due_sooner(&mut self) {
         let due = self.peer.poll_timeout().map(|(instant, _)| instant);
         if due.is_some_and(|due| self.driver_due.is_none_or(|planned| due < planned)) {
             self.wake_driver();
         }
-    }
-
-    /// Writes what is queued as far as that is possible without waiting. Returns true if nothing is left to write or flush.
-    fn write_at_once(&mut self) -> bool {
-        let Some(writer) = &mut self.writer else { return false };
-        // No waker is needed: the driver writes what is left.
-        let mut cx = Context::from_waker(Waker::noop());
-        let Poll::Ready(Ok(count)) = Pin::new(&mut *writer).poll_write(&mut cx, self.outbox.bytes()) else {
-            return false;
-        };
-        self.outbox.wrote_directly(count);
-        if !self.outbox.bytes().is_empty() {
-            return false;
-        }
-        self.is_flushed = matches!(Pin::new(writer).poll_flush(&mut cx), Poll::Ready(Ok(())));
-        self.is_flushed
     }
 
     /// Ends all subscriptions and log feeds.
@@ -228,9 +208,13 @@ impl State {
         self.driver_due = at;
     }
 
+    /// True while a caller writes. It wakes the driver if that has to write or to close afterwards.
+    pub(crate) fn is_writer_lent(&self) -> bool {
+        self.is_writer_lent
+    }
+
     /// Hands the lines that wait to the driver, in exchange for an empty buffer.
-    pub(crate) fn take_lines(&mut self, dialect: Dialect, into: &mut Vec<u8>) {
-        self.transmit(dialect);
+    pub(crate) fn take_lines(&mut self, into: &mut Vec<u8>) {
         self.outbox.swap(into);
     }
 
@@ -241,7 +225,7 @@ impl State {
     }
 
     /// Queues the cancellations and refusals of the peer.
-    pub(super) fn transmit(&mut self, dialect: Dialect) {
+    pub(crate) fn transmit(&mut self, dialect: Dialect) {
         while let Some(transmit) = self.peer.poll_transmit() {
             // Cancellations and refusals can always be serialized.
             let _ = match transmit {
@@ -289,6 +273,11 @@ impl State {
 
     pub(crate) fn wrote(&mut self, count: usize) {
         self.outbox.wrote(count);
+        self.wake_if_flushed();
+    }
+
+    /// Wakes the tasks that wait until everything is written.
+    pub(super) fn wake_if_flushed(&mut self) {
         if self.outbox.pending() == 0 && !self.flushed.is_empty() {
             for waker in std::mem::take(&mut self.flushed) {
                 self.wake(Some(waker));

@@ -56,7 +56,7 @@ impl State {
 
     /// Settles the calls that timed out or were lost.
     pub(crate) fn settle_failures(&mut self) {
-        let written = self.outbox.written();
+        let written = self.outbox.maybe_written();
         while let Some(failure) = self.peer.poll_failure() {
             match failure {
                 CallFailure::TimedOut(call, reason) => self.settle_with(call, Settled::TimedOut(reason)),

@@ -128,14 +128,19 @@ async fn serve(
         if writing.is_empty() && connection.lock().has_woken_callers() {
             tokio::task::yield_now().await;
         }
+        let is_written;
         {
             let mut state = connection.lock();
             state.look();
-            if writing.is_empty() {
-                state.take_lines(connection.dialect(), &mut writing);
-            }
             if writer.is_none() {
                 (writer, is_flushed) = state.take_writer();
+            }
+            if writing.is_empty() {
+                state.transmit(connection.dialect());
+                // Lines that are queued while a caller writes are written after those of the caller.
+                if writer.is_some() {
+                    state.take_lines(&mut writing);
+                }
             }
             if writing.is_empty() && is_flushed {
                 state.give_writer(writer.take());
@@ -145,10 +150,9 @@ async fn serve(
             }
             alarm.set(state.peer.poll_timeout().map(|(instant, _)| instant));
             state.set_driver_due(alarm.at);
+            is_written = writing.is_empty() && is_flushed && !state.is_writer_lent();
         }
-        if close_deadline
-            .is_some_and(|until| (writing.is_empty() && is_flushed) || tokio::time::Instant::now() >= until)
-        {
+        if close_deadline.is_some_and(|until| is_written || tokio::time::Instant::now() >= until) {
             return EndCause::Closed;
         }
         // Every branch is cancel-safe: nothing is lost between two iterations.

@@ -2,6 +2,7 @@
 
 mod table;
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -50,15 +51,14 @@ struct State {
     next_stream: u64,
     /// The number of the stand-alone stream (opened by GET).
     standalone: Option<u64>,
-    /// Cancel signals of the requests in flight.
-    cancel_signals: Vec<Arc<CancelSignal>>,
+    /// Cancel signals of the requests in flight, by request id.
+    cancel_signals: HashMap<Id, Arc<CancelSignal>>,
     /// Tasks of the calls in flight.
     runs: JoinSet<()>,
 }
 
 /// The cancel signal of a request in flight.
 pub(super) struct CancelSignal {
-    pub(super) id: Id,
     is_cancelled: AtomicBool,
     notify: Notify,
 }
@@ -132,7 +132,7 @@ impl Session {
                 streams: Map::new(),
                 next_stream: 1,
                 standalone: None,
-                cancel_signals: Vec::new(),
+                cancel_signals: HashMap::new(),
                 runs: JoinSet::new(),
             }),
         }
@@ -186,20 +186,19 @@ impl Session {
         Some(ResumedStream { outlet, number, is_standalone: state.standalone == Some(stream) })
     }
 
-    /// Adds the cancel signal of a request in flight.
+    /// Adds the cancel signal of a request in flight. It replaces the signal of an answered request with the same id.
     pub(super) fn add_cancel_signal(&self, id: &Id) -> Arc<CancelSignal> {
-        let signal = Arc::new(CancelSignal {
-            id: id.clone(),
-            is_cancelled: AtomicBool::new(false),
-            notify: Notify::new(),
-        });
-        self.lock().cancel_signals.push(Arc::clone(&signal));
+        let signal = Arc::new(CancelSignal { is_cancelled: AtomicBool::new(false), notify: Notify::new() });
+        self.lock().cancel_signals.insert(id.clone(), Arc::clone(&signal));
         signal
     }
 
-    /// Removes the cancel signal of a request that has ended.
-    pub(super) fn remove_cancel_signal(&self, signal: &Arc<CancelSignal>) {
-        self.lock().cancel_signals.retain(|known| !Arc::ptr_eq(known, signal));
+    /// Removes the cancel signal of a request that has ended, unless another request already uses its id.
+    pub(super) fn remove_cancel_signal(&self, id: &Id, signal: &Arc<CancelSignal>) {
+        let mut state = self.lock();
+        if state.cancel_signals.get(id).is_some_and(|known| Arc::ptr_eq(known, signal)) {
+            state.cancel_signals.remove(id);
+        }
     }
 
     /// Spawns the task of a call, which is independent of the HTTP exchange.
@@ -212,7 +211,7 @@ impl Session {
 
     /// Cancels a request in flight.
     pub(super) fn cancel(&self, id: &Id) {
-        for signal in self.lock().cancel_signals.iter().filter(|signal| signal.id == *id) {
+        if let Some(signal) = self.lock().cancel_signals.get(id) {
             signal.cancel();
         }
     }
@@ -226,7 +225,7 @@ impl Session {
     fn end(&self) {
         self.connection.close();
         let mut state = self.lock();
-        for signal in &state.cancel_signals {
+        for signal in state.cancel_signals.values() {
             signal.cancel();
         }
         for outlet in state.streams.values() {

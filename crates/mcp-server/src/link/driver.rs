@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use mcp_protocol::codec::line::{Line, Lines};
 use mcp_protocol::errors::DecodeError;
-use mcp_protocol::messages::{Incoming, Message, parse_bytes};
+use mcp_protocol::messages::{Id, Incoming, Message, parse_bytes};
 use mcp_protocol::negotiation::{StdioClassification, StdioServerNegotiation};
 use mcp_protocol::peer::{Arrival, DuplicateIds, IgnoreReason};
 use mcp_protocol::wire_trace::WireDirection;
@@ -159,6 +159,8 @@ struct Driver<'a> {
     /// The tasks of the calls in flight, and their data by task id.
     runs: JoinSet<TaskOutput>,
     running: HashMap<tokio::task::Id, RunningTask>,
+    /// The tasks in `running` that answer one request, by its id. Ids in flight are unique.
+    task_of_request: HashMap<Id, tokio::task::Id>,
     subscriptions: Subscriptions,
     memory: Option<Arc<Budget>>,
     /// The memory of client info and capabilities.
@@ -178,6 +180,7 @@ impl<'a> Driver<'a> {
             outlet: Arc::new(Outlet::new(OutletFraming::Lines, MAX_UNWRITTEN_BYTES, memory.clone())),
             runs: JoinSet::new(),
             running: HashMap::new(),
+            task_of_request: HashMap::new(),
             subscriptions: Subscriptions::default(),
             memory,
             client_memory: None,

@@ -90,7 +90,7 @@ impl InFlightCall {
 impl Drop for InFlightCall {
     fn drop(&mut self) {
         if let Some(signal) = &self.signal {
-            self.session.remove_cancel_signal(signal);
+            self.session.remove_cancel_signal(&self.id, signal);
         }
         // After `finish` another request may already use the id.
         if !self.is_finished {

@@ -109,10 +109,11 @@ fn events_kept_by_all_streams_take_half_of_the_session_memory() {
 #[test]
 fn cancel_signal_exists_only_for_requests_in_flight() {
     let session = session();
-    let (first, second) = (session.add_cancel_signal(&Id::from(1)), session.add_cancel_signal(&Id::from(1)));
-    session.remove_cancel_signal(&first);
-    session.cancel(&Id::from(1));
+    let id = Id::from(1);
+    let (first, second) = (session.add_cancel_signal(&id), session.add_cancel_signal(&id));
+    session.remove_cancel_signal(&id, &first);
+    session.cancel(&id);
     assert!(!first.is_cancelled.load(Ordering::Relaxed) && second.is_cancelled.load(Ordering::Relaxed));
-    session.remove_cancel_signal(&second);
+    session.remove_cancel_signal(&id, &second);
     assert!(session.lock().cancel_signals.is_empty());
 }

@@ -54,6 +54,7 @@ impl Driver<'_> {
                 let context = run.context.clone();
                 let abort = self.runs.spawn(async move { TaskOutput::Reply(run.await) });
                 let running = RunningTask { id: Some(id.clone()), dialect, context, abort };
+                self.task_of_request.insert(id.clone(), running.abort.id());
                 self.running.insert(running.abort.id(), running);
             }
         }
@@ -79,6 +80,9 @@ impl Driver<'_> {
             Err(error) => error.id(),
         };
         let Some(RunningTask { id, dialect, context, .. }) = self.running.remove(&task) else { return };
+        if let Some(id) = &id {
+            self.task_of_request.remove(id);
+        }
         match ended {
             Ok((_, TaskOutput::Reply(reply))) => self.answer_running(id.as_ref(), dialect, &reply),
             Ok((_, TaskOutput::Batch(replies, errors))) => self.answer_batch(dialect, &replies, &errors),
@@ -100,7 +104,7 @@ impl Driver<'_> {
             self.connection.lock().peer.respond(id);
             return;
         }
-        for running in self.running.values().filter(|running| running.id.as_ref() == Some(id)) {
+        if let Some(running) = self.task_of_request.get(id).and_then(|task| self.running.get(task)) {
             running.cancel();
         }
     }
