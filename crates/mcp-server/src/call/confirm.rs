@@ -13,7 +13,8 @@ impl Context {
     /// Use it instead of [`ask`](Self::ask) for every action that needs consent. The client can send the answer to an
     /// ordinary question before it was asked, and again with every retry of the request. A confirmation is valid only
     /// if this call asked for it with the same message; the encrypted request state proves that. It can be used only
-    /// once: see [`ConfirmationStore`](crate::ConfirmationStore). If the message differs between runs, the person is asked again.
+    /// once: see [`ConfirmationStore`](crate::ConfirmationStore). If the message differs between runs, the person is
+    /// asked again.
     ///
     /// ```
     /// use mcp_server::{Context, NoArgs, ToolError};

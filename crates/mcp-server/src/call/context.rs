@@ -197,8 +197,8 @@ impl Context {
         &self.0.registry
     }
 
-    /// Sends a progress notification. Does nothing if the request has no progress token. Values that do not increase are
-    /// dropped. The rate is limited, but the last value is always sent.
+    /// Sends a progress notification. Does nothing if the request has no progress token. Values that do not increase
+    /// are dropped. The rate is limited, but the last value is always sent.
     #[doc(alias = "notifications/progress")]
     #[doc(alias = "progressToken")]
     pub fn progress(&self, progress: f64, total: impl Into<Option<f64>>) {

@@ -235,8 +235,8 @@ impl Outlet {
         true
     }
 
-    /// Keeps the event at the end of the buffer for resumption. The streams of a session together keep events in at most
-    /// half of its memory; the rest is for messages that are not read yet.
+    /// Keeps the event at the end of the buffer for resumption. The streams of a session together keep events in at
+    /// most half of its memory; the rest is for messages that are not read yet.
     fn keep_event(&self, state: &mut State, start: usize) {
         let room = self.memory.as_ref().map_or(self.limit, |memory| memory.left_of_half());
         let limit = self.limit.min(state.history_bytes.saturating_add(room));

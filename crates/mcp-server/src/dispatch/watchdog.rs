@@ -1,8 +1,8 @@
 //! Reports async handlers that block their thread.
 //!
-//! Each thread that polls handlers has a slot with a step counter. The counter is incremented before and after each poll
-//! of a handler, so that it is odd while the handler runs. The watchdog thread checks the slots periodically and is
-//! parked while there are no calls.
+//! Each thread that polls handlers has a slot with a step counter. The counter is incremented before and after each
+//! poll of a handler, so that it is odd while the handler runs. The watchdog thread checks the slots periodically and
+//! is parked while there are no calls.
 
 use std::cell::Cell;
 use std::ptr;
@@ -106,8 +106,8 @@ impl Watchdog {
 
     fn wake(&self) {
         let Some(thread) = self.thread.get_or_init(WatchdogThread::start) else { return };
-        // Relaxed, because a fence would cost more than the rest of this function. A step that begins just as the thread
-        // parks may be missed; the next step wakes the thread.
+        // Relaxed, because a fence would cost more than the rest of this function. A step that begins just as the
+        // thread parks may be missed; the next step wakes the thread.
         if thread.state.is_parked.load(Ordering::Relaxed) {
             thread.state.is_parked.store(false, Ordering::SeqCst);
             thread.unpark();

@@ -1,7 +1,7 @@
 //! Large buffers of request bodies and responses, kept for reuse.
 //!
-//! The allocator returns a large buffer to the operating system when it is freed. The next one of that size then costs a
-//! page fault for every 4 KiB, which takes longer than to parse or serialize as many bytes.
+//! The allocator returns a large buffer to the operating system when it is freed. The next one of that size then costs
+//! a page fault for every 4 KiB, which takes longer than to parse or serialize as many bytes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

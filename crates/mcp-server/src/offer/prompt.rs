@@ -29,8 +29,8 @@ pub(crate) struct PromptEntry {
     pub(crate) completers: Completers,
 }
 
-/// Creates a prompt from its name or definition and an async function. The fields of the argument type are the arguments
-/// of the prompt, unless the definition lists them.
+/// Creates a prompt from its name or definition and an async function. The fields of the argument type are the
+/// arguments of the prompt, unless the definition lists them.
 ///
 /// ```
 /// use mcp_server::{CompletionRequest, prompt};

@@ -151,7 +151,8 @@ impl<T, F> fmt::Debug for BoundMethod<T, F> {
     }
 }
 
-/// The `Shape` of [`Handler`] for methods of shared state. It only keeps the implementations apart; programs never name it.
+/// The `Shape` of [`Handler`] for methods of shared state. It only keeps the implementations apart; programs never name
+/// it.
 #[derive(Debug)]
 pub struct MethodShape<Shape>(PhantomData<Shape>);
 

@@ -15,7 +15,8 @@ use crate::http::HttpOptions;
 
 /// The minimum time between two sweeps for idle sessions.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// The bounds of the interval at which idle sessions are searched for without requests. Within them it is the idle timeout.
+/// The bounds of the interval at which idle sessions are searched for without requests. Within them it is the idle
+/// timeout.
 const REAP_INTERVAL: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(10);
 /// The memory of a session without its client, in bytes.
 const SESSION_OVERHEAD_BYTES: usize = 2 << 10;
