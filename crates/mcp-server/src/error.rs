@@ -77,7 +77,7 @@ pub(crate) enum HandlerFailure {
     /// For a tool a result with `isError`, otherwise an internal error with this text.
     Failed(String),
     Refused(ErrorObject),
-    /// The questions that the client has to answer.
+    /// The client receives the questions that it has to answer.
     Unanswered,
     /// The client did not declare these capabilities.
     Undeclared(Box<ClientCapabilities>),
@@ -117,8 +117,9 @@ impl ToolError {
         matches!(self.0, ToolErrorKind::Input(AskError::Unanswered))
     }
 
-    /// Restores the [`AskError`] of this run if the error type of the handler, such as `anyhow::Error`, reduced it to
-    /// text: an unanswered question replaces any text, `failed` only a text that is equal to its own.
+    /// Restores the [`AskError`] of a run if the error type of the handler, such as `anyhow::Error`, reduced it to
+    /// text. If the run has an unanswered question, the result is [`AskError::Unanswered`]. Otherwise `failed`, the
+    /// last failed request to the client, replaces a text that is equal to its own.
     pub(crate) fn restore(self, is_unanswered: bool, failed: Option<AskError>) -> Self {
         let ToolErrorKind::Failed(text) = &self.0 else { return self };
         if is_unanswered {
@@ -253,7 +254,7 @@ pub enum AskError {
     /// a field is a struct.
     #[error("invalid form: {0}")]
     InvalidForm(String),
-    /// The call asked the client in more rounds than the limit, which is the value.
+    /// The call asked the client in more rounds than allowed. The value is the limit.
     #[error(
         "too many rounds: a call may ask the client in at most {0} rounds; ask several questions in one round"
     )]

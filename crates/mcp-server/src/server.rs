@@ -64,7 +64,7 @@ pub struct McpServer {
 }
 
 impl McpServer {
-    /// Creates a server with these tools. Its name is the name of the executable; see
+    /// Creates a server with these tools. The server info has the name of the executable and the version 0.0.0: see
     /// [`implementation`](Self::implementation) and [`named`](Self::named).
     #[must_use]
     pub fn new(tools: Vec<Arc<dyn ToolSpec>>) -> Self {
@@ -125,7 +125,7 @@ impl McpServer {
         self.with_settings(|settings| settings.lists = hint(ttl, scope))
     }
 
-    /// Sets the number of items in a page of a list. Default: 1000.
+    /// Sets the maximum number of items in a page of a list, at least 1. Default: 1000.
     #[doc(alias = "pagination")]
     #[must_use]
     pub fn page_size(self, items: usize) -> Self {

@@ -12,8 +12,8 @@ impl Context {
     ///
     /// Use `confirm` instead of [`ask`](Self::ask) for every action that needs consent. A client can send the answer to
     /// an ordinary question before it is asked, and can send it again whenever it repeats the request. A confirmation
-    /// of a modern client is valid only if this call asked for it with the same message, which the encrypted request
-    /// state proves, and only once: see [`ConfirmationStore`](crate::ConfirmationStore). If the message differs between
+    /// of a modern client is valid only once (see [`ConfirmationStore`](crate::ConfirmationStore)), and only if this
+    /// call asked for it with the same message; the encrypted request state proves that. If the message differs between
     /// runs, the person is asked again.
     ///
     /// ```

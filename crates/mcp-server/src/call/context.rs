@@ -31,7 +31,7 @@ pub struct Context(Arc<CallData>);
 struct CallData {
     id: Id,
     method: Method,
-    /// The name of the tool or prompt, or the URI of the resource.
+    /// The name of the tool or prompt, the URI of the resource, or the name of the argument to complete.
     name: Arc<str>,
     requester: Requester,
     registry: Registry,
@@ -40,7 +40,7 @@ struct CallData {
     log_level: Option<LogLevel>,
     /// The number of requests to a legacy client.
     asks: AtomicU32,
-    /// The error of the last request to the client, for handlers whose error type hides it.
+    /// The error of the last failed request to the client, needed if the error type of the handler reduces it to text.
     failed_ask: Mutex<Option<AskError>>,
     cancelled: AtomicBool,
     /// True after the call was answered or cancelled; no more notifications are then sent for it.
@@ -264,9 +264,10 @@ impl Context {
         self.0.over.load(Ordering::Acquire)
     }
 
-    /// Closes the SSE stream of this call, while the call continues. The client reconnects after the time in `retry`
-    /// (the SSE field of this name) and then receives the messages sent in the meantime. Use it over legacy HTTP for
-    /// calls that take minutes. Returns false, and keeps the stream open, if the client cannot resume it.
+    /// Closes the SSE stream of this call, while the call continues. The client is told to reconnect after the time
+    /// `retry` (the SSE field of this name), and then receives the messages that were sent in the meantime. Use this
+    /// method over legacy HTTP for calls that take minutes. Returns false, and keeps the stream open, if the client
+    /// cannot resume the stream.
     #[doc(alias = "closeSSEStream")]
     #[doc(alias = "retry")]
     #[doc(alias = "resumability")]

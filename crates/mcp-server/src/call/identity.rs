@@ -1,4 +1,4 @@
-//! The sender of a request, as far as the transport or the program that contains the server knows the sender.
+//! The sender of a request: the user, if the program authenticates users, and the extensions of the HTTP request.
 
 use std::sync::Arc;
 

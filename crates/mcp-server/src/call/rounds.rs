@@ -86,7 +86,7 @@ impl Rounds {
 
     /// Returns the answer to a confirmation of this call; `None` if the client has to be asked.
     ///
-    /// Each use of an accepted confirmation is recorded, and the same use is refused the second time. The id of a use
+    /// Each use of an accepted confirmation is recorded. A use that is already recorded is refused. The id of a use
     /// consists of call and question if the answer came with this request, and of call and round if it came with an
     /// earlier request. A replayed request state therefore leads to a use that is already recorded.
     pub(super) async fn confirmation(&self, key: &str, id: &str) -> Result<Option<bool>, AskError> {

@@ -63,7 +63,8 @@ impl Core {
                     return Ok(Outcome::Tool(tool.start(&arguments, &mut || context.clone()).await?));
                 }
                 tool.check(&arguments)?;
-                // The canonical form is both shown and run: no escapes, no whitespace, no duplicate members.
+                // The person sees the same canonical form that the handler gets: without whitespace and duplicate
+                // members.
                 let arguments = arguments.parse::<Json>()?.canonical()?;
                 approval::wait_for(&context, &arguments, core.approver.as_deref()).await?;
                 Ok(Outcome::Tool(tool.start(arguments.get(), &mut || context.clone()).await?))

@@ -39,7 +39,7 @@ pub(crate) struct CallFuture {
     pub(crate) context: Option<Context>,
     dialect: Dialect,
     core: Arc<Core>,
-    /// The name of the tool or prompt, or the URI of the resource.
+    /// The name of the tool or prompt, the URI of the resource, or the name of the argument to complete.
     name: Arc<str>,
     /// The timer of delayed progress.
     timer: Option<Pin<Box<Sleep>>>,

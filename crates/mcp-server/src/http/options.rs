@@ -26,7 +26,8 @@ pub struct HttpOptions {
     /// The maximum number of calls in flight, of all clients together. Default: 10,000; further calls get 503.
     pub calls: usize,
     /// The maximum total size of request bodies in bytes, of all clients together: bodies that are being received and
-    /// bodies of calls in flight. Default: 128 MiB. A quarter is reserved for bodies of at most 16 KiB.
+    /// bodies of calls in flight. Default: 128 MiB. Further bodies get 503. A quarter is reserved for bodies of
+    /// at most 16 KiB.
     pub bodies: usize,
     /// The maximum memory of one session (legacy or HTTP+SSE) or one subscription stream in bytes: client info and
     /// capabilities, subscribed URIs, and events that are unread or kept for resumption. Default: 4 MiB.

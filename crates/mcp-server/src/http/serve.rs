@@ -110,8 +110,7 @@ async fn listen(listener: &TcpListener, service: &PathRouter, shutdown: impl Fut
                 let stream = match accepted {
                     Ok((stream, _)) => stream,
                     Err(error) => {
-                        // Usually the process has no file descriptors left; waits until open connections may have
-                        // closed.
+                        // Usually the process has no file descriptors left: waits, so that others can be closed.
                         tracing::warn!(%error, "accepting a connection failed");
                         tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                         continue;

@@ -115,7 +115,7 @@ impl<B: Body> Body for TracedRequest<B> {
     }
 }
 
-/// Writes the body to the trace. Its end may not have been polled, if the length of the body was known.
+/// Writes the rest of the body to the trace. The end of a body is not always polled, because its length may be known.
 impl<B> Drop for TracedRequest<B> {
     fn drop(&mut self) {
         self.messages.end(|text| self.exchange.write(WireDirection::Received, text));

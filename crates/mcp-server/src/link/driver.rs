@@ -34,8 +34,8 @@ use negotiate::Admission;
 use subscriptions::Subscriptions;
 use tasks::{RunningTask, TaskOutput};
 
-/// The range of the size of one read, in bytes. The size adapts to the input, because its space is zeroed before each
-/// read.
+/// The minimum and maximum size of one read, in bytes. The size adapts to the input, because the buffer space for it is
+/// zeroed before each read.
 const READ_BYTES: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
 /// The number of unwritten bytes above which reading stops.
 const MAX_UNWRITTEN_BYTES: usize = 1 << 20;

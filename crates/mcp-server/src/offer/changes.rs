@@ -78,8 +78,8 @@ impl ChangeSubscriber for Connection {
     }
 }
 
-/// Waits for the next changes of which the subscriber is notified; `None` when the server has stopped. After a lag,
-/// returns [`all_changes`].
+/// Waits for the next changes of which the subscriber is notified; `None` when the server has stopped. If changes were
+/// lost, everything counts as changed: see [`all_changes`].
 #[cfg(feature = "http")]
 pub(crate) async fn next_changes(
     receiver: &mut Receiver<RegistryChange>,

@@ -10,8 +10,8 @@ use crate::call::context::Context;
 /// An async function or closure that handles calls.
 ///
 /// Implemented for `async fn()`, `async fn(Args)`, `async fn(Context)` and `async fn(Args, Context)`, for
-/// [`blocking`](crate::blocking()) functions, and for methods of shared [`state`](crate::state). There is no need to
-/// implement this trait.
+/// [`blocking`](crate::blocking()) functions, and for methods of shared [`state`](crate::state). Programs do not
+/// implement this trait themselves.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot serve calls",
     label = "expected `async fn() -> R`, `async fn(Args) -> R`, `async fn(Context) -> R` or `async fn(Args, Context) -> R`",

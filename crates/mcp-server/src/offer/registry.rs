@@ -21,8 +21,8 @@ use crate::offer::resource::{
 };
 use crate::offer::tool::{Tool, ToolEntry};
 
-/// The number of changes by which a connection may lag behind. Beyond it, the client is notified that everything
-/// changed.
+/// The number of changes by which a connection may lag behind. If it lags further, the client is notified that
+/// everything changed.
 const MAX_PENDING_CHANGES: usize = 64;
 
 /// The tools, resources and prompts of a server. Cheap to clone.

@@ -377,7 +377,7 @@ impl ToolEntry {
         }
         if definition.input_schema.member("type") != Some("\"object\"") {
             return Err(format!(
-                "the arguments of tool `{name}` are not an object: take a struct with named fields, \
+                "the arguments of tool `{name}` are not an object: the function must take a struct with named fields, \
                  whose schema has `\"type\": \"object\"`"
             ));
         }

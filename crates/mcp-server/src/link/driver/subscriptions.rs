@@ -1,4 +1,5 @@
-//! Change notifications over a byte stream: unsolicited to a legacy client, on subscription streams to a modern one.
+//! Change notifications over a byte stream. A legacy client gets them unsolicited, a modern client on subscription
+//! streams.
 
 use mcp_protocol::Dialect;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
