@@ -143,8 +143,8 @@ fn not_a_file() -> io::Error {
 }
 
 /// Creates a resource template with this name that serves the files of a directory and its folders. The URI of a file
-/// is `prefix` followed by the path in the directory. UTF-8 files without control characters are served as text, others
-/// as bytes. Files above 6 MiB are refused. Clients can complete the variable `path`.
+/// is `prefix` followed by the path in the directory. UTF-8 files without control characters (except tabs and line
+/// breaks) are served as text, others as bytes. Files above 6 MiB are refused. Clients can complete the variable `path`.
 ///
 /// ```no_run
 /// use mcp_server::{McpServer, RootDir, directory};

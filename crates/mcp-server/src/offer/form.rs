@@ -109,7 +109,7 @@ fn form_of<T: JsonSchema>() -> Result<FormSchema, String> {
     }
     serde_json::from_value::<Box<serde_json::value::RawValue>>(form)
         .and_then(|form| serde_json::from_str(form.get()))
-        .map_err(|error| format!("`{name}` has no form: {error}"))
+        .map_err(|error| format!("cannot build a form from `{name}`: {error}"))
 }
 
 /// Returns the schema of one field, reduced to what the protocol allows in a form; `None` if the field cannot be in a
