@@ -1,24 +1,26 @@
-//! Old names of the Model Context Protocol crates, for one release.
+//! The old names of the Model Context Protocol crates, which remain available until 0.2.
 //!
-//! Every name here warns with its new path. It can stand in for the old single crate by a rename:
+//! Every old name is deprecated, and the compiler warning contains the new path. To use this crate in place of the old
+//! single crate, rename it in the dependencies:
 //!
 //! ```toml
 //! [dependencies]
 //! codewhale-mcp = { package = "mcp-compat", version = "0.1" }
 //! ```
 //!
-//! The three crates are here as modules, too: [`protocol`], [`client`], [`server`]. New code depends on
-//! `mcp-protocol`, `mcp-client` or `mcp-server` directly.
+//! The modules [`protocol`], [`client`] and [`server`] are the three new crates. New code depends on `mcp-protocol`,
+//! `mcp-client` or `mcp-server` directly.
 //!
 //! | old name | new name |
 //! |---|---|
 //! | `McpClient` | `mcp_client::McpClient` |
 //! | `McpClientConfig` | `mcp_client::ServerConfig`, or `mcp_client::McpClientConfig` |
-//! | `OAuthConfig`, `OAuthProvider`, `TokenStorage` | the same in `mcp_client` |
+//! | `OAuthConfig`, `OAuthProvider`, `TokenStorage` | the same names in `mcp_client` |
 //! | `McpServer` | `mcp_server::McpServer` |
 //! | `ToolSpec` | `mcp_server::ToolSpec`, or a plain function with `mcp_server::tool` |
 //! | `ToolSchema` | `mcp_protocol::tools::Tool` |
-//! | `McpServerConfig`, `ToolFilter`, `McpServerDefinition`, `McpToolDescriptor` | types of the host, to come |
+//! | `McpServerConfig` | `mcp_client::ServerConfig`; convert with `ServerConfig::from` |
+//! | `ToolFilter`, `McpServerDefinition`, `McpToolDescriptor` | none yet |
 #![warn(missing_docs)]
 #![allow(deprecated, reason = "the old names refer to each other")]
 
@@ -31,26 +33,26 @@ pub use mcp_protocol as protocol;
 pub use mcp_server as server;
 pub use serving::{McpServer, ToolSpec};
 
-/// The client.
-#[deprecated(since = "0.1.0", note = "use `mcp_client::McpClient`; this name goes in 0.2")]
+/// An MCP client.
+#[deprecated(since = "0.1.0", note = "use `mcp_client::McpClient`; this name will be removed in 0.2")]
 pub type McpClient = mcp_client::McpClient;
 
-/// The program to start.
-#[deprecated(since = "0.1.0", note = "use `mcp_client::McpClientConfig`; this name goes in 0.2")]
+/// The configuration of a client: the program to start.
+#[deprecated(since = "0.1.0", note = "use `mcp_client::McpClientConfig`; this name will be removed in 0.2")]
 pub type McpClientConfig = mcp_client::McpClientConfig;
 
-/// The OAuth login.
-#[deprecated(since = "0.1.0", note = "use `mcp_client::OAuthConfig`; this name goes in 0.2")]
+/// The configuration of an OAuth login.
+#[deprecated(since = "0.1.0", note = "use `mcp_client::OAuthConfig`; this name will be removed in 0.2")]
 pub type OAuthConfig = mcp_client::OAuthConfig;
 
-/// The OAuth provider.
-#[deprecated(since = "0.1.0", note = "use `mcp_client::OAuthProvider`; this name goes in 0.2")]
+/// An OAuth provider.
+#[deprecated(since = "0.1.0", note = "use `mcp_client::OAuthProvider`; this name will be removed in 0.2")]
 pub type OAuthProvider = mcp_client::OAuthProvider;
 
-/// The storage for tokens.
-#[deprecated(since = "0.1.0", note = "use `mcp_client::TokenStorage`; this name goes in 0.2")]
+/// A storage for OAuth tokens.
+#[deprecated(since = "0.1.0", note = "use `mcp_client::TokenStorage`; this name will be removed in 0.2")]
 pub type TokenStorage = mcp_client::TokenStorage;
 
 /// The definition of a tool.
-#[deprecated(since = "0.1.0", note = "use `mcp_protocol::tools::Tool`; this name goes in 0.2")]
+#[deprecated(since = "0.1.0", note = "use `mcp_protocol::tools::Tool`; this name will be removed in 0.2")]
 pub type ToolSchema = mcp_protocol::tools::Tool;

@@ -1,4 +1,4 @@
-//! The server's old names: they hand everything on.
+//! The old names of the server, which forward all calls to `mcp_server`.
 
 use std::sync::Arc;
 
@@ -7,44 +7,44 @@ use mcp_protocol::Json;
 use mcp_protocol::tools::{CallToolResult, ToolAnnotations};
 use mcp_server::{Context, Error, ToolError};
 
-/// A tool that is created at run time.
-#[deprecated(since = "0.1.0", note = "use `mcp_server::ToolSpec`; this name goes in 0.2")]
+/// A tool as a trait object.
+#[deprecated(since = "0.1.0", note = "use `mcp_server::ToolSpec`; this name will be removed in 0.2")]
 #[async_trait]
 pub trait ToolSpec: Send + Sync + 'static {
-    /// The name of the tool.
+    /// Returns the name of the tool.
     fn name(&self) -> &str;
 
-    /// The description, for a language model.
+    /// Returns the description, from which a language model learns when and how to call the tool.
     fn description(&self) -> &str;
 
-    /// A JSON Schema of its arguments, with `"type":"object"`.
+    /// Returns the JSON Schema of the arguments, with `"type":"object"`.
     fn input_schema(&self) -> Json;
 
-    /// Runs it.
+    /// Runs the tool with the arguments of one call.
     async fn execute(&self, arguments: Json, cx: Context) -> Result<CallToolResult, ToolError>;
 
-    /// The display name.
+    /// Returns the display name. Default: none.
     fn title(&self) -> Option<&str> {
         None
     }
 
-    /// A JSON Schema of its structured content.
+    /// Returns the JSON Schema of the structured content. Default: none.
     fn output_schema(&self) -> Option<Json> {
         None
     }
 
-    /// Hints about the behaviour of the tool.
+    /// Returns the annotations: hints about the behaviour of the tool.
     fn annotations(&self) -> Option<ToolAnnotations> {
         None
     }
 
-    /// True if a person has to approve each call.
+    /// Returns true if a person has to approve each call.
     fn needs_approval(&self) -> bool {
         false
     }
 }
 
-/// Converts an old tool into a new one.
+/// An adapter from the old trait to the new one.
 struct Renamed(Arc<dyn ToolSpec>);
 
 #[async_trait]
@@ -83,19 +83,19 @@ impl mcp_server::ToolSpec for Renamed {
 }
 
 /// An MCP server with tools.
-#[deprecated(since = "0.1.0", note = "use `mcp_server::McpServer`; this name goes in 0.2")]
+#[deprecated(since = "0.1.0", note = "use `mcp_server::McpServer`; this name will be removed in 0.2")]
 #[derive(Debug)]
 pub struct McpServer(mcp_server::McpServer);
 
 impl McpServer {
-    /// A server with these tools.
+    /// Creates a server with these tools.
     #[must_use]
     pub fn new(tools: Vec<Arc<dyn ToolSpec>>) -> Self {
         let renamed = |tool| Arc::new(Renamed(tool)) as Arc<dyn mcp_server::ToolSpec>;
         Self(mcp_server::McpServer::new(tools.into_iter().map(renamed).collect()))
     }
 
-    /// Serves on standard input and output.
+    /// Serves the client that started this process, on stdin and stdout.
     ///
     /// # Errors
     /// Fails like `mcp_server::McpServer::serve_stdio`.
@@ -103,7 +103,7 @@ impl McpServer {
         self.0.serve_stdio().await
     }
 
-    /// Serves Streamable HTTP and the HTTP+SSE transport (2024-11-05).
+    /// Serves Streamable HTTP and the HTTP+SSE transport (2024-11-05) on this address.
     ///
     /// # Errors
     /// Fails like `mcp_server::McpServer::serve_sse`.
@@ -112,7 +112,7 @@ impl McpServer {
         self.0.serve_sse(address).await
     }
 
-    /// The new server that this one wraps.
+    /// Returns the `mcp_server::McpServer` that this server wraps.
     #[must_use]
     pub fn into_inner(self) -> mcp_server::McpServer {
         self.0

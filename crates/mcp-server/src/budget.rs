@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The maximum memory of a parsed JSON value, as a multiple of the length of its text.
+/// An upper bound for the memory of a parsed JSON value, as a multiple of the length of its text.
 pub(crate) const PARSED_SIZE_FACTOR: usize = 16;
 
 /// A limited amount of a resource. A share of a nested budget also counts in its parent.
@@ -30,22 +30,22 @@ impl Budget {
         Share { budget: Arc::clone(self), amount }
     }
 
-    /// Returns true if nothing is left here, regardless of the parent.
+    /// Returns true if nothing is left in this budget, regardless of its parent.
     pub(crate) fn is_spent(&self) -> bool {
         self.left() == 0
     }
 
-    /// Returns the amount that is left here, regardless of the parent.
+    /// Returns the amount that is left in this budget, regardless of its parent.
     pub(crate) fn left(&self) -> usize {
         self.limit.saturating_sub(self.used())
     }
 
-    /// Returns the amount that can be taken here until half of the limit is used, regardless of the parent.
+    /// Returns the amount that can be taken until half of the limit of this budget is in use, regardless of its parent.
     pub(crate) fn left_of_half(&self) -> usize {
         (self.limit / 2).saturating_sub(self.used())
     }
 
-    /// Returns the amount that is taken.
+    /// Returns the amount in use.
     pub(crate) fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
@@ -85,13 +85,13 @@ impl Budget {
         Arc::new(Self { limit, used: AtomicUsize::new(0), parent: Some(Arc::clone(parent)) })
     }
 
-    /// Returns true if at least three quarters are taken, so that resources should be reclaimed.
+    /// Returns true if at least three quarters of the limit are in use: the caller should then free resources.
     pub(crate) fn is_short(&self) -> bool {
         self.used() >= self.limit - self.limit / 4
     }
 }
 
-/// A part of a budget. Dropping it returns the amount.
+/// An amount that was taken from a budget. Dropping the share frees the amount.
 #[derive(Debug)]
 pub(crate) struct Share {
     budget: Arc<Budget>,

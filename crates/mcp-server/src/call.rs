@@ -1,4 +1,4 @@
-//! One call: its context, requests to the client, the state that survives a round, hooks, approval, and the reply.
+//! One call: its context, requests to the client, the state kept between rounds, hooks, approval, and the reply.
 
 pub(crate) mod approval;
 mod ask;

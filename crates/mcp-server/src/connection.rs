@@ -1,4 +1,5 @@
-//! The state of a client on a stream, or of a legacy session: requests in flight, log level and resource subscriptions.
+//! The state of one connection over byte streams, or of one legacy HTTP session: requests in flight, log level and
+//! resource subscriptions.
 
 pub(crate) mod outlet;
 
@@ -18,7 +19,7 @@ use crate::budget::{Budget, PARSED_SIZE_FACTOR, Share};
 use crate::connection::outlet::Outlet;
 use crate::error::AskError;
 
-/// One connection, shared by its driver and its calls.
+/// One connection or legacy session, shared by its driver and its calls.
 #[derive(Debug)]
 pub(crate) struct Connection {
     state: Mutex<State>,
@@ -99,7 +100,8 @@ pub(crate) struct Client {
 const MAX_CLIENT_BYTES: usize = 64 << 10;
 
 impl Client {
-    /// Returns the memory of the client info and capabilities of an `initialize`, or an error if they are too large.
+    /// Returns the memory to charge for the client info and capabilities in an `initialize` request, or an error if
+    /// they are too large.
     pub(crate) fn memory_of(request: &Request<'_>) -> Result<usize, ErrorObject> {
         let length = |name| request.params.member(name).ok().flatten().map_or(0, str::len);
         let bytes = length("clientInfo") + length("capabilities");
@@ -131,7 +133,7 @@ impl Connection {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes a response to its request.
+    /// Passes a response of the client to the call that waits for it.
     pub(crate) fn settle(&self, call: CallHandle, response: &Response<'_>) {
         let answer = match &response.outcome {
             Ok(result) => result.text().parse().map_err(|_| unreadable()),
@@ -140,7 +142,7 @@ impl Connection {
         self.answer(call, answer);
     }
 
-    /// Fails a request whose response is not valid.
+    /// Fails a request to the client, because its response is not valid.
     pub(crate) fn settle_broken(&self, call: CallHandle) {
         self.answer(call, Err(unreadable()));
     }
@@ -155,7 +157,7 @@ impl Connection {
     /// Sends a request to the client and waits for the response.
     ///
     /// # Cancellation
-    /// Sends `notifications/cancelled` when dropped.
+    /// If the future is dropped before the response arrives, sends `notifications/cancelled`.
     pub(crate) async fn request(
         &self,
         outlet: &Outlet,

@@ -10,7 +10,7 @@ use mcp_protocol::safe_text::SafeText;
 
 /// An error that stopped the server or kept it from starting.
 ///
-/// The displayed text is complete: [`source`](std::error::Error::source) never repeats a part of it.
+/// The displayed text contains the cause; [`source`](std::error::Error::source) returns `None`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -39,10 +39,14 @@ impl From<io::Error> for Error {
     }
 }
 
-/// The error of a tool. The language model reads its text.
+/// The error of a handler.
 ///
-/// The `?` operator converts every [`std::error::Error`] into a `ToolError`; the text includes its sources. A function
-/// may also return another error type, such as `anyhow::Error` or `String`: see [`IntoOutcome`](crate::IntoOutcome).
+/// For a tool, the language model reads the text of an error created by [`new`](Self::new) or converted by `?`. The
+/// other constructors create a JSON-RPC error response for the client.
+///
+/// The `?` operator converts every [`std::error::Error`] into a `ToolError`, whose text includes the sources of that
+/// error. A function may also return another error type, such as `anyhow::Error` or `String`: see
+/// [`IntoOutcome`](crate::IntoOutcome).
 ///
 /// ```
 /// use mcp_server::ToolError;
@@ -56,35 +60,39 @@ impl From<io::Error> for Error {
 /// }
 /// ```
 ///
-/// `ToolError` does not implement [`std::error::Error`] itself: that would conflict with the conversion.
+/// `ToolError` does not implement [`std::error::Error`], because that would conflict with this conversion.
 pub struct ToolError(ToolErrorKind);
 
 enum ToolErrorKind {
-    /// Sent to the model as a result with `isError`.
+    /// Sent to the model as a tool result with `isError`.
     Failed(String),
     /// Sent to the client as an error response.
     Refused(Box<ErrorObject>),
-    /// A request to the client has no answer.
+    /// A request to the client failed or is not answered yet.
     Input(AskError),
 }
 
-/// The response to a failed call.
+/// A failed call, by the response that the client receives.
 pub(crate) enum HandlerFailure {
+    /// For a tool a result with `isError`, otherwise an internal error with this text.
     Failed(String),
     Refused(ErrorObject),
+    /// The client receives the questions that it has to answer.
     Unanswered,
     /// The client did not declare these capabilities.
     Undeclared(Box<ClientCapabilities>),
 }
 
 impl ToolError {
-    /// Creates an error that the model can read and act on: a result with `isError`.
+    /// Creates an error with this text. For a tool, the model receives it as a result with `isError` and can act on it.
+    /// For a prompt or a resource, the client receives it as an error response (-32603).
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(ToolErrorKind::Failed(text.into()))
     }
 
-    /// Creates an error of the request itself: the client receives this error response, and the model does not see it.
+    /// Creates an error of the request itself: the client receives this error response instead of a result for the
+    /// model.
     #[must_use]
     pub fn refused(error: ErrorObject) -> Self {
         Self(ToolErrorKind::Refused(Box::new(error)))
@@ -102,14 +110,16 @@ impl ToolError {
         Self::refused(ErrorObject::new(ErrorCode::InvalidParams, message.into()))
     }
 
-    /// Returns true if the call did not fail but needs input: this run ends, and the client sends the call again with
-    /// the answer. A hook is called for every run and must return such an error unchanged.
+    /// Returns true if the call did not fail but waits for the answer of a modern client: this run ends, and the client
+    /// sends the call again with the answer. A hook is called for every run and must return such an error unchanged.
     #[must_use]
     pub fn is_unanswered(&self) -> bool {
         matches!(self.0, ToolErrorKind::Input(AskError::Unanswered))
     }
 
-    /// Returns the request to the client that failed, if a text that hides its type says so.
+    /// Restores the [`AskError`] of a run if the error type of the handler, such as `anyhow::Error`, reduced it to
+    /// text. If the run has an unanswered question, the result is [`AskError::Unanswered`]. Otherwise `failed`, the
+    /// last failed request to the client, replaces a text that is equal to its own.
     pub(crate) fn restore(self, is_unanswered: bool, failed: Option<AskError>) -> Self {
         let ToolErrorKind::Failed(text) = &self.0 else { return self };
         if is_unanswered {
@@ -176,7 +186,7 @@ impl ToolError {
         }
     }
 
-    /// Converts the error of a handler: a failed request to the client is kept, anything else becomes text.
+    /// Converts the error of a handler: an [`AskError`] keeps its type, any other error becomes text.
     fn of(error: &(dyn StdError + 'static)) -> Self {
         if let Some(ask) = ask_error(error) {
             return Self(ToolErrorKind::Input(ask));
@@ -195,7 +205,7 @@ impl ToolError {
     }
 }
 
-/// Returns the `AskError` that this error is or was caused by.
+/// Returns the first `AskError` among an error and its sources.
 fn ask_error(error: &(dyn StdError + 'static)) -> Option<AskError> {
     let mut source = Some(error);
     while let Some(cause) = source {
@@ -221,7 +231,8 @@ impl fmt::Debug for ToolError {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// The client has not answered yet; the function runs again when the client sends the answer.
+    /// The client has not answered yet (modern clients only). Return this error; the function runs again when the
+    /// client sends the answer.
     #[error("no answer from the client yet; return this error, and the function runs again with the answer")]
     Unanswered,
     /// The client did not declare the capabilities that this request needs.
@@ -236,30 +247,32 @@ pub enum AskError {
     /// The connection was closed before the client answered.
     #[error("the connection was closed before the client answered")]
     Lost,
-    /// The answer or the request state that came with it is not valid.
+    /// The question cannot be sent, or the answer or the request state that came with it is not valid.
     #[error("{}", SafeText::message(.0))]
     Malformed(String),
-    /// The type of a form has a field that a form cannot have.
+    /// The type given to [`Context::ask_form`](crate::Context::ask_form) cannot be shown as a form, for example because
+    /// a field is a struct.
     #[error("invalid form: {0}")]
     InvalidForm(String),
-    /// The call asked in too many rounds.
+    /// The call asked the client in more rounds than allowed. The value is the limit.
     #[error(
         "too many rounds: a call may ask the client in at most {0} rounds; ask several questions in one round"
     )]
     TooManyRounds(u32),
-    /// The answers and step results of earlier rounds exceed the size limit of the request state.
+    /// The answers and step results of earlier rounds exceed the size limit of the request state. The values are the
+    /// size and the limit in bytes.
     #[error(
         "request state too large: answers and steps of this call take {0} bytes, limit {1}; store large data elsewhere"
     )]
     StateTooLarge(usize, usize),
-    /// The confirmation is valid for one run and was already used.
+    /// The confirmation was already used; it is valid for one run of the call.
     #[error("the confirmation was already used; it is valid for one run; start a new call to ask again")]
     Spent,
-    /// The [`ConfirmationStore`](crate::ConfirmationStore) failed, so that a second use cannot be ruled out; the log
-    /// has the cause.
+    /// The [`ConfirmationStore`](crate::ConfirmationStore) failed, so it is unknown whether the confirmation was
+    /// already used. The log has the cause.
     #[error("the confirmation cannot be checked because its store failed; retry later")]
     SpentUnknown,
-    /// The crate was built without the cargo feature that this needs.
+    /// The crate was built without this cargo feature, which the request needs.
     #[error("asking the client needs the cargo feature `{0}` of mcp-server")]
     FeatureDisabled(&'static str),
 }

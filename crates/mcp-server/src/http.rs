@@ -1,7 +1,8 @@
 //! Streamable HTTP as a `tower` service: modern requests and legacy sessions on one endpoint.
 //!
-//! A modern call runs in the future of its own exchange: when the client disconnects, hyper drops the future and with
-//! it the call. A legacy call in flight belongs to its session, because a disconnect is not a cancellation there.
+//! An *exchange* is one HTTP request and its response. A modern call runs in the future of its exchange: when the
+//! client disconnects, hyper drops this future and thereby cancels the call. A legacy call in flight belongs to its
+//! session and continues, because in the legacy era a disconnect is not a cancellation.
 
 mod buffer_pool;
 mod first_event;
@@ -68,7 +69,7 @@ const MAX_UNREAD_BYTES: usize = 1 << 20;
 
 /// A server as a `tower` service: mount it in axum with `route_service`, or in any hyper program.
 ///
-/// The service ignores the path of the request. Cloning is cheap; clones share sessions.
+/// The service ignores the path of the request. Cloning is cheap; all clones share their sessions and limits.
 #[doc(alias = "Streamable HTTP")]
 #[doc(alias = "axum")]
 #[derive(Clone)]
@@ -81,15 +82,15 @@ struct ServiceState {
     options: HttpOptions,
     limits: Limits,
     sessions: Arc<Sessions>,
-    /// Open subscription streams.
+    /// Open subscription streams and HTTP+SSE sessions.
     streams: Arc<Budget>,
-    /// Bytes held by sessions and streams.
+    /// The memory budget of all sessions and streams together, in bytes.
     memory: Arc<Budget>,
-    /// The budget of request bodies, and the part of it that large bodies may use.
+    /// The budget of request bodies in bytes, and the part of this budget that large bodies may use.
     bodies: Arc<Budget>,
     large_bodies: Arc<Budget>,
     buffers: Arc<BufferPool>,
-    /// True after [`HttpService::close`]: subscription streams end.
+    /// True after [`HttpService::close`], which ends subscription streams.
     closing: watch::Sender<bool>,
     #[cfg(feature = "serve")]
     http_sse: http_sse::HttpSseSessions,
@@ -98,9 +99,11 @@ struct ServiceState {
 }
 
 impl HttpService {
-    /// Ends all subscription streams with their result; other exchanges continue. Call it at the graceful shutdown of
-    /// the program that mounts the service, which would otherwise wait for these streams. Legacy sessions end when the
-    /// last clone of the service is dropped.
+    /// Ends all subscription streams with their result, and the stand-alone streams (GET) of legacy sessions. Streams
+    /// that are opened later end at once. Other exchanges continue.
+    ///
+    /// Call this method in the graceful shutdown of the program that mounts the service; otherwise the shutdown waits
+    /// for these streams. Legacy sessions end when the last clone of the service is dropped.
     #[doc(alias = "graceful shutdown")]
     pub fn close(&self) {
         self.0.closing.send_replace(true);
@@ -167,7 +170,7 @@ where
 }
 
 impl ServiceState {
-    /// Handles one exchange. The future is allocated for each request and should stay small.
+    /// Handles one exchange. This future is allocated for each request and should stay small.
     async fn handle<B>(self: Arc<Self>, mut parts: Parts, body: B) -> Result<HttpResponse, Infallible>
     where
         B: Body + Send + 'static,
@@ -208,7 +211,7 @@ impl ServiceState {
         if let Err(status) = self.options.access.check(&parts.uri, &parts.headers, &headers) {
             return Err(empty_response(status));
         }
-        // Refused, because a proxy may have checked the other value.
+        // A repeated header is refused, because a proxy in front may have checked the other value.
         for (name, values) in
             [(mirrored::SESSION_ID, &headers.mcp.session), (mirrored::LAST_EVENT_ID, &headers.last_event)]
         {
@@ -233,7 +236,7 @@ impl ServiceState {
         })
     }
 
-    /// Handles a POST body. Most requests are answered at once and do not need a boxed future.
+    /// Handles a POST body. Not async, because most requests are answered at once and do not need a boxed future.
     fn post(
         self: &Arc<Self>,
         all: &HeaderMap,

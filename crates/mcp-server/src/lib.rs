@@ -22,7 +22,10 @@
 //! The server supports all five protocol revisions at once; a function is written once for all of them. A tool returns
 //! any type that implements [`IntoOutcome`]. A [`Context`] provides progress notifications, log messages, cancellation,
 //! and requests to the client (elicitation, sampling, roots). The [`Registry`] adds and removes tools, resources and
-//! prompts while the server runs. [`McpServer::in_memory`] connects a client in a test.
+//! prompts while the server runs. [`McpServer::in_memory`] connects a client to the server within one test process.
+//!
+//! This documentation calls the revisions from 2024-11-05 to 2025-11-25, which begin with `initialize`, *legacy*, and
+//! the revision 2026-07-28, in which every request is self-contained, *modern*.
 //!
 //! # Features
 //!
@@ -30,7 +33,7 @@
 //! |---|---|---|
 //! | `stdio` | yes | [`McpServer::serve_stdio`] |
 //! | `schemars` | yes | JSON Schemas of arguments and results, derived from their types |
-//! | `sealing` | yes | elicitation, sampling and roots in the modern era |
+//! | `sealing` | yes | elicitation, sampling and roots with modern clients |
 //! | `files` | no | [`directory`]: files of one directory as resources, safe from path traversal (Unix) |
 //! | `log` | no | [`log_to_stderr`] |
 //! | `validate` | no | validation of arguments and elicitation answers against their JSON Schema |

@@ -1,4 +1,4 @@
-//! One connection over a pair of byte streams, one message per line.
+//! A connection over a pair of byte streams, with one message per line.
 
 #[cfg(any(feature = "stdio", feature = "serve"))]
 pub(crate) mod chunks;

@@ -7,7 +7,8 @@ use tracing::level_filters::LevelFilter;
 /// Installs a global `tracing` subscriber that writes all events of the process to stderr.
 ///
 /// The environment variable `RUST_LOG` sets the minimum level (`error`, `warn`, `info`, `debug`, `trace` or `off`);
-/// default `info`. Does nothing if a global subscriber is already installed.
+/// default `info`, also for any other value, such as `my_crate=debug`. Does nothing if a global subscriber is already
+/// installed.
 ///
 /// ```
 /// mcp_server::log_to_stderr();

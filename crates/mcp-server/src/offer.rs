@@ -1,4 +1,4 @@
-//! What a server offers: tools, resources and prompts, and the registry that holds them.
+//! Tools, resources and prompts, and the registry that holds them.
 
 pub(crate) mod blocking;
 pub(crate) mod changes;

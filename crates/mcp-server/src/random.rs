@@ -4,10 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 /// Fills a buffer with random bytes.
-#[expect(
-    clippy::expect_used,
-    reason = "a system without random bytes cannot serve, and input cannot cause it"
-)]
+#[expect(clippy::expect_used, reason = "a system without random bytes cannot serve; no input can cause this")]
 pub(crate) fn fill(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the operating system returns random bytes");
 }

@@ -64,7 +64,7 @@ pub struct McpServer {
 }
 
 impl McpServer {
-    /// Creates a server with these tools. Its name is the name of the executable; see
+    /// Creates a server with these tools. The server info has the name of the executable and the version 0.0.0: see
     /// [`implementation`](Self::implementation) and [`named`](Self::named).
     #[must_use]
     pub fn new(tools: Vec<Arc<dyn ToolSpec>>) -> Self {
@@ -102,7 +102,7 @@ impl McpServer {
         self.with_settings(|settings| settings.implementation = implementation)
     }
 
-    /// Sets the instructions: how to use the server, for a language model.
+    /// Sets the instructions, which tell a language model how to use the server.
     #[must_use]
     pub fn instructions(self, instructions: impl Into<String>) -> Self {
         let instructions = instructions.into();
@@ -116,7 +116,8 @@ impl McpServer {
         self.with_settings(|settings| settings.versions = versions)
     }
 
-    /// Sets how long clients may cache the lists, and whether caches may share them. Default: no caching.
+    /// Sets how long clients may cache the lists of tools, resources and prompts, and whether caches may share them
+    /// between clients. Default: no caching.
     #[doc(alias = "ttlMs")]
     #[doc(alias = "cacheScope")]
     #[must_use]
@@ -124,37 +125,39 @@ impl McpServer {
         self.with_settings(|settings| settings.lists = hint(ttl, scope))
     }
 
-    /// Sets the number of items in a page of a list. Default: 1000.
+    /// Sets the maximum number of items in a page of a list, at least 1. Default: 1000.
     #[doc(alias = "pagination")]
     #[must_use]
     pub fn page_size(self, items: usize) -> Self {
         self.with_settings(|settings| settings.page_size = items.max(1))
     }
 
-    /// Sets the limits of each connection.
+    /// Sets the limits of each connection, such as the maximum size of a message.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets the timeout for requests to a legacy client (elicitation, sampling, roots). Default: 10 minutes, because a
-    /// person may have to answer.
+    /// Sets how long a call waits for a legacy client to answer a request (elicitation, sampling, roots). Default: 10
+    /// minutes, because a person may have to answer.
     #[must_use]
     pub fn ask_timeout(mut self, timeout: Duration) -> Self {
         self.ask_timeout = timeout;
         self
     }
 
-    /// Sets the grace period of calls in flight after the client closes its end. Default: 1 s.
+    /// Sets the grace period: how long calls in flight may continue after the client has closed its end of the
+    /// connection. They are then cancelled. Default: 1 s.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Sets the key that encrypts the `requestState` of modern clients. Default: a random key that is lost when the
-    /// process exits. Several processes that serve the same clients must share one key. Keep it secret.
+    /// Sets the key that encrypts `requestState`, the state of a call that a modern client keeps while it answers a
+    /// request of the server. Default: a random key that is lost when the process exits. Several processes that serve
+    /// the same clients must share one key. Keep the key secret.
     #[doc(alias = "requestState")]
     #[must_use]
     #[cfg(feature = "sealing")]
@@ -279,7 +282,7 @@ impl McpServer {
         self
     }
 
-    /// Sets the counters that are told of calls: [`Metrics`].
+    /// Sets the receiver of metrics, which is called at the start and the end of every call: see [`Metrics`].
     #[doc(alias = "prometheus")]
     #[must_use]
     pub fn metrics(mut self, metrics: impl Metrics) -> Self {
@@ -295,8 +298,8 @@ impl McpServer {
 
     /// Serves one client over any pair of byte streams, one message per line: a Unix socket, a TCP connection, a pipe.
     ///
-    /// Returns when the client closes its end: calls in flight get their [`grace`](Self::grace) period and are then
-    /// cancelled.
+    /// Returns after the client has closed its end of the connection: calls in flight may continue for the
+    /// [`grace`](Self::grace) period and are then cancelled.
     ///
     /// # Errors
     /// Fails if the server is not configured correctly, or reading or writing fails.
@@ -315,7 +318,7 @@ impl McpServer {
         self
     }
 
-    /// Checks the configuration. At most `calls` calls may be in flight at once.
+    /// Checks the configuration and returns the core of the server, which accepts at most `calls` calls at once.
     pub(crate) fn into_core(self, calls: usize) -> Result<Arc<Core>, Error> {
         let state = self.registry.snapshot();
         let problems = state.problems();

@@ -1,7 +1,7 @@
 //! Testing a server in memory, through the same code as stdio.
 //!
-//! [`McpServer::in_memory`] is the server's end of a connection; a client connects over the two streams that it returns,
-//! such as `mcp_client::McpClient::over`. [`RawClient`] sends and receives single messages, for tests of the protocol
+//! [`McpServer::in_memory`] starts a server and returns two byte streams, over which a client connects, for example
+//! with `mcp_client::McpClient::over`. [`RawClient`] sends and receives single messages, for tests of the protocol
 //! itself.
 
 use std::io;
@@ -22,7 +22,7 @@ use crate::server::McpServer;
 /// The capacity of the pipe in each direction, in bytes.
 const PIPE_BYTES: usize = 64 << 10;
 
-/// The end of the pipe that a client reads. Owns the task of the server, which ends with it.
+/// The end of the pipe that a client reads. Owns the task of the server: dropping it stops the server.
 #[derive(Debug)]
 struct ServerOutput {
     pipe: PipeReader,
@@ -40,11 +40,11 @@ impl AsyncRead for ServerOutput {
 }
 
 impl McpServer {
-    /// Starts the server in memory, and returns the streams of its client: what to read from and what to write to.
-    /// Dropping the reader stops the server.
+    /// Starts the server in a tokio task, and returns the two streams of its client: the first to read from, the second
+    /// to write to. Dropping the first one stops the server.
     ///
-    /// In a test, connect the real client, a development dependency, with
-    /// `mcp_client::McpClient::over(server.in_memory()?).connect().await?`; or use any two byte streams:
+    /// In a test, add `mcp-client` as a development dependency and connect it with
+    /// `mcp_client::McpClient::over(server.in_memory()?).connect().await?`; or read and write the streams directly:
     ///
     /// ```
     /// use mcp_server::McpServer;
@@ -60,10 +60,10 @@ impl McpServer {
     /// ```
     ///
     /// # Errors
-    /// When the server is not configured correctly.
+    /// Fails if the server is not configured correctly.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     #[doc(alias = "test")]
     #[doc(alias = "duplex")]
     pub fn in_memory(
@@ -92,9 +92,9 @@ impl McpServer {
     }
 }
 
-/// A client of single JSON-RPC messages in memory, which knows nothing of the protocol: for tests that send what a client
-/// would not, or look at the messages themselves. For everything else connect a client over
-/// [`in_memory`](McpServer::in_memory).
+/// An in-memory client that sends and receives single JSON-RPC messages and applies no rules of MCP to them. It is for
+/// tests that send messages that a real client would not send, or that inspect messages. For all other tests connect a
+/// real client over [`in_memory`](McpServer::in_memory).
 ///
 /// ```
 /// use mcp_server::testing::RawClient;
@@ -120,23 +120,23 @@ pub struct RawClient {
 }
 
 impl RawClient {
-    /// Starts a server in memory.
+    /// Starts a server in a tokio task and connects to it.
     ///
     /// # Errors
-    /// When the server is not configured correctly.
+    /// Fails if the server is not configured correctly.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// Panics if called outside of a tokio runtime.
     pub fn new(server: McpServer) -> Result<Self, Error> {
         let (reader, writer) = server.start_in_memory()?;
         Ok(Self { reader, writer, lines: Lines::new(&Limits::default()), next_id: 1 })
     }
 
-    /// Sends a request of MCP 2026-07-28, and returns the response message. Adds a `_meta` without client capabilities if
-    /// `params` has none. Messages that arrive before the response are dropped.
+    /// Sends a request of MCP 2026-07-28, and returns the response message. If `params` is an object without `_meta`,
+    /// adds one that declares no client capabilities. Messages that arrive before the response are dropped.
     ///
     /// # Errors
-    /// When the server closed the connection or sent a line that is not JSON.
+    /// Fails if the server closed the connection or sent a line that is not JSON or is too long.
     pub async fn request(&mut self, method: &str, mut params: Value) -> io::Result<Value> {
         let id = Value::from(self.next_id);
         self.next_id += 1;
@@ -157,10 +157,10 @@ impl RawClient {
         }
     }
 
-    /// Sends a message as it is.
+    /// Sends a message without changing it.
     ///
     /// # Errors
-    /// When the server closed the connection.
+    /// Fails if the server closed the connection.
     pub async fn send(&mut self, message: &Value) -> io::Result<()> {
         let line = format!("{message}\n");
         let mut bytes = line.as_bytes();
@@ -171,10 +171,10 @@ impl RawClient {
         Ok(())
     }
 
-    /// Waits for the next message.
+    /// Waits for the next message and returns it.
     ///
     /// # Errors
-    /// When the server closed the connection or sent a line that is not JSON.
+    /// Fails if the server closed the connection or sent a line that is not JSON or is too long.
     pub async fn receive(&mut self) -> io::Result<Value> {
         loop {
             match self.lines.poll_line() {

@@ -1,4 +1,4 @@
-//! The wire trace of a server: where the program wants to see every message.
+//! The wire trace of a server: a record of every message, for debugging.
 
 use std::io;
 use std::pin::Pin;
@@ -22,12 +22,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// 12:34:56.008 --> #1 {"jsonrpc":"2.0","id":1,"result":{"tools":[]}}
 /// ```
 ///
-/// Bodies are shown as they are, and may contain secrets. Masked are session ids and every HTTP header that is not known to
-/// be harmless. Clones share the writer, so that one trace can show several servers.
+/// Bodies are written unchanged and may contain secrets. Session ids are masked, and so is the value of every HTTP
+/// header that is not known to be harmless. Clones share the writer, so one trace can record several servers.
 ///
-/// Each line is written and flushed by the task that sends or receives the message, so that the last message before a
-/// crash is in the trace. A writer that blocks therefore blocks the server: pass a file or stderr, not a pipe that
-/// nobody reads, and not stdout, which belongs to the protocol. If the writer fails, the trace ends, and the server
+/// The task that sends or receives a message also writes and flushes its line, so that the last message before a crash
+/// is in the trace. A writer that blocks therefore blocks the server: pass a file or stderr, not a pipe that nobody
+/// reads. Do not pass stdout, which belongs to the protocol. If the writer fails, the trace ends and the server
 /// continues.
 ///
 /// ```no_run
@@ -50,7 +50,7 @@ struct TraceState {
 }
 
 impl WireTrace {
-    /// Creates a trace that is written to `writer`.
+    /// Creates a trace that writes to `writer`.
     #[must_use]
     pub fn new(writer: impl io::Write + Send + 'static) -> Self {
         Self(Arc::new(TraceState { log: Mutex::new(WireLog::new(writer)), exchanges: AtomicU64::new(1) }))

@@ -14,7 +14,7 @@ use crate::error::{AskError, ToolError};
 /// The maximum number of characters of arguments that a person is asked to approve.
 const MAX_SHOWN_CHARS: usize = 4000;
 
-/// A call for a person to approve, with its exact arguments.
+/// A call that a person is asked to approve, with its exact arguments.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Proposal {
@@ -24,7 +24,7 @@ pub struct Proposal {
     pub arguments: Json,
 }
 
-/// Writes the question for the person. Characters that could mislead a reader are escaped.
+/// Writes the question for the person. Characters that could mislead a reader, such as control characters, are escaped.
 impl fmt::Display for Proposal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let arguments = SafeText::new(self.arguments.get()).at_most(MAX_SHOWN_CHARS);
@@ -44,7 +44,7 @@ where
 }
 
 /// Waits for approval: through elicitation if the client supports it, otherwise through the approver. An answer that
-/// the client sent before the question is not accepted. An approval is valid for one run.
+/// the client sends before it is asked is not accepted. An approval is valid for one run.
 pub(crate) async fn wait_for(
     context: &Context,
     arguments: &Json,

@@ -1,8 +1,8 @@
 //! Requests to the client during a call: elicitation, sampling and roots.
 //!
 //! In the modern era a call that needs input ends with an `InputRequiredResult`; the client sends the call again with
-//! the answers, and the function runs again from the top. In the legacy era the call waits for the response. The
-//! function is written once for both.
+//! the answers, and the function runs again from the beginning. In the legacy era the call waits for the response. The
+//! same function serves both eras.
 
 use mcp_protocol::Map;
 use mcp_protocol::dialect::Direction;
@@ -19,11 +19,13 @@ use crate::call::validate::FormValidator;
 use crate::error::AskError;
 
 impl Context {
-    /// Sends a request to the client and returns its answer: elicitation, sampling or roots, by the type of `question`.
+    /// Sends a request to the client and returns the answer. The type of `question` decides whether it is elicitation,
+    /// sampling or a request for roots.
     ///
-    /// In the modern era **the function runs again from the top** when the client sends the answer: return the error
-    /// with `?`, and put work that must not be repeated into a [`step`](Self::step). The key identifies the question
-    /// within the call and must be the same in every run.
+    /// With a modern client, the first run of the function gets [`AskError::Unanswered`]: return it with `?`. When the
+    /// client sends the answer, **the function runs again from the beginning**, and `ask` returns the answer. Put work
+    /// that must not be repeated into a [`step`](Self::step). The key identifies the question within the call and must
+    /// be the same in every run. With a legacy client, the function runs once and waits here for the answer.
     ///
     /// ```
     /// use mcp_protocol::elicitation::{ElicitFormParams, FormSchema, StringSchema};
@@ -38,10 +40,12 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// [`AskError::Unanswered`] in the modern era until the client sends the answer; see [`AskError`] for the others.
+    /// Returns [`AskError::Unanswered`] until a modern client has sent the answer; see [`AskError`] for the other
+    /// errors.
     ///
     /// # Cancellation
-    /// The future can be dropped at any time; a legacy client then receives `notifications/cancelled`.
+    /// The future can be dropped at any time. A legacy client that has not answered then receives
+    /// `notifications/cancelled`.
     #[doc(alias = "elicit")]
     #[doc(alias = "elicitation")]
     #[doc(alias = "elicitation/create")]
@@ -58,7 +62,7 @@ impl Context {
         answer.await.inspect_err(|error| self.note_failed_ask(error))
     }
 
-    /// Sends several requests to the client in one round.
+    /// Sends several requests to the client in one round, and returns the answers by the keys of their questions.
     ///
     /// ```
     /// # use mcp_server::{Context, Roots, Question, ToolError};
@@ -69,7 +73,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// Fails like [`ask`](Self::ask), if any of the requests has no answer.
+    /// Fails like [`ask`](Self::ask) if any of the requests fails or is not answered yet.
     #[doc(alias = "inputRequests")]
     pub async fn ask_all<'k>(
         &self,
@@ -93,7 +97,8 @@ impl Context {
         answers.await.inspect_err(|error| self.note_failed_ask(error))
     }
 
-    /// Counts the rounds of a legacy call. Those of a modern call are counted in the sealed state.
+    /// Counts one round of a legacy call, or returns an error above the limit. The rounds of a modern call are counted
+    /// in its sealed state.
     fn begin_round(&self) -> Result<(), AskError> {
         if self.rounds().is_none() && self.next_ask() > MAX_ROUNDS {
             return Err(AskError::TooManyRounds(MAX_ROUNDS));
@@ -101,7 +106,7 @@ impl Context {
         Ok(())
     }
 
-    /// Returns the answer to one question, validated against its form.
+    /// Returns the answer to one question. The answer to a form is validated against the form.
     async fn input(&self, key: &str, request: InputRequest) -> Result<InputResponse, AskError> {
         let form = FormValidator::of(&request);
         let answer = match self.rounds().map(|rounds| rounds.answer(key)).transpose()?.flatten() {
@@ -114,7 +119,8 @@ impl Context {
         Ok(answer)
     }
 
-    /// Returns an error if the client did not declare the capability, or its protocol version does not have the method.
+    /// Returns an error if the client did not declare the capability, or if its protocol version does not have the
+    /// method.
     pub(super) fn check_can_ask(&self, request: &InputRequest) -> Result<(), AskError> {
         let (dialect, method) = (self.dialect(), request.ask.method());
         let has_method = dialect.has(&method, Direction::ToClient) || dialect.has_inside(&method);

@@ -10,10 +10,11 @@ use crate::error::AskError;
 impl Context {
     /// Asks the person to confirm an action. Returns true if the person accepted.
     ///
-    /// Use it instead of [`ask`](Self::ask) for every action that needs consent. The client can send the answer to an
-    /// ordinary question before it was asked, and again with every retry of the request. A confirmation is valid only
-    /// if this call asked for it with the same message; the encrypted request state proves that. It can be used only
-    /// once: see [`ConfirmationStore`](crate::ConfirmationStore). If the message differs between runs, the person is asked again.
+    /// Use `confirm` instead of [`ask`](Self::ask) for every action that needs consent. A client can send the answer to
+    /// an ordinary question before it is asked, and can send it again whenever it repeats the request. A confirmation
+    /// of a modern client is valid only once (see [`ConfirmationStore`](crate::ConfirmationStore)), and only if this
+    /// call asked for it with the same message; the encrypted request state proves that. If the message differs between
+    /// runs, the person is asked again.
     ///
     /// ```
     /// use mcp_server::{Context, NoArgs, ToolError};
@@ -28,12 +29,13 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// Fails like [`ask`](Self::ask); [`AskError::Spent`] if the confirmation was already used;
-    /// [`AskError::SpentUnknown`] if the store failed; [`AskError::FeatureDisabled`] in the modern era without the
-    /// feature `sealing`.
+    /// Fails like [`ask`](Self::ask). Returns [`AskError::Spent`] if the confirmation was already used,
+    /// [`AskError::SpentUnknown`] if the store failed, and [`AskError::FeatureDisabled`] for a modern client if the
+    /// crate was built without the feature `sealing`.
     ///
     /// # Cancellation
-    /// The future can be dropped at any time; a legacy client then receives `notifications/cancelled`.
+    /// The future can be dropped at any time. A legacy client that has not answered then receives
+    /// `notifications/cancelled`.
     #[doc(alias = "consent")]
     #[doc(alias = "approval")]
     pub async fn confirm(&self, key: &str, message: impl Into<String>) -> Result<bool, AskError> {
@@ -41,7 +43,8 @@ impl Context {
         confirmed.inspect_err(|error| self.note_failed_ask(error))
     }
 
-    /// Asks for a confirmation. A confirmation in one namespace is never valid in another, whatever its key.
+    /// Asks for a confirmation. A confirmation in one namespace (`space`) is never valid in another, even if the keys
+    /// are equal.
     pub(crate) async fn confirm_in(&self, space: &str, key: &str, message: String) -> Result<bool, AskError> {
         // The id includes the message: a confirmation is valid only for the text that the person saw.
         let id = fingerprint([space, key, &message]);
@@ -49,7 +52,7 @@ impl Context {
         let Some(rounds) = self.rounds() else {
             return Ok(self.ask(key, form).await?.action == ElicitAction::Accept);
         };
-        // Without sealing a client could forge the state.
+        // Without sealing, a client could forge the request state.
         if !cfg!(feature = "sealing") {
             return Err(AskError::FeatureDisabled("sealing"));
         }

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
-/// The retention time of a use: longer than the lifetime of sealed state.
+/// The retention time of a use. It is longer than the lifetime of sealed state, so no state outlives its recorded use.
 const USE_RETENTION: Duration = Duration::from_secs(11 * 60);
-/// The maximum number of stored uses per principal, for all anonymous clients, and in total. Beyond that, confirmations
-/// fail until the oldest uses expire.
+/// The maximum number of stored uses: per principal, of all anonymous clients together, and in total. At a limit,
+/// confirmations fail until the oldest uses expire.
 const MAX_PER_PRINCIPAL: usize = 10_000;
 const MAX_ANONYMOUS: usize = 200_000;
 const MAX_USES: usize = 250_000;
@@ -19,11 +19,11 @@ const MAX_USES: usize = 250_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConfirmationUse {
-    /// The unique id of the use. Printable ASCII, at most 128 bytes.
+    /// The unique id of the use: printable ASCII, at most 128 bytes.
     pub id: String,
     /// The user on whose behalf the call is made, if known.
     pub principal: Option<Arc<str>>,
-    /// The minimum retention time.
+    /// The time for which the store must at least keep this use.
     pub keep_for: Duration,
 }
 
@@ -33,12 +33,13 @@ impl ConfirmationUse {
     }
 }
 
-/// A store of used confirmations, so that each is used for one run only: see [`Context::confirm`] and
-/// [`Tool::needs_approval`].
+/// A store of used confirmations, which ensures that each confirmation is accepted for one run only: see
+/// [`Context::confirm`] and [`Tool::needs_approval`].
 ///
-/// By default the store is the memory of the process, and each process with the sealing key accepts a confirmation
-/// once: once per replica, and once more after a restart with the same key within ten minutes. With one shared store,
-/// such as a database table set by [`McpServer::confirmation_store`], it is accepted once in total.
+/// The default store is the memory of the process. If several processes share a sealing key, each of them then accepts
+/// the same confirmation once, and a process that restarts with the same key within ten minutes accepts it once more.
+/// With a shared store, such as a database table, they accept it once in total. Set the store with
+/// [`McpServer::confirmation_store`].
 ///
 /// ```
 /// use std::collections::HashSet;
@@ -69,16 +70,16 @@ impl ConfirmationUse {
 /// [`McpServer::confirmation_store`]: crate::McpServer::confirmation_store
 #[async_trait]
 pub trait ConfirmationStore: Send + Sync + 'static {
-    /// Records a use atomically. Returns false if it was already recorded.
+    /// Records a use atomically. Returns true if this call recorded it, and false if it was already recorded.
     ///
     /// # Errors
-    /// Fails if the use cannot be recorded. The call then fails, and the error is logged.
+    /// Fails if the use cannot be recorded. The tool call then fails, and the error is logged.
     async fn spend(&self, spent: &ConfirmationUse) -> Result<bool, Box<dyn StdError + Send + Sync>>;
 
-    /// Returns true if this use was recorded.
+    /// Returns true if the use with this id was recorded.
     ///
     /// # Errors
-    /// Fails if the store cannot be read.
+    /// Fails if the store cannot be read. The tool call then fails, and the error is logged.
     async fn is_spent(&self, id: &str) -> Result<bool, Box<dyn StdError + Send + Sync>>;
 }
 
@@ -119,7 +120,7 @@ impl State {
         Ok(true)
     }
 
-    /// Removes the uses whose retention time is over.
+    /// Removes the uses whose retention time has passed.
     fn remove_expired(&mut self, now: Instant) {
         let is_old = |stored: &StoredUse| now.duration_since(stored.since) > USE_RETENTION;
         while self.oldest_first.front().is_some_and(is_old) {

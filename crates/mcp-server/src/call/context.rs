@@ -23,7 +23,7 @@ use crate::connection::{Client, Connection};
 use crate::error::{AskError, ToolError};
 use crate::offer::registry::Registry;
 
-/// The context of the call that a function handles. Cheap to clone, and valid in tasks that the function spawns.
+/// The context of one call. Cheap to clone; clones can be used in tasks and threads that the function starts.
 #[derive(Clone)]
 pub struct Context(Arc<CallData>);
 
@@ -31,7 +31,7 @@ pub struct Context(Arc<CallData>);
 struct CallData {
     id: Id,
     method: Method,
-    /// The name of the tool or prompt, or the URI of the resource.
+    /// The name of the tool or prompt, the URI of the resource, or the name of the argument to complete.
     name: Arc<str>,
     requester: Requester,
     registry: Registry,
@@ -40,10 +40,10 @@ struct CallData {
     log_level: Option<LogLevel>,
     /// The number of requests to a legacy client.
     asks: AtomicU32,
-    /// The error of the last request to the client, for handlers whose error type hides it.
+    /// The error of the last failed request to the client, needed if the error type of the handler reduces it to text.
     failed_ask: Mutex<Option<AskError>>,
     cancelled: AtomicBool,
-    /// True after the call was answered or cancelled: no more notifications are sent for it.
+    /// True after the call was answered or cancelled; no more notifications are then sent for it.
     over: AtomicBool,
     cancellation: Notify,
     /// The timeout for requests to a legacy client.
@@ -62,7 +62,7 @@ pub(crate) struct Requester {
     pub(crate) identity: Identity,
 }
 
-/// The client of a legacy connection, and its settings when the request arrived.
+/// The client of a legacy connection, and the log level that was set when the request arrived.
 #[derive(Clone)]
 pub(crate) struct LegacyClient {
     pub(crate) connection: Arc<Connection>,
@@ -70,7 +70,7 @@ pub(crate) struct LegacyClient {
     pub(crate) log_level: Option<LogLevel>,
 }
 
-/// The progress token of a request, and the rate limit of its notifications.
+/// The progress token of a request, and the rate limit of its progress notifications.
 struct ProgressReporter {
     token: ProgressToken,
     gate: Mutex<ProgressGate<ProgressParams>>,
@@ -127,7 +127,7 @@ impl Context {
         &self.0.method
     }
 
-    /// Returns the name of the tool or prompt, or the URI of the resource.
+    /// Returns the name of the tool or prompt, the URI of the resource, or the name of the argument to complete.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
@@ -139,8 +139,8 @@ impl Context {
         &self.0.requester.identity.principal
     }
 
-    /// Returns the extensions of the HTTP request that carried this call: what a middleware of the embedding program
-    /// inserted. Empty for other transports.
+    /// Returns the extensions of the HTTP request that carried this call: the values that middleware in front of the
+    /// service inserted. Empty for other transports.
     ///
     /// ```
     /// use mcp_server::{Context, ToolError};
@@ -160,13 +160,14 @@ impl Context {
         self.0.requester.identity.extensions()
     }
 
-    /// Returns the `_meta` of the request: trace context and other metadata of the client.
+    /// Returns the `_meta` of the request: trace context and other metadata that the client sent.
     #[must_use]
     pub fn meta(&self) -> Option<&Meta> {
         self.0.requester.meta.as_deref()
     }
 
-    /// Returns the client info: name, version, title. Self-reported: for display and logs, not for access decisions.
+    /// Returns the client info (name, version, title), or `None` if the client did not send it. It is self-reported:
+    /// use it for display and logs, not for access decisions.
     #[doc(alias = "clientInfo")]
     #[must_use]
     pub fn client_info(&self) -> Option<&Implementation> {
@@ -176,13 +177,13 @@ impl Context {
         }
     }
 
-    /// Returns the self-reported name of the client.
+    /// Returns the self-reported name of the client, or `None` if the client did not send it.
     #[must_use]
     pub fn client_name(&self) -> Option<&str> {
         self.client_info().map(|info| info.name.as_str())
     }
 
-    /// Returns the capabilities that the client declared.
+    /// Returns the capabilities that the client declared, or `None` if it did not declare any.
     #[must_use]
     pub fn client_capabilities(&self) -> Option<&ClientCapabilities> {
         match &self.0.requester.legacy {
@@ -197,15 +198,17 @@ impl Context {
         &self.0.registry
     }
 
-    /// Sends a progress notification. Does nothing if the request has no progress token. Values that do not increase are
-    /// dropped. The rate is limited, but the last value is always sent.
+    /// Sends a progress notification. `total` is the value of `progress` at the end of the call, if it is known.
+    ///
+    /// Does nothing if the request has no progress token. A value that is not larger than the previous one is dropped.
+    /// The rate is limited: values in between may be dropped, but the last one is always sent.
     #[doc(alias = "notifications/progress")]
     #[doc(alias = "progressToken")]
     pub fn progress(&self, progress: f64, total: impl Into<Option<f64>>) {
         self.offer_progress(progress, total.into(), None);
     }
 
-    /// Sends a progress notification with a message for people; otherwise like [`progress`](Self::progress).
+    /// Sends a progress notification with a message for people. Otherwise the same as [`progress`](Self::progress).
     pub fn progress_note(&self, progress: f64, total: impl Into<Option<f64>>, note: impl Into<String>) {
         self.offer_progress(progress, total.into(), Some(note.into()));
     }
@@ -233,7 +236,8 @@ impl Context {
             .offer(|out| write::notification(out, &Method::Progress, Some(&dialect.lower(params))));
     }
 
-    /// Sends delayed progress that is due. Returns the time at which the next one is due.
+    /// Sends a delayed progress notification if it is due. Returns the time at which the next one is due, if there is
+    /// one.
     pub(crate) fn due_progress(&self, now: Instant) -> Option<Instant> {
         let progress = self.0.progress.as_ref()?;
         let mut gate = progress.gate.lock().unwrap_or_else(PoisonError::into_inner);
@@ -260,9 +264,10 @@ impl Context {
         self.0.over.load(Ordering::Acquire)
     }
 
-    /// Closes the SSE stream of this call, with the SSE `retry` field as the delay after which the client reconnects.
-    /// The call continues. Use it for calls over legacy HTTP that take minutes. Returns false, and keeps the stream
-    /// open, if the client cannot resume it.
+    /// Closes the SSE stream of this call, while the call continues. The client is told to reconnect after the time
+    /// `retry` (the SSE field of this name), and then receives the messages that were sent in the meantime. Use this
+    /// method over legacy HTTP for calls that take minutes. Returns false, and keeps the stream open, if the client
+    /// cannot resume the stream.
     #[doc(alias = "closeSSEStream")]
     #[doc(alias = "retry")]
     #[doc(alias = "resumability")]
@@ -270,7 +275,8 @@ impl Context {
         !self.is_over() && self.0.requester.outlet.end_with_retry(retry)
     }
 
-    /// Sends a log message to the client if it enabled this level. The data must not contain secrets.
+    /// Sends a log message to the client. Does nothing if the client did not enable this level, or if `data` cannot be
+    /// serialized as JSON. The data must not contain secrets.
     #[doc(alias = "notifications/message")]
     #[doc(alias = "logging")]
     pub fn log(&self, level: LogLevel, data: impl Serialize) {
@@ -286,20 +292,20 @@ impl Context {
             .offer(|out| write::notification(out, &Method::LogMessage, Some(&dialect.lower(&params))));
     }
 
-    /// Returns true if the call was cancelled.
+    /// Returns true if the call was cancelled or has ended.
     #[doc(alias = "cancellation")]
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.cancelled.load(Ordering::Acquire)
     }
 
-    /// Waits until the call is cancelled. Use it in tasks and threads that the function spawned; the future of the
-    /// function itself is dropped on cancellation.
+    /// Waits until the call is cancelled or has ended. Use it in tasks that the function spawned. The function itself
+    /// does not need it, because its future is dropped when the call is cancelled.
     #[doc(alias = "notifications/cancelled")]
     #[doc(alias = "cancellation")]
     ///
     /// # Cancellation
-    /// Cancel safe: it can be dropped and called again.
+    /// Cancel safe: the future can be dropped, and the method called again.
     pub async fn cancelled(&self) {
         loop {
             let notified = self.0.cancellation.notified();
@@ -324,15 +330,15 @@ impl Context {
         self.0.rounds.as_ref()
     }
 
-    /// Stores the error of a request to the client.
+    /// Stores the error of a failed request to the client. An unanswered question is not an error here.
     pub(crate) fn note_failed_ask(&self, error: &AskError) {
         if *error != AskError::Unanswered {
             *self.0.failed_ask.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
         }
     }
 
-    /// Completes the outcome of a handler. If a run with an unanswered question returns any error, the run ends with
-    /// that question, because `anyhow::Error` and text hide an [`AskError`].
+    /// Finishes the outcome of a handler. If a question of this run is not answered yet, any error of the handler ends
+    /// the run with that question, because an [`AskError`] inside an `anyhow::Error` or text cannot be recognized.
     pub(crate) fn settle<T>(&self, outcome: Result<T, ToolError>) -> Result<T, ToolError> {
         let is_unanswered = self.rounds().is_some_and(Rounds::has_unanswered);
         match outcome {

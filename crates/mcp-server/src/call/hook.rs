@@ -22,10 +22,10 @@ pub(crate) type Hook = dyn Fn(Call) -> BoxFuture<HookResult> + Send + Sync;
 /// The next hook, or the handler.
 pub(crate) type Next = Box<dyn FnOnce(Context) -> BoxFuture<HookResult> + Send>;
 
-/// A call that a hook (middleware) receives before its handler runs.
+/// A call that was passed to a hook (middleware), before its handler runs.
 ///
-/// A hook is a function from a call to its outcome. It can inspect the call, [`run`](Self::run) it or refuse it, and
-/// returns an outcome or an error:
+/// A hook is a function that receives a call and returns its outcome or an error. It can inspect the call,
+/// [`run`](Self::run) it or refuse it:
 ///
 /// ```
 /// use std::time::Instant;
@@ -53,8 +53,8 @@ pub(crate) type Next = Box<dyn FnOnce(Context) -> BoxFuture<HookResult> + Send>;
 /// # Ok(()) }
 /// ```
 ///
-/// In the modern era a call that asks the client ends with [`AskError::Unanswered`](crate::AskError::Unanswered) and
-/// runs again when the client sends the answer; a hook is called for each of these runs.
+/// With a modern client, a call that asks a question ends with [`AskError::Unanswered`](crate::AskError::Unanswered)
+/// and runs again when the client sends the answer. A hook is called for each of these runs.
 pub struct Call {
     context: Context,
     arguments: Json,
@@ -103,7 +103,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Converts the outcome into a reply; `None` if it does not match the method.
+    /// Converts the outcome into a reply; `None` if the outcome does not match the method.
     pub(crate) fn into_reply(self, method: &Method) -> Option<Reply> {
         match (self, method) {
             (Self::Tool(result), Method::ToolsCall) => Some(Reply::result(result)),

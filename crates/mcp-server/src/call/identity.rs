@@ -1,23 +1,25 @@
-//! The sender of a request, as far as the transport or the embedding program knows it.
+//! The sender of a request: the user, if the program authenticates users, and the extensions of the HTTP request.
 
 use std::sync::Arc;
 
-/// The user on whose behalf a call is made. Anonymous unless the embedding program authenticates its users.
+/// The user on whose behalf a call is made. Anonymous unless the program that contains the server authenticates its
+/// users.
 ///
-/// Over HTTP, a middleware in front of the service inserts the principal into the extensions of the request. Legacy
-/// sessions and the `requestState` of calls belong to the principal that opened them: another principal gets 404 for
-/// the session, and -32602 for the state.
+/// Over HTTP, a middleware in front of the service inserts the principal into the extensions of the request. A legacy
+/// session belongs to the principal that opened it: for other principals, the response is status 404. The
+/// `requestState` of a call belongs to the principal that made the call: for other principals, the response is the
+/// error -32602.
 #[doc(alias = "user")]
 #[doc(alias = "authentication")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Principal {
-    /// The subject as the authorization server names it; `None` if anonymous.
+    /// The name of the user, such as the subject (`sub`) of a token; `None` if anonymous.
     pub subject: Option<Arc<str>>,
 }
 
 impl Principal {
-    /// Creates a principal with this subject, which identifies one user of this server.
+    /// Creates a principal with this subject, which must be different for each user of the server.
     ///
     /// ```
     /// let principal = mcp_server::Principal::new("alice@example.com");
@@ -40,7 +42,7 @@ pub(crate) struct Identity {
 
 #[cfg(feature = "http")]
 impl Identity {
-    /// Takes the extensions of an HTTP request.
+    /// Takes the extensions out of an HTTP request, and the principal from them.
     pub(crate) fn take(extensions: &mut ::http::Extensions) -> Self {
         if extensions.is_empty() {
             return Self::default();

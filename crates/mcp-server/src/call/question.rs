@@ -1,5 +1,5 @@
-//! Requests to the client (elicitation, sampling, roots): the request on the wire, the capability that it needs, and
-//! the answer.
+//! Requests to the client (elicitation, sampling, roots): the request on the wire, the client capability that the
+//! request needs, and the answer.
 
 use mcp_protocol::Json;
 use mcp_protocol::capabilities::{
@@ -15,7 +15,7 @@ use mcp_protocol::sampling::{CreateMessageParams, CreateMessageResult};
 
 use crate::error::AskError;
 
-/// A request to the client, and the type of its answer.
+/// A request to the client with the type of its answer; the argument of [`Context::ask`](crate::Context::ask).
 ///
 /// [`ElicitFormParams`] and [`ElicitUrlParams`] ask the person (elicitation), [`CreateMessageParams`] asks the language
 /// model (sampling), and [`Roots`] asks the host for its roots.
@@ -94,7 +94,8 @@ impl Question for Roots {
     }
 }
 
-/// Returns an error for an unknown `action` or `role`, which the protocol types accept for forward compatibility.
+/// Returns an error if `action` or `role` has an unknown value. The protocol types accept unknown values for forward
+/// compatibility.
 pub(super) fn check_known_values(answer: &InputResponse) -> Result<(), String> {
     match answer {
         InputResponse::Elicit(result) if matches!(result.action, ElicitAction::Other(_)) => {
@@ -111,7 +112,7 @@ pub(super) fn mismatched_answer(key: &str) -> AskError {
     AskError::Malformed(format!("the answer to `{key}` does not match the type of the request"))
 }
 
-/// Returns the capabilities that this request needs and the client did not declare.
+/// Returns the capability that the request needs, if the client did not declare it.
 pub(super) fn undeclared(ask: &Ask, client: Option<&ClientCapabilities>) -> Option<ClientCapabilities> {
     let needed = ClientCapabilities::new();
     let elicitation = client.and_then(|client| client.elicitation.as_ref());

@@ -17,7 +17,7 @@ pub(crate) enum Reply {
     Page(Arc<Json>),
     Empty,
     Error(ErrorObject),
-    /// A limit of the whole server is reached and nothing was done; has the error message.
+    /// The error message for a request that was not started, because a limit of the whole server is reached.
     Overloaded(&'static str),
 }
 
@@ -26,7 +26,7 @@ impl Reply {
         Self::Result(Box::new(result))
     }
 
-    /// Writes the response. `meta`, the server info, is added to a modern result.
+    /// Writes the response. `meta` contains the server info and is added to a modern result.
     pub(crate) fn write(
         &self,
         out: &mut Vec<u8>,

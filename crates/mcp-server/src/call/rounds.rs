@@ -26,7 +26,7 @@ pub(crate) struct Rounds {
     confirmation_store: Arc<dyn ConfirmationStore>,
 }
 
-/// The request that the sealed state is bound to. Converted into its canonical form only when needed.
+/// The request to which the sealed state is bound. It is converted into its canonical form only when needed.
 #[derive(Debug)]
 pub(crate) struct Binding {
     pub(crate) principal: Option<Arc<str>>,
@@ -36,7 +36,7 @@ pub(crate) struct Binding {
 }
 
 impl Binding {
-    /// Returns the canonical form, with members sorted by name; `None` if the arguments have none.
+    /// Returns the canonical form, with members sorted by name; `None` if the arguments have no canonical form.
     fn canonical(&self) -> Option<Vec<u8>> {
         let arguments = self.arguments.parse::<Json>().ok()?.canonical().ok()?;
         let bound = (self.principal.as_deref(), self.method.as_str(), &*self.name, arguments.get());
@@ -47,11 +47,11 @@ impl Binding {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) request_state: RequestState,
-    /// The answers of this request.
+    /// The answers that came with this request.
     responses: InputResponses,
-    /// The input requests to send.
+    /// The input requests to send at the end of this run.
     requests: InputRequests,
-    /// True if this run uses a confirmation of an earlier round and that use was recorded.
+    /// True after this run has used a confirmation of an earlier round and the use was recorded.
     is_recorded: bool,
 }
 
@@ -66,7 +66,8 @@ impl State {
 }
 
 impl Rounds {
-    /// Creates the rounds of a request; `None` if this server did not seal its state for this request.
+    /// Creates the rounds of a request; `None` if its state was not sealed for this request with the key of this
+    /// server, or has expired.
     pub(crate) fn new(
         responses: Option<InputResponses>,
         state: Option<&str>,
@@ -85,8 +86,9 @@ impl Rounds {
 
     /// Returns the answer to a confirmation of this call; `None` if the client has to be asked.
     ///
-    /// An accepted confirmation is used once. A use is identified by call and question if the answer came with this
-    /// request, and by call and round if it came with an earlier one, so that no request state can be replayed.
+    /// Each use of an accepted confirmation is recorded. A use that is already recorded is refused. The id of a use
+    /// consists of call and question if the answer came with this request, and of call and round if it came with an
+    /// earlier request. A replayed request state therefore leads to a use that is already recorded.
     pub(super) async fn confirmation(&self, key: &str, id: &str) -> Result<Option<bool>, AskError> {
         enum ConfirmationAnswer {
             Earlier(bool),
@@ -162,7 +164,7 @@ impl Rounds {
         state.requests.insert(name, request);
     }
 
-    /// Returns the answer of this round or of an earlier one, if there is one.
+    /// Returns the answer to a question if it came with this request or an earlier one.
     pub(super) fn answer(&self, key: &str) -> Result<Option<InputResponse>, AskError> {
         let mut state = self.lock();
         // An earlier answer takes precedence, because later steps may depend on it.
@@ -178,7 +180,7 @@ impl Rounds {
         Ok(Some(given))
     }
 
-    /// Returns true if this run has asked a question that has no answer yet.
+    /// Returns true if this run has asked a question that is not answered yet.
     pub(crate) fn has_unanswered(&self) -> bool {
         !self.lock().requests.is_empty()
     }
@@ -187,7 +189,7 @@ impl Rounds {
         self.lock().requests.insert(key.to_owned(), request);
     }
 
-    /// Returns the result that asks the client for input, with the sealed state.
+    /// Returns the result that asks the client for input. It contains the sealed state.
     pub(crate) fn input_required(&self, sealer: &Sealer) -> Result<InputRequiredResult, AskError> {
         let mut state = self.lock();
         state.call_id();

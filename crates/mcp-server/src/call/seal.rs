@@ -1,4 +1,5 @@
-//! The request state that a client sends back: encrypted and authenticated, bound to its request, and short-lived.
+//! The request state that a client keeps and sends back: encrypted and authenticated, bound to one request, and valid
+//! for ten minutes.
 
 use std::fmt;
 
@@ -11,13 +12,13 @@ use crate::error::AskError;
 pub(crate) struct RequestState {
     /// The id of the call, the same in all its rounds.
     pub(crate) call: String,
-    /// The number of rounds.
+    /// The number of rounds so far.
     pub(crate) rounds: u32,
-    /// Answers by the key of their question.
+    /// Answers, by the key of their question.
     pub(crate) answers: Map<String, Json>,
-    /// Results of steps by their key.
+    /// Results of steps, by the key of the step.
     pub(crate) steps: Map<String, Json>,
-    /// Unanswered confirmations: the key on the wire, by fingerprint.
+    /// Unanswered confirmations: their keys in `inputRequests`, by fingerprint.
     pub(crate) open_confirmations: Map<String, String>,
     /// Answers to confirmations, by fingerprint.
     pub(crate) confirmations: Map<String, bool>,
@@ -73,7 +74,7 @@ mod sealing {
             Self { cipher: XChaCha20Poly1305::new(&key.into()) }
         }
 
-        /// Seals the state for the request in `binding`, which is authenticated but not contained.
+        /// Seals the state for the request in `binding`. The output authenticates the binding but does not contain it.
         pub(crate) fn seal(&self, state: &RequestState, binding: &[u8]) -> Result<String, AskError> {
             let unsealed = |_| AskError::Malformed("the request state cannot be encrypted".to_owned());
             let mut plain = (now() + STATE_LIFETIME.as_secs()).to_le_bytes().to_vec();
@@ -97,7 +98,8 @@ mod sealing {
         }
 
         /// Returns the state if it was sealed with this key for this request and has not expired.
-        /// The binding is expensive, so that malformed text is refused before it is computed.
+        ///
+        /// `binding` is a function, because computing the binding is expensive: malformed text is refused first.
         pub(crate) fn open(
             &self,
             text: &str,
@@ -192,7 +194,7 @@ mod disabled {
         }
     }
 
-    /// Returns a unique id. It is predictable, which matters only with sealing.
+    /// Returns a unique id. Clients can predict it, which would matter only with sealing.
     pub(crate) fn fresh_id() -> String {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());

@@ -11,12 +11,13 @@ use crate::call::seal::fresh_id;
 use crate::error::ToolError;
 
 impl Context {
-    /// Runs a function once per call and keeps its result: later rounds of a modern call return the kept result instead
-    /// of running it again.
+    /// Runs a function and keeps its result: in later rounds of a modern call, `step` returns the kept result instead
+    /// of running the function again. The key identifies the step within the call.
     ///
-    /// The guarantee is **at least once**: a client that loses a response sends the call again. The function receives
-    /// an idempotency key that is the same in every run of the call, for the system that it calls. Before the first
-    /// question of a call a retry cannot be distinguished from a new call, and gets a new key.
+    /// The function runs **at least once**, not exactly once: a client that loses a response sends the call again. The
+    /// function therefore receives an idempotency key, which is the same in every run of the call; pass it on to the
+    /// system that performs the work. If a client repeats a call that has not asked a question yet, the server cannot
+    /// distinguish it from a new call, and the function gets a new idempotency key.
     #[doc(alias = "idempotency")]
     ///
     /// ```
@@ -30,7 +31,8 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// Returns the error of the function, or an error if its result cannot be serialized as JSON.
+    /// Returns the error of the function, or an error if its result cannot be serialized as JSON or the kept result
+    /// cannot be deserialized as `T`.
     pub async fn step<T, E, Fut>(
         &self,
         key: &str,

@@ -15,15 +15,15 @@ mod enabled {
 
     /// The maximum number of errors in one message.
     const MAX_ERRORS: usize = 5;
-    /// The maximum length of one error in characters; it quotes text of the client.
+    /// The maximum length of one error in characters. Errors quote text that the client sent.
     const MAX_ERROR_CHARS: usize = 200;
     /// The maximum size of a compiled pattern in bytes.
     const MAX_PATTERN_BYTES: usize = 1 << 20;
 
     /// A compiled schema. Nothing is fetched: an external `$ref` is an error. Patterns match in linear time.
     ///
-    /// A recursive schema is not checked: combined with `anyOf` and the like, the cost of a check grows as a power of
-    /// the depth of the value, which the client chooses.
+    /// No value is checked against a recursive schema (the field is then `None`): combined with `anyOf` and similar
+    /// keywords, the cost of a check can grow exponentially with the depth of the value, which the client chooses.
     pub(crate) struct Validator(Option<jsonschema::Validator>);
 
     impl Validator {
@@ -41,7 +41,7 @@ mod enabled {
                 .map_err(|error| format!("at `{}`: {}", error.instance_path(), shortened(&error.to_string())))
         }
 
-        /// Checks a value. The error has each problem with its path.
+        /// Checks a value. The error lists the first problems with their paths.
         pub(crate) fn check(&self, text: &str) -> Result<(), String> {
             let Some(validator) = &self.0 else { return Ok(()) };
             let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
@@ -59,9 +59,9 @@ mod enabled {
         }
     }
 
-    /// Returns true if the schema is recursive, or may be.
+    /// Returns true if the schema is recursive or may be recursive.
     fn is_recursive(schema: &Value) -> bool {
-        /// Collects the `$ref`s below a part; `None` if one of them is not a plain JSON pointer.
+        /// Collects the `$ref`s inside a part of the schema; `None` if one of them is not a plain JSON pointer.
         fn references<'a>(part: &'a Value, found: &mut Vec<&'a str>) -> Option<()> {
             match part {
                 Value::Object(members) => {
@@ -92,7 +92,7 @@ mod enabled {
             if done.contains(&pointer) {
                 return false;
             }
-            // A pointer to a part inside or around an ancestor is a cycle too.
+            // A pointer to a part that contains an ancestor, or is contained in one, is a cycle too.
             if ancestors.iter().any(|ancestor| is_within(pointer, ancestor) || is_within(ancestor, pointer)) {
                 return true;
             }
@@ -114,11 +114,11 @@ mod enabled {
             })
     }
 
-    /// The schema of an elicitation form.
+    /// The schema of an elicitation form; `None` for other requests.
     pub(crate) struct FormValidator(Option<Json>);
 
     impl FormValidator {
-        /// Returns the form of a request; empty if the request is not a form.
+        /// Returns the validator of a request. It accepts every answer if the request is not a form.
         pub(crate) fn of(request: &InputRequest) -> Self {
             match &request.ask {
                 Ask::Elicit(ElicitParams::Form(form)) => Self(Json::of(&form.requested_schema).ok()),

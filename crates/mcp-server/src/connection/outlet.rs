@@ -22,8 +22,8 @@ pub(crate) enum OutletFraming {
     NumberedEvents { stream: u64, primed: bool },
 }
 
-/// The start of a server-sent event with a message; the message follows. Not written by
-/// `mcp_protocol::codec::sse::write_message`, which needs the whole message in a second buffer.
+/// The start of a server-sent event; the message follows. `mcp_protocol::codec::sse::write_message` is not used,
+/// because it needs the whole message in a second buffer.
 pub(crate) const EVENT_START: &[u8] = b"event: message\ndata: ";
 /// The capacity that an idle buffer keeps, in bytes.
 pub(crate) const IDLE_BUFFER_BYTES: usize = 64 << 10;
@@ -32,7 +32,7 @@ pub(crate) const IDLE_BUFFER_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Outlet {
     framing: OutletFraming,
-    /// The number of bytes above which optional messages are dropped.
+    /// The number of unsent bytes above which optional messages are dropped.
     limit: usize,
     /// The memory budget. When it is exhausted, events are no longer kept for resumption and optional messages are
     /// dropped.
@@ -56,7 +56,7 @@ struct State {
     reader: u64,
     /// The reader has disconnected: events are only kept for resumption.
     is_abandoned: bool,
-    /// The stream ends for the reader once it has read everything.
+    /// The stream ends for the reader as soon as everything is read.
     is_ended: bool,
     share: Option<Share>,
 }
@@ -67,7 +67,7 @@ impl State {
         self.bytes.capacity() + self.history_bytes
     }
 
-    /// Resizes the share of the budget to the allocated bytes, even if that exceeds the limit.
+    /// Sets the share of the budget to the allocated bytes, even if that exceeds the limit.
     fn update_share(&mut self) {
         let held = self.held();
         if let Some(share) = &mut self.share {
@@ -105,7 +105,7 @@ impl AsRef<[u8]> for OutputChunk {
     }
 }
 
-/// The priority of a message; an optional one is dropped when memory is short.
+/// The priority of a message. Optional messages are dropped when memory is short.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Priority {
     Required,
@@ -156,7 +156,7 @@ impl Outlet {
         self.add(&mut state, Priority::Optional, write)
     }
 
-    /// Adds a message. Returns false if it is optional and there is no memory for it.
+    /// Adds a message. Returns false if the message was dropped, because it is optional and there is no memory for it.
     fn add(
         &self,
         state: &mut State,
@@ -199,8 +199,8 @@ impl Outlet {
         is_kept
     }
 
-    /// Charges the allocated bytes to the budget. If it is exhausted, drops the kept events; returns false if that is
-    /// not enough.
+    /// Charges the allocated bytes to the budget. If not enough is left, first drops the kept events. Returns false if
+    /// that does not free enough.
     fn charge(&self, state: &mut State) -> bool {
         let Some(memory) = &self.memory else { return true };
         let mut held = state.held();
@@ -224,7 +224,8 @@ impl Outlet {
         self.keep_event(state, start);
     }
 
-    /// Ends the stream for its reader with an SSE `retry` time. Returns false if the client cannot resume it.
+    /// Ends the stream for its reader with an SSE `retry` time. Returns false, and does nothing, if the client cannot
+    /// resume the stream.
     pub(crate) fn end_with_retry(&self, retry: Duration) -> bool {
         let OutletFraming::NumberedEvents { stream, primed: true } = self.framing else { return false };
         let mut state = self.lock();
@@ -235,8 +236,8 @@ impl Outlet {
         true
     }
 
-    /// Keeps the event at the end of the buffer for resumption. The streams of a session together keep events in at most
-    /// half of its memory; the rest is for messages that are not read yet.
+    /// Keeps the event at the end of the buffer for resumption. The streams of a session together keep events in at
+    /// most half of its memory; the rest is for messages that are not read yet.
     fn keep_event(&self, state: &mut State, start: usize) {
         let room = self.memory.as_ref().map_or(self.limit, |memory| memory.left_of_half());
         let limit = self.limit.min(state.history_bytes.saturating_add(room));
@@ -247,7 +248,7 @@ impl Outlet {
         state.trim_history(limit, 1);
     }
 
-    /// Swaps the content with an empty buffer. Returns false if there is none.
+    /// Moves the content into `buffer`, which must be empty. Returns false if there is no content.
     pub(crate) fn take(&self, buffer: &mut Vec<u8>) -> bool {
         debug_assert!(buffer.is_empty(), "the buffer must be empty");
         let mut state = self.lock();
@@ -259,7 +260,7 @@ impl Outlet {
         true
     }
 
-    /// Returns an empty buffer for reuse. It is kept if its capacity is larger than that of the current one.
+    /// Takes back an emptied buffer for reuse, if its capacity is larger than that of the current buffer.
     pub(crate) fn return_buffer(&self, buffer: &mut Vec<u8>) {
         let mut state = self.lock();
         if self.memory.is_some() {
@@ -297,7 +298,7 @@ impl Outlet {
         poll_fn(|cx| self.poll_filled(cx)).await;
     }
 
-    /// Refuses further messages. The content can still be read.
+    /// Refuses further messages from now on. Unread content can still be read.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -311,7 +312,8 @@ impl Outlet {
 
 #[cfg(feature = "http")]
 impl Outlet {
-    /// Attaches a new reader, optionally resumed after an event, and ends the previous one. Returns its number.
+    /// Attaches a new reader, which ends the previous one, and returns the number of the new reader. If `after` is
+    /// given, the new reader first gets the kept events after the one with this number.
     pub(crate) fn attach(&self, after: Option<u64>) -> u64 {
         let mut state = self.lock();
         let State { bytes, history, .. } = &mut *state;
@@ -322,7 +324,7 @@ impl Outlet {
             }
         }
         state.reader += 1;
-        // Only a resuming reader clears the flag; the first reader must still end.
+        // Only a resuming reader clears the flag; for the first reader the stream must still end.
         state.is_ended &= after.is_none();
         state.is_abandoned = false;
         state.update_share();
@@ -330,7 +332,8 @@ impl Outlet {
         state.reader
     }
 
-    /// Detaches a reader that has disconnected. Only numbered events are kept, for resumption.
+    /// Detaches a reader that has disconnected, and drops its unread messages. Only events in the history are kept, for
+    /// resumption.
     pub(crate) fn detach(&self, reader: u64) {
         let mut state = self.lock();
         if state.reader == reader {
@@ -349,8 +352,8 @@ impl Outlet {
         state.wake();
     }
 
-    /// Takes the content; `None` if the stream has ended for this reader.
-    /// The memory stays charged until the chunk is dropped, because sending it may take time.
+    /// Takes the content; `None` if the stream has ended for this reader. The memory stays charged until the chunk is
+    /// dropped, because sending the chunk may take time.
     pub(crate) fn poll_events(&self, reader: u64, cx: &mut Context<'_>) -> Poll<Option<OutputChunk>> {
         let mut state = self.lock();
         if state.reader != reader {

@@ -1,4 +1,4 @@
-//! A call before its handler runs.
+//! A call before its handler runs: the parts of the request, and the context that is created on demand.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ pub(super) struct CallBuilder<'a> {
     pub(super) arguments: &'a str,
     pub(super) dialect: Dialect,
     requester: Requester,
-    /// The state of earlier rounds.
+    /// The rounds of the call. Set if the request carries answers or state of earlier rounds; otherwise created with
+    /// the context.
     rounds: Option<Rounds>,
     pub(super) context: Option<Context>,
 }
@@ -64,6 +65,7 @@ impl<'a> CallBuilder<'a> {
         )
     }
 
+    /// Returns true if the call can ask the client in several rounds: any modern call except completion.
     fn has_rounds(&self) -> bool {
         self.dialect.is_modern() && self.request.method != Method::Complete
     }
@@ -77,6 +79,7 @@ impl<'a> CallBuilder<'a> {
         }
     }
 
+    /// Returns the context, and creates it at the first call.
     pub(super) fn context(&mut self) -> Context {
         if let Some(context) = &self.context {
             return context.clone();

@@ -1,4 +1,4 @@
-//! Requests that a handler serves: tools, prompts, resources and completion.
+//! Requests that are served by a handler: tools, prompts, resources and completion.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -63,7 +63,8 @@ impl Core {
                     return Ok(Outcome::Tool(tool.start(&arguments, &mut || context.clone()).await?));
                 }
                 tool.check(&arguments)?;
-                // The canonical form is both shown and run: no escapes, no whitespace, no duplicate members.
+                // The person sees the same canonical form that the handler gets: without whitespace and duplicate
+                // members.
                 let arguments = arguments.parse::<Json>()?.canonical()?;
                 approval::wait_for(&context, &arguments, core.approver.as_deref()).await?;
                 Ok(Outcome::Tool(tool.start(arguments.get(), &mut || context.clone()).await?))
@@ -71,7 +72,7 @@ impl Core {
         })
     }
 
-    /// Starts a call under the watchdog. A panic before the handler returns its future fails this call only.
+    /// Starts a call under the watchdog. If the handler panics before it returns its future, only this call fails.
     fn start_watched<T>(
         &self,
         name: &Arc<str>,
@@ -80,7 +81,7 @@ impl Core {
         catch_panic(name, || self.watchdog.watch(name, start))
     }
 
-    /// Starts a call with its hooks, followed by `next`.
+    /// Starts a call: the hooks of the server run first, then `next`.
     fn start_hooked(self: &Arc<Self>, mut call: CallBuilder<'_>, next: Next) -> RouteResult {
         let arguments: Json = call.arguments.parse().map_err(invalid)?;
         let next = self.hooks.iter().rev().fold(next, |next, hook| before(hook, &arguments, next));

@@ -21,9 +21,9 @@ pub(crate) struct Core {
     pub(crate) registry: Registry,
     pub(crate) sealer: Sealer,
     pub(crate) limits: Limits,
-    /// The timeout for requests to a legacy client.
+    /// The time for which a call waits for a legacy client to answer.
     pub(crate) ask_timeout: Duration,
-    /// The grace period of calls in flight after the end of input.
+    /// The time for which calls in flight may continue after the end of input.
     pub(crate) grace: Duration,
     /// The `_meta` of every modern result: the server info.
     pub(crate) meta: Meta,

@@ -1,4 +1,4 @@
-//! A call that somebody observes: one `tracing` event at its end, and the metrics of the program.
+//! Observation of calls: one `tracing` event at the end of each call, and the metrics set by the program.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,10 +12,10 @@ use tracing::Level;
 use super::core::Core;
 use crate::call::reply::Reply;
 
-/// The target of the event, for filters.
+/// The target of the `tracing` event, by which programs filter it.
 const TARGET: &str = "mcp_server::call";
 
-/// A call in flight. Dropped before its end, it was cancelled.
+/// An observed call in flight. If it is dropped before its end was reported, it is reported as cancelled.
 pub(crate) struct CallObservation {
     core: Arc<Core>,
     server: String,
@@ -27,7 +27,8 @@ pub(crate) struct CallObservation {
 }
 
 impl CallObservation {
-    /// Begins to observe a call, or returns `None` if nobody wants to know. That costs a load and a branch.
+    /// Begins to observe a call. Returns `None` if there are no metrics and the `tracing` event is disabled; that check
+    /// costs a load and a branch.
     pub(super) fn begin(
         core: &Arc<Core>,
         request: &Request<'_>,
@@ -55,7 +56,7 @@ impl CallObservation {
         CallLabels::new(&self.method, self.name.as_deref(), &self.server)
     }
 
-    /// Reports the end of a request that needed no handler.
+    /// Reports the end of a request that was answered without a handler.
     pub(super) fn end_with(self, reply: &Reply) {
         self.end(match reply {
             Reply::Error(_) => CallOutcome::Refused,

@@ -7,7 +7,7 @@ use mcp_protocol::messages::Request;
 
 use crate::call::context::Requester;
 
-/// Parses one member of the params.
+/// Parses one member of the params; `None` if it is absent.
 pub(super) fn member<'a, T: serde::Deserialize<'a>>(
     request: &Request<'a>,
     name: &'static str,
@@ -15,7 +15,7 @@ pub(super) fn member<'a, T: serde::Deserialize<'a>>(
     request.params.parse_member(name).map_err(invalid)
 }
 
-/// Parses the params as the dialect of the request defines them.
+/// Parses the params by the rules of the dialect of the request.
 pub(super) fn raise<T: Raise>(request: &Request<'_>, requester: &Requester) -> Result<T, ErrorObject> {
     requester.dialect.raise(&request.params).map_err(invalid)
 }

@@ -32,7 +32,7 @@ pub(crate) enum RequestAction {
 pub(super) type RouteResult = Result<RequestAction, ErrorObject>;
 
 impl Core {
-    /// Routes a request. The handler is not polled yet when this returns.
+    /// Routes a request. If a handler has to run, its future is returned without having been polled.
     pub(crate) fn route(self: &Arc<Self>, request: &Request<'_>, requester: Requester) -> RequestAction {
         let action = self.action(request, requester);
         if let RequestAction::Reply(reply) = &action
@@ -75,7 +75,7 @@ impl Core {
         routed.unwrap_or_else(|error| RequestAction::Reply(Reply::Error(error)))
     }
 
-    /// Returns the reply to `initialize`, and the client.
+    /// Returns the reply to `initialize`, and the info and capabilities of the client.
     pub(crate) fn initialize(&self, dialect: Dialect, params: InitializeParams) -> (Reply, Client) {
         let snapshot = self.registry.snapshot();
         let settings = &snapshot.settings;

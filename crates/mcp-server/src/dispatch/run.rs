@@ -39,16 +39,16 @@ pub(crate) struct CallFuture {
     pub(crate) context: Option<Context>,
     dialect: Dialect,
     core: Arc<Core>,
-    /// The name of the tool or prompt, or the URI of the resource.
+    /// The name of the tool or prompt, the URI of the resource, or the name of the argument to complete.
     name: Arc<str>,
     /// The timer of delayed progress.
     timer: Option<Pin<Box<Sleep>>>,
     span: tracing::Span,
-    /// The share of the call budget, taken when the call is pending for the first time.
+    /// The share of the call budget. It is taken when a poll of the call returns `Pending` for the first time.
     call_share: Option<Share>,
-    /// The memory of the request, which the handler may hold.
+    /// The memory charged for the request, parts of which the handler may keep.
     request: Option<Share>,
-    /// Present if somebody observes calls.
+    /// Present if calls are observed by metrics or a `tracing` subscriber.
     observation: Option<Box<CallObservation>>,
     outcome: CallOutcome,
 }
@@ -86,7 +86,7 @@ impl CallFuture {
         }
     }
 
-    /// Charges the memory that a pending call keeps of its request besides the body.
+    /// Charges the memory of those parts of the request that a pending call keeps in addition to the body.
     #[cfg(feature = "http")]
     pub(crate) fn hold_more(&mut self, bytes: usize) {
         if let Some(request) = &mut self.request {
@@ -94,12 +94,12 @@ impl CallFuture {
         }
     }
 
-    /// Holds the memory of the request until the call ends.
+    /// Keeps the memory of the request charged until the call ends.
     pub(crate) fn hold(&mut self, request: Share) {
         self.request = Some(request);
     }
 
-    /// Polls the handler once. A panic fails this call only.
+    /// Polls the handler once. If the handler panics, only this call fails.
     fn poll_handler(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<Reply, ToolError>> {
         let Self { handler, core, name, outcome, .. } = self;
         let poll = || match handler {
@@ -126,6 +126,7 @@ impl CallFuture {
         })
     }
 
+    /// Returns the reply to a call whose handler returned an error, and sets the outcome for observers.
     fn failure_reply(&mut self, error: ToolError) -> Reply {
         let is_tool =
             matches!(self.handler, FunctionFuture::Tool(_) | FunctionFuture::Hooked(_, Method::ToolsCall));
@@ -201,7 +202,7 @@ impl Future for CallFuture {
     }
 }
 
-/// Cancels the context of a call that is dropped before its end.
+/// Cancels the context when the call has ended or is dropped, so that tasks that hold a clone of the context can stop.
 impl Drop for CallFuture {
     fn drop(&mut self) {
         if let Some(context) = &self.context {
@@ -223,7 +224,7 @@ fn mismatch_reply(method: &Method) -> Reply {
     Reply::Error(ErrorObject::new(ErrorCode::InternalError, "the handler failed"))
 }
 
-/// Starts a call. A panic before the handler returns its future fails this call only.
+/// Starts a call. If the handler panics before it returns its future, the panic becomes a reply to this call.
 pub(crate) fn catch_panic<T>(
     name: &str,
     start: impl FnOnce() -> BoxFuture<T>,

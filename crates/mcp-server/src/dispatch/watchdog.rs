@@ -1,8 +1,8 @@
 //! Reports async handlers that block their thread.
 //!
-//! Each thread that polls handlers has a slot with a step counter. The counter is incremented before and after each poll
-//! of a handler, so that it is odd while the handler runs. The watchdog thread checks the slots periodically and is
-//! parked while there are no calls.
+//! Each thread that polls handlers has a slot with a step counter. The counter is incremented before and after each
+//! poll of a handler, so that it is odd while the handler runs. The watchdog thread checks the slots periodically and
+//! is parked while there are no calls.
 
 use std::cell::Cell;
 use std::ptr;
@@ -31,7 +31,7 @@ struct CurrentThread {
 }
 
 impl CurrentThread {
-    /// Begins a step. Returns false inside another step, which is already being watched.
+    /// Begins a step. Returns false if this thread is already inside a step, which is then being watched.
     fn begin(&self, name: &Arc<str>) -> bool {
         let step = self.slot.step.load(Ordering::Relaxed);
         if step % 2 == 1 {
@@ -54,7 +54,7 @@ impl CurrentThread {
 struct ThreadSlot {
     /// Odd while a handler runs.
     step: AtomicU64,
-    /// The last step that was reported, so that each is reported once.
+    /// The last step that was reported, so that each step is reported only once.
     reported: AtomicU64,
     name: Mutex<Option<Arc<str>>>,
 }
@@ -74,7 +74,7 @@ impl ThreadSlot {
     }
 }
 
-/// The watchdog thread, started at the first step and stopped when this is dropped.
+/// The watchdog thread. It is started at the first step and stopped when the `Watchdog` is dropped.
 #[derive(Default)]
 pub(crate) struct Watchdog {
     thread: OnceLock<Option<WatchdogThread>>,
@@ -93,7 +93,7 @@ struct State {
 }
 
 impl Watchdog {
-    /// Runs one step of a handler. Costs a few nanoseconds.
+    /// Runs one step (one poll) of a handler under the watchdog, which costs a few nanoseconds.
     pub(crate) fn watch<T>(&self, name: &Arc<str>, step: impl FnOnce() -> T) -> T {
         // A thread that is exiting has no slot.
         let is_begun = CURRENT_THREAD.try_with(|local| local.begin(name)).unwrap_or(false);
@@ -106,8 +106,8 @@ impl Watchdog {
 
     fn wake(&self) {
         let Some(thread) = self.thread.get_or_init(WatchdogThread::start) else { return };
-        // Relaxed, because a fence would cost more than the rest of this function. A step that begins just as the thread
-        // parks may be missed; the next step wakes the thread.
+        // Relaxed, because a fence would cost more than the rest of this function. A step that begins just as the
+        // thread parks may be missed; the next step wakes the thread.
         if thread.state.is_parked.load(Ordering::Relaxed) {
             thread.state.is_parked.store(false, Ordering::SeqCst);
             thread.unpark();
@@ -115,7 +115,7 @@ impl Watchdog {
     }
 }
 
-/// A guard that ends a step, also if it panics.
+/// A guard that ends a step, even if the step panics.
 struct StepGuard;
 
 impl Drop for StepGuard {
@@ -158,7 +158,7 @@ impl Drop for WatchdogThread {
 
 impl State {
     fn run_checks(&self) {
-        // The step of each thread, and the time it was first seen.
+        // The step of each thread, and the time at which this step was first seen.
         let mut seen: Vec<(Arc<ThreadSlot>, u64, Instant)> = Vec::new();
         while !self.is_stopped.load(Ordering::SeqCst) {
             let now = Instant::now();
@@ -169,7 +169,7 @@ impl State {
                 {
                     *since = *first;
                 }
-                // Measured, because a check may be early, or late after the process was suspended.
+                // The time is measured, because a check can be early, or late after the process was suspended.
                 let is_long = *step % 2 == 1 && *since + CHECK_INTERVAL <= now;
                 if is_long && slot.reported.swap(*step, Ordering::Relaxed) != *step {
                     let name = slot.name();
@@ -186,7 +186,7 @@ impl State {
             };
             if current.iter().all(|(slot, step, _)| is_idle(slot, *step)) {
                 self.is_parked.store(true, Ordering::SeqCst);
-                // Checks again, because a step that began before the store did not see the flag.
+                // Checks again, because a step that began before the flag was set did not wake this thread.
                 if steps().iter().all(|(slot, step)| is_idle(slot, *step)) {
                     seen.clear();
                     while self.is_parked.load(Ordering::SeqCst) && !self.is_stopped.load(Ordering::SeqCst) {

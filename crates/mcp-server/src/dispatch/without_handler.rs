@@ -1,4 +1,4 @@
-//! Requests without a handler: pages of lists, subscriptions and the log level.
+//! Requests that are answered without a handler: pages of lists, subscriptions and the log level.
 
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::logging::{LogLevel, SetLevelParams};

@@ -1,14 +1,14 @@
 //! Large buffers of request bodies and responses, kept for reuse.
 //!
-//! The allocator returns a large buffer to the operating system when it is freed. The next one of that size then costs a
-//! page fault for every 4 KiB, which takes longer than to parse or serialize as many bytes.
+//! When a large buffer is freed, the allocator returns its memory to the operating system. The next buffer of that size
+//! then costs a page fault for every 4 KiB, which takes longer than parsing or serializing the same number of bytes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-/// The minimum capacity of a kept buffer. The allocator itself keeps smaller ones.
+/// The minimum capacity of a kept buffer. Smaller buffers are kept by the allocator itself.
 const MIN_KEPT_BYTES: usize = 64 << 10;
 /// The maximum total capacity of the kept buffers.
 const MAX_KEPT_BYTES: usize = 8 << 20;
@@ -19,7 +19,7 @@ const RESPONSE_CAPACITY_BYTES: usize = 512;
 #[derive(Debug, Default)]
 pub(super) struct BufferPool {
     buffers: Mutex<Vec<Vec<u8>>>,
-    /// True if there are buffers. Services that never see a large message do not take the lock.
+    /// True if the pool has buffers. A service that never sees a large message therefore never takes the lock.
     has_buffers: AtomicBool,
 }
 
@@ -37,7 +37,7 @@ impl BufferPool {
         Vec::with_capacity(capacity)
     }
 
-    /// Returns an empty buffer for a response, whose size is not known.
+    /// Returns an empty buffer for a response, whose size is not known yet.
     pub(super) fn take_for_response(&self) -> Vec<u8> {
         if self.has_buffers.load(Ordering::Relaxed) {
             let mut buffers = self.lock();
@@ -48,13 +48,14 @@ impl BufferPool {
         Vec::with_capacity(RESPONSE_CAPACITY_BYTES)
     }
 
-    /// Returns the content of a buffer as shared bytes. A large buffer comes back to the pool when they are dropped.
+    /// Returns the content of a buffer as shared bytes. A large buffer returns to the pool when all of these are
+    /// dropped.
     pub(super) fn share(self: &Arc<Self>, buffer: Vec<u8>) -> Bytes {
         if buffer.capacity() < MIN_KEPT_BYTES {
             return buffer.into();
         }
         if buffer.len() < buffer.capacity() / 2 {
-            // A short response does not hold a large buffer while it is written.
+            // Copied, so that a short response does not occupy a large buffer while it is sent.
             let bytes = Bytes::copy_from_slice(&buffer);
             self.put(buffer);
             return bytes;

@@ -11,15 +11,17 @@ use crate::dispatch::run::CallFuture;
 
 /// The result of the first poll of an exchange.
 pub(super) enum FirstPoll {
+    /// The response is known.
     Done(HttpResponse),
     /// The call is pending; the future returns the response.
     Pending(Pin<Box<dyn Future<Output = HttpResponse> + Send>>),
 }
 
-/// The first event of a call.
+/// The first event of a call, which determines the kind of response.
 pub(super) enum FirstEvent {
+    /// The call is complete.
     Done(Reply),
-    /// A notification or a request before the response.
+    /// The call has sent a notification or a request to the client and is not complete.
     Message,
 }
 
@@ -27,7 +29,7 @@ pub(super) async fn first_event(run: &mut Box<CallFuture>, outlet: &Outlet) -> F
     poll_fn(|cx| poll_first(run, outlet, cx)).await
 }
 
-/// Polls a call once in place. The no-op waker is safe because a pending call is polled again with a real one.
+/// Polls a call once. The no-op waker is safe because a pending call is polled again with a real waker.
 pub(super) fn poll_once(run: &mut Box<CallFuture>, outlet: &Outlet) -> Poll<FirstEvent> {
     poll_first(run, outlet, &mut Context::from_waker(Waker::noop()))
 }

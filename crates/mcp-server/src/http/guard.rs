@@ -8,8 +8,9 @@ use mcp_protocol::safe_text::SafeText;
 
 use super::headers::RequestHeaders;
 
-/// The allowed names in `Host` and web origins in `Origin` (protection against DNS rebinding). Default: loopback names,
-/// any port.
+/// The names that are allowed in the `Host` header, and the web origins that are allowed in `Origin` (protection
+/// against DNS rebinding). Default: loopback names with any port. The built-in listener accepts loopback names in
+/// `Host` only with its own port.
 ///
 /// ```
 /// let access = mcp_server::http::Access::loopback()
@@ -45,14 +46,14 @@ impl Access {
         Self { loopback: Some(PortRule::Any), hosts: Vec::new(), origins: Vec::new(), any_host: false }
     }
 
-    /// Adds an allowed `Host` name, with a port, or without one for any port.
+    /// Adds an allowed name for `Host`. A name with a port allows only this port, a name without one allows any port.
     #[must_use]
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.hosts.push(host.into().to_ascii_lowercase());
         self
     }
 
-    /// Adds an allowed web origin: scheme, name and port, as a browser sends it.
+    /// Adds an allowed web origin: scheme, name and port, as a browser sends it in `Origin`.
     #[doc(alias = "CORS")]
     #[must_use]
     pub fn origin(mut self, origin: impl Into<String>) -> Self {
@@ -60,14 +61,14 @@ impl Access {
         self
     }
 
-    /// Accepts any `Host`, for a server behind a proxy that checks it. `Origin` is still checked.
+    /// Accepts any `Host`, for a server behind a proxy that checks this header. `Origin` is still checked.
     #[must_use]
     pub fn any_host_is_checked_elsewhere(mut self) -> Self {
         self.any_host = true;
         self
     }
 
-    /// Restricts loopback names to this port.
+    /// Restricts loopback names in `Host` to this port.
     #[cfg(feature = "serve")]
     pub(crate) fn at_port(mut self, port: u16) -> Self {
         if self.loopback.is_some() {
@@ -132,7 +133,7 @@ impl Access {
         }
         let Some((scheme, host)) = origin.split_once("://") else { return false };
         let (name, port) = split_port(host);
-        // Any port: the page may come from a local development server.
+        // Any port is allowed: the page may come from a local development server.
         matches!(scheme, "http" | "https")
             && self.loopback.is_some()
             && is_loopback_name(name)
@@ -149,8 +150,8 @@ impl Access {
     }
 }
 
-/// Refuses a cross-site request without `Origin`, such as one for an image. Only browsers send `Sec-Fetch-Site`; `none`
-/// means that the user typed the address.
+/// Refuses a request without `Origin` that a page of another origin caused, for example with an image. Only browsers
+/// send `Sec-Fetch-Site`; its value `none` means that the user typed the address.
 fn check_fetch_site(headers: &RequestHeaders<'_>) -> Result<(), StatusCode> {
     let Some(site) = headers.fetch_site.first() else { return Ok(()) };
     if !headers.fetch_site.is_repeated() && matches!(site.as_bytes(), b"same-origin" | b"none") {

@@ -15,7 +15,7 @@ pub(super) struct RequestHeaders<'a> {
     pub(super) mcp: McpHeaders<'a>,
 }
 
-/// The `Mcp-*` headers, which are needed after the body was read.
+/// The headers of MCP. Unlike the others, they are still needed after the body was read.
 #[derive(Clone, Copy, Default)]
 pub(super) struct McpHeaders<'a> {
     pub(super) session: HeaderValues<'a>,
@@ -46,7 +46,8 @@ impl<'a> RequestHeaders<'a> {
         found
     }
 
-    /// Returns true if the content type is JSON, which a cross-site "simple" request cannot have.
+    /// Returns true if the content type is JSON. A "simple" cross-site request of a browser cannot have this content
+    /// type.
     pub(super) fn is_json(&self) -> bool {
         let Some(value) = self.content_type.first() else { return false };
         if value == "application/json" {
@@ -106,7 +107,8 @@ impl<'a> HeaderValues<'a> {
         self.count > 1
     }
 
-    /// Returns at most two values, which is enough to tell whether there is none, one or several.
+    /// Returns a slice whose length is the number of values, but at most 2. It contains only copies of the first value:
+    /// the caller uses it to distinguish none, one and several values.
     pub(super) fn up_to_two<'b>(&self, room: &'b mut [&'a [u8]; 2]) -> &'b [&'a [u8]] {
         *room = [self.first.map_or(&[], HeaderValue::as_bytes); 2];
         &room[..(self.count as usize).min(2)]

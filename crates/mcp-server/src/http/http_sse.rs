@@ -1,7 +1,8 @@
-//! The HTTP+SSE transport (MCP 2024-11-05, basic/transports): one SSE stream, and an endpoint for POST messages.
+//! The HTTP+SSE transport (MCP 2024-11-05, basic/transports): one SSE stream from the server, and an endpoint to which
+//! the client sends messages with POST.
 //!
-//! A session is mapped to a pair of byte streams with one message per line, so that the stdio driver serves it. It ends
-//! with its SSE stream.
+//! A session is converted into a pair of byte streams with one message per line, which the driver of stdio serves. The
+//! session ends when its SSE stream ends.
 
 use std::collections::HashMap;
 use std::io;
@@ -48,7 +49,7 @@ pub(super) struct HttpSseSessions(Mutex<HashMap<String, MessageQueue>>);
 /// The message queue of one session.
 #[derive(Clone)]
 struct MessageQueue {
-    /// Complete messages only.
+    /// The messages from the client. Each chunk is one complete line.
     messages: mpsc::Sender<io::Result<Chunk>>,
     /// The memory budget of the session.
     memory: Arc<Budget>,
@@ -140,8 +141,8 @@ impl ServiceState {
         )))
     }
 
-    /// Queues a message for the driver as one line. Line breaks become spaces, which JSON allows because they can occur
-    /// only between tokens. An invalid message is refused here.
+    /// Queues a message for the driver as one line. Line breaks are replaced by spaces; in JSON they can occur only
+    /// between tokens, so the message stays the same. An invalid message is refused before it is queued.
     async fn queue_message(&self, queue: &MessageQueue, message: &[u8], memory: Share) -> HttpResponse {
         match parse_bytes(message, &self.limits) {
             Err(error) => {
@@ -167,14 +168,14 @@ impl ServiceState {
     }
 }
 
-/// The lines that the driver writes, each as an SSE event. Lines are not buffered as a whole.
+/// Converts the lines that the driver writes into SSE events. A long line is passed on in parts, before it is complete.
 pub(super) struct SseLines {
     /// The `endpoint` event, sent first.
     endpoint: Option<Bytes>,
     output: PipeReader,
     /// The driver, dropped with the stream.
     producer: Option<EventProducer>,
-    /// True between the start and the end of an event.
+    /// True while an event was sent only in part.
     is_inside: bool,
     keep_alive_timer: Pin<Box<Sleep>>,
     keep_alive: Duration,

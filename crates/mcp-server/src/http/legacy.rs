@@ -1,4 +1,4 @@
-//! The legacy era over Streamable HTTP: sessions, response streams, and the stand-alone stream.
+//! The legacy era over Streamable HTTP: sessions, response streams, and the stand-alone stream that a GET opens.
 
 mod batch;
 mod in_flight;
@@ -37,7 +37,8 @@ use in_flight::{InFlightCall, ResponseSink};
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 impl ServiceState {
-    /// Returns the session of a request and marks it as in use. A session of another principal is not found.
+    /// Returns the session of a request and marks it as in use. `None` if there is no such session, or if it belongs to
+    /// another principal.
     pub(super) fn session(&self, headers: &McpHeaders<'_>, principal: &Principal) -> Option<SessionUse> {
         self.sessions.get(headers.session.text()?, principal)
     }
@@ -80,7 +81,7 @@ impl ServiceState {
         let session = &session_use.0;
         let message = match incoming {
             Incoming::Message(message) => message,
-            // Parsed again, because keeping the borrowed batch would make the common future larger.
+            // The body is parsed again, because holding the borrowed batch would make the common future larger.
             Incoming::Batch(_) => {
                 let (service, body) = (Arc::clone(self), body.clone());
                 return FirstPoll::Pending(Box::pin(async move {
@@ -136,7 +137,7 @@ impl ServiceState {
             // No legacy version has `subscriptions/listen`.
             RequestAction::Listen(_) => return FirstPoll::Done(empty_response(StatusCode::BAD_REQUEST)),
         };
-        // For a large request this memory was charged in `post`.
+        // For a large request, this memory was already charged in `post`.
         let kept = if request.params.text().len() <= SMALL_BODY_BYTES { retained_bytes(request) } else { 0 };
         run.hold(memory);
         match poll_once(&mut run, &outlet) {
@@ -188,7 +189,7 @@ impl ServiceState {
         });
     }
 
-    /// Waits for a pending call. Returns JSON if it ends without other messages, otherwise an SSE stream.
+    /// Waits for the first message of a pending call. Returns JSON if this is the response, otherwise an SSE stream.
     async fn legacy_response(
         &self,
         session_use: SessionUse,
@@ -205,7 +206,7 @@ impl ServiceState {
                     Ok(reply) => return self.legacy_json_reply(&id, dialect, &reply),
                     // Cancelled: there is no response.
                     Err(_) if outlet.is_untouched() => return empty_response(StatusCode::ACCEPTED),
-                    // The call sent messages and ended before this was polled; all of them are in the stream.
+                    // The call sent messages and ended before this future was polled; the stream has all of them.
                     Err(_) => return self.stream(session_use, stream, outlet),
                 }
             }
@@ -220,7 +221,7 @@ impl ServiceState {
         self.stream(session_use, stream, outlet)
     }
 
-    /// Returns the response as JSON; a legacy error also has status 200.
+    /// Returns the response as JSON. In the legacy era, an error response also has the status 200.
     fn reply_legacy(&self, call: InFlightCall, reply: &Reply) -> HttpResponse {
         let (id, dialect) = (call.id.clone(), call.session.dialect);
         if !call.finish() {

@@ -1,4 +1,4 @@
-//! The modern era: one exchange per request, and subscription streams.
+//! The modern era over HTTP: one exchange per request, and subscription streams.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -52,7 +52,7 @@ impl ServiceState {
             RequestAction::Listen(_) => return FirstPoll::Done(not_acceptable(&request.id)),
             RequestAction::Run(run) => run,
         };
-        // For a large request this memory was charged in `post`.
+        // For a large request, this memory was already charged in `post`.
         let is_small = request.params.text().len() <= SMALL_BODY_BYTES;
         run.hold(memory);
         match poll_once(&mut run, &outlet) {
@@ -72,7 +72,8 @@ impl ServiceState {
         }
     }
 
-    /// Returns the response of a call: JSON if it is done without notifications, otherwise an SSE stream.
+    /// Returns the response of a call: JSON if the call is complete and has sent no other messages, otherwise an SSE
+    /// stream.
     fn modern_response(
         &self,
         first: FirstEvent,
@@ -101,7 +102,7 @@ impl ServiceState {
         }
     }
 
-    /// Checks that the headers of annotated arguments match the arguments.
+    /// Checks that the headers that repeat arguments (`x-mcp-header` in the schema) match the arguments.
     fn check_param_headers(&self, request: &Request<'_>, headers: &HeaderMap) -> Result<(), ErrorObject> {
         if request.method != Method::ToolsCall {
             return Ok(());

@@ -4,43 +4,46 @@ use std::time::Duration;
 
 use super::Access;
 
-/// Options of the HTTP transport: access, limits and timeouts. Every limit has a default.
+/// Options of the HTTP transport: access, limits and timeouts. Every option has a default.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HttpOptions {
     /// The allowed `Host` names and web origins (`Origin`). Default: loopback.
     pub access: Access,
-    /// The maximum size of a request body in bytes. Default: 4 MiB.
+    /// The maximum size of a request body in bytes. Default: 4 MiB; larger bodies get 413.
     pub body: usize,
-    /// The timeout for reading a request body. Default: 30 s.
+    /// The timeout for receiving a request body. Default: 30 s; then the client gets 408.
     pub body_time: Duration,
     /// The interval of keep-alive comments on an idle SSE stream. Default: 15 s.
     pub keep_alive: Duration,
-    /// The idle timeout of a legacy session. Default: 5 minutes.
+    /// The time after which a legacy session that is not in use is ended. Default: 5 minutes.
     pub session_idle: Duration,
-    /// The maximum number of legacy sessions. Default: 10,000. At the limit, the least recently used 1 % of the
-    /// sessions are evicted. A session is in use while one of its requests is being answered or one of its streams is
-    /// being read; calls in flight alone do not keep a session in use.
+    /// The maximum number of legacy sessions. Default: 10,000. At the limit, a new session evicts the least recently
+    /// used 1 % of the sessions, but none that is in use. A session is in use while one of its requests is being
+    /// answered or one of its streams is being read. A call in flight whose client has disconnected does not keep its
+    /// session in use.
     pub sessions: usize,
     /// The maximum number of calls in flight, of all clients together. Default: 10,000; further calls get 503.
     pub calls: usize,
-    /// The maximum total size of request bodies in bytes, of all clients together: bodies that are being read and
-    /// bodies of calls in flight. Default: 128 MiB; further bodies get 503. A quarter is reserved for bodies below 16
-    /// KiB.
+    /// The maximum total size of request bodies in bytes, of all clients together: bodies that are being received and
+    /// bodies of calls in flight. Default: 128 MiB. Further bodies get 503. A quarter is reserved for bodies of
+    /// at most 16 KiB.
     pub bodies: usize,
-    /// The maximum memory of one legacy session or one subscription stream in bytes: client info and capabilities,
-    /// subscribed URIs, and events that are unread or kept for resumption. Default: 4 MiB.
+    /// The maximum memory of one session (legacy or HTTP+SSE) or one subscription stream in bytes: client info and
+    /// capabilities, subscribed URIs, and events that are unread or kept for resumption. Default: 4 MiB.
     pub session_memory: usize,
-    /// The maximum memory of all legacy sessions and subscription streams together, in bytes. Default: 256 MiB. At the
-    /// limit, the least recently used sessions are evicted.
+    /// The maximum memory of all sessions and subscription streams together, in bytes. Default: 256 MiB. At the limit,
+    /// the least recently used sessions that are not in use are evicted.
     pub memory: usize,
-    /// The maximum number of open subscription streams. Default: 1,000.
+    /// The maximum number of open subscription streams and HTTP+SSE sessions together. Default: 1,000; further ones get
+    /// 503.
     pub streams: usize,
-    /// The maximum number of connections of the built-in listener; further connections get 503. Default: 10,000.
+    /// The maximum number of connections of the built-in listener. Default: 10,000; further connections get 503.
     pub connections: usize,
-    /// The timeout for reading the headers of a request, for the built-in listener. Default: 10 s.
+    /// The timeout for receiving the headers of a request, for the built-in listener. Default: 10 s.
     pub header_time: Duration,
-    /// The write timeout for a client that does not read, for the built-in listener. Default: 30 s.
+    /// The write timeout for a client that does not read, for the built-in listener. Default: 30 s; then the connection
+    /// is closed.
     pub write_time: Duration,
     pub(super) http_sse: bool,
     pub(super) beyond_loopback: bool,
@@ -86,11 +89,11 @@ impl HttpOptions {
         access: Access,
         /// Sets the maximum size of a request body in bytes.
         body: usize,
-        /// Sets the timeout for reading a request body.
+        /// Sets the timeout for receiving a request body.
         body_time: Duration,
         /// Sets the interval of keep-alive comments on an idle SSE stream.
         keep_alive: Duration,
-        /// Sets the idle timeout of a legacy session.
+        /// Sets the time after which a legacy session that is not in use is ended.
         session_idle: Duration,
         /// Sets the maximum number of legacy sessions.
         sessions: usize,
@@ -98,22 +101,22 @@ impl HttpOptions {
         calls: usize,
         /// Sets the maximum total size of request bodies in bytes, of all clients together.
         bodies: usize,
-        /// Sets the maximum memory of one legacy session or subscription stream in bytes.
+        /// Sets the maximum memory of one session or subscription stream in bytes.
         session_memory: usize,
-        /// Sets the maximum memory of all legacy sessions and subscription streams together, in bytes.
+        /// Sets the maximum memory of all sessions and subscription streams together, in bytes.
         memory: usize,
-        /// Sets the maximum number of open subscription streams.
+        /// Sets the maximum number of open subscription streams and HTTP+SSE sessions together.
         streams: usize,
-        /// Sets the maximum number of connections.
+        /// Sets the maximum number of connections of the built-in listener.
         connections: usize,
-        /// Sets the timeout for reading the headers of a request.
+        /// Sets the timeout for receiving the headers of a request, for the built-in listener.
         header_time: Duration,
-        /// Sets the write timeout for a client that does not read.
+        /// Sets the write timeout for a client that does not read, for the built-in listener.
         write_time: Duration,
     }
 
-    /// Enables the HTTP+SSE transport (2024-11-05) in addition to `/mcp`, for the built-in listener: the SSE stream at
-    /// `/sse` and messages at `/messages`.
+    /// Enables the HTTP+SSE transport (2024-11-05) in the built-in listener, in addition to Streamable HTTP at `/mcp`:
+    /// the SSE stream at `/sse`, and an endpoint for messages at `/messages`.
     #[doc(alias = "SSE")]
     #[doc(alias = "HTTP+SSE")]
     #[must_use]

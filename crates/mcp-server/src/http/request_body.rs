@@ -18,11 +18,11 @@ use crate::budget::{PARSED_SIZE_FACTOR, Share};
 
 /// The error message for a body that exceeds the shared budget.
 pub(super) const TOO_MANY_BODIES: &str = "too many request bodies at once; retry later";
-/// The maximum size of a body that may use the reserved part of the budget.
+/// The maximum size of a body that may use the reserved part of the budget, in bytes.
 pub(super) const SMALL_BODY_BYTES: usize = 16 << 10;
 
 impl ServiceState {
-    /// Reads a body and charges its bytes to the budget as they arrive.
+    /// Reads a body and charges its bytes to the budget as they arrive. The `Err` variant is the HTTP response.
     pub(super) async fn read_body<B>(&self, body: B) -> Result<(Bytes, Share), Box<HttpResponse>>
     where
         B: Body,
@@ -33,7 +33,7 @@ impl ServiceState {
             return Err(Box::new(empty_response(StatusCode::PAYLOAD_TOO_LARGE)));
         }
         let mut reading = pin!(self.collect(body));
-        // Most bodies are already received; only others need a timer.
+        // Most bodies have already arrived completely; only the others need a timer.
         match poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await {
             Poll::Ready(read) => read,
             Poll::Pending => Box::pin(tokio::time::timeout(self.options.body_time, reading))
@@ -68,7 +68,8 @@ impl ServiceState {
         Ok((buffer.into_bytes(&self.buffers), memory))
     }
 
-    /// Charges the growth of a body. A large body cannot use the part of the budget that is reserved for small ones.
+    /// Charges the growth of a body; returns false if not enough is left. A large body cannot use the part of the
+    /// budget that is reserved for small bodies.
     fn charge(&self, memory: &mut Share, before: usize, held: usize) -> bool {
         if before <= SMALL_BODY_BYTES && held > SMALL_BODY_BYTES {
             let Some(large) = self.large_bodies.take(held) else { return false };
@@ -79,14 +80,14 @@ impl ServiceState {
     }
 }
 
-/// Returns the memory that a call in flight keeps of its request besides the body: the parsed `_meta` and
-/// `inputResponses`, and the arguments that the sealed state is bound to.
+/// Returns the memory of those parts of a request that a call in flight keeps in addition to the body: the parsed
+/// `_meta` and `inputResponses`, and a copy of the arguments, to which the sealed state is bound.
 pub(super) fn retained_bytes(request: &Request<'_>) -> usize {
     let length = |name| request.params.member(name).ok().flatten().map_or(0, str::len);
     PARSED_SIZE_FACTOR * (length("_meta") + length("inputResponses")) + length("arguments")
 }
 
-/// A partially received body. Most arrive in one frame, which is not copied.
+/// A partially received body. Most bodies arrive in one frame, which is not copied.
 enum BodyBuffer {
     Empty,
     OneFrame(Bytes),
@@ -110,7 +111,8 @@ impl BodyBuffer {
         }
     }
 
-    /// Appends a frame. The capacity doubles as needed, up to the size that `rest` announces.
+    /// Appends a frame. The capacity doubles as needed, but does not exceed the current length plus `rest`, the maximum
+    /// number of bytes that can still arrive.
     fn push(&mut self, data: Bytes, rest: Option<usize>, pool: &BufferPool) {
         let (mut bytes, first) = match std::mem::replace(self, Self::Empty) {
             Self::Empty => {

@@ -17,7 +17,7 @@ pub(super) type HttpResponse = Response<HttpBody>;
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 impl ServiceState {
-    /// Returns one response as JSON.
+    /// Returns one reply as a JSON body, with the status that matches it.
     pub(super) fn reply(&self, id: &Id, dialect: Dialect, reply: &Reply) -> HttpResponse {
         let status = match reply {
             Reply::Error(error) => status_of(error),
@@ -27,7 +27,7 @@ impl ServiceState {
         self.json_reply(status, id, dialect, reply)
     }
 
-    /// Returns one response as JSON with this status.
+    /// Returns one reply as a JSON body with this status.
     pub(super) fn json_reply(
         &self,
         status: StatusCode,
@@ -46,7 +46,7 @@ impl ServiceState {
     }
 }
 
-/// Returns the HTTP status of an error response that is not on a stream.
+/// Returns the HTTP status of an error response that is sent as JSON and not on a stream.
 fn status_of(error: &ErrorObject) -> StatusCode {
     match error.code {
         ErrorCode::MethodNotFound => StatusCode::NOT_FOUND,
@@ -73,7 +73,7 @@ pub(super) fn error_response(status: StatusCode, error: &ErrorObject, id: Option
     json_response(status, out)
 }
 
-/// Returns 503 with `Retry-After`: a limit of the service is reached and nothing was done.
+/// Returns 503 with `Retry-After`, for a request that was not started because a limit of the service is reached.
 pub(super) fn overload_response(why: &str, id: Option<&Id>) -> HttpResponse {
     let error = ErrorObject::new(ErrorCode::InternalError, why);
     let mut response = error_response(StatusCode::SERVICE_UNAVAILABLE, &error, id);

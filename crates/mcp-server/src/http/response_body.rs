@@ -15,10 +15,10 @@ use tokio::time::{Instant, Sleep};
 use super::trace::TracedResponse;
 use crate::connection::outlet::Outlet;
 
-/// A future that produces the events of a stream; polled while the stream is read.
+/// A future that produces the events of a stream. It is polled while the stream is read.
 pub(crate) type EventProducer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The body of a response of [`HttpService`](super::HttpService).
+/// The body of a response of [`HttpService`](super::HttpService): a JSON message, an SSE stream, or empty.
 pub struct HttpBody(BodyKind);
 
 enum BodyKind {
@@ -33,7 +33,7 @@ struct SseStream {
     outlet: Arc<Outlet>,
     /// The number of this reader of the outlet.
     reader: u64,
-    /// Dropped with the stream. The stream ends when it completes.
+    /// The future that produces the events. The stream ends when the future completes; dropping the stream drops it.
     producer: Option<EventProducer>,
     keep_alive_timer: Pin<Box<Sleep>>,
     keep_alive: Duration,
@@ -70,8 +70,8 @@ impl HttpBody {
         }
     }
 
-    /// Creates a stream of the events of an outlet, optionally resumed after an event, and the future that produces
-    /// them.
+    /// Creates an SSE stream of the events of an outlet, which `producer` adds. If `after` is given, the stream starts
+    /// with the kept events after the one with this number.
     pub(crate) fn stream(
         outlet: Arc<Outlet>,
         after: Option<u64>,

@@ -25,14 +25,14 @@ use super::{HttpOptions, HttpService};
 use crate::error::Error;
 use crate::server::McpServer;
 
-/// The grace period of exchanges in flight at shutdown, and the time limit for dropping them afterwards.
+/// The time for which exchanges in flight may continue at shutdown, and the time limit for dropping them afterwards.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The delay after a failed `accept`.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 impl McpServer {
-    /// Serves Streamable HTTP at `/mcp` on this address, in both eras, until the process exits.
+    /// Serves Streamable HTTP at `/mcp` on this address, for all protocol versions, until the process exits.
     ///
     /// Accepts only loopback addresses, because there is no authorization: anyone who can connect can call every tool.
     ///
@@ -45,7 +45,7 @@ impl McpServer {
     }
 
     /// Serves Streamable HTTP at `/mcp` and the HTTP+SSE transport (2024-11-05) at `/sse` and `/messages` on this
-    /// address, until the process exits; named as in RFC 2190.
+    /// address, until the process exits. The name of this method is that of RFC 2190.
     ///
     /// # Errors
     /// Fails like [`serve_http`](Self::serve_http).
@@ -60,12 +60,13 @@ impl McpServer {
         self.serve_listener(listener, options, pending()).await
     }
 
-    /// Serves Streamable HTTP at `/mcp` on a listener until `shutdown` completes. Then subscription streams are ended,
-    /// and exchanges in flight get 10 s to finish.
+    /// Serves Streamable HTTP at `/mcp` on a listener until `shutdown` completes. Subscription streams then end at
+    /// once, and other exchanges in flight are dropped if they are not finished after 10 s.
     #[doc(alias = "graceful shutdown")]
     ///
     /// # Errors
-    /// Fails like [`serve_http`](Self::serve_http).
+    /// Fails if the server is not configured correctly, or if the listener is not bound to a loopback address and the
+    /// options do not allow that.
     pub async fn serve_listener(
         self,
         listener: TcpListener,
@@ -109,7 +110,7 @@ async fn listen(listener: &TcpListener, service: &PathRouter, shutdown: impl Fut
                 let stream = match accepted {
                     Ok((stream, _)) => stream,
                     Err(error) => {
-                        // Usually out of file descriptors; retry after open connections had time to close.
+                        // Usually the process has no file descriptors left: waits, so that others can be closed.
                         tracing::warn!(%error, "accepting a connection failed");
                         tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                         continue;
@@ -124,7 +125,7 @@ async fn listen(listener: &TcpListener, service: &PathRouter, shutdown: impl Fut
                 let stream = WriteTimeout::new(stream, options.write_time);
                 let connection = graceful.watch(builder.serve_connection(stream, service.clone()));
                 connections.spawn(async move {
-                    // An error of one connection affects only its client.
+                    // Ignored, because an error of one connection affects only its client.
                     let _ = connection.await;
                     drop(slot);
                 });
@@ -142,7 +143,8 @@ fn send_unavailable(stream: &TcpStream) {
     let _ = stream.try_write(b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
 }
 
-/// The service at `/mcp`, and the HTTP+SSE transport (2024-11-05) if it is enabled. Other paths get 404.
+/// Routes `/mcp` to the service, and `/sse` and `/messages` to the HTTP+SSE transport (2024-11-05) if it is enabled.
+/// Other paths get 404.
 #[derive(Clone)]
 struct PathRouter(HttpService);
 

@@ -22,7 +22,7 @@ use crate::random;
 
 pub(super) use table::Sessions;
 
-/// The maximum number and total size of ended streams that are kept for resumption.
+/// The maximum number of ended streams that a session keeps for resumption, and their maximum total size in bytes.
 const MAX_KEPT_STREAMS: usize = 16;
 const MAX_KEPT_BYTES: usize = 1 << 20;
 
@@ -31,7 +31,7 @@ pub(super) struct Session {
     pub(super) id: String,
     pub(super) dialect: Dialect,
     pub(super) client: Arc<Client>,
-    /// The principal that opened the session; others cannot use it.
+    /// The principal that opened the session. Other principals cannot use it.
     principal: Principal,
     pub(super) connection: Arc<Connection>,
     /// The memory budget of the session.
@@ -44,7 +44,7 @@ struct State {
     /// The number of requests that are being answered and streams that are being read. Calls in flight do not count,
     /// because their client may have disconnected.
     users: usize,
-    /// The memory of the session itself, client info and capabilities.
+    /// The memory charged for the session itself, client info and capabilities.
     client_memory: Option<Share>,
     /// Streams by their number, oldest first.
     streams: Map<u64, Arc<Outlet>>,
@@ -177,7 +177,7 @@ impl Session {
         self.keep(stream, outlet);
     }
 
-    /// Returns the kept stream of an event id.
+    /// Returns the kept stream to which an event id belongs.
     pub(super) fn find_stream(&self, event: &str) -> Option<ResumedStream> {
         let (stream, number) = event.split_once('-')?;
         let (stream, number) = (stream.parse().ok()?, number.parse().ok()?);
@@ -209,7 +209,7 @@ impl Session {
         state.runs.spawn(run);
     }
 
-    /// Cancels a request in flight.
+    /// Cancels the request in flight with this id, if there is one.
     pub(super) fn cancel(&self, id: &Id) {
         if let Some(signal) = self.lock().cancel_signals.get(id) {
             signal.cancel();

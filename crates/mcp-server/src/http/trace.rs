@@ -61,7 +61,7 @@ impl ExchangeTrace {
     }
 }
 
-/// An exchange without a response. Dropped like this, the client has disconnected.
+/// An exchange that has no response yet. If it is dropped in this state, the client has disconnected.
 struct UnansweredExchange(Option<ExchangeTrace>);
 
 impl Drop for UnansweredExchange {
@@ -115,7 +115,7 @@ impl<B: Body> Body for TracedRequest<B> {
     }
 }
 
-/// Shows a body whose end was not read, because its length is known.
+/// Writes the rest of the body to the trace. The end of a body is not always polled, because its length may be known.
 impl<B> Drop for TracedRequest<B> {
     fn drop(&mut self) {
         self.messages.end(|text| self.exchange.write(WireDirection::Received, text));

@@ -11,8 +11,8 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
-/// A stream that fails with `TimedOut` if a write is pending for too long, because a client that does not read holds
-/// memory.
+/// A stream that fails with `TimedOut` if a write is pending for longer than the timeout. Without it, a client that
+/// does not read could hold memory of the server for ever.
 pub(super) struct WriteTimeout {
     stream: TokioIo<TcpStream>,
     timeout: Duration,

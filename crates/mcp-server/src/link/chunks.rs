@@ -1,4 +1,4 @@
-//! A reader over byte chunks received from a channel.
+//! A reader of byte chunks that arrive through a channel.
 
 use std::io;
 use std::pin::Pin;
@@ -9,15 +9,15 @@ use tokio::sync::mpsc;
 
 use crate::budget::Share;
 
-/// A byte stream of the chunks of a channel. Ends when all senders are dropped.
+/// A byte stream that consists of the chunks of a channel. The stream ends when all senders are dropped.
 pub(crate) struct ChunkReader {
     receiver: mpsc::Receiver<io::Result<Chunk>>,
     chunk: Chunk,
     read: usize,
 }
 
-/// A chunk of bytes with its share of the memory budget, held until the next chunk is requested, because the reader may
-/// still process it until then.
+/// A chunk of bytes with its share of the memory budget. It is kept until the next chunk is requested, because the
+/// reader may still be processing it.
 #[derive(Default)]
 pub(crate) struct Chunk {
     pub(crate) bytes: Vec<u8>,

@@ -1,7 +1,7 @@
 //! The I/O loop of one client over any pair of byte streams, one message per line.
 //!
-//! A call is polled once in place. Most calls are done then, and their responses are written together with those of the
-//! other lines that were read; only a pending call is spawned.
+//! A call is first polled once inside this loop. Most calls are then complete, and their responses are written together
+//! with the responses to the other lines that were read. Only a call that is still pending is spawned as a task.
 
 mod batch;
 mod negotiate;
@@ -34,16 +34,17 @@ use negotiate::Admission;
 use subscriptions::Subscriptions;
 use tasks::{RunningTask, TaskOutput};
 
-/// The size of one read in bytes. Adapts to the input, because the space is zeroed before each read.
+/// The minimum and maximum size of one read, in bytes. The size adapts to the input, because the buffer space for it is
+/// zeroed before each read.
 const READ_BYTES: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
 /// The number of unwritten bytes above which reading stops.
 const MAX_UNWRITTEN_BYTES: usize = 1 << 20;
-/// The time limit for writing the remaining messages after calls were cancelled, and for dropping the calls.
+/// The time limit for writing the remaining messages after calls were cancelled, and the limit for dropping the calls.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves one client until it closes its end. Memory held for the client is charged to `memory`, if there is a budget.
 ///
-/// Takes trait objects, so that it is compiled once for all stream types.
+/// The streams are trait objects, so that this function is compiled only once for all stream types.
 pub(crate) fn drive<'a>(
     core: &'a Arc<Core>,
     reader: &'a mut (dyn AsyncRead + Send + Unpin),
@@ -66,13 +67,13 @@ async fn serve(
     let mut changes = core.registry.changes();
     let mut lines = Lines::new(&core.limits);
     let mut writing = WriteBuffer::default();
-    // The deadline after the end of input: first of the calls in flight, then of the remaining output.
+    // Set after the end of input: first the deadline of the calls in flight, then that of the remaining output.
     let mut ending: Option<tokio::time::Instant> = None;
     let mut cancelled = false;
-    // End of input; lines that were read may still be unprocessed.
+    // True at the end of input. Lines that were already read may still be unprocessed.
     let mut is_end = false;
     let mut room = *READ_BYTES.start();
-    // The writer may buffer.
+    // False while the writer may hold bytes that are not flushed.
     let mut is_flushed = true;
     loop {
         if ending.is_none() {
@@ -116,7 +117,7 @@ async fn serve(
                 is_end = count == 0;
                 room = (count * 2).clamp(*READ_BYTES.start(), *READ_BYTES.end());
             }
-            // Limits the wait for a client that does not read.
+            // Limits the waiting time for calls and for a client that does not read.
             () = wait_until(ending), if ending.is_some() => {
                 if cancelled {
                     break;
@@ -142,8 +143,9 @@ async fn wait_until(instant: Option<tokio::time::Instant>) {
 
 /// The result of processing the lines that were read.
 enum LineProgress {
+    /// All complete lines were processed.
     AllLines,
-    /// Lines are left, because the client has to read first.
+    /// Lines are left: the output buffer is full, and the client has to read first.
     OutputFull,
     /// The connection must be closed.
     Closed,
@@ -188,7 +190,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Returns true if the output buffer has room.
+    /// Returns true if the output buffer has room for more messages.
     fn has_room(&self) -> bool {
         self.outlet.len() < MAX_UNWRITTEN_BYTES
     }

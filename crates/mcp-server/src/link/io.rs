@@ -9,10 +9,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::connection::outlet::{IDLE_BUFFER_BYTES, Outlet};
 
-/// Reads at most `room` bytes to the end of the buffer.
+/// Reads at most `room` bytes and appends them to the buffer. Returns their number, which is 0 at the end of the
+/// stream.
 ///
 /// # Cancellation
-/// Cancel safe: nothing is lost.
+/// Cancel safe: no bytes are lost if the future is dropped.
 pub(crate) async fn read(
     reader: &mut (dyn AsyncRead + Send + Unpin),
     buffer: &mut Vec<u8>,
@@ -32,15 +33,17 @@ pub(crate) async fn read(
 
 /// The result of a write.
 pub(crate) struct WriteResult {
+    /// The number of bytes written.
     pub(crate) count: usize,
-    /// The writer was flushed.
+    /// True if the writer was flushed after the last byte.
     pub(super) is_flushed: bool,
 }
 
-/// Writes some of the bytes, and flushes the writer when all are written.
+/// Writes as many of the bytes as the writer accepts at once. If these are all of them (or there are none), flushes the
+/// writer.
 ///
 /// # Cancellation
-/// Cancel safe: nothing was written.
+/// Cancel safe: if the future is dropped before it completes, nothing was written.
 pub(crate) async fn write(
     writer: &mut (dyn AsyncWrite + Send + Unpin),
     bytes: &[u8],
@@ -91,7 +94,7 @@ impl WriteBuffer {
         self.written += count;
         if self.written == self.bytes.len() {
             self.written = 0;
-            // Keeps a large capacity while messages are large, and shrinks at the first small one.
+            // Keeps a large capacity while messages are large, and releases it after the first small message.
             if self.bytes.len() < self.bytes.capacity() / 4 {
                 self.bytes.shrink_to(IDLE_BUFFER_BYTES);
             }

@@ -1,7 +1,8 @@
 //! The stdio transport.
 //!
-//! The runtime reads and writes pipes and sockets directly. Files and terminals cannot be polled and are read by a
-//! thread. While a server runs, stdout is redirected to stderr, so that only protocol messages reach the client.
+//! On Unix, the runtime reads and writes pipes and sockets directly. Files and terminals cannot be polled and are read
+//! by a thread. While a server runs, stdout is redirected to stderr, so that only protocol messages reach the client.
+//! On Windows, stdin is always read by a thread, and stdout is not redirected.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -19,8 +20,9 @@ use crate::server::McpServer;
 impl McpServer {
     /// Serves the client that started this process, on stdin and stdout.
     ///
-    /// Returns when the client closes stdin: calls in flight get their [`grace`](Self::grace) period and are then
-    /// cancelled. While the server runs, `println!` writes to stderr (on Unix).
+    /// Returns after the client has closed stdin: calls in flight may continue for the [`grace`](Self::grace) period
+    /// and are then cancelled. On Unix, `println!` writes to stderr while the server runs. On Windows it writes to
+    /// stdout, which breaks the protocol: use `eprintln!` there.
     ///
     /// # Errors
     /// Fails if the server is not configured correctly, or reading or writing fails.
@@ -39,11 +41,11 @@ impl McpServer {
 type StdinReader = Pin<Box<dyn AsyncRead + Send>>;
 type StdoutWriter = Pin<Box<dyn AsyncWrite + Send>>;
 
-/// The size of one read by the thread, and the number of reads that may be queued.
+/// The size of one read by the thread in bytes, and the maximum number of reads that are queued.
 const READ_BYTES: usize = 64 << 10;
 const MAX_QUEUED_READS: usize = 4;
 
-/// Reads a file or terminal in a thread, which ends at end of input or when the process exits.
+/// Reads a file or terminal in a thread, which ends at the end of input or when the process exits.
 fn read_in_thread(mut file: File) -> io::Result<StdinReader> {
     let (sender, receiver) = mpsc::channel(MAX_QUEUED_READS);
     std::thread::Builder::new().name("mcp-stdin".into()).spawn(move || {
@@ -100,8 +102,8 @@ mod platform {
         File::from(fd.try_clone_to_owned()?).metadata()
     }
 
-    /// Returns true if both descriptors are the same file. `O_NONBLOCK` belongs to the open file and would then affect
-    /// both.
+    /// Returns true if both descriptors refer to the same file. `O_NONBLOCK` belongs to the open file and would then
+    /// affect both.
     fn is_same(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
         match (metadata(one), metadata(other)) {
             (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
@@ -158,7 +160,7 @@ mod platform {
 
     impl StdoutGuard {
         pub(super) fn new() -> io::Result<Self> {
-            // Output that was printed before still goes to stdout.
+            // Output that was printed before the redirection still goes to stdout.
             io::stdout().flush()?;
             let original = io::stdout().as_fd().try_clone_to_owned()?;
             rustix::stdio::dup2_stdout(io::stderr())?;

@@ -42,12 +42,12 @@ static BLOCKING_PERMITS: LazyLock<Arc<Semaphore>> =
 /// # Ok(()) }
 /// ```
 ///
-/// At most 64 blocking handlers run at once in a process; further calls wait in a queue. Shutdown does not wait for
-/// them: the process may exit while one runs.
+/// At most 64 blocking handlers run at once in a process; further calls wait in a queue. A shutdown of the server does
+/// not wait for blocking handlers: the process may exit while one runs.
 ///
 /// # Cancellation
-/// A call that is cancelled in the queue does not run. A call that already runs continues to its end, and its result is
-/// dropped.
+/// A call that is cancelled while it waits in the queue does not run. A call that is cancelled while it runs continues
+/// to its end, and its result is dropped.
 #[doc(alias = "spawn_blocking")]
 pub fn blocking<F>(function: F) -> Blocking<F> {
     Blocking(Arc::new(function))
@@ -57,8 +57,8 @@ pub fn blocking<F>(function: F) -> Blocking<F> {
 #[derive(Debug)]
 pub struct Blocking<F>(Arc<F>);
 
-/// The `Shape` of [`Handler`] for functions wrapped by [`blocking`]. It only keeps the implementations apart; programs
-/// never name it.
+/// The `Shape` of [`Handler`] for functions wrapped by [`blocking`]. It only distinguishes the implementations for the
+/// compiler; programs never name it.
 #[derive(Debug)]
 pub struct BlockingShape<Shape>(PhantomData<Shape>);
 
@@ -109,8 +109,8 @@ where
     }
 }
 
-/// Runs a function on a new thread when a permit is free. Not on a blocking thread of the runtime, because shutting
-/// down the runtime waits for those.
+/// Runs a function on a new thread as soon as a permit is free. The blocking threads of the runtime (`spawn_blocking`)
+/// are not used, because the shutdown of the runtime waits for them.
 fn on_thread<R: Send + 'static>(function: impl FnOnce() -> R + Send + 'static) -> BoxFuture<R> {
     Box::pin(async move {
         let permit = Arc::clone(&BLOCKING_PERMITS).acquire_owned().await;
@@ -128,7 +128,7 @@ fn on_thread<R: Send + 'static>(function: impl FnOnce() -> R + Send + 'static) -
         }
         match receiver.await {
             Ok(Ok(result)) => result,
-            // The panic fails this call only, as in an async handler.
+            // As in an async handler, the panic makes only this call fail.
             Ok(Err(panic)) => resume_unwind(panic),
             Err(_) => resume_unwind(Box::new("the thread of the blocking handler ended without a result")),
         }

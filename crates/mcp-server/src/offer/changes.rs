@@ -1,4 +1,4 @@
-//! Change notifications: the changes that a subscriber receives, and their messages.
+//! Change notifications: which changes a subscriber receives, and the messages for them.
 
 use mcp_protocol::Dialect;
 use mcp_protocol::messages::{EmptyParams, Id, Method, write};
@@ -15,7 +15,8 @@ use crate::offer::registry::RegistryChange;
 pub(crate) const NO_SUBSCRIPTION_MEMORY: &str =
     "no memory left for subscriptions; subscribe to fewer resources or retry later";
 
-/// Returns the supported part of a filter: everything except tasks. URIs are sorted and deduplicated for binary search.
+/// Returns the supported part of a filter: everything except tasks. The URIs are sorted for binary search and
+/// deduplicated.
 pub(crate) fn supported_part(filter: &SubscriptionFilter) -> SubscriptionFilter {
     let mut supported = SubscriptionFilter::new();
     supported.tools_list_changed = filter.tools_list_changed.filter(|wanted| *wanted);
@@ -30,13 +31,13 @@ pub(crate) fn supported_part(filter: &SubscriptionFilter) -> SubscriptionFilter 
     supported
 }
 
-/// Returns the memory of a filter in bytes.
+/// Returns the memory to charge for a filter, in bytes.
 pub(crate) fn memory_of(filter: &SubscriptionFilter) -> usize {
     let uris = filter.resource_subscriptions.iter().flatten();
     URI_OVERHEAD_BYTES + uris.map(|uri| uri.len() + URI_OVERHEAD_BYTES).sum::<usize>()
 }
 
-/// A receiver of some of the changes of the registry.
+/// A subscriber that is notified of some of the changes of the registry.
 pub(crate) trait ChangeSubscriber {
     /// Returns true if the subscriber is notified of this change.
     fn receives(&self, change: &RegistryChange) -> bool;
@@ -77,7 +78,8 @@ impl ChangeSubscriber for Connection {
     }
 }
 
-/// Waits for the next changes that the subscriber receives; `None` when the server has stopped.
+/// Waits for the next changes of which the subscriber is notified; `None` when the server has stopped. If changes were
+/// lost, everything counts as changed: see [`all_changes`].
 #[cfg(feature = "http")]
 pub(crate) async fn next_changes(
     receiver: &mut Receiver<RegistryChange>,

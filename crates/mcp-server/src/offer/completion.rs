@@ -15,11 +15,11 @@ use crate::offer::handler::Handler;
 pub struct CompletionRequest {
     /// The partial value.
     pub value: String,
-    /// The other arguments that are already known.
+    /// The values of other arguments that the client already knows.
     pub arguments: Map<String, String>,
 }
 
-/// Returns the completions of a partial value.
+/// A function that returns the completions of a partial value.
 type CompletionFn = dyn Fn(CompletionRequest, Context) -> BoxFuture<Vec<String>> + Send + Sync;
 
 /// Completion functions by argument name.

@@ -11,7 +11,7 @@ use mcp_protocol::tools::CallToolResult;
 use crate::error::ToolError;
 use crate::offer::outcome::IntoOutcome;
 
-/// An image: its bytes and their media type. A tool returns it directly, or as a block beside others.
+/// An image: its bytes and their media type. A tool can return it directly, or as one of several content blocks.
 ///
 /// ```
 /// use mcp_protocol::content::ContentBlock;
@@ -28,7 +28,7 @@ use crate::offer::outcome::IntoOutcome;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image(Media);
 
-/// Sound: its bytes and their media type. A tool returns it directly, or as a block beside others.
+/// Sound: its bytes and their media type. A tool can return it directly, or as one of several content blocks.
 ///
 /// ```
 /// use mcp_server::{Audio, tool};
@@ -48,14 +48,14 @@ struct Media {
 macro_rules! media {
     ($type:ident as $content:ident in $block:ident: $($name:ident $mime_type:literal)*) => {
         impl $type {
-            /// Creates a content block from bytes of this media type.
+            #[doc = concat!("Creates an `", stringify!($type), "` from bytes of this media type.")]
             #[must_use]
             pub fn new(mime_type: impl Into<Cow<'static, str>>, bytes: impl Into<Vec<u8>>) -> Self {
                 Self(Media { bytes: bytes.into(), mime_type: mime_type.into() })
             }
 
             $(
-                #[doc = concat!("Creates a content block from bytes of the type `", $mime_type, "`.")]
+                #[doc = concat!("Creates an `", stringify!($type), "` from bytes of type `", $mime_type, "`.")]
                 #[must_use]
                 pub fn $name(bytes: impl Into<Vec<u8>>) -> Self {
                     Self::new($mime_type, bytes)
@@ -74,7 +74,7 @@ macro_rules! media {
 media! { Image as ImageContent in Image: png "image/png" jpeg "image/jpeg" gif "image/gif" webp "image/webp" }
 media! { Audio as AudioContent in Audio: wav "audio/wav" mp3 "audio/mpeg" ogg "audio/ogg" }
 
-/// Implements `IntoOutcome` for types that are one content block.
+/// Implements `IntoOutcome` for types that convert into one content block.
 macro_rules! one_block {
     ($($type:ty)*) => { $(
         impl IntoOutcome for $type {
@@ -87,7 +87,7 @@ macro_rules! one_block {
 
 one_block! { Image Audio ResourceLink EmbeddedResource }
 
-/// The contents of a resource, embedded in the result.
+/// Embeds the contents of a resource in the result.
 impl IntoOutcome for ResourceContents {
     fn into_outcome(self) -> Result<CallToolResult, ToolError> {
         EmbeddedResource::new(self).into_outcome()

@@ -1,4 +1,4 @@
-//! Files of one directory, safe from path traversal: `..` and symbolic links are refused.
+//! Access to the files of one directory, safe from path traversal: `..` and symbolic links are refused.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,17 +16,17 @@ use crate::offer::blocking::blocking;
 use crate::offer::completion::CompletionRequest;
 use crate::offer::resource::{ReadRequest, ServedTemplate, resource_template};
 
-/// The maximum size of a file that is served as a resource. In base64, or as text with every character escaped, it
-/// still fits into one message.
+/// The maximum size in bytes of a file that is served as a resource. Such a file fits into one message, even in base64
+/// or as text in which every character is escaped.
 const MAX_FILE_BYTES: u64 = 6 << 20;
 /// The maximum number of directory entries read for one listing.
 const MAX_DIRECTORY_ENTRIES: usize = 10_000;
 
-/// An open directory, and the files below it.
+/// An open directory, through which the files and folders below it can be read.
 ///
 /// Paths are relative to the directory, with `/` as separator, and are resolved one name at a time from the open
-/// directory. Symbolic links are never followed, which rules out a swap between check and use (TOCTOU); `..` is
-/// refused.
+/// directory. `..` is refused. Symbolic links are never followed, not even a link that replaces a file or folder
+/// between check and use (TOCTOU).
 #[doc(alias = "sandbox")]
 ///
 /// ```
@@ -54,14 +54,13 @@ impl RootDir {
     /// Opens a regular file for reading.
     ///
     /// # Errors
-    /// Fails if the file does not exist, the path leaves the directory or contains a symbolic link, or it is not a
-    /// regular file.
+    /// Fails if the path is absolute, contains `..` or a symbolic link, or does not lead to a regular file.
     pub fn open_file(&self, path: &str) -> io::Result<File> {
         let names = names_of(path)?;
         let (last, folders) = names.split_last().ok_or_else(not_a_file)?;
         let folder = self.walk(folders)?;
-        // Checked before opening, because opening a device or a pipe has side effects, and again afterwards, because
-        // the file may have been replaced.
+        // The type is checked before opening, because opening a device or a pipe has side effects, and again
+        // afterwards, because the file may have been replaced in between.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let is_file = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
         if !is_file(statat(&folder, *last, AtFlags::SYMLINK_NOFOLLOW)?.st_mode) {
@@ -77,7 +76,8 @@ impl RootDir {
     /// Reads a regular file of at most `limit` bytes.
     ///
     /// # Errors
-    /// Fails like [`open_file`](Self::open_file), and with `FileTooLarge`.
+    /// Fails like [`open_file`](Self::open_file), and with [`io::ErrorKind::FileTooLarge`] if the file has more than
+    /// `limit` bytes.
     pub fn read(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.open_file(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -90,11 +90,12 @@ impl RootDir {
         Ok(bytes)
     }
 
-    /// Returns the sorted names in a folder; names of folders end in `/`. Omits names that are not UTF-8, entries that
-    /// are neither file nor folder, and all entries after the first 10,000.
+    /// Returns the sorted names of the files and folders in a folder; names of folders end in `/`. An empty path means
+    /// the directory itself. Names that are not UTF-8, other entries (such as symbolic links), and all entries after
+    /// the first 10,000 are omitted.
     ///
     /// # Errors
-    /// Fails if the folder does not exist, or the path leaves the directory or contains a symbolic link.
+    /// Fails if the path is absolute, contains `..` or a symbolic link, or does not lead to a folder.
     pub fn names(&self, folder: &str) -> io::Result<Vec<String>> {
         let folder = self.walk(&names_of(folder)?)?;
         let mut names = Vec::new();
@@ -117,7 +118,7 @@ impl RootDir {
         Ok(names)
     }
 
-    /// Opens nested folders, each relative to its parent.
+    /// Opens nested folders, each relative to its parent, and returns the last one.
     fn walk(&self, folders: &[&str]) -> io::Result<OwnedFd> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let start = self.0.as_fd().try_clone_to_owned()?;
@@ -125,7 +126,7 @@ impl RootDir {
     }
 }
 
-/// Splits a path into names; `..` is an error.
+/// Splits a path into names. An absolute path, `..` and NUL are errors.
 fn names_of(path: &str) -> io::Result<Vec<&str>> {
     let names: Vec<_> = path.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
     if path.starts_with('/') || path.contains('\0') || names.contains(&"..") {
@@ -141,8 +142,9 @@ fn not_a_file() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
 }
 
-/// Creates a resource template that serves the files of a directory. The URI is `prefix` followed by the path. Text
-/// files are served as text, others as bytes, up to 6 MiB. Clients can complete the variable `path`.
+/// Creates a resource template with this name that serves the files of a directory and its folders. The URI of a file
+/// is `prefix` followed by the path in the directory. UTF-8 files without control characters (except tabs and line
+/// breaks) are served as text, others as bytes. Files above 6 MiB are refused. Clients can complete the variable `path`.
 ///
 /// ```no_run
 /// use mcp_server::{McpServer, RootDir, directory};
@@ -165,7 +167,7 @@ fn read(root: &RootDir, request: &ReadRequest) -> Result<ResourceContents, ToolE
     let path = request.variable("path");
     let bytes = root.read(path, MAX_FILE_BYTES).map_err(|error| match error.kind() {
         io::ErrorKind::FileTooLarge => ToolError::invalid_params(format!("cannot read `{path}`: {error}")),
-        // The error does not reveal whether a file that may not be read exists.
+        // The same error for all other causes, so that a client cannot detect files that it may not read.
         _ => ToolError::resource_not_found(&request.uri),
     })?;
     let contents = ResourceContents::new(request.uri.clone());

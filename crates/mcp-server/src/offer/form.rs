@@ -1,4 +1,4 @@
-//! Typed forms: a form from a type, and its answer as a value of that type.
+//! Typed forms: a form is created from a type, and its answer is a value of that type.
 
 use mcp_protocol::elicitation::{ElicitAction, ElicitFormParams, FormSchema};
 use schemars::JsonSchema;
@@ -14,9 +14,9 @@ use crate::offer::schema;
 #[doc(alias = "elicitation")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormAnswer<T> {
-    /// The person submitted the form.
+    /// The person submitted the form with this value.
     Accepted(T),
-    /// The person declined.
+    /// The person declined to answer.
     Declined,
     /// The person dismissed the form without a choice.
     Cancelled,
@@ -34,11 +34,12 @@ impl<T> FormAnswer<T> {
 }
 
 impl Context {
-    /// Asks the person to fill in a form, whose fields are those of `T`.
+    /// Asks the person to fill in a form. The fields of the form are the fields of the struct `T`.
     ///
-    /// A field is text, a number, a boolean, an enum without data, a list of such enums, or an `Option` of these; its
-    /// doc comment is its description. Otherwise like [`ask`](Self::ask): in the modern era **the function runs again
-    /// from the top** when the client sends the answer.
+    /// The type of a field is text, a number, a boolean, an enum without data, a list of such enums, or an `Option` of
+    /// one of these. The doc comment of a field becomes its description. In all other respects this method is like
+    /// [`ask`](Self::ask): with a modern client, **the function runs again from the beginning** when the client sends
+    /// the answer.
     ///
     /// ```
     /// use mcp_server::{Context, FormAnswer, ToolError};
@@ -59,7 +60,8 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// Fails like [`ask`](Self::ask); [`AskError::InvalidForm`] if `T` has a field that a form cannot have.
+    /// Fails like [`ask`](Self::ask). Returns [`AskError::InvalidForm`] if `T` is not a struct or has a field of
+    /// another type.
     #[doc(alias = "elicit")]
     #[doc(alias = "elicitation")]
     pub async fn ask_form<T>(&self, key: &str, message: impl Into<String>) -> Result<FormAnswer<T>, AskError>
@@ -84,7 +86,7 @@ impl Context {
     }
 }
 
-/// Returns the form of a type, or why it has none.
+/// Returns the form of a type, or the reason why it cannot be a form.
 fn form_of<T: JsonSchema>() -> Result<FormSchema, String> {
     let schema: Value = serde_json::from_str(schema::of::<T>().get()).unwrap_or_default();
     let name = T::schema_name();
@@ -107,10 +109,11 @@ fn form_of<T: JsonSchema>() -> Result<FormSchema, String> {
     }
     serde_json::from_value::<Box<serde_json::value::RawValue>>(form)
         .and_then(|form| serde_json::from_str(form.get()))
-        .map_err(|error| format!("`{name}` has no form: {error}"))
+        .map_err(|error| format!("cannot build a form from `{name}`: {error}"))
 }
 
-/// Returns the schema of one field in the form that the protocol allows; `None` if it has none.
+/// Returns the schema of one field, reduced to what the protocol allows in a form; `None` if the field cannot be in a
+/// form.
 fn field_schema(property: &Value) -> Option<Value> {
     let property = without_null(property);
     let mut field = Map::new();
@@ -150,7 +153,7 @@ fn field_schema(property: &Value) -> Option<Value> {
     Some(field.into())
 }
 
-/// Returns the options of an enum whose variants have descriptions: value and title.
+/// Returns the options of an enum whose variants have descriptions, each with its value and title.
 fn titled_options(schema: &Value) -> Option<Value> {
     let variants = schema["oneOf"].as_array()?;
     let mut options = Vec::new();
@@ -168,7 +171,7 @@ fn titled_options(schema: &Value) -> Option<Value> {
     Some(options.into())
 }
 
-/// Returns the schema of the value of an `Option`: a field that may be absent is not required, but never null.
+/// Returns a schema without `null`. A field with an `Option` may be absent from the answer, but it is never null.
 fn without_null(schema: &Value) -> Value {
     let mut schema = schema.clone();
     if let Some(kinds) = schema["type"].as_array_mut() {
@@ -249,7 +252,7 @@ mod tests {
         }
     }
 
-    /// Numbers are compared by value.
+    /// Returns `found` if it is equal to `expected` when numbers are compared by value.
     fn without_float(expected: &Value, found: &Value) -> Value {
         let is_equal = expected.as_object().unwrap().iter().all(|(name, value)| {
             found[name] == *value || (value.is_number() && found[name].as_f64() == value.as_f64())

@@ -10,8 +10,8 @@ use crate::call::context::Context;
 /// An async function or closure that handles calls.
 ///
 /// Implemented for `async fn()`, `async fn(Args)`, `async fn(Context)` and `async fn(Args, Context)`, for
-/// [`blocking`](crate::blocking()) functions, and for methods of shared [`state`](crate::state). There is no need to
-/// implement this trait.
+/// [`blocking`](crate::blocking()) functions, and for methods of shared [`state`](crate::state). Programs do not
+/// implement this trait themselves.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot serve calls",
     label = "expected `async fn() -> R`, `async fn(Args) -> R`, `async fn(Context) -> R` or `async fn(Args, Context) -> R`",
@@ -72,7 +72,7 @@ where
     }
 }
 
-/// An argument type of a tool: it can be deserialized from JSON and has a JSON Schema.
+/// An argument type of a tool, which can be deserialized from JSON and has a JSON Schema.
 ///
 /// With the feature `schemars`, implemented for every type with `serde::Deserialize` and `schemars::JsonSchema`.
 #[diagnostic::on_unimplemented(
@@ -86,17 +86,17 @@ pub trait ToolArgs: Sized + Send + 'static {
     /// Deserializes the arguments.
     ///
     /// # Errors
-    /// The problem, as text for the language model to correct.
+    /// Returns a description of the problem, by which the language model can correct the arguments.
     fn read(text: &str) -> Result<Self, String>;
 
-    /// Returns the argument of the function, for types that are not in the arguments of the call.
+    /// Returns the parameter of the function. Types that are not read from the arguments of the call override this.
     #[doc(hidden)]
     fn from_call(text: &str, _: &mut dyn FnMut() -> Context) -> Result<Self, String> {
         Self::read(text)
     }
 }
 
-/// No arguments.
+/// The argument type of a function without arguments.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoArgs;
 
@@ -125,7 +125,7 @@ impl ToolArgs for NoArgs {
     }
 }
 
-/// Any object, for [`Tool::dynamic`](crate::Tool::dynamic).
+/// Without the feature `schemars`, a function can take any JSON object.
 #[cfg(not(feature = "schemars"))]
 impl ToolArgs for serde_json::Value {
     fn schema() -> Json {
@@ -148,7 +148,7 @@ impl<T: DeserializeOwned + schemars::JsonSchema + Send + 'static> ToolArgs for T
     }
 }
 
-/// Deserializes a value; an error has the path of the invalid field.
+/// Deserializes a value. The error names the path of the invalid field.
 #[cfg(feature = "schemars")]
 pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_str(text).map_err(|error| {
@@ -163,13 +163,13 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     })
 }
 
-/// Deserializes a value. Without types there are no field paths.
+/// Deserializes a value. Without the feature `schemars`, errors do not name the path of the invalid field.
 #[cfg(not(feature = "schemars"))]
 pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_str(text).map_err(|error| without_position(&error))
 }
 
-/// Removes line and column, which refer to the extracted arguments and not to the message that the client sent.
+/// Removes line and column. They refer to the extracted arguments and not to the message that the client sent.
 fn without_position(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())

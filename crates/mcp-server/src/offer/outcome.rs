@@ -22,7 +22,7 @@ pub trait IntoOutcome {
     /// Converts the value into the result on the wire.
     ///
     /// # Errors
-    /// Fails if the tool returned an error.
+    /// Fails if the value is an error, or cannot be serialized as JSON.
     fn into_outcome(self) -> Result<CallToolResult, ToolError>;
 
     /// Returns the JSON Schema of the structured content, if there is one.
@@ -32,7 +32,8 @@ pub trait IntoOutcome {
     }
 }
 
-/// Structured content as the result of a tool, also serialized as text, with an output schema.
+/// Structured content as the result of a tool. The value is also sent as JSON text. The output schema of the tool is
+/// derived from `T`.
 #[doc(alias = "structuredContent")]
 #[doc(alias = "outputSchema")]
 ///
@@ -72,7 +73,7 @@ impl<T: Serialize + schemars::JsonSchema> IntoOutcome for Structured<T> {
     }
 }
 
-/// Without the feature `schemars` there is no output schema.
+/// Without the feature `schemars`, no output schema is derived.
 #[cfg(not(feature = "schemars"))]
 impl<T: Serialize> IntoOutcome for Structured<T> {
     fn into_outcome(self) -> Result<CallToolResult, ToolError> {

@@ -15,7 +15,7 @@ use crate::offer::handler::Handler;
 use crate::offer::prompt_args::{PromptArgs, PromptArguments};
 use crate::offer::registry::list_entry;
 
-/// Renders a prompt.
+/// A function that renders a prompt.
 type PromptFn =
     dyn Fn(PromptArguments, Context) -> BoxFuture<Result<GetPromptResult, ToolError>> + Send + Sync;
 
@@ -29,8 +29,8 @@ pub(crate) struct PromptEntry {
     pub(crate) completers: Completers,
 }
 
-/// Creates a prompt from its name or definition and an async function. The fields of the argument type are the arguments
-/// of the prompt, unless the definition lists them.
+/// Creates a prompt from its name or definition and an async function. The fields of the argument type become the
+/// arguments of the prompt, unless the definition already lists arguments.
 ///
 /// ```
 /// use mcp_server::{CompletionRequest, prompt};
@@ -74,14 +74,15 @@ where
 }
 
 impl ServedPrompt {
-    /// Sets the description, for people who choose a prompt.
+    /// Sets the description, which is shown to people who choose a prompt.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.0.definition = self.0.definition.description(description);
         self
     }
 
-    /// Adds a completion function for one argument.
+    /// Adds a function that completes the values of one argument. Clients get at most the first 100 values that it
+    /// returns.
     #[doc(alias = "completion")]
     #[doc(alias = "completion/complete")]
     #[must_use]
@@ -113,7 +114,7 @@ pub trait IntoPrompt {
     /// Converts the value into the result on the wire.
     ///
     /// # Errors
-    /// Fails if the function returned an error.
+    /// Fails if the value is an error.
     fn into_prompt(self) -> Result<GetPromptResult, ToolError>;
 }
 

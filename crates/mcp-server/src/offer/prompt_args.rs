@@ -6,11 +6,11 @@ use mcp_protocol::prompts::PromptArgument;
 use crate::call::context::Context;
 use crate::offer::handler::NoArgs;
 
-/// An argument type of a prompt: it can be read from the arguments of the request, which are text.
+/// An argument type of a prompt. Its values are read from the arguments of the request, which are text.
 ///
 /// With the feature `schemars`, implemented for every struct with `serde::Deserialize` and `schemars::JsonSchema`; its
-/// fields become the arguments of the prompt. Fields are strings, numbers, booleans or enums without data, or `Option`s
-/// of these. [`PromptArguments`] has all arguments as text.
+/// fields become the arguments of the prompt. The fields can be strings, numbers, booleans, enums without data, and
+/// `Option`s of these. A function that takes [`PromptArguments`] gets all arguments as text.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the arguments of a prompt",
     label = "derive `serde::Deserialize` and `schemars::JsonSchema` for it, or use `PromptArguments`"
@@ -25,22 +25,23 @@ pub trait PromptArgs: Sized + Send + 'static {
     /// Reads the arguments of a request.
     ///
     /// # Errors
-    /// The problem, for the client.
+    /// Returns a description of the problem, which is sent to the client.
     fn read(arguments: PromptArguments) -> Result<Self, String>;
 
-    /// Returns the argument of the function, for types that are not in the arguments of the request.
+    /// Returns the parameter of the function. Types that are not read from the arguments of the request override this.
     #[doc(hidden)]
     fn from_call(arguments: PromptArguments, _: &Context) -> Result<Self, String> {
         Self::read(arguments)
     }
 }
 
-/// The arguments of a prompt.
+/// The arguments of a prompt as text, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PromptArguments(pub Map<String, String>);
 
 impl PromptArguments {
-    /// Returns the value of an argument; empty if the client did not send it. Required arguments are always present.
+    /// Returns the value of an argument, or empty text if the client did not send it. Required arguments are always
+    /// present, because a request without one of them is refused.
     #[must_use]
     pub fn get(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
@@ -104,7 +105,7 @@ mod typed {
         properties.into_iter().flatten().map(argument).collect()
     }
 
-    /// Reads a struct from text: a field that is not a string is parsed as JSON.
+    /// Reads a struct from arguments that are text. The text of a field that is not a string is parsed as JSON.
     pub(super) fn read<T: DeserializeOwned>(schema: &Json, arguments: PromptArguments) -> Result<T, String> {
         let schema: Value = serde_json::from_str(schema.get()).unwrap_or_default();
         let value = |name: &str, text: String| {

@@ -1,7 +1,7 @@
 //! The registry of tools, resources and prompts, which can change while the server runs.
 //!
-//! Readers take a snapshot, an immutable state behind one pointer; writers replace it and notify the connections. A
-//! list is serialized once per change and protocol version, not once per request.
+//! Readers take a snapshot: an immutable state behind one pointer. Writers replace the snapshot and notify the
+//! connections. A page of a list is serialized once per change and protocol version, not once per request.
 
 mod list;
 
@@ -21,11 +21,14 @@ use crate::offer::resource::{
 };
 use crate::offer::tool::{Tool, ToolEntry};
 
-/// The number of changes that a connection may lag behind before it is notified that everything changed.
+/// The number of changes by which a connection may lag behind. If it lags further, the client is notified that
+/// everything changed.
 const MAX_PENDING_CHANGES: usize = 64;
 
-/// The tools, resources and prompts of a server. Cheap to clone. A change notifies every client
-/// (`notifications/tools/list_changed` and the like).
+/// The tools, resources and prompts of a server. Cheap to clone.
+///
+/// A change of a list is announced to the clients (`notifications/tools/list_changed` and similar notifications): to
+/// all legacy clients, and to the modern clients that subscribed to it (`subscriptions/listen`).
 ///
 /// ```
 /// use mcp_server::{McpServer, tool};
@@ -73,7 +76,7 @@ impl Default for CacheHint {
     }
 }
 
-/// The settings of a server, which do not change while it runs.
+/// The settings of a server. They do not change while the server runs.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerSettings {
     pub(crate) implementation: Implementation,
@@ -92,7 +95,7 @@ pub(crate) struct Snapshot {
     pub(crate) resources: EntryList<ResourceEntry>,
     pub(crate) templates: EntryList<TemplateEntry>,
     pub(crate) prompts: EntryList<PromptEntry>,
-    /// Invalid definitions that were added before serving.
+    /// The problems of invalid definitions that were added before the server started.
     pub(crate) problems: Vec<String>,
 }
 
@@ -130,10 +133,10 @@ impl Registry {
         let _ = self.0.changes.send(change);
     }
 
-    /// Adds a tool, or replaces the one of the same name.
+    /// Adds a tool, or replaces the tool of the same name.
     ///
     /// # Errors
-    /// Fails if its definition is not valid; the registry is then unchanged.
+    /// Fails if the definition is not valid. The registry is then unchanged.
     pub fn add_tool(&self, tool: Tool) -> Result<(), InvalidDefinition> {
         let entry = ToolEntry::new(tool).map_err(InvalidDefinition)?;
         self.update(|state| state.tools.put(entry));
@@ -150,10 +153,10 @@ impl Registry {
         removed
     }
 
-    /// Adds a resource, or replaces the one of the same URI.
+    /// Adds a resource, or replaces the resource of the same URI.
     ///
     /// # Errors
-    /// Fails if its URI is not valid; the registry is then unchanged.
+    /// Fails if the URI is not valid. The registry is then unchanged.
     pub fn add_resource(&self, resource: ServedResource) -> Result<(), InvalidDefinition> {
         check_resource_uri(&resource.0.definition.uri).map_err(InvalidDefinition)?;
         self.update(|state| state.resources.put(resource.0));
@@ -170,10 +173,10 @@ impl Registry {
         removed
     }
 
-    /// Adds a resource template, or replaces the one with the same URI template.
+    /// Adds a resource template, or replaces the resource template with the same URI template.
     ///
     /// # Errors
-    /// Fails if the URI template is not supported; the registry is then unchanged.
+    /// Fails if the URI template is not supported. The registry is then unchanged.
     pub fn add_template(&self, template: ServedTemplate) -> Result<(), InvalidDefinition> {
         let entry = template.0.map_err(InvalidDefinition)?;
         self.update(|state| state.templates.put(entry));
@@ -181,7 +184,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Removes a resource template. Returns false if there is no such template.
+    /// Removes a resource template. Returns false if there is none with this URI template.
     pub fn remove_template(&self, uri_template: &str) -> bool {
         let removed = self.update(|state| state.templates.remove(uri_template));
         if removed {
@@ -190,7 +193,7 @@ impl Registry {
         removed
     }
 
-    /// Adds a prompt, or replaces the one of the same name.
+    /// Adds a prompt, or replaces the prompt of the same name.
     pub fn add_prompt(&self, prompt: ServedPrompt) {
         self.update(|state| state.prompts.put(prompt.0));
         self.notify(RegistryChange::Prompts);
@@ -205,7 +208,8 @@ impl Registry {
         removed
     }
 
-    /// Notifies the subscribers of a resource that it changed (`notifications/resources/updated`).
+    /// Notifies the clients that subscribed to a resource that its contents changed
+    /// (`notifications/resources/updated`).
     #[doc(alias = "notifications/resources/updated")]
     #[doc(alias = "subscription")]
     pub fn resource_updated(&self, uri: &str) {
@@ -244,7 +248,8 @@ impl Snapshot {
             .logging(Json::object())
     }
 
-    /// Returns the resource with this URI, or the first template that matches, with the values of its variables.
+    /// Returns the resource with this URI. If there is none, returns the first template that matches the URI, with the
+    /// values of its variables.
     pub(crate) fn find_resource(&self, uri: &str) -> Option<ResourceMatch> {
         if let Some(entry) = self.resources.get(uri) {
             return Some(ResourceMatch::Resource(Arc::clone(entry)));
@@ -255,14 +260,14 @@ impl Snapshot {
         })
     }
 
-    /// Returns the problems of the definitions, without repetitions.
+    /// Returns the problems of the definitions, each of them once.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut seen = Map::new();
         self.problems.iter().filter(|problem| seen.insert(problem.as_str(), ()).is_none()).cloned().collect()
     }
 }
 
-/// The entry that serves a URI.
+/// The registry entry that serves a URI.
 pub(crate) enum ResourceMatch {
     Resource(Arc<ResourceEntry>),
     Template(Arc<TemplateEntry>, Vec<(String, String)>),

@@ -1,4 +1,4 @@
-//! Resources and resource templates: a definition and the function that reads.
+//! Resources and resource templates: a definition, and the function that reads the contents.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::offer::handler::{Handler, NoArgs};
 use crate::offer::registry::{CacheHint, list_entry};
 use crate::offer::template::UriTemplate;
 
-/// Reads a resource.
+/// A function that reads a resource.
 type ResourceFn =
     dyn Fn(ReadRequest, Context) -> BoxFuture<Result<ReadResourceResult, ToolError>> + Send + Sync;
 
@@ -46,7 +46,7 @@ pub(crate) struct TemplateEntry {
     pub(crate) cache: CacheHint,
 }
 
-/// Creates a resource from a definition and an async function.
+/// Creates a resource from a definition and an async function that reads its contents.
 ///
 /// ```
 /// use mcp_protocol::resources::Resource;
@@ -66,8 +66,10 @@ where
     ServedResource(ResourceEntry { definition, read, cache: CacheHint::default() })
 }
 
-/// Creates a resource template from a definition and an async function. The URI template (RFC 6570) may use `{name}`,
-/// `{+name}`, `{/name}`, `{?name,…}` and `{&name,…}`.
+/// Creates a resource template from a definition and an async function that reads the contents. The URI template (RFC
+/// 6570) may contain `{name}`, `{+name}`, `{/name}`, `{?name,…}` and `{&name,…}`.
+///
+/// A template with other expressions is an error when it is added to a server or a [`Registry`](crate::Registry).
 ///
 /// ```
 /// use mcp_protocol::resources::ResourceTemplate;
@@ -96,7 +98,8 @@ where
     }))
 }
 
-/// Returns an error for text that is not an absolute URI: a scheme, `:`, and no blank or control characters.
+/// Returns an error for text that is not an absolute URI: a scheme, `:`, and more text without whitespace or control
+/// characters.
 pub(crate) fn check_resource_uri(uri: &str) -> Result<(), String> {
     let is_scheme = |scheme: &str| {
         scheme.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -133,7 +136,8 @@ where
 }
 
 impl ServedResource {
-    /// Sets how long clients may cache the contents, and whether caches may share them. Default: no caching.
+    /// Sets how long clients may cache the contents, and whether caches may share them between clients. Default: no
+    /// caching.
     #[must_use]
     pub fn cache(mut self, ttl: Duration, scope: CacheScope) -> Self {
         self.0.cache = hint(ttl, scope);
@@ -142,7 +146,8 @@ impl ServedResource {
 }
 
 impl ServedTemplate {
-    /// Sets how long clients may cache the contents, and whether caches may share them. Default: no caching.
+    /// Sets how long clients may cache the contents, and whether caches may share them between clients. Default: no
+    /// caching.
     #[must_use]
     pub fn cache(mut self, ttl: Duration, scope: CacheScope) -> Self {
         if let Ok(entry) = &mut self.0 {
@@ -151,7 +156,8 @@ impl ServedTemplate {
         self
     }
 
-    /// Adds a completion function for one variable.
+    /// Adds a function that completes the values of one variable. Clients get at most the first 100 values that it
+    /// returns.
     #[doc(alias = "completion")]
     #[doc(alias = "completion/complete")]
     #[must_use]
@@ -194,12 +200,12 @@ list_entry! { TemplateEntry by uri_template in ListResourceTemplatesResult }
 pub struct ReadRequest {
     /// The URI as the client sent it.
     pub uri: String,
-    /// The variables of the template, percent-decoded; empty for a plain resource.
+    /// The variables of the template with their percent-decoded values; empty for a resource without a template.
     pub variables: Vec<(String, String)>,
 }
 
 impl ReadRequest {
-    /// Returns the value of a variable; empty if the URI does not have it.
+    /// Returns the value of a variable, or empty text if the URI does not contain it.
     #[must_use]
     pub fn variable(&self, name: &str) -> &str {
         self.variables.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
@@ -235,13 +241,13 @@ impl ReadArgs for Context {
     }
 }
 
-/// The URI and media type of contents that do not have their own.
+/// The URI and media type that text and bytes get when they are converted into [`ResourceContents`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ContentDefaults {
     /// The URI that was read.
     pub uri: String,
-    /// The media type of the definition.
+    /// The media type in the definition of the resource or template.
     pub mime_type: Option<String>,
 }
 
@@ -254,7 +260,7 @@ pub trait IntoContents {
     /// Converts the value into contents on the wire.
     ///
     /// # Errors
-    /// Fails if the function returned an error.
+    /// Fails if the value is an error.
     fn into_contents(self, defaults: &ContentDefaults) -> Result<Vec<ResourceContents>, ToolError>;
 }
 

@@ -1,4 +1,4 @@
-//! JSON Schemas from types.
+//! JSON Schemas, derived from types.
 
 use mcp_protocol::Json;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ pub(crate) fn of<T: JsonSchema>() -> Json {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
-    // `$schema` is the default dialect, and the name of a Rust type does not help a model.
+    // `$schema` names the default dialect of JSON Schema, and the name of a Rust type does not help a model.
     schema.remove("$schema");
     schema.remove("title");
     // The doc comment of the type is for people who read the code; the description of a tool is set on the tool.

@@ -20,7 +20,7 @@ use crate::offer::resource::{
 };
 use crate::offer::tool::{Tool, tool};
 
-/// Shares a value between handlers: its async methods with `&self` become tools, resources and prompts.
+/// Shares a value between handlers. Its async methods with `&self` can become tools, resources and prompts.
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -58,11 +58,11 @@ pub fn state<T: Send + Sync + 'static>(value: T) -> SharedState<T> {
     SharedState(Arc::new(value))
 }
 
-/// A value that handlers share. Created by [`state`]; cheap to clone; dereferences to the value.
+/// A value that handlers share. Created by [`state`], cheap to clone, and dereferences to the value.
 pub struct SharedState<T>(Arc<T>);
 
 impl<T: Send + Sync + 'static> SharedState<T> {
-    /// Creates a tool from a method: [`tool`] with the shared value as `&self`.
+    /// Creates a tool from a method: like [`tool`], with the shared value as `&self`.
     pub fn tool<S, F>(&self, name: impl Into<String>, method: F) -> Tool
     where
         BoundMethod<T, F>: Handler<S>,
@@ -73,7 +73,7 @@ impl<T: Send + Sync + 'static> SharedState<T> {
         tool(name, self.bind(method))
     }
 
-    /// Creates a resource from a method: [`resource`] with the shared value as `&self`.
+    /// Creates a resource from a method: like [`resource`], with the shared value as `&self`.
     pub fn resource<S, F>(&self, definition: Resource, method: F) -> ServedResource
     where
         BoundMethod<T, F>: Handler<S>,
@@ -84,7 +84,7 @@ impl<T: Send + Sync + 'static> SharedState<T> {
         resource(definition, self.bind(method))
     }
 
-    /// Creates a resource template from a method: [`resource_template`] with the shared value as `&self`.
+    /// Creates a resource template from a method: like [`resource_template`], with the shared value as `&self`.
     pub fn resource_template<S, F>(&self, definition: ResourceTemplate, method: F) -> ServedTemplate
     where
         BoundMethod<T, F>: Handler<S>,
@@ -95,7 +95,7 @@ impl<T: Send + Sync + 'static> SharedState<T> {
         resource_template(definition, self.bind(method))
     }
 
-    /// Creates a prompt from a method: [`prompt`] with the shared value as `&self`.
+    /// Creates a prompt from a method: like [`prompt`], with the shared value as `&self`.
     pub fn prompt<S, F>(&self, definition: impl Into<Prompt>, method: F) -> ServedPrompt
     where
         BoundMethod<T, F>: Handler<S>,
@@ -106,13 +106,14 @@ impl<T: Send + Sync + 'static> SharedState<T> {
         prompt(definition, self.bind(method))
     }
 
-    /// Binds a method to the value: the result is a [`Handler`], for example of completions.
+    /// Binds a method to the value. The result is a [`Handler`], for functions that take one, such as
+    /// [`ServedPrompt::complete`].
     pub fn bind<F>(&self, method: F) -> BoundMethod<T, F> {
         BoundMethod { state: Arc::clone(&self.0), method: Arc::new(method) }
     }
 }
 
-/// For a value that other parts of the program share.
+/// Shares a value that other parts of the program also use.
 impl<T> From<Arc<T>> for SharedState<T> {
     fn from(value: Arc<T>) -> Self {
         Self(value)
@@ -151,11 +152,12 @@ impl<T, F> fmt::Debug for BoundMethod<T, F> {
     }
 }
 
-/// The `Shape` of [`Handler`] for methods of shared state. It only keeps the implementations apart; programs never name it.
+/// The `Shape` of [`Handler`] for methods of shared state. It only distinguishes the implementations for the compiler;
+/// programs never name it.
 #[derive(Debug)]
 pub struct MethodShape<Shape>(PhantomData<Shape>);
 
-/// An async method of `T`. A trait of its own, because an `Fn` bound cannot name a future type that depends on the
+/// An async method of `T`. This trait is needed because an `Fn` bound cannot name a future type that depends on the
 /// lifetime of the borrow.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(

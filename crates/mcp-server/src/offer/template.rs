@@ -1,6 +1,6 @@
 //! URI templates: the part of RFC 6570 that can be matched unambiguously.
 //!
-//! Matching is one pass from left to right without backtracking, so that the cost is linear in the length of the URI.
+//! A URI is matched in one pass from left to right without backtracking, so the cost is linear in its length.
 
 /// A template that can be matched against URIs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,9 +12,9 @@ pub(crate) struct UriTemplate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum TemplatePart {
     Literal(String),
-    /// `{name}`: up to the next reserved character.
+    /// `{name}`: up to the literal that follows, or to the end. The value is not empty and has no reserved characters.
     Simple(String),
-    /// `{+name}`: up to the literal that follows, or to the end.
+    /// `{+name}`: up to the literal that follows, or to the end. The value may have reserved characters.
     Reserved(String),
     /// `{?a,b}` or `{&a,b}`: `name=value` parameters in any order, all optional. Always last.
     Query(char, Vec<String>),
@@ -24,7 +24,7 @@ impl UriTemplate {
     /// Parses a template.
     ///
     /// # Errors
-    /// Fails if the template is not supported.
+    /// Returns the problem if the template is not supported.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = |problem: &str| format!("unsupported URI template `{text}`: {problem}");
         let mut parts: Vec<TemplatePart> = Vec::new();
@@ -72,7 +72,7 @@ impl UriTemplate {
         Ok(Self { parts })
     }
 
-    /// Returns the percent-decoded variables of a URI; `None` if it does not match.
+    /// Returns the percent-decoded values of the variables in a URI; `None` if the URI does not match.
     pub(crate) fn matches(&self, uri: &str) -> Option<Vec<(String, String)>> {
         let mut values = Vec::new();
         let mut rest = uri;
@@ -118,7 +118,7 @@ fn is_reserved(c: char) -> bool {
     "/?#[]@!$&'()*+,;=:".contains(c)
 }
 
-/// Splits the value of a variable from the rest: up to the next part, or to the end.
+/// Splits `rest` into the value of a variable and the text after it. The value ends at the next part, or at the end.
 fn split_value<'t>(
     rest: &'t str,
     next: Option<&TemplatePart>,
@@ -144,7 +144,7 @@ fn names(text: &str) -> Option<Vec<String>> {
     text.split(',').map(name).collect()
 }
 
-/// Percent-decodes text; `None` if the result is not UTF-8.
+/// Percent-decodes text; `None` if an escape is invalid or the result is not UTF-8.
 fn decode(text: &str) -> Option<String> {
     if !text.contains('%') {
         return Some(text.to_owned());
@@ -155,7 +155,7 @@ fn decode(text: &str) -> Option<String> {
         rest = after;
         if byte == b'%' {
             let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-            // `from_str_radix` accepts a sign, which is not a hexadecimal digit.
+            // `from_str_radix` also accepts a sign as the first character, so this character is checked.
             let value = u8::from_str_radix(digits, 16).ok().filter(|_| rest[0].is_ascii_hexdigit())?;
             bytes.push(value);
             rest = &rest[2..];

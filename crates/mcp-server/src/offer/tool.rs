@@ -21,13 +21,13 @@ use crate::offer::outcome::IntoOutcome;
 use crate::offer::registry::list_entry;
 
 pub(crate) type ToolOutcome = Result<CallToolResult, ToolError>;
-/// Starts a call with its arguments. The context is created only if the handler takes one.
+/// A function that starts a call with its arguments. The context is created only if the handler takes one.
 type ToolFn = dyn Fn(&str, &mut dyn FnMut() -> Context) -> BoxFuture<ToolOutcome> + Send + Sync;
 
 /// A tool: its definition and its handler.
 ///
-/// Created by [`tool`] from a function whose types determine the schemas, or by [`Tool::dynamic`] from a schema that is
-/// known only at run time.
+/// Created by [`tool`] from a function whose types determine the schemas, by [`Tool::dynamic`] from a schema that is
+/// known only at run time, or from a [`ToolSpec`].
 #[derive(Clone)]
 pub struct Tool {
     definition: Definition,
@@ -81,7 +81,8 @@ where
     Tool { definition, start: Arc::new(start), needs_approval: false }
 }
 
-/// Restores an unanswered question in the outcome of a function. A function without a context cannot ask.
+/// Finishes the outcome of a function by [`Context::settle`]. A function without a context cannot have asked the
+/// client.
 fn settle(context: Option<Context>, outcome: ToolOutcome) -> ToolOutcome {
     match context {
         Some(context) => context.settle(outcome),
@@ -90,7 +91,7 @@ fn settle(context: Option<Context>, outcome: ToolOutcome) -> ToolOutcome {
 }
 
 impl Tool {
-    /// Creates a tool whose schema is known only at run time; the handler receives its arguments as [`Json`].
+    /// Creates a tool whose schema is known only at run time. The handler receives the arguments as [`Json`].
     ///
     /// ```
     /// use mcp_server::{Json, Tool};
@@ -120,7 +121,7 @@ impl Tool {
         Self { definition, start: Arc::new(start), needs_approval: false }
     }
 
-    /// Sets the description, for a language model.
+    /// Sets the description, from which a language model learns when and how to call the tool.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.definition = self.definition.description(description);
@@ -148,7 +149,7 @@ impl Tool {
         self.annotate(|hints| hints.read_only_hint(true))
     }
 
-    /// Declares that the tool may delete or overwrite (`destructiveHint`).
+    /// Declares that the tool may delete or overwrite data (`destructiveHint`).
     #[doc(alias = "destructiveHint")]
     #[must_use]
     pub fn destructive(self) -> Self {
@@ -182,8 +183,8 @@ impl Tool {
         self
     }
 
-    /// Sets the JSON Schema of the arguments, instead of the one derived from their type: to add `x-mcp-header`,
-    /// examples or bounds.
+    /// Sets the JSON Schema of the arguments, instead of the one derived from their type, for example to add
+    /// `x-mcp-header`, examples or bounds.
     #[must_use]
     pub fn input_schema(mut self, schema: impl Into<Json>) -> Self {
         self.definition.input_schema = schema.into();
@@ -191,8 +192,8 @@ impl Tool {
     }
 
     /// Requires that a person approves each call with its exact arguments. The person is asked through elicitation if
-    /// the client supports it, otherwise through [`McpServer::approve_with`](crate::McpServer::approve_with). Without
-    /// either, the call fails.
+    /// the client supports it, otherwise through the function given to
+    /// [`McpServer::approve_with`](crate::McpServer::approve_with). Without either of them, the call fails.
     #[doc(alias = "consent")]
     #[doc(alias = "elicitation")]
     #[must_use]
@@ -201,8 +202,8 @@ impl Tool {
         self
     }
 
-    /// Adds a hook (middleware) around this tool. It runs after the hooks of the server and the approval. The hook that
-    /// was added last is the outermost.
+    /// Adds a hook (middleware) around this tool. It runs after the hooks of the server and after the approval. The
+    /// hook that was added last is the outermost, unlike in [`McpServer::around`](crate::McpServer::around).
     #[doc(alias = "middleware")]
     #[doc(alias = "hook")]
     ///
@@ -260,7 +261,7 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// A tool as a trait object, with the interface of RFC 2190.
+/// A tool as a trait object, with the interface of RFC 2190. For most tools, the function [`tool`] is simpler.
 ///
 /// ```
 /// use mcp_server::{Context, Json, McpServer, ToolError, ToolSpec, async_trait};
@@ -285,21 +286,21 @@ pub trait ToolSpec: Send + Sync + 'static {
     /// Returns the name.
     fn name(&self) -> &str;
 
-    /// Returns the description, for a language model.
+    /// Returns the description, from which a language model learns when and how to call the tool.
     fn description(&self) -> &str;
 
     /// Returns the JSON Schema of the arguments, with `"type":"object"`.
     fn input_schema(&self) -> Json;
 
-    /// Runs the tool.
+    /// Runs the tool with the arguments of one call.
     async fn execute(&self, arguments: Json, cx: Context) -> Result<CallToolResult, ToolError>;
 
-    /// Returns the display name.
+    /// Returns the display name. Default: none.
     fn title(&self) -> Option<&str> {
         None
     }
 
-    /// Returns the JSON Schema of the structured content.
+    /// Returns the JSON Schema of the structured content. Default: none.
     fn output_schema(&self) -> Option<Json> {
         None
     }
@@ -360,13 +361,13 @@ impl ToolEntry {
         }
     }
 
-    /// Validates the arguments against their schema.
+    /// Validates the arguments against the input schema. Does nothing without the feature `validate`.
     pub(crate) fn check(&self, arguments: &str) -> Result<(), ToolError> {
         let checked = self.validator.check(arguments);
         checked.map_err(|problem| ToolError::new(format!("invalid arguments: {problem}")))
     }
 
-    /// Creates the entry, or returns the problem of the definition.
+    /// Creates the entry, or returns the problem in the definition.
     pub(crate) fn new(tool: Tool) -> Result<Self, String> {
         let Tool { definition, start, needs_approval } = tool;
         let name = &definition.name;
@@ -376,7 +377,7 @@ impl ToolEntry {
         }
         if definition.input_schema.member("type") != Some("\"object\"") {
             return Err(format!(
-                "the arguments of tool `{name}` are not an object: take a struct with named fields, \
+                "the arguments of tool `{name}` are not an object: the function must take a struct with named fields, \
                  whose schema has `\"type\": \"object\"`"
             ));
         }

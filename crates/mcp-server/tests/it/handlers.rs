@@ -460,8 +460,8 @@ async fn invalid_and_repeated_definitions_are_errors_at_start() {
     assert_eq!(
         problems,
         [
-            "the arguments of tool `number` are not an object: take a struct with named fields, whose schema has \
-             `\"type\": \"object\"`",
+            "the arguments of tool `number` are not an object: the function must take a struct with named fields, \
+             whose schema has `\"type\": \"object\"`",
             "invalid resource URI `today`: it needs a scheme, as in `notes://today`, and no blanks",
             "invalid resource URI `x: y`: it needs a scheme, as in `notes://today`, and no blanks",
             "duplicate resource `x://twice`",

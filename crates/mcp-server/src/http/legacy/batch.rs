@@ -19,7 +19,8 @@ use crate::http::response::{HttpResponse, empty_response, json_response};
 use crate::http::session::Session;
 
 impl ServiceState {
-    /// Handles a batch, answered by one array. Its calls end with the exchange, because there is no stream to resume.
+    /// Handles a batch and returns one array with all responses. If the client disconnects, the calls of the batch end,
+    /// because there is no stream to resume.
     pub(super) async fn legacy_batch(
         self: &Arc<Self>,
         session: &Arc<Session>,

@@ -11,15 +11,15 @@ use crate::call::reply::Reply;
 use crate::connection::outlet::Outlet;
 use crate::http::session::{CancelSignal, Session};
 
-/// The destination of the response of a call: the pending exchange, or its open stream. When dropped, it first notifies
-/// the exchange and then closes the stream.
+/// The destination of the response of a call: the pending exchange, or its open stream. Dropping the sink first
+/// notifies the exchange and then closes the stream.
 pub(super) struct ResponseSink {
     pub(super) sender: Option<oneshot::Sender<Reply>>,
     pub(super) outlet: Arc<Outlet>,
 }
 
 impl ResponseSink {
-    /// Sends the reply to the pending exchange. Returns it if it belongs to the stream.
+    /// Sends the reply to the pending exchange. Returns the reply if it must be sent on the stream instead.
     pub(super) fn send_json(&mut self, reply: Reply) -> Option<Reply> {
         match self.sender.take() {
             Some(sender) if self.outlet.is_untouched() => sender.send(reply).err(),
@@ -39,7 +39,7 @@ impl Drop for ResponseSink {
 pub(super) struct InFlightCall {
     pub(super) session: Arc<Session>,
     pub(super) id: Id,
-    /// Set only for a call that is pending. Other calls are complete before they can be cancelled.
+    /// Set only for a call that can be pending. Other calls are complete before they can be cancelled.
     signal: Option<Arc<CancelSignal>>,
     is_finished: bool,
 }

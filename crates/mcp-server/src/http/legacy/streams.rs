@@ -1,4 +1,5 @@
-//! The SSE streams of a session: streams of calls, the stand-alone stream, resumption, and the end of the session.
+//! The SSE streams of a session: response streams of calls, the stand-alone stream (GET), resumption, and the end of
+//! the session (DELETE).
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ impl ServiceState {
         stream_response(self.session_stream(session_use, outlet, None))
     }
 
-    /// Returns a stream body that marks its session as in use.
+    /// Returns the body of a response stream. The session counts as in use while the body exists.
     fn session_stream(&self, session_use: SessionUse, outlet: Arc<Outlet>, after: Option<u64>) -> HttpBody {
         let producer: EventProducer = Box::pin(async move {
             // Never completes: the stream ends when its outlet is closed.

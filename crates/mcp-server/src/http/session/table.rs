@@ -15,24 +15,25 @@ use crate::http::HttpOptions;
 
 /// The minimum time between two sweeps for idle sessions.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// The bounds of the interval at which idle sessions are searched for without requests. Within them it is the idle timeout.
+/// The bounds of the interval between two searches for idle sessions while no requests arrive. Between the bounds, the
+/// interval is the idle timeout.
 const REAP_INTERVAL: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(10);
-/// The memory of a session without its client, in bytes.
+/// The memory of a session without client info and capabilities, in bytes.
 const SESSION_OVERHEAD_BYTES: usize = 2 << 10;
-/// The minimum memory of an unused session that is ended to make room for subscriptions of others, in bytes.
+/// Unused sessions that hold at least this many bytes can be ended to make room for subscriptions of other clients.
 const LARGE_SESSION_BYTES: usize = 64 << 10;
-/// The minimum time between two searches for sessions to end.
+/// The minimum time between two searches for sessions that can be ended.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(20);
 
 /// All sessions of a service.
 pub(in crate::http) struct Sessions {
     max_sessions: usize,
     idle_timeout: Duration,
-    /// The memory limits of one session and of all together.
+    /// The memory limit of one session in bytes, and the memory budget of all sessions together.
     session_memory: usize,
     memory: Arc<Budget>,
     state: Mutex<SessionTable>,
-    /// The task that ends idle sessions in times without requests, from the first session on.
+    /// The task that ends idle sessions while no requests arrive. Started with the first session.
     reaper: Mutex<JoinSet<()>>,
 }
 
@@ -40,7 +41,7 @@ pub(in crate::http) struct Sessions {
 struct SessionTable {
     sessions: HashMap<String, Arc<Session>>,
     last_sweep: Instant,
-    /// The last search that could not free enough memory: its time, and the minimum memory of the sessions it
+    /// The last search that could not free enough memory: its time, and the minimum memory of the sessions that it
     /// considered.
     failed_memory_search: Option<(Instant, usize)>,
     /// The time of the last search for sessions with abandoned calls.
@@ -55,7 +56,7 @@ impl SessionTable {
     }
 }
 
-/// Ends all sessions: the tasks of their calls hold them and would continue.
+/// Ends all sessions. Otherwise the tasks of their calls would continue, because these tasks hold their session.
 impl Drop for Sessions {
     fn drop(&mut self) {
         self.end_all();
@@ -79,8 +80,8 @@ impl Sessions {
         }
     }
 
-    /// Opens a session for a client that needs this much memory. At the limits, ends the unused sessions that are idle
-    /// for the longest time; returns `None` if that is not enough.
+    /// Opens a session for a client whose info and capabilities need `client_memory` bytes. At the limits, first ends
+    /// the unused sessions that have been idle longest; returns `None` if that is not enough.
     pub(in crate::http) fn open(
         &self,
         dialect: Dialect,
@@ -109,15 +110,15 @@ impl Sessions {
         Some(session)
     }
 
-    /// Frees memory for an existing client: ends large unused sessions, those idle for the longest time first. Small
-    /// sessions are not ended.
+    /// Frees memory for an existing client: if fewer than `bytes` are left, ends large unused sessions, beginning with
+    /// those that have been idle longest. Small sessions are not ended.
     pub(in crate::http) fn reclaim(&self, bytes: usize) {
         if self.memory.left() < bytes {
             self.make_memory(&mut self.lock(), bytes, LARGE_SESSION_BYTES);
         }
     }
 
-    /// Ends sessions until `bytes` are free, unless such a search failed a moment ago.
+    /// Ends sessions until `bytes` are free. Does nothing if such a search failed a moment ago.
     fn make_memory(&self, table: &mut SessionTable, bytes: usize, least_held: usize) {
         let now = Instant::now();
         let is_futile =
@@ -128,9 +129,11 @@ impl Sessions {
         }
     }
 
-    /// Ends unused sessions that hold at least `least_held` bytes, those idle for the longest time first, until `bytes`
-    /// are free. Ends at least 1 % of all sessions, so that a flood of new sessions does not search the table for each
-    /// of them. Ends none if all of them together would not be enough. Returns true if `bytes` are free.
+    /// Ends unused sessions that hold at least `least_held` bytes, beginning with those that have been idle longest,
+    /// until `bytes` are free. Returns true if `bytes` are free at the end.
+    ///
+    /// If possible, ends at least 1 % of all sessions, so that in a flood of new sessions the table is not searched for
+    /// each of them. Ends no session if all candidates together would not free enough.
     fn make_room(&self, table: &mut SessionTable, bytes: usize, least_held: usize) -> bool {
         let mut held = 0;
         let mut unused: Vec<_> = table
@@ -165,9 +168,9 @@ impl Sessions {
         self.memory.left() >= bytes
     }
 
-    /// Ends half of the unused sessions with calls in flight, those idle for the longest time first, so that calls of
-    /// disconnected clients do not block others. Returns true if there were any. Their resources are freed shortly
-    /// afterwards.
+    /// Ends half of the unused sessions with calls in flight, beginning with those that have been idle longest, so that
+    /// calls of disconnected clients do not block other clients. Returns true if a session was ended. Its resources are
+    /// freed shortly afterwards.
     pub(in crate::http) fn end_abandoned(&self) -> bool {
         let now = Instant::now();
         let mut table = self.lock();
@@ -192,10 +195,11 @@ impl Sessions {
         !abandoned.is_empty()
     }
 
-    /// Starts the task that ends idle sessions in times without requests, unless it runs. It ends with the sessions.
+    /// Starts the task that ends idle sessions while no requests arrive, unless it is already running. The task ends
+    /// when the table is dropped.
     pub(in crate::http) fn start_reaper(self: &Arc<Self>) {
         let mut reaper = self.reaper.lock().unwrap_or_else(PoisonError::into_inner);
-        // It has ended if its runtime was shut down.
+        // The task has ended if its runtime was shut down.
         while reaper.try_join_next().is_some() {}
         if !reaper.is_empty() {
             return;
@@ -236,7 +240,7 @@ impl Sessions {
         self.lock().end(id);
     }
 
-    /// Ends sessions that are unused for the idle timeout, even if calls are in flight.
+    /// Ends sessions that have not been in use for the idle timeout, even if they have calls in flight.
     fn sweep(&self, table: &mut SessionTable, now: Instant) {
         if now.duration_since(table.last_sweep) < SWEEP_INTERVAL.min(self.idle_timeout) {
             return;

@@ -1,4 +1,4 @@
-//! JSON-RPC batches (MCP 2025-03-26): one array of responses.
+//! JSON-RPC batches (MCP 2025-03-26): several messages in one array, answered by one array of responses.
 
 use mcp_protocol::Dialect;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
@@ -14,7 +14,7 @@ use crate::connection::write_error;
 use crate::dispatch::router::RequestAction;
 
 impl Driver<'_> {
-    /// Handles a batch: its requests run one after the other and are answered by one array.
+    /// Handles a batch. Its requests run one after the other, and one array contains all responses.
     pub(super) fn handle_batch(&mut self, batch: &Batch<'_>) {
         let dialect = match self.negotiation.classify_batch(batch) {
             StdioClassification::Legacy(dialect) => dialect,

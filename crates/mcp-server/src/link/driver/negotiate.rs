@@ -1,4 +1,4 @@
-//! Negotiation: the era and the dialect of a request.
+//! Negotiation: determines the era and the dialect of a request.
 
 use std::sync::Arc;
 
@@ -27,7 +27,8 @@ pub(super) enum Admission {
 impl Driver<'_> {
     /// Negotiates the dialect of a request. Returns the reply if the request needs no routing.
     pub(super) fn negotiate(&mut self, message: &Message<'_>, request: &Request<'_>) -> Admission {
-        // Before `classify` marks the connection as initialized, so that the client can retry.
+        // Checked before `classify`, which marks the connection as initialized: a client that gets this error can
+        // retry.
         if request.method == Method::Initialize
             && let Err(reply) = self.take_client_memory(request)
         {
@@ -71,7 +72,7 @@ impl Driver<'_> {
         Admission::Route(Requester { dialect, meta, legacy, outlet, identity: Identity::default() })
     }
 
-    /// Charges the memory of client info and capabilities, or returns the error.
+    /// Charges the memory of client info and capabilities, or returns the reply with the error.
     fn take_client_memory(&mut self, request: &Request<'_>) -> Result<(), Reply> {
         let bytes = Client::memory_of(request).map_err(Reply::Error)?;
         if let Some(memory) = &self.memory {

@@ -1,4 +1,5 @@
-//! Change notifications over a byte stream: unsolicited to a legacy client, on subscription streams to a modern one.
+//! Change notifications over a byte stream. A legacy client gets them unsolicited, a modern client on subscription
+//! streams.
 
 use mcp_protocol::Dialect;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
@@ -74,9 +75,10 @@ impl Driver<'_> {
         }
     }
 
-    /// Ends every subscription stream with its result. The `notifications/cancelled` that MCP 2026-07-28,
-    /// basic/patterns/cancellation, requires in addition is not sent: the page on subscriptions is newer, and clients
-    /// take a cancellation for one of their own requests.
+    /// Ends every subscription stream with its result.
+    ///
+    /// MCP 2026-07-28, basic/patterns/cancellation, also requires a `notifications/cancelled`. It is not sent, because
+    /// the page on subscriptions is newer, and because clients would relate it to one of their own requests.
     pub(super) fn end_subscriptions(&mut self) {
         for Subscription { id, dialect, .. } in std::mem::take(&mut self.subscriptions.0) {
             let result = ListenResult::new().meta(Meta::new().subscription_id(id.clone()));

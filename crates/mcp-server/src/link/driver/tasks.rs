@@ -32,7 +32,7 @@ pub(super) struct RunningTask {
 }
 
 impl RunningTask {
-    /// Sets the context to cancelled, and aborts the task.
+    /// Marks the context as cancelled, and aborts the task.
     fn cancel(&self) {
         if let Some(context) = &self.context {
             context.cancel();
@@ -90,7 +90,7 @@ impl Driver<'_> {
                 let reply = panic_reply(context.as_ref().map(Context::name));
                 self.answer_running(id.as_ref(), dialect, &reply);
             }
-            // Cancelled: frees the id.
+            // The call was cancelled. `respond` frees its id; nothing is sent.
             Err(_) => {
                 if let Some(id) = &id {
                     self.connection.lock().peer.respond(id);

@@ -11,10 +11,10 @@ use super::{CacheHint, ServerSettings};
 
 /// An entry of a list. Implemented by [`list_entry!`].
 pub(crate) trait ListEntry {
-    /// The list result on the wire.
+    /// The result of the list request on the wire.
     type Page: Lower;
 
-    /// Returns the lookup key.
+    /// Returns the key by which the entry is found.
     fn key(&self) -> &str;
 
     fn page<'a>(items: impl Iterator<Item = &'a Self>, next: Option<String>, cache: &CacheHint) -> Self::Page
@@ -95,7 +95,8 @@ impl<T: ListEntry> EntryList<T> {
             Cursor::Start => 0,
             Cursor::After(key) => self.indexes.get(*key)? + 1,
         };
-        // Only regular pages are cached, because a client can send the key of any item as a cursor.
+        // Only pages at multiples of the page size are cached, because a client can send the key of any item as a
+        // cursor.
         let is_regular = start.is_multiple_of(settings.page_size);
         if is_regular && let Some(page) = self.cached(dialect, start) {
             return Some(page);
@@ -127,8 +128,8 @@ impl<T: ListEntry> EntryList<T> {
     }
 }
 
-/// `list_entry! { Entry by field in Page }` implements [`ListEntry`]: the key is a field of the definition, and a page
-/// holds the definitions.
+/// `list_entry! { Entry by field in Page }` implements [`ListEntry`] for `Entry`: the key is this field of the
+/// definition, and a page contains the definitions.
 macro_rules! list_entry {
     ($entry:ident by $key:ident in $page:ident) => {
         impl crate::offer::registry::ListEntry for $entry {
