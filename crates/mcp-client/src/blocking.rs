@@ -28,12 +28,12 @@
 //! }
 //! ```
 //!
-//! It has the methods of the [asynchronous client](crate::McpClient), which wait instead of returning a future: a call is
-//! made by [`ToolCall::send`], a connection with options by [`Connect::connect_blocking`].
+//! It has the methods of the [asynchronous client](crate::McpClient), which wait instead of returning a future: a call
+//! is made by [`ToolCall::send`], a connection with options by [`Connect::connect_blocking`].
 //!
-//! A dedicated thread keeps the connection alive between calls, runs the handlers, and ends when the last clone is dropped. The
-//! client also works inside of a runtime, whose thread it then blocks. A handler that calls the blocking client it belongs
-//! to gets an error instead of a deadlock.
+//! A dedicated thread keeps the connection alive between calls, runs the handlers, and ends when the last clone is
+//! dropped. The client also works inside of a runtime, whose thread it then blocks. A handler that calls the blocking
+//! client it belongs to gets an error instead of a deadlock.
 
 mod call;
 mod streams;
@@ -120,8 +120,8 @@ impl McpClient {
         AsyncClient::builder(config)
     }
 
-    /// Returns a builder of a connection over any pair of byte streams, to finish with [`Connect::connect_blocking`]. See
-    /// [`crate::McpClient::over`].
+    /// Returns a builder of a connection over any pair of byte streams, to finish with [`Connect::connect_blocking`].
+    /// See [`crate::McpClient::over`].
     pub fn over(
         streams: (impl AsyncRead + Send + Unpin + 'static, impl AsyncWrite + Send + Unpin + 'static),
     ) -> Connect {
@@ -163,14 +163,15 @@ impl McpClient {
     /// Calls a tool and returns the result object unchanged, `isError` included.
     ///
     /// # Errors
-    /// If the server refuses, the request times out, or the connection is lost. A result with `isError` is not an error.
+    /// If the server refuses, the request times out, or the connection is lost. A result with `isError` is not an
+    /// error.
     pub fn call_tool(&self, tool: &str, arguments: serde_json::Value) -> Result<serde_json::Value> {
         let tool = tool.to_owned();
         self.with(|client| async move { client.call_tool(&tool, arguments).await })
     }
 
-    /// Awaits a call or any other future; on Ctrl-C or SIGTERM, drops it, closes the connection, and returns `None`. See
-    /// [`crate::McpClient::unless_interrupted`].
+    /// Awaits a call or any other future; on Ctrl-C or SIGTERM, drops it, closes the connection, and returns `None`.
+    /// See [`crate::McpClient::unless_interrupted`].
     ///
     /// ```no_run
     /// # fn example(client: mcp_client::blocking::McpClient) -> mcp_client::Result<()> {

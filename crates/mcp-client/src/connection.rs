@@ -153,7 +153,8 @@ impl Connection {
         self.request_standing(&mut state);
     }
 
-    /// Settles the requests that were to be answered on the event stream of a session, which has ended. The connection stays open.
+    /// Settles the requests that were to be answered on the event stream of a session, which has ended. The connection
+    /// stays open.
     pub(crate) fn cut(&self, session: u64, problem: String) {
         let ended = Arc::new(ConnectionEnd { cause: EndCause::Network(problem), ..ConnectionEnd::default() });
         self.lock().lose(session, &ended);

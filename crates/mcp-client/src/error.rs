@@ -30,8 +30,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// have acted ([`may_have_happened`](Self::may_have_happened)), whether a timeout elapsed
 /// ([`is_timeout`](Self::is_timeout)) and whether a login is needed ([`needs_login`](Self::needs_login)).
 ///
-/// The displayed text is complete: [`source`](std::error::Error::source) never repeats a part of it. An error can be cloned
-/// and given to every task that waited for the same result.
+/// The displayed text is complete: [`source`](std::error::Error::source) never repeats a part of it. An error can be
+/// cloned and given to every task that waited for the same result.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -68,8 +68,8 @@ pub enum Error {
         /// The reason.
         reason: String,
     },
-    /// The `endpoint` event of a server of the HTTP+SSE transport (2024-11-05) names an address on another web origin, or one
-    /// with credentials. Nothing was sent there.
+    /// The `endpoint` event of a server of the HTTP+SSE transport (2024-11-05) names an address on another web origin,
+    /// or one with credentials. Nothing was sent there.
     #[error(
         "`{server}` named an endpoint that this client does not post to, {}: only a URL on the same web origin, without a \
          user name, is allowed; fix the server, or connect to that address directly if you trust it",

@@ -19,8 +19,8 @@
 //! - **Eras.** The protocol revision of the server is detected while connecting. Calls, handlers and changes are the
 //!   same in all revisions.
 //! - **Time.** Connecting and every call have timeouts. A call that is dropped is cancelled on the server.
-//! - **Errors** answer whose fault it is, whether a retry is safe, whether the server may have acted and whether a login is
-//!   needed: [`Error`].
+//! - **Errors** answer whose fault it is, whether a retry is safe, whether the server may have acted and whether a
+//!   login is needed: [`Error`].
 //!
 //! # Map
 //!

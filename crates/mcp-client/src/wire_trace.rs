@@ -16,9 +16,9 @@ use mcp_protocol::wire_trace::{Secrets, WireDirection, WireLog};
 /// 12:34:56.019 <-- [weather] {"jsonrpc":"2.0","id":1,"result":{"tools":[]}}
 /// ```
 ///
-/// Bodies are shown as they are, and may contain secrets. Masked are the environment variables and headers of the server
-/// config, session ids, and every HTTP header that is not known to be harmless. Clones share the writer, so that one trace
-/// can show several connections.
+/// Bodies are shown as they are, and may contain secrets. Masked are the environment variables and headers of the
+/// server config, session ids, and every HTTP header that is not known to be harmless. Clones share the writer, so that
+/// one trace can show several connections.
 ///
 /// The writer is called where the message is sent or received, and flushed after each line, so that the last message
 /// before a crash is in the trace. A writer that blocks therefore blocks the connection: pass a file, not a pipe that

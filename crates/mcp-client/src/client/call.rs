@@ -22,8 +22,8 @@ use crate::error::{Error, Result};
 
 /// A tool call, which starts when it is awaited.
 ///
-/// It has two timeouts: an idle timeout of 60 s, which progress resets, and a total timeout of 600 s. Both can be set, and
-/// both are paused while the server waits for input from the host.
+/// It has two timeouts: an idle timeout of 60 s, which progress resets, and a total timeout of 600 s. Both can be set,
+/// and both are paused while the server waits for input from the host.
 ///
 /// # Cancellation
 /// When its future is dropped, the call is cancelled on the server.
@@ -69,7 +69,8 @@ impl ToolCall {
         self
     }
 
-    /// Cancels the call when this future completes: a cancellation is sent, and the call fails with [`Error::Cancelled`].
+    /// Cancels the call when this future completes: a cancellation is sent, and the call fails with
+    /// [`Error::Cancelled`].
     #[doc(alias = "notifications/cancelled")]
     pub fn cancel_when(mut self, cancel: impl Future<Output = ()> + Send + 'static) -> Self {
         self.cancel = Some(Box::pin(cancel));
@@ -170,8 +171,8 @@ impl std::fmt::Debug for ToolCall {
 
 /// The result of a tool call.
 ///
-/// A tool that fails returns a result too, whose text is meant for the language model. A program that needs the value uses
-/// [`ok`](Self::ok) or [`json`](Self::json), which turn the failure into an error:
+/// A tool that fails returns a result too, whose text is meant for the language model. A program that needs the value
+/// uses [`ok`](Self::ok) or [`json`](Self::json), which turn the failure into an error:
 ///
 /// ```no_run
 /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {
@@ -217,8 +218,8 @@ impl ToolResult {
 
     /// Deserializes the result: its structured content, or its text if that is JSON.
     ///
-    /// In older revisions structured content has to be an object, and servers wrap other values as `{"result": …}`. Such a
-    /// value is unwrapped.
+    /// In older revisions structured content has to be an object, and servers wrap other values as `{"result": …}`.
+    /// Such a value is unwrapped.
     ///
     /// # Errors
     /// [`Error::ToolFailed`] if the tool reports that it failed, [`Error::Unreadable`] if the result has no such data.

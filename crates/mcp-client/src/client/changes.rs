@@ -22,9 +22,9 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// In the modern era it is a separate stream. In the legacy era a server reports changed lists without a request, and
 /// resources are subscribed one by one. Dropping it unsubscribes.
 ///
-/// If the config of the server says [`restarts`](crate::ServerConfig::restarts), waiting for the next change restarts a server
-/// that has ended and subscribes again; the next change is then a [`Change::Gap`]. If the server refuses the new subscription,
-/// it ends.
+/// If the config of the server says [`restarts`](crate::ServerConfig::restarts), waiting for the next change restarts a
+/// server that has ended and subscribes again; the next change is then a [`Change::Gap`]. If the server refuses the new
+/// subscription, it ends.
 #[derive(Debug)]
 pub struct Changes {
     client: McpClient,
@@ -119,8 +119,8 @@ impl McpClient {
 }
 
 impl McpClient {
-    /// Waits until queued messages are sent. Over HTTP two messages can overtake each other: an `unsubscribe` must arrive before
-    /// the next `subscribe` to the same resource.
+    /// Waits until queued messages are sent. Over HTTP two messages can overtake each other: an `unsubscribe` must
+    /// arrive before the next `subscribe` to the same resource.
     async fn wait_for_queued_messages(&self) {
         if self.exchanges().is_some() {
             let flushed = poll_fn(|cx| self.inner().connection.lock().poll_flushed(cx));

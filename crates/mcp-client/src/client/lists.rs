@@ -118,7 +118,8 @@ impl McpClient {
         })
     }
 
-    /// Returns all resources. One that cannot be read is left out, with a warning. A server without resources is not asked.
+    /// Returns all resources. One that cannot be read is left out, with a warning. A server without resources is not
+    /// asked.
     ///
     /// # Errors
     /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a
@@ -135,7 +136,8 @@ impl McpClient {
         .await
     }
 
-    /// Returns all resource templates. One that cannot be read is left out, with a warning. A server without resources is not asked.
+    /// Returns all resource templates. One that cannot be read is left out, with a warning. A server without resources
+    /// is not asked.
     ///
     /// # Errors
     /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a

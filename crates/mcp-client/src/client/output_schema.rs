@@ -25,8 +25,8 @@ impl ToolResult {
     /// Compares the structured content with the output schema of the tool.
     ///
     /// Only certain contradictions are reported: types, `const`, `enum`, required and additional members, items, local
-    /// references and `allOf`, `anyOf` and `oneOf` are checked; every other keyword counts as satisfied. A tool without an
-    /// output schema, or a result that reports a failure, always passes.
+    /// references and `allOf`, `anyOf` and `oneOf` are checked; every other keyword counts as satisfied. A tool without
+    /// an output schema, or a result that reports a failure, always passes.
     ///
     /// ```no_run
     /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {

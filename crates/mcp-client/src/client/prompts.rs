@@ -24,8 +24,8 @@ impl McpClient {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Unsendable`] if an argument is not a string; otherwise if the server refuses, the request times out, or the
-    /// connection is lost.
+    /// [`Error::Unsendable`] if an argument is not a string; otherwise if the server refuses, the request times out, or
+    /// the connection is lost.
     pub async fn get_prompt(
         &self,
         name: impl Into<String>,
@@ -45,9 +45,9 @@ impl McpClient {
     /// Completes an argument of a prompt or resource template.
     ///
     /// # Errors
-    /// [`Error::NotOffered`] if the server does not support completion; in 2024-11-05 a server cannot declare that, so it is
-    /// asked, and [`Error::Refused`] is returned. Otherwise if the server refuses, the request times
-    /// out, or the connection is lost.
+    /// [`Error::NotOffered`] if the server does not support completion; in 2024-11-05 a server cannot declare that, so
+    /// it is asked, and [`Error::Refused`] is returned. Otherwise if the server refuses, the request times out, or the
+    /// connection is lost.
     pub async fn complete(&self, params: &CompleteParams) -> Result<Completion> {
         // 2024-11-05 has the method, but no capability for it.
         let is_declared = self.dialect().declares(&Method::Complete);

@@ -25,10 +25,10 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Everything needed to reach a server, as plain data.
 ///
-/// [`command`](Self::command) describes a program to start, [`url`](Self::url) a server that is already running. Each has
-/// its own setters, and both become a plain `ServerConfig` with `.into()`. A config can be used any number of times: to
-/// reconnect is to use it again. Values of environment variables and headers are never shown, neither by `Debug` nor in
-/// errors.
+/// [`command`](Self::command) describes a program to start, [`url`](Self::url) a server that is already running. Each
+/// has its own setters, and both become a plain `ServerConfig` with `.into()`. A config can be used any number of
+/// times: to reconnect is to use it again. Values of environment variables and headers are never shown, neither by
+/// `Debug` nor in errors.
 ///
 /// ```
 /// use mcp_client::ServerConfig;
@@ -187,8 +187,8 @@ impl ServerConfig<CommandTarget> {
     }
 
     /// Passes on what the program writes to stderr, line by line, to the stderr of this program. The values of
-    /// [`env`](Self::env) are masked, and lines are cut after 8 KiB. [`McpClient::stderr`](crate::McpClient::stderr) and the
-    /// last output in errors work as without it.
+    /// [`env`](Self::env) are masked, and lines are cut after 8 KiB. [`McpClient::stderr`](crate::McpClient::stderr)
+    /// and the last output in errors work as without it.
     #[doc(alias = "logs")]
     #[must_use]
     pub fn inherit_stderr(mut self) -> Self {

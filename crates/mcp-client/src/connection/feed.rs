@@ -1,5 +1,5 @@
-//! A bounded stream of items, such as log messages and lines of stderr. Items that are not read in time are dropped, and
-//! counted.
+//! A bounded stream of items, such as log messages and lines of stderr. Items that are not read in time are dropped,
+//! and counted.
 
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;

@@ -1,7 +1,7 @@
 //! The host's handlers for requests from a server: elicitation, sampling and roots, in both eras.
 //!
-//! A legacy server sends a request; a modern server returns a result that lists the input it needs. Both are answered by
-//! [`Handlers::answer`].
+//! A legacy server sends a request; a modern server returns a result that lists the input it needs. Both are answered
+//! by [`Handlers::answer`].
 
 use std::fmt;
 use std::pin::Pin;
@@ -96,8 +96,8 @@ impl Handlers {
         self
     }
 
-    /// Sets the handler for elicitation in URL mode: a request to open a web page. Show the whole URL, open it only with the
-    /// person's consent, and never fetch it.
+    /// Sets the handler for elicitation in URL mode: a request to open a web page. Show the whole URL, open it only
+    /// with the person's consent, and never fetch it.
     #[doc(alias = "elicitation")]
     #[doc(alias = "elicitation/create")]
     #[must_use]

@@ -9,8 +9,8 @@ use super::state::State;
 /// The capacity for tasks that one read wakes; it grows if there are more.
 const WAKERS_PER_BATCH: usize = 64;
 
-/// The locked state. Tasks that are woken under the lock are woken when it is released, because they run on other threads at
-/// once and would wait for the lock.
+/// The locked state. Tasks that are woken under the lock are woken when it is released, because they run on other
+/// threads at once and would wait for the lock.
 pub(crate) struct Locked<'a> {
     // Dropped first: the lock is released before the tasks are woken.
     state: MutexGuard<'a, State>,

@@ -213,7 +213,8 @@ impl Subscribers {
         self.resubscriptions.push((call, keys));
     }
 
-    /// Ends the subscriptions that depend on this request, if the server refused it: they would never report the resource.
+    /// Ends the subscriptions that depend on this request, if the server refused it: they would never report the
+    /// resource.
     pub(crate) fn resubscribed(&mut self, call: CallHandle, is_refused: bool) {
         let Some(at) = self.resubscriptions.iter().position(|(other, _)| *other == call) else { return };
         let (_, keys) = self.resubscriptions.swap_remove(at);

@@ -36,8 +36,8 @@ pub(crate) enum Transport {
 
 /// A transport that sends each request by itself. It owns its sessions and everything else it needs for that.
 pub(crate) trait Exchanges: Debug + Send + Sync {
-    /// Begins an exchange. Nothing is sent before the future is polled, which the caller of the request does; dropping it
-    /// ends the exchange. When it returns `Ok`, the request is settled or will be by another stream.
+    /// Begins an exchange. Nothing is sent before the future is polled, which the caller of the request does; dropping
+    /// it ends the exchange. When it returns `Ok`, the request is settled or will be by another stream.
     fn begin(self: Arc<Self>, request: OutgoingRequest) -> TransportFuture<'static, Result<()>>;
 
     /// Reads the notification stream of a subscription until the server ends it, and reopens it when it is cut.
@@ -46,7 +46,8 @@ pub(crate) trait Exchanges: Debug + Send + Sync {
     /// True if tools must be listed before one can be called.
     fn needs_tools(&self) -> bool;
 
-    /// Learns what has to be known of the tools in order to call them. Removes and returns the tools that cannot be called.
+    /// Learns what has to be known of the tools in order to call them. Removes and returns the tools that cannot be
+    /// called.
     fn tools_listed(&self, tools: &mut Vec<Tool>) -> Vec<SkippedItem>;
 
     /// Records that the tools cannot be listed; they are then called without these headers.

@@ -21,7 +21,8 @@ pub struct ConnectionEnd {
     pub status: Option<ExitStatus>,
     /// The last output on stderr, with secrets masked.
     pub stderr: String,
-    /// The beginning of the first line on stdout that is not a JSON-RPC message, with secrets masked. Empty if all were.
+    /// The beginning of the first line on stdout that is not a JSON-RPC message, with secrets masked. Empty if all
+    /// were.
     pub stray_line: String,
 }
 

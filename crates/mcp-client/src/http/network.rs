@@ -76,7 +76,8 @@ pub type HttpBody =
 /// A custom HTTP client, for hosts that must use their own.
 ///
 /// It must not follow redirects or decode bodies. Dropping its future or the response body must end the exchange. The
-/// settings of [`Network`] for certificates, proxies and name resolution do not apply to it; the policy checks only the URL.
+/// settings of [`Network`] for certificates, proxies and name resolution do not apply to it; the policy checks only the
+/// URL.
 pub trait HttpClient: Send + Sync + 'static {
     /// Sends a request.
     fn send(&self, request: http::Request<Bytes>) -> ResponseFuture<'_>;

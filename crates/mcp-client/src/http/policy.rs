@@ -15,8 +15,8 @@ use address::{Range, unwrapped};
 
 /// The URLs and addresses that may be connected to.
 ///
-/// A name is resolved once, every address is checked, and only checked addresses are connected to. Behind a proxy, which
-/// resolves names itself, only names and literal addresses can be checked.
+/// A name is resolved once, every address is checked, and only checked addresses are connected to. Behind a proxy,
+/// which resolves names itself, only names and literal addresses can be checked.
 ///
 /// ```
 /// use mcp_client::http::NetworkPolicy;
@@ -44,8 +44,8 @@ impl NetworkPolicy {
         Self::default()
     }
 
-    /// Allows HTTPS to public addresses, and HTTP to this machine if the host is `localhost` or a loopback address. For URLs
-    /// from untrusted sources: a language model, a registry, a server.
+    /// Allows HTTPS to public addresses, and HTTP to this machine if the host is `localhost` or a loopback address. For
+    /// URLs from untrusted sources: a language model, a registry, a server.
     #[must_use]
     pub fn public() -> Self {
         Self { is_public: true, ..Self::default() }
@@ -80,7 +80,8 @@ impl NetworkPolicy {
         Ok(self)
     }
 
-    /// Allows a host; `.example.com` matches all its subdomains. With at least one such rule, all other hosts are denied.
+    /// Allows a host; `.example.com` matches all its subdomains. With at least one such rule, all other hosts are
+    /// denied.
     ///
     /// # Errors
     /// Fails like [`deny_host`](Self::deny_host).

@@ -29,7 +29,8 @@ use super::trace::traced;
 use crate::error::{ConnectionEnd, EndCause, Error, Sent};
 use crate::wire_trace::ConnectionTrace;
 
-/// The time that an idle connection is pooled: shorter than common server timeouts, so that few are closed by the server.
+/// The time that an idle connection is pooled: shorter than common server timeouts, so that few are closed by the
+/// server.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 /// The maximum number of bytes that are read of the rest of a body, so that its connection can be reused.
 const MAX_DRAINED_BYTES: usize = 16 << 10;
@@ -136,7 +137,8 @@ impl From<Denied> for HttpError {
 }
 
 impl From<ClientError> for HttpError {
-    /// A request was not sent if it never had a connection, or if hyper returned it because its pooled connection was closed.
+    /// A request was not sent if it never had a connection, or if hyper returned it because its pooled connection was
+    /// closed.
     fn from(error: ClientError) -> Self {
         let causes = || std::iter::successors(error.source(), |error| (*error).source());
         let is_returned =
@@ -174,8 +176,8 @@ impl HttpConnections {
         Ok(Self { client, policy: network.policy.clone(), connections, trace: network.trace.clone() })
     }
 
-    /// Sends a request, and follows redirects to the same web origin that keep method and body. `make` is called again for
-    /// each redirect, so that the common case needs no copy.
+    /// Sends a request, and follows redirects to the same web origin that keep method and body. `make` is called again
+    /// for each redirect, so that the common case needs no copy.
     ///
     /// # Cancellation
     /// Dropping the future ends the exchange.
@@ -259,9 +261,9 @@ impl fmt::Debug for HttpConnections {
     }
 }
 
-/// A shared connection with a request in flight. If this is dropped after a while without a response, the connection is not
-/// used for new requests: it may be dead, for example after the machine slept. Only HTTP/2 connections are shared; others
-/// end with their request.
+/// A shared connection with a request in flight. If this is dropped after a while without a response, the connection is
+/// not used for new requests: it may be dead, for example after the machine slept. Only HTTP/2 connections are shared;
+/// others end with their request.
 struct SuspectConnection {
     connection: Option<CaptureConnection>,
     since: tokio::time::Instant,

@@ -112,8 +112,8 @@ impl Read for TcpConnection {
         if !self.is_checked {
             ready!(self.poll_check(cx))?;
         }
-        // hyper reads before it writes a request. If the server has closed the idle connection, the request is then made
-        // on another one; once it was written, nobody could tell whether it was read.
+        // hyper reads before it writes a request. If the server has closed the idle connection, the request is then
+        // made on another one; once it was written, nobody could tell whether it was read.
         if !self.is_awaiting
             && let Some(read) = self.read_at_once(&mut buffer)
         {

@@ -4,8 +4,8 @@ use crate::client::McpClient;
 
 /// Runs a future until it completes. On Ctrl-C or SIGTERM it drops the future and returns `None`.
 ///
-/// Use it for work that begins before there is a client, such as connecting: a server that was started is killed when the
-/// future is dropped. Signals are caught from the first poll, before the future is polled.
+/// Use it for work that begins before there is a client, such as connecting: a server that was started is killed when
+/// the future is dropped. Signals are caught from the first poll, before the future is polled.
 ///
 /// ```no_run
 /// # async fn example() -> mcp_client::Result<()> {

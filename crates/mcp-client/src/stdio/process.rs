@@ -133,8 +133,8 @@ impl Process {
         pin!(self.lock().wait()).poll(cx).map(Result::ok)
     }
 
-    /// Shuts the process down: waits for it to exit after its stdin was closed, then sends SIGTERM to the group, then kills
-    /// it. Takes at most the sum of both times and half a second.
+    /// Shuts the process down: waits for it to exit after its stdin was closed, then sends SIGTERM to the group, then
+    /// kills it. Takes at most the sum of both times and half a second.
     ///
     /// # Cancellation
     /// Dropping the process afterwards still kills it.

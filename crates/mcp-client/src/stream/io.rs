@@ -20,8 +20,8 @@ pub(crate) async fn read(
     reader.read_buf(buffer).await
 }
 
-/// Writes some of the bytes, and flushes the writer once all are written. Returns the number of bytes written, and whether
-/// the writer is flushed.
+/// Writes some of the bytes, and flushes the writer once all are written. Returns the number of bytes written, and
+/// whether the writer is flushed.
 ///
 /// # Cancellation
 /// Cancel safe: nothing was written.

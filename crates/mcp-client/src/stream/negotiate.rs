@@ -63,8 +63,8 @@ impl NegotiationFailure {
 }
 
 impl Offer {
-    /// Starts a server and negotiates its era. A server cached as legacy is initialized without a probe; if that fails, it
-    /// is restarted and probed.
+    /// Starts a server and negotiates its era. A server cached as legacy is initialized without a probe; if that fails,
+    /// it is restarted and probed.
     pub(crate) async fn negotiate(
         &self,
         launch: &Launch,

@@ -39,7 +39,8 @@ pub(super) struct StreamBackoff {
 }
 
 impl StreamBackoff {
-    /// Records the end of a stream, and returns the pause before it is reopened: at least the `retry` value of the server.
+    /// Records the end of a stream, and returns the pause before it is reopened: at least the `retry` value of the
+    /// server.
     pub(super) fn ended(
         &mut self,
         lived: Duration,

@@ -48,8 +48,8 @@ impl Exchange {
         Self { transport, connection, call, method, body: body.into(), deadline }
     }
 
-    /// Sends the request until the call is settled. It is sent again only if the server refused it before doing any work,
-    /// and once for each reason.
+    /// Sends the request until the call is settled. It is sent again only if the server refused it before doing any
+    /// work, and once for each reason.
     pub(super) async fn run(self) -> Result<()> {
         let mut retry = Retry::new(&self.method, Route::Http);
         let repeated = match self.transport.endpoint.is_modern {
@@ -239,7 +239,8 @@ impl Exchange {
         }
     }
 
-    /// Handles a message of a stream. Returns true if the stream can be closed; `stray` is the error of a call that is not settled.
+    /// Handles a message of a stream. Returns true if the stream can be closed; `stray` is the error of a call that is
+    /// not settled.
     fn read(&self, message: SseMessage<'_>, stray: &mut Option<Error>) -> bool {
         let error = match message {
             SseMessage::Message(message) => match parse_bytes(message, self.transport.endpoint.limits()) {
@@ -266,8 +267,8 @@ impl Exchange {
         stray.is_some()
     }
 
-    /// Handles a response that is an event stream. If the stream of a legacy server is cut, it is resumed after the last
-    /// event id.
+    /// Handles a response that is an event stream. If the stream of a legacy server is cut, it is resumed after the
+    /// last event id.
     async fn stream(&self, answer: RawResponse, session: &Session) -> Result<NextStep> {
         let mut backoff = StreamBackoff::default();
         let mut stream = EventStream::new(answer.body, self.transport.endpoint.limits());

@@ -40,8 +40,8 @@ pub(crate) enum SessionStart {
     HttpSse(Box<HttpSseStream>),
 }
 
-/// Negotiates with the server of a server config. A server that is cached as legacy is initialized without a probe; if that
-/// fails, negotiation starts again.
+/// Negotiates with the server of a server config. A server that is cached as legacy is initialized without a probe; if
+/// that fails, negotiation starts again.
 pub(crate) async fn find(
     offer: &Offer,
     config: &ServerConfig<UrlTarget>,

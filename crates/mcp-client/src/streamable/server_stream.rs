@@ -126,7 +126,8 @@ impl NotificationStream<'_> {
                 let lived = now().saturating_duration_since(opened);
                 Attempt::Ended(StreamEnd { lived, retry: stream.retry(), ..StreamEnd::default() })
             }
-            // Only after an open stream does 404 mean an unknown session; before, it means that there is no such stream.
+            // Only after an open stream does 404 mean an unknown session; before, it means that there is no such
+            // stream.
             Ok(Ok(answer)) if answer.status == StatusCode::NOT_FOUND && self.was_open => {
                 self.transport.endpoint.target.connections.drain(answer.body);
                 self.has_renewed = true;
@@ -166,7 +167,8 @@ impl NotificationStream<'_> {
     }
 }
 
-/// Returns true for a transient failure: the network, a busy or failing server, or a stream that still counts as open (409).
+/// Returns true for a transient failure: the network, a busy or failing server, or a stream that still counts as open
+/// (409).
 fn is_transient(outcome: &Result<RawResponse, HttpError>) -> bool {
     match outcome {
         Ok(answer) => {

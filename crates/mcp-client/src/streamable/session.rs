@@ -67,7 +67,8 @@ pub(super) struct Sessions {
 /// The outcome of a renewal, once it is known.
 pub(super) type RenewalOutcome = Option<Result<()>>;
 
-/// Renewals of the session, one at a time. They belong to no call: a caller that gives up leaves the renewal to the next.
+/// Renewals of the session, one at a time. They belong to no call: a caller that gives up leaves the renewal to the
+/// next.
 #[derive(Debug, Default)]
 struct Renewals {
     limit: RestartLimit,
@@ -136,8 +137,8 @@ impl Sessions {
         self.generations.send_replace(generation);
     }
 
-    /// Starts a renewal, unless there is a new session or one is being opened. `start` spawns it: it waits for the pause it
-    /// is given, opens the session and sends the outcome.
+    /// Starts a renewal, unless there is a new session or one is being opened. `start` spawns it: it waits for the
+    /// pause it is given, opens the session and sends the outcome.
     pub(super) fn renew(
         &self,
         lost: &Session,

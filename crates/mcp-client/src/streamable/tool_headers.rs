@@ -52,8 +52,8 @@ impl ToolHeaders {
         lock(&self.annotations).is_known = false;
     }
 
-    /// Remembers the annotations of these tools. Removes and returns the tools whose annotations are invalid or exceed the
-    /// limit for one server: they must not be called over HTTP.
+    /// Remembers the annotations of these tools. Removes and returns the tools whose annotations are invalid or exceed
+    /// the limit for one server: they must not be called over HTTP.
     pub(super) fn learn(&self, tools: &mut Vec<Tool>) -> Vec<SkippedItem> {
         let mut unusable = Vec::new();
         let mut learned = HeaderAnnotations { is_known: true, headers: BTreeMap::new() };

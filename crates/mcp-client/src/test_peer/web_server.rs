@@ -121,8 +121,8 @@ impl Shared {
         self.is_modern || request.session.as_deref() == Some(self.session().as_str())
     }
 
-    /// Responds to a request for the notification stream. Returns false if the connection is over; after a refusal it is
-    /// kept open, because the client may already be using it for its next request.
+    /// Responds to a request for the notification stream. Returns false if the connection is over; after a refusal it
+    /// is kept open, because the client may already be using it for its next request.
     fn stream(&self, out: &mut TcpStream) -> io::Result<bool> {
         match self.streams.as_str() {
             "hang-up" => events(out, &[]).map(|()| false),

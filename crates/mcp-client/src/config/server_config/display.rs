@@ -1,4 +1,5 @@
-//! `Display` and `Debug` of server configs: without the values of environment variables and headers, and without the query of a URL.
+//! `Display` and `Debug` of server configs: without the values of environment variables and headers, and without the
+//! query of a URL.
 
 use std::fmt;
 

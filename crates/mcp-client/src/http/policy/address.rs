@@ -89,7 +89,8 @@ fn as_bits(address: IpAddr) -> u128 {
     }
 }
 
-/// Parses the length of a prefix: decimal digits without a sign and without leading zeros, which other programs read as octal.
+/// Parses the length of a prefix: decimal digits without a sign and without leading zeros, which other programs read as
+/// octal.
 fn prefix_length(text: &str) -> Option<u32> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     if is_plain { text.parse().ok() } else { None }

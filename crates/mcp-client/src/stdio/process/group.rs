@@ -105,8 +105,8 @@ mod unix {
         }
     }
 
-    /// Returns false if the group has only zombies. The init process should reap them, but many containers have none that
-    /// does.
+    /// Returns false if the group has only zombies. The init process should reap them, but many containers have none
+    /// that does.
     fn has_living_member(group: Pid) -> bool {
         let Ok(entries) = std::fs::read_dir("/proc") else { return true };
         let mut stats = entries.flatten().filter_map(|entry| std::fs::read(entry.path().join("stat")).ok());
@@ -124,8 +124,8 @@ mod unix {
     }
 }
 
-/// A job object is the process group of Windows: no process can leave it, and all of them are killed when its last handle is
-/// closed, even if the host crashes.
+/// A job object is the process group of Windows: no process can leave it, and all of them are killed when its last
+/// handle is closed, even if the host crashes.
 #[cfg(windows)]
 mod windows {
     use win32job::{ExtendedLimitInfo, Job};

@@ -32,8 +32,8 @@ pub(crate) const MARK_VARIABLE: &str = "MCP_LEDGER_MARK";
 
 /// A folder in which this host records the processes that it has started.
 ///
-/// It reports the processes that a crashed host left behind, and kills them only on request. Linux only; elsewhere none is
-/// found.
+/// It reports the processes that a crashed host left behind, and kills them only on request. Linux only; elsewhere none
+/// is found.
 ///
 /// The folder is for one user: it is created with mode 700, and an existing folder that belongs to another user or is
 /// writable by others is refused, not changed. Several hosts may share it, also from different containers: a running

@@ -151,7 +151,8 @@ impl Negotiation<'_> {
         Error::Connect { server: self.name.to_owned(), error: Box::new(source), ended }
     }
 
-    /// Records a response that was not a message. An error status without a body adds nothing to the source of the error.
+    /// Records a response that was not a message. An error status without a body adds nothing to the source of the
+    /// error.
     fn note_response(&mut self, response: HttpStatus) {
         if !response.excerpt.is_empty() || response.status < 400 {
             // The source of the error contains both.
@@ -175,7 +176,8 @@ impl Negotiation<'_> {
         self.target.post(self.target.headers(), initialize(self.offer, version))
     }
 
-    /// Sends `notifications/initialized` to a legacy server. A failure is not reported: the next request would fail, too.
+    /// Sends `notifications/initialized` to a legacy server. A failure is not reported: the next request would fail,
+    /// too.
     async fn send_initialized(&mut self, version: &ProtocolVersion) {
         let mut headers = self.target.headers();
         add(&mut headers, header::PROTOCOL_VERSION, version.as_str());
@@ -322,7 +324,8 @@ fn add(headers: &mut HeaderMap, name: &'static str, value: &str) {
     }
 }
 
-/// Reads the message of a response: its body, or the first JSON-RPC response of its event stream. Empty if there is none.
+/// Reads the message of a response: its body, or the first JSON-RPC response of its event stream. Empty if there is
+/// none.
 async fn message(target: &HttpTarget, answer: &mut RawResponse) -> Result<Bytes, String> {
     if answer.encoding().is_some() {
         return Ok(Bytes::new());

@@ -151,9 +151,9 @@ mod platform {
 
     use rustix::fs::OFlags;
 
-    /// Creates the folder for the owner only, or checks that nobody else can put files into an existing one. An existing
-    /// folder that others can only list is accepted: the files in it are private, and changing the mode of a folder that
-    /// may have another purpose, too, is not ours to decide.
+    /// Creates the folder for the owner only, or checks that nobody else can put files into an existing one. An
+    /// existing folder that others can only list is accepted: the files in it are private, and changing the mode of a
+    /// folder that may have another purpose, too, is not ours to decide.
     pub(in super::super) fn prepare_folder(folder: &Path) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let metadata = std::fs::metadata(folder)?;

@@ -39,8 +39,8 @@ impl Leftover {
         self.is_there() && group::kill(self.group)
     }
 
-    /// Returns true if the recorded process, or a descendant of it, is still running. The init process and this process are
-    /// never leftovers, whatever a file says.
+    /// Returns true if the recorded process, or a descendant of it, is still running. The init process and this process
+    /// are never leftovers, whatever a file says.
     pub(super) fn is_there(&self) -> bool {
         let ours = stat("/proc/self/stat").map(|(group, _)| group);
         let is_possible = self.group > 1 && self.group != std::process::id() && Some(self.group) != ours;
