@@ -84,8 +84,8 @@ impl Handlers {
     }
 
     /// Sets the handler for elicitation in form mode. Fields that the answer leaves out are filled with the defaults of
-    /// the form. An answer that does not match the form is not sent; the server receives an error, or the call fails
-    /// with [`Error::Input`](crate::Error::Input).
+    /// the form. An answer that does not match the form is not sent; a legacy server receives an error instead, and the
+    /// call to a modern server fails with [`Error::Input`](crate::Error::Input).
     #[doc(alias = "elicitation")]
     #[doc(alias = "elicitation/create")]
     #[must_use]
@@ -146,8 +146,8 @@ impl Handlers {
         self
     }
 
-    /// Sets the timeout of each run of a handler. Default: 600 s. The timeouts of calls are paused while a handler
-    /// runs.
+    /// Sets the timeout of each run of a handler. Default: 600 s. While a handler for elicitation or sampling runs, the
+    /// timeouts of calls are paused.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;

@@ -1,4 +1,5 @@
-//! Requests and notifications to the server: an id is reserved, the timeouts start, the message is serialized.
+//! Requests and notifications to the server. For a request, an id is reserved, the timeouts start, and the message is
+//! serialized.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -81,7 +82,7 @@ impl Connection {
             return self.exchange(exchanges, method, params, options, on_open);
         }
         let opened_at = now();
-        // Before the lock, because the host's function may use the client.
+        // Called before locking, because the host's function may use the client.
         let context = self.terms.observers.with_context(self.terms.envelope.as_ref());
         let mut state = self.lock();
         let (call, offset) =
@@ -101,7 +102,7 @@ impl Connection {
         })
     }
 
-    /// Keeps an acknowledged subscription open for as long as it has a subscriber.
+    /// Keeps an acknowledged subscription open as long as it has a subscriber.
     pub(crate) fn keep(self: &Arc<Self>, request: InFlightRequest, key: u64, params: ListenParams) {
         match &self.terms.transport {
             Transport::Stream { .. } => request.release(),
@@ -119,13 +120,13 @@ impl Connection {
         if let Ok((call, _)) = self.open(state, method, params, None, timeouts, now())
             && self.terms.transport.exchanges().is_none()
         {
-            // A server that never responds must not keep the requests of callers out. Over HTTP the driver does the same
-            // after its exchange.
+            // Otherwise requests that the server never answers would use up the limit for requests in flight. Over
+            // HTTP, the driver does this after the exchange.
             state.peer.handle_lost(call);
         }
     }
 
-    /// Reserves an id, starts the timeouts and queues the request. Returns its position in the outbox, too.
+    /// Reserves an id, starts the timeouts and queues the request. Returns the call and its position in the outbox.
     pub(super) fn open(
         &self,
         state: &mut State,
@@ -142,7 +143,7 @@ impl Connection {
         let offset = state.outbox.queued();
         let pushed = state.outbox.push(Some(call), |out| self.serialize(call, method, params, context, out));
         if let Err(error) = pushed {
-            // It was not sent, so no cancellation is needed.
+            // The request was not sent, so no cancellation is needed.
             state.peer.handle_lost(call);
             return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
         }
@@ -164,7 +165,7 @@ impl Connection {
         }
     }
 
-    /// Serializes a request. `context` is its `_meta` with a trace context.
+    /// Serializes a request. `context` is the `_meta` to use if there is a trace context.
     fn serialize(
         &self,
         call: CallHandle,

@@ -15,7 +15,7 @@ const MAX_MESSAGE_BYTES: usize = 16 << 10;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// The progress so far, in a unit that the server chooses. It increases with every notification.
+    /// The progress so far, in a unit that the server chooses. It should increase with every notification.
     pub progress: f64,
     /// The value of `progress` at which the call is complete, if the server knows it.
     pub total: Option<f64>,

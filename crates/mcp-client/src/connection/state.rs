@@ -1,4 +1,4 @@
-//! The state that driver and callers share behind one lock.
+//! The state that the driver and the callers share behind one lock.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -35,7 +35,7 @@ pub(crate) struct State {
     pub(super) outbox: Outbox,
     /// Tasks that wait until the outbox is empty.
     pub(super) flushed: Vec<Waker>,
-    /// Sorted by call, because ids only grow. Most are settled in the order in which they were made.
+    /// Sorted by call, because ids only grow. Most calls are settled in the order in which they were made.
     pub(super) waiting: VecDeque<(CallHandle, Waiting)>,
     pub(crate) subscribers: Subscribers,
     /// The log level of the connection, to be set again after a restart.
@@ -49,7 +49,7 @@ pub(crate) struct State {
     pub(super) wakes: WakeList,
     /// The time at which the timer of the driver fires.
     pub(super) driver_due: Option<Instant>,
-    /// True if the driver has something to look at: messages, an earlier deadline, a request to close.
+    /// True if there is something new for the driver: messages, an earlier deadline, or a request to close.
     pub(super) is_changed: bool,
     pub(super) is_flooded: bool,
     /// True for a modern server over HTTP, where each request is a separate exchange: ending the exchange cancels the
@@ -57,7 +57,7 @@ pub(crate) struct State {
     pub(super) has_independent_requests: bool,
     /// True once the driver is to close the connection.
     pub(super) closing: bool,
-    /// How the connection ended, until there is a new link.
+    /// The end of the connection; `None` while it is open, and again once a restart has opened a new link.
     pub(super) ended: Option<Arc<ConnectionEnd>>,
     /// The beginning of the first line of the server that is not a message, with secrets masked.
     pub(crate) stray_line: Option<Arc<str>>,
@@ -150,7 +150,8 @@ impl State {
         if !self.peer.respond(id) {
             return;
         }
-        // Calls are refused beyond one message of the largest size, so the rest are responses to a server that does not read.
+        // New calls are refused once more than the size of one message is queued. A longer queue therefore consists of
+        // responses to a server that does not read.
         let most = self.peer.limits().message as u64 * 3;
         if self.outbox.pending() > most {
             self.is_flooded = true;
@@ -172,23 +173,23 @@ impl State {
                 .outbox
                 .push(None, |out| write::error(out, Some(id), dialect.no_id(), &dialect.lower(&error)));
         }
-        // The reader may not be the task that writes.
+        // The caller may be another task than the driver, which writes.
         self.wake_driver();
     }
 
-    /// Pauses the timeouts of all requests that may wait for a person. Returns those requests.
+    /// Pauses the timeouts of all requests that may wait for a person, for at most `cap`. Returns those requests.
     pub(crate) fn pause(&mut self, cap: Duration) -> Vec<CallHandle> {
         let Self { peer, waiting, .. } = self;
         let asking = waiting.iter().filter(|(_, waiting)| waiting.asks).map(|(call, _)| *call);
         asking.filter(|call| peer.pause(*call, cap, now())).collect()
     }
 
-    /// True if the server requested more responses than it reads.
+    /// True if the server sends requests but does not read the responses.
     pub(crate) fn is_flooded(&self) -> bool {
         self.is_flooded
     }
 
-    /// Adds a subscriber of a legacy connection, if it has not ended.
+    /// Adds a subscriber of a legacy connection. Fails if the connection has ended.
     pub(crate) fn follow(&mut self, filter: SubscriptionFilter, method: &Method) -> Result<u64> {
         match &self.ended {
             Some(_) => Err(self.lost(method, Sent::No)),
@@ -212,7 +213,7 @@ impl State {
         Error::Lost { method: method.clone(), sent, ended: self.ended.clone().unwrap_or_default() }
     }
 
-    /// Hands the writer to the driver, and whether it is flushed.
+    /// Takes the writer for the driver. Also returns whether it is flushed.
     pub(crate) fn take_writer(&mut self) -> (Option<Writer>, bool) {
         (self.writer.take(), std::mem::replace(&mut self.is_flushed, true))
     }
@@ -272,7 +273,7 @@ impl State {
         false
     }
 
-    /// Records that the driver looks at everything now.
+    /// Records that the driver is now looking at everything.
     pub(crate) fn look(&mut self) {
         self.is_changed = false;
     }
