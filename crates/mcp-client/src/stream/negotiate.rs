@@ -35,6 +35,7 @@ const KILL_RESERVE: Duration = Duration::from_millis(600);
 pub(crate) struct NegotiatedLink {
     pub(crate) link: Link,
     pub(crate) lines: Lines,
+    /// Messages received during the negotiation that the connection has to handle.
     pub(crate) held: Vec<Vec<u8>>,
     /// Bytes that the negotiation has not written yet, usually `notifications/initialized`.
     pub(crate) unsent: Vec<u8>,

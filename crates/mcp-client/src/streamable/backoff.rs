@@ -1,23 +1,23 @@
-//! The pause before a stream that ended is reopened. Without I/O.
+//! The pause before a stream that has ended is reopened. This module does no I/O.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 use mcp_protocol::retry::Backoff;
 
-/// The first pause, if the server names none.
+/// The first pause, if the server sends no `retry` value.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The maximum pause.
+/// The maximum pause without jitter. It is doubled for streams whose [`Cost`] has doublings.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A stream that stayed open this long resets the backoff.
 pub(super) const RESET_AFTER: Duration = Duration::from_secs(30);
-/// The shortest and longest pause that a server may request.
+/// The shortest and longest pause that a server may request with `retry`.
 const RETRY_RANGE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
 
-/// The number of failures after which a server counts as failing.
+/// The number of requests for short-lived streams after which a server counts as failing.
 const MIN_FAILURES_TO_REPORT: u32 = 4;
 
-/// The cost of reopening a stream for the server.
+/// The cost, for the server, of reopening a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     /// The number of requests that it takes.
@@ -32,15 +32,15 @@ impl Default for Cost {
     }
 }
 
-/// Counts streams that ended soon, including those that could not be opened.
+/// Counts the requests for streams that ended soon, including those that could not be opened.
 #[derive(Debug, Default)]
 pub(super) struct StreamBackoff {
     failures: u32,
 }
 
 impl StreamBackoff {
-    /// Records the end of a stream, and returns the pause before it is reopened: at least the `retry` value of the
-    /// server.
+    /// Records the end of a stream that was open for `lived`. Returns the pause before it is reopened, which is at
+    /// least the `retry` value of the server (in milliseconds).
     pub(super) fn ended(
         &mut self,
         lived: Duration,
@@ -55,7 +55,7 @@ impl StreamBackoff {
         let longest = if cost.doublings == 0 { LONGEST_PAUSE } else { LONGEST_PAUSE * 2 };
         let mut backoff = Backoff::new(FIRST_PAUSE, longest);
         backoff.fail(self.failures + cost.doublings);
-        // After the first failure, the pause that the server names counts alone.
+        // After the first failure, the pause is exactly the one that the server requested.
         let wait = match retry {
             Some(retry) if backoff.failures() == 0 => retry,
             retry => backoff.pause().max(retry.unwrap_or_default()),

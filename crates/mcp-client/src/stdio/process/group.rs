@@ -11,7 +11,7 @@ pub(super) enum Signal {
     Kill,
 }
 
-/// A process group, which is remembered as empty once it is known to be.
+/// A process group. Once it is known to be empty, it is never signalled again.
 #[derive(Debug)]
 pub(super) struct Group {
     id: Option<u32>,

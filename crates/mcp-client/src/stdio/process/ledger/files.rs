@@ -151,9 +151,9 @@ mod platform {
 
     use rustix::fs::OFlags;
 
-    /// Creates a folder that only its owner can access. If the folder exists, checks that nobody else can create files
-    /// in it. An existing folder that others can list is accepted, because the files in it are private. Its mode is not
-    /// changed, because the folder may also have another purpose.
+    /// Creates a folder that only its owner can access. If the folder exists, checks that it belongs to this user and
+    /// that nobody else can create files in it. An existing folder that others can list is accepted, because the files
+    /// in it are private. Its mode is not changed, because the folder may also have another purpose.
     pub(in super::super) fn prepare_folder(folder: &Path) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let metadata = std::fs::metadata(folder)?;
