@@ -77,7 +77,7 @@ pub struct McpClient {
 }
 
 impl Connect {
-    /// Connects, for programs without an async runtime. See [`blocking::McpClient`](McpClient).
+    /// Connects, and returns the [blocking client](McpClient), for programs without an async runtime.
     ///
     /// ```no_run
     /// # fn main() -> mcp_client::Result<()> {
@@ -150,7 +150,7 @@ impl McpClient {
         self.thread.run(work(self.client.clone()))?
     }
 
-    /// Returns the asynchronous client.
+    /// Returns the asynchronous client of the same connection.
     #[must_use]
     pub fn client(&self) -> &AsyncClient {
         &self.client

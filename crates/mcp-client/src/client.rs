@@ -126,7 +126,7 @@ impl McpClient {
     }
 
     /// Returns the result of the version negotiation (`server/discover` or `initialize`). A restart of the server does
-    /// not change it.
+    /// not change the returned value.
     #[must_use]
     pub fn negotiation(&self) -> &NegotiationResult {
         &self.inner.negotiation

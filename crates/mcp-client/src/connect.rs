@@ -1,4 +1,4 @@
-//! Connecting: the builder of a connection.
+//! The builder of a connection.
 
 mod settings;
 
@@ -86,7 +86,7 @@ impl std::fmt::Debug for Destination {
 impl McpClient {
     /// Connects to a server: a [`ServerConfig`], or the URL of a server as a string.
     ///
-    /// Returns when the handshake is complete, or an error after at most the [start
+    /// Returns once the handshake is complete. Fails if that takes longer than the [start
     /// timeout](ServerConfig::start_timeout) of the config.
     ///
     /// ```no_run

@@ -1,4 +1,5 @@
-//! One connection, shared by its driver and its callers: requests in flight, the outbox, and the tasks to wake.
+//! One connection, shared by its driver and its callers. It holds the requests in flight, the outbox, and the tasks to
+//! wake.
 
 pub(crate) mod alarm;
 pub(crate) mod cache;
@@ -195,7 +196,7 @@ impl Connection {
         state.wake_driver();
     }
 
-    /// Resumes timeouts that were paused while a person was asked.
+    /// Resumes the timeouts of calls that were paused while a person was asked.
     pub(crate) fn resume(&self, paused: &[CallHandle]) {
         let mut state = self.lock();
         for call in paused {

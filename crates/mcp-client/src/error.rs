@@ -71,8 +71,8 @@ pub enum Error {
     /// A server of the HTTP+SSE transport (2024-11-05) sent an `endpoint` event whose URL is on another web origin,
     /// contains credentials, or is not an HTTP URL. Nothing was sent to that URL.
     #[error(
-        "`{server}` named an endpoint that this client does not post to, {}: only a URL on the same web origin, without a \
-         user name, is allowed; fix the server, or connect to that address directly if you trust it",
+        "`{server}` sent an `endpoint` event that names {}: only a URL on the same web origin, without a user name, is \
+         allowed; fix the server, or connect to that address directly if you trust it",
         SafeText::new(origin).at_most(200)
     )]
     ForeignEndpoint {
@@ -114,7 +114,7 @@ pub enum Error {
     ToolFailed {
         /// The name of the tool.
         tool: String,
-        /// The text of the result. Untrusted.
+        /// The text of the result, which may be empty. Untrusted.
         message: String,
     },
     /// The response cannot be parsed.
@@ -130,7 +130,7 @@ pub enum Error {
     Lost {
         /// The method of the request.
         method: Method,
-        /// Whether the request had been sent.
+        /// Tells whether the request was sent.
         sent: Sent,
         /// The end of the connection: its cause, and the exit status and last stderr output of the server.
         ended: Arc<ConnectionEnd>,
@@ -146,7 +146,7 @@ pub enum Error {
         method: Method,
         /// The timeout that elapsed.
         reason: TimeoutReason,
-        /// The time since the request was made.
+        /// The time from making the request to the timeout.
         after: Duration,
         /// The beginning of the first line on stdout that is not a JSON-RPC message. That line may have been the
         /// response.

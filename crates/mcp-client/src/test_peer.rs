@@ -35,7 +35,7 @@
 //! | `ask {times}` | sends requests for undeclared capabilities, then returns the error codes of the responses |
 //! | `change` | notifies subscribers that the tools and the subscribed resources changed |
 //! | `flood {count}` | sends this many progress notifications and list changes, then responds |
-//! | `contradicts`, `odd-content` | returns invalid members (`isError` as a string); returns content of an unknown type |
+//! | `contradicts`, `odd-content` | returns members of a wrong type; returns content of an unknown type |
 //! | `input-forever`, `input-undeclared` | requests input in every round; requests undeclared input |
 //!
 //! | option of `server` | effect |
@@ -57,7 +57,7 @@
 //!
 //! # Over HTTP
 //!
-//! `web-server` prints its URL. As over stdio, each tool triggers a fault, and the server behaves correctly otherwise.
+//! `web-server` prints its URL. As over stdio, each tool triggers one fault; otherwise the server behaves correctly.
 //!
 //! | tool | effect |
 //! |---|---|

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use mcp_protocol::wire_trace::{Secrets, WireDirection, WireLog};
 
-/// A wire trace: every message of a connection, with its time and direction, for debugging. Set it with
+/// A wire trace, for debugging: it shows every message of a connection, with its time and direction. Set it with
 /// [`Connect::wire_trace`](crate::Connect::wire_trace).
 ///
 /// Each message is one line. `-->` marks a message that was sent, `<--` one that was received:

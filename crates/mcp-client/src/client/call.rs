@@ -91,7 +91,7 @@ impl ToolCall {
     /// Makes the call, and returns the unparsed body of the result.
     pub(crate) async fn raw(&mut self) -> Result<OwnedBody> {
         if self.cancel.is_some() || is_observed(&self.client.inner().connection) {
-            // Boxed: rare path; keeps the common future small.
+            // Boxed because this path is rare: it keeps the common future small.
             return Box::pin(self.observed()).await;
         }
         let Self { client, params, timeouts, on_progress, .. } = self;
@@ -139,7 +139,7 @@ pub(super) fn object_of(arguments: &impl Serialize) -> Result<Option<Json>, Stri
     }
 }
 
-/// Runs a call until it completes or is cancelled.
+/// Runs a call until it completes or `cancel` completes.
 async fn unless<T>(
     run: impl Future<Output = Result<T>>,
     cancel: Pin<Box<dyn Future<Output = ()> + Send>>,

@@ -103,7 +103,7 @@ pub(crate) async fn run(
         let body = match outcome {
             Ok(body) => body,
             Err(error) => {
-                // Boxed: rare path; keeps the common future small.
+                // Boxed because this path is rare: it keeps the common future small.
                 Box::pin(async {
                     let first = *began.get_or_insert_with(now);
                     timeouts.total = match client.recover_from(&mut retry, error, timeouts, first).await {
@@ -124,7 +124,7 @@ pub(crate) async fn run(
             break;
         }
         retry.handle_input_round();
-        // Boxed: rare path; keeps the common future small.
+        // Boxed because this path is rare: it keeps the common future small.
         let responses = Box::pin(respond(client, method, &required, &mut asked, &mut later)).await?;
         params.repeat(responses, required.request_state);
         let used = began.map_or(Duration::ZERO, |began| now().saturating_duration_since(began));

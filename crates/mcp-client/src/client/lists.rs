@@ -1,4 +1,4 @@
-//! Whole lists, read page by page within limits.
+//! Reads whole lists page by page, within limits.
 
 use mcp_protocol::errors::ErrorCode;
 use mcp_protocol::lists::SkippedItem;

@@ -29,7 +29,7 @@ pub(crate) async fn observed(
     if !is_observed(connection) {
         return call.await;
     }
-    // Boxed: rare path; keeps the common future small.
+    // Boxed because this path is rare: it keeps the common future small.
     Box::pin(async {
         let observed = ObservedCall::begin(connection, method, name);
         let outcome = call.instrument(observed.span()).await;

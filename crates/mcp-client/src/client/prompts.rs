@@ -49,7 +49,7 @@ impl McpClient {
     /// for it, the request is always sent, and a server without completion causes [`Error::Refused`]. Also fails if the
     /// server responds with an error, the request times out, or the connection is lost.
     pub async fn complete(&self, params: &CompleteParams) -> Result<Completion> {
-        // 2024-11-05 has the method, but no capability for it.
+        // Revision 2024-11-05 has the method, but no capability for it.
         let is_declared = self.dialect().declares(&Method::Complete);
         if is_declared && !self.may_offer(self.capabilities().completions.is_some()) {
             return Err(Error::NotOffered { method: Method::Complete });

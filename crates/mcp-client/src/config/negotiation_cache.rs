@@ -18,7 +18,7 @@ const MAX_MODERN_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 /// The maximum number of servers. If there are more, the result that expires first is removed.
 const MAX_SERVERS: usize = 1000;
 
-/// The era of each known server, so that a legacy server is not probed at every connection.
+/// A cache of the era of each known server, so that a legacy server is not probed again at every connection.
 ///
 /// Share one cache between all connections. To keep it across restarts of the host, store [`to_text`](Self::to_text).
 /// If a cached result turns out to be wrong, the era is negotiated again. Servers are identified by a hash of their

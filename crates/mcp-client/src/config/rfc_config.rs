@@ -65,7 +65,7 @@ impl fmt::Debug for McpClientConfig {
 pub struct OAuthConfig {
     /// The provider that issues the tokens.
     pub provider: OAuthProvider,
-    /// The client id of this program at the provider.
+    /// The client id under which this program is registered at the provider.
     pub client_id: String,
     /// The requested scopes.
     pub scopes: Vec<String>,
@@ -100,7 +100,7 @@ pub enum TokenStorage {
     Keychain,
     /// An encrypted file.
     EncryptedFile,
-    /// An environment variable. Read only.
+    /// An environment variable. Tokens can be read, but not stored.
     Env,
     /// In memory only; lost when the process exits.
     Memory,

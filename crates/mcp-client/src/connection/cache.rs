@@ -15,7 +15,7 @@ use crate::connection::now;
 use crate::connection::subscribers::Change;
 use entries::{CacheEntry, Entries, Key};
 
-/// The maximum time that a response is cached, whatever its `ttlMs`.
+/// The maximum time that a response is cached, even if its `ttlMs` is longer.
 const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A cache for lists and resources that modern servers allow to be cached (`ttlMs`, `cacheScope`). It is kept in memory
@@ -161,7 +161,7 @@ impl CacheView {
         });
     }
 
-    /// Evicts all pages of a list, because a cursor was refused or an entry proved wrong.
+    /// Evicts all pages of a list, because a cursor was refused or a page turned out to be outdated.
     pub(crate) fn drop_pages(&self, list: &Method) {
         self.forget(|method, _| method == name_of(list));
     }

@@ -191,7 +191,8 @@ impl Handlers {
         self.timeout
     }
 
-    /// Runs the handler for a request from a server. The `Err` variant is the JSON-RPC error to respond with.
+    /// Runs the handler for a request from a server. If it fails, the `Err` variant is the JSON-RPC error with which to
+    /// respond.
     pub(crate) async fn answer(&self, server: String, ask: Ask) -> Result<InputResponse, ErrorObject> {
         match ask {
             Ask::Elicit(ElicitParams::Form(params)) => {

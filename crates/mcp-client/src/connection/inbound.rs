@@ -1,4 +1,5 @@
-//! Received messages: responses settle calls, requests from the server start handlers, notifications reach subscribers.
+//! Handles received messages: responses settle calls, requests from the server start handlers, and notifications are
+//! passed to subscribers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -118,7 +119,7 @@ impl Inbound {
         self.handle_text(connection, &mut connection.lock(), line, now);
     }
 
-    /// Handles a message that is too long. If it is a response, its call is settled.
+    /// Handles a message that is too long. If the message is a response, its call is settled with an error.
     pub(crate) fn handle_too_long(&self, connection: &Connection, error: &mcp_protocol::errors::DecodeError) {
         unreadable(&mut connection.lock(), error);
     }

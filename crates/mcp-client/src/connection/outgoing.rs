@@ -17,7 +17,8 @@ use super::{Connection, ConnectionTerms, InFlightRequest, RequestOptions, UNAWAI
 use crate::error::{Error, Result, Sent};
 
 impl Connection {
-    /// Makes a request. Over byte streams it is queued at once; an exchange begins when it is awaited.
+    /// Makes a request. Over byte streams, the request is queued at once. Over HTTP, it is sent when the returned value
+    /// is awaited.
     pub(crate) fn request(
         self: &Arc<Self>,
         method: &Method,
@@ -27,7 +28,7 @@ impl Connection {
         self.request_with(method, params, options, |_, _| {})
     }
 
-    /// Makes a request that is a separate exchange. Nothing is sent before it is awaited.
+    /// Makes a request that is a separate exchange. Nothing is sent before the returned value is awaited.
     fn exchange(
         self: &Arc<Self>,
         exchanges: &Arc<dyn Exchanges>,
@@ -70,7 +71,7 @@ impl Connection {
         Ok(request)
     }
 
-    /// Makes a request, and calls `on_open` under the lock, before any response can arrive.
+    /// Makes a request. Calls `on_open` under the lock, before a response can arrive.
     pub(crate) fn request_with(
         self: &Arc<Self>,
         method: &Method,

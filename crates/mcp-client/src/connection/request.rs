@@ -26,7 +26,7 @@ pub(crate) struct InFlightRequest {
 }
 
 impl InFlightRequest {
-    /// Stops waiting without cancelling the request.
+    /// Stops waiting for the response, without cancelling the request.
     pub(crate) fn release(mut self) {
         self.is_settled = true;
         self.connection.lock().stop_waiting(self.call);

@@ -101,8 +101,8 @@ impl State {
         }
     }
 
-    /// Sends what was queued. If no other request is in flight, the caller writes it itself, which saves waking the driver;
-    /// otherwise the driver writes everything that is queued at once.
+    /// Sends what was queued. If no other request is in flight, writes it directly, which saves waking the driver.
+    /// Otherwise wakes the driver, which writes everything that is queued at once.
     pub(super) fn write_or_wake_driver(&mut self) {
         if !(self.waiting.is_empty() && self.write_at_once()) {
             return self.wake_driver();
@@ -118,7 +118,7 @@ impl State {
         }
     }
 
-    /// Writes what is queued as far as that is possible without waiting. Returns true if nothing is left to write or flush.
+    /// Writes as much of the queue as is possible without waiting. Returns true if nothing is left to write or flush.
     fn write_at_once(&mut self) -> bool {
         let Some(writer) = &mut self.writer else { return false };
         // No waker is needed: the driver writes what is left.
@@ -167,7 +167,8 @@ impl State {
                 .err(),
         };
         if let Some(problem) = problem {
-            // The response cannot be expressed in this revision; the server must not wait forever.
+            // The response cannot be expressed in this revision. An error is sent instead, so that the server does not
+            // wait forever.
             let error = ErrorObject::new(ErrorCode::InternalError, problem.to_string());
             let _ = self
                 .outbox
@@ -261,7 +262,8 @@ impl State {
         }
     }
 
-    /// True if something changed since the driver last looked; otherwise the driver is woken by the next change.
+    /// Returns true if something changed since the driver last looked. Otherwise registers the driver to be woken by
+    /// the next change.
     pub(crate) fn poll_changed(&mut self, cx: &Context<'_>) -> bool {
         if self.is_changed {
             return true;
@@ -297,7 +299,8 @@ impl State {
         }
     }
 
-    /// Returns the log messages from the server from now on; none if the connection has ended.
+    /// Returns a receiver of the log messages that the server sends from now on. If the connection has ended, it
+    /// receives none.
     pub(crate) fn log_messages(&self) -> broadcast::Receiver<Arc<LogMessageParams>> {
         match &self.logs {
             Some(logs) => logs.subscribe(),
@@ -320,7 +323,7 @@ impl State {
         self.wrote(dropped);
     }
 
-    /// Ready once everything that was queued is written.
+    /// Returns `Ready` once everything that was queued is written, or the connection has ended.
     pub(crate) fn poll_flushed(&mut self, cx: &Context<'_>) -> Poll<()> {
         if self.outbox.pending() == 0 || self.ended.is_some() {
             return Poll::Ready(());

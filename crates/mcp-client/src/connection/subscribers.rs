@@ -215,8 +215,8 @@ impl Subscribers {
         self.resubscriptions.push((call, keys));
     }
 
-    /// Ends the subscriptions that depend on this request, if the server refused it: they would never report the
-    /// resource.
+    /// Handles the end of a request that subscribes to a resource again. If the server refused it, ends the
+    /// subscriptions that depend on it, because they would never report the resource.
     pub(crate) fn resubscribed(&mut self, call: CallHandle, is_refused: bool) {
         let Some(at) = self.resubscriptions.iter().position(|(other, _)| *other == call) else { return };
         let (_, keys) = self.resubscriptions.swap_remove(at);

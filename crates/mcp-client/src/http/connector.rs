@@ -28,7 +28,7 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// Connects directly or through a proxy. TLS is added by the caller.
+/// Opens a TCP connection, directly or through a proxy. The caller adds TLS.
 #[derive(Clone)]
 pub(super) struct Connector {
     direct: HttpConnector<CheckedResolver>,

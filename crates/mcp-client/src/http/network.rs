@@ -15,7 +15,7 @@ use super::policy::NetworkPolicy;
 use super::request::HttpError;
 use crate::wire_trace::ConnectionTrace;
 
-/// The network settings for servers behind a URL. Create one, and share it between all connections.
+/// The network settings for servers behind a URL. Create one value, and use it for all connections.
 ///
 /// By default, the certificates of the platform are trusted and every URL is allowed. The environment variables
 /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are used, but not for connections to this machine, and not
@@ -63,7 +63,7 @@ pub(super) enum Proxies {
 
 type Resolving = Pin<Box<dyn Future<Output = std::io::Result<Vec<IpAddr>>> + Send>>;
 
-/// Resolves a host name to addresses.
+/// A function that resolves a host name to addresses.
 pub(super) type Resolver = Arc<dyn Fn(String) -> Resolving + Send + Sync>;
 
 /// The future returned by [`HttpClient::send`].
@@ -153,7 +153,7 @@ impl Network {
         self
     }
 
-    /// Sets a custom client for all HTTP requests.
+    /// Sets a custom HTTP client, which sends all requests.
     #[must_use]
     pub fn client(mut self, client: impl HttpClient) -> Self {
         self.client = Some(Arc::new(client));

@@ -107,13 +107,13 @@ impl HttpError {
         Self { sent: Sent::Maybe, problem: problem.into(), denied: None }
     }
 
-    /// Returns whether the request was sent.
+    /// Tells whether the request was sent.
     #[must_use]
     pub fn sent(&self) -> Sent {
         self.sent
     }
 
-    /// Converts this into the error of an MCP request.
+    /// Converts this error into the error of an MCP request.
     pub(crate) fn into_lost(self, method: mcp_protocol::messages::Method) -> Error {
         if let Some(Denied { host, reason }) = self.denied {
             return Error::Denied { host, reason };

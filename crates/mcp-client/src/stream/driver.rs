@@ -113,7 +113,8 @@ async fn serve(
     let mut written = 0;
     // A writer that the host supplied may buffer.
     let mut is_flushed = true;
-    // Kept here while there is something to write, otherwise in the state, where a caller can use it.
+    // The writer is kept here while there is something to write. Otherwise it is in the state, where callers can use
+    // it.
     let mut writer = Some(writer);
     let mut room = *READ_BYTES.start();
     let mut alarm = Alarm::new();
@@ -125,7 +126,8 @@ async fn serve(
         return cause;
     }
     loop {
-        // On a runtime with threads, the first caller that runs wakes this task, which then runs before the others.
+        // On a multi-threaded runtime, the first caller that runs wakes this task, which would then run before the
+        // other callers.
         if writing.is_empty() && connection.lock().has_woken_callers() {
             tokio::task::yield_now().await;
         }

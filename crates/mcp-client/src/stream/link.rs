@@ -44,7 +44,7 @@ pub(crate) enum Owner {
 }
 
 impl Owner {
-    /// Waits for the process to exit; never returns if there is no process.
+    /// Waits for the process to exit. Never returns if there is no process.
     ///
     /// # Cancellation
     /// Cancel safe.

@@ -79,8 +79,8 @@ impl Restarts {
         outcome.unwrap_or(Ok(()))
     }
 
-    /// Aborts a restart in progress and waits for its task to end. The connection must be closing, so that no other
-    /// restart begins.
+    /// Aborts a restart in progress and waits for its task to end. The caller must have closed the connection, so that
+    /// no other restart begins.
     pub(crate) async fn stopped(&self) {
         self.stop();
         if let Some(task) = self.running.lock().await.take() {

@@ -20,9 +20,9 @@ const MIN_FAILURES_TO_REPORT: u32 = 4;
 /// The cost, for the server, of reopening a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
-    /// The number of requests that it takes.
+    /// The number of requests that reopening takes.
     pub(super) requests: u32,
-    /// The number of times that the first pause is doubled.
+    /// The number of times that the pause is doubled in addition.
     pub(super) doublings: u32,
 }
 
@@ -70,7 +70,7 @@ impl StreamBackoff {
     }
 }
 
-/// Returns a random time of up to a second, so that clients do not reconnect at the same moment.
+/// Returns a random time of less than a second, so that clients do not all reconnect at the same moment.
 pub(super) fn jitter() -> Duration {
     Duration::from_millis(RandomState::new().build_hasher().finish() % 1000)
 }
@@ -79,7 +79,7 @@ pub(super) fn jitter() -> Duration {
 mod tests {
     use super::*;
 
-    /// Returns how many connections a server sees in a minute if it closes every stream at once.
+    /// Returns the number of connections that a server gets in one minute if every stream ends after `lived`.
     fn in_a_minute(lived: Duration, retry: Option<u64>, cost: Cost) -> usize {
         let mut backoff = StreamBackoff::default();
         let (mut time, mut connects) = (Duration::ZERO, 0);

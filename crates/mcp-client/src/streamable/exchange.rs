@@ -72,7 +72,7 @@ impl Exchange {
             match next {
                 NextStep::Done => return Ok(()),
                 NextStep::RenewSession => {
-                    // Boxed: rare path; keeps the common future small.
+                    // Boxed because this path is rare: it keeps the common future small.
                     Box::pin(self.transport.renew(&session, &self.connection)).await?;
                 }
                 NextStep::Again(after) => tokio::time::sleep(after).await,
@@ -80,7 +80,7 @@ impl Exchange {
         }
     }
 
-    /// Decides what to do after a failure. Returns `None` if the request is not sent again.
+    /// Decides what to do after a failure. Returns `None` if the request must not be sent again.
     fn decide(&self, retry: &mut Retry, failure: Failure) -> Option<NextStep> {
         match retry.handle_failure(&failure, self.deadline, now()) {
             Decision::RenewSession => Some(NextStep::RenewSession),

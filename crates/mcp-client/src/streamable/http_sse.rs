@@ -1,4 +1,4 @@
-//! The HTTP+SSE transport: messages are posted to one URL and answered on an event stream.
+//! The HTTP+SSE transport: messages are posted to one URL, and their responses arrive on an event stream.
 //!
 //! Spec: MCP 2024-11-05, basic/transports.
 //!
@@ -34,7 +34,7 @@ use crate::http::request::HttpError;
 const FIRST_EVENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of bytes of messages that are kept before the response to `initialize`.
 const MAX_EARLY_BYTES: usize = 1 << 20;
-/// The cost of a new session: the stream, two messages, and the subscriptions.
+/// The cost of a new session: requests for the stream, for two messages, and for the subscriptions.
 pub(super) const REOPEN_COST: Cost = Cost { requests: 4, doublings: 3 };
 
 /// An open event stream. Its first event named the URL to which messages are posted.

@@ -43,7 +43,7 @@ struct NotificationStream<'a> {
     _demand: Option<StreamDemand<'a>>,
 }
 
-/// Keeps the stream open for as long as the server offers one, in one session after the other.
+/// Keeps a stream open as long as the server offers one. Starts again in each new session.
 pub(super) async fn run(
     transport: Arc<HttpTransport>,
     connection: Arc<Connection>,
@@ -74,7 +74,7 @@ pub(super) async fn run(
 }
 
 impl NotificationStream<'_> {
-    /// Keeps the stream open. Never returns: the caller drops it when the session ends.
+    /// Keeps the stream open. Never returns; the caller drops the future when the session ends.
     async fn keep(&mut self, is_first: bool, probed: &mut Option<oneshot::Sender<()>>) {
         let reconnects = &self.transport.reconnects;
         let renewed = StreamEnd { cost: RENEWAL_COST, ..StreamEnd::default() };

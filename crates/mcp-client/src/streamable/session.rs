@@ -42,7 +42,7 @@ pub(super) struct OpenSession {
 
 impl OpenSession {
     pub(super) fn streamable(id: Option<HeaderValue>, generation: u64) -> Self {
-        // Anyone who knows the id can use the session.
+        // The id is sensitive, because anyone who knows it can use the session.
         let id = id.map(|mut id| {
             id.set_sensitive(true);
             id

@@ -198,7 +198,7 @@ pub(super) fn challenges(headers: &HeaderMap) -> Vec<Challenge> {
     Challenge::parse_all(headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()))
 }
 
-/// Reads the first part of a body. Empty if it is compressed.
+/// Reads the first part of a body. Returns nothing if the body is compressed.
 pub(super) async fn excerpt_of(answer: &mut RawResponse) -> Bytes {
     let mut read = Vec::new();
     if answer.encoding().is_some() {

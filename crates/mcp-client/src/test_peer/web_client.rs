@@ -1,5 +1,4 @@
-//! The misbehaving client of a server behind a URL: sends one fault, which must be refused, then checks that the server
-//! still responds.
+//! The misbehaving client of a server behind a URL. It sends one fault, and then checks that the server still responds.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -96,7 +95,7 @@ impl Target {
         self.open(bytes).map(|_| "left alone".to_owned())
     }
 
-    /// Sends requests, and reads no response.
+    /// Sends requests without reading the responses. Fails if the server accepts more than 90000 requests.
     fn read_nothing(&self) -> Result<String, String> {
         let ask = self.discover(&[("Connection", "keep-alive")]);
         let mut stream = self.open(&ask)?;

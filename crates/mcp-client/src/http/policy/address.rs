@@ -58,7 +58,7 @@ fn v6_problem(address: Ipv6Addr) -> Option<&'static str> {
         (0xfc00..=0xfdff, _) | (0xfec0..=0xfeff, _) => "in a private network",
         (0xfe80..=0xfebf, _) => "a link-local address",
         (0xff00.., _) => "a multicast address",
-        // Teredo, benchmarking, ORCHID, documentation.
+        // Special ranges: Teredo, benchmarking, ORCHID, documentation.
         (0x2001, 0 | 2 | 0x10..=0x2f | 0xdb8) | (0x3fff, 0..=0x0fff) => "reserved",
         // Global unicast addresses are allocated in this range only.
         (0x2000..=0x3fff, _) => return None,

@@ -80,7 +80,7 @@ mod unix {
         error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error())
     }
 
-    /// Kills a group that another host started. Returns false if it was empty.
+    /// Kills a group that another host started. Returns false if the group was empty.
     pub(in super::super) fn kill(group: u32) -> bool {
         let group = i32::try_from(group).ok().and_then(Pid::from_raw);
         group.is_some_and(|group| Living(group).signal(Signal::Kill))
@@ -91,7 +91,7 @@ mod unix {
             child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)).map(Self)
         }
 
-        /// Returns false if the group was empty.
+        /// Sends the signal to all members. Returns false if the group was empty.
         pub(super) fn signal(&self, signal: Signal) -> bool {
             let signal = match signal {
                 Signal::Terminate => rustix::process::Signal::TERM,

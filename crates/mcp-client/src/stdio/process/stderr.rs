@@ -150,7 +150,7 @@ impl Tail {
 async fn read(mut pipe: ChildStderr, tail: Arc<Tail>, lines: LineSender, over: watch::Sender<bool>) {
     let mut buffer = [0; 8 << 10];
     let mut line = Vec::new();
-    // True while reading the rest of a line that began without a subscriber.
+    // True while reading the rest of a line whose beginning was read when there was no subscriber.
     let mut is_inside = false;
     loop {
         let mut space = ReadBuf::new(&mut buffer);

@@ -91,7 +91,7 @@ impl Negotiation<'_> {
     async fn run(&mut self) -> Result<ProbeResult> {
         loop {
             let Some(action) = self.machine.poll_action() else {
-                // Every input of the machine leads to an action.
+                // Does not happen, because every input of the machine leads to an action.
                 self.machine.handle_network_failure();
                 continue;
             };
@@ -177,8 +177,8 @@ impl Negotiation<'_> {
         self.target.post(self.target.headers(), initialize(self.offer, version))
     }
 
-    /// Sends `notifications/initialized` to a legacy server. A failure is not reported: the next request would fail,
-    /// too.
+    /// Sends `notifications/initialized` to a legacy server. A failure is only logged, because the next request would
+    /// then fail as well.
     async fn send_initialized(&mut self, version: &ProtocolVersion) {
         let mut headers = self.target.headers();
         add(&mut headers, header::PROTOCOL_VERSION, version.as_str());
