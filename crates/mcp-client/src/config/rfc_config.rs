@@ -27,7 +27,7 @@ pub struct McpClientConfig {
     pub args: Vec<String>,
     /// Environment variables of the program, in addition to the few variables that it receives from this process.
     pub env: HashMap<String, String>,
-    /// The OAuth login. Not supported yet: [`ServerConfig::try_from`] returns an error if it is set.
+    /// The OAuth login. Not supported yet: if it is set, the conversion into a [`ServerConfig`] fails.
     pub oauth: Option<OAuthConfig>,
     /// The timeout for starting the server and for the handshake.
     pub timeout: Duration,
