@@ -1,5 +1,4 @@
-//! HTTP requests, with the information whether a failed request was sent. Only this file uses the client API of the
-//! HTTP library.
+//! HTTP requests, and whether a failed one was sent. Only this file uses the client API of the HTTP library.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -30,8 +29,7 @@ use super::trace::traced;
 use crate::error::{ConnectionEnd, EndCause, Error, Sent};
 use crate::wire_trace::ConnectionTrace;
 
-/// The time that an idle connection is kept in the pool. It is shorter than common server timeouts, so that servers
-/// rarely close a pooled connection.
+/// The time that an idle connection stays in the pool. It is shorter than the idle timeouts of common servers.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 /// The maximum number of remaining bytes of a body that are read so that its connection can be reused.
 const MAX_DRAINED_BYTES: usize = 16 << 10;
