@@ -28,12 +28,13 @@
 //! }
 //! ```
 //!
-//! It has the methods of the [asynchronous client](crate::McpClient), which wait instead of returning a future: a call is
-//! made by [`ToolCall::send`], a connection with options by [`Connect::connect_blocking`].
+//! This client has the methods of the [asynchronous client](crate::McpClient), but they wait for the result instead of
+//! returning a future. A tool call is made by [`ToolCall::send`]; a connection with options is made by
+//! [`Connect::connect_blocking`].
 //!
-//! A dedicated thread keeps the connection alive between calls, runs the handlers, and ends when the last clone is dropped. The
-//! client also works inside of a runtime, whose thread it then blocks. A handler that calls the blocking client it belongs
-//! to gets an error instead of a deadlock.
+//! A dedicated thread keeps the connection alive between calls and runs the handlers. It ends when the last clone of
+//! the client is dropped. The client can also be used on a thread of an async runtime, which it then blocks. If a
+//! handler calls the blocking client that it belongs to, the call fails with an error instead of a deadlock.
 
 mod call;
 mod streams;
@@ -76,7 +77,7 @@ pub struct McpClient {
 }
 
 impl Connect {
-    /// Connects, for programs without an async runtime. See [`blocking::McpClient`](McpClient).
+    /// Connects, and returns the [blocking client](McpClient), for programs without an async runtime.
     ///
     /// ```no_run
     /// # fn main() -> mcp_client::Result<()> {
@@ -89,7 +90,7 @@ impl Connect {
     /// ```
     ///
     /// # Errors
-    /// If the server could not be started, or did not become usable.
+    /// Fails if the server could not be started or reached, or the handshake failed.
     #[cfg_attr(docsrs, doc(cfg(feature = "blocking")))]
     pub fn connect_blocking(self) -> Result<McpClient> {
         let thread = Thread::start()?;
@@ -102,7 +103,7 @@ impl McpClient {
     /// Connects to a server: a [`ServerConfig`], or the URL of a server as a string. See [`crate::McpClient::connect`].
     ///
     /// # Errors
-    /// If the server could not be started, or did not become usable.
+    /// Fails if the server could not be started or reached, or the handshake failed.
     pub fn connect<R>(config: R) -> Result<Self>
     where
         R: TryInto<ServerConfig>,
@@ -111,7 +112,7 @@ impl McpClient {
         Self::builder(config).connect_blocking()
     }
 
-    /// Returns a builder, for a connection with more options, to finish with [`Connect::connect_blocking`].
+    /// Returns a builder of a connection, to set more options. Finish it with [`Connect::connect_blocking`].
     pub fn builder<R>(config: R) -> Connect
     where
         R: TryInto<ServerConfig>,
@@ -120,15 +121,15 @@ impl McpClient {
         AsyncClient::builder(config)
     }
 
-    /// Returns a builder of a connection over any pair of byte streams, to finish with [`Connect::connect_blocking`]. See
-    /// [`crate::McpClient::over`].
+    /// Returns a builder of a connection over any pair of byte streams. Finish it with [`Connect::connect_blocking`].
+    /// See [`crate::McpClient::over`].
     pub fn over(
         streams: (impl AsyncRead + Send + Unpin + 'static, impl AsyncWrite + Send + Unpin + 'static),
     ) -> Connect {
         AsyncClient::over(streams)
     }
 
-    /// Runs a future that uses the asynchronous client, and waits for its output.
+    /// Runs a future that uses the asynchronous client on the client's thread, and waits for its output.
     ///
     /// ```no_run
     /// # fn example(client: mcp_client::blocking::McpClient) -> mcp_client::Result<()> {
@@ -139,7 +140,8 @@ impl McpClient {
     /// ```
     ///
     /// # Errors
-    /// The error of the future.
+    /// Returns the error of the future. [`Error::Unsendable`] if a handler of this client calls it, and
+    /// [`Error::Cancelled`] if the future panics.
     pub fn with<T, Fut>(&self, work: impl FnOnce(AsyncClient) -> Fut) -> Result<T>
     where
         T: Send + 'static,
@@ -148,7 +150,7 @@ impl McpClient {
         self.thread.run(work(self.client.clone()))?
     }
 
-    /// Returns the asynchronous client.
+    /// Returns the asynchronous client of the same connection.
     #[must_use]
     pub fn client(&self) -> &AsyncClient {
         &self.client
@@ -163,14 +165,15 @@ impl McpClient {
     /// Calls a tool and returns the result object unchanged, `isError` included.
     ///
     /// # Errors
-    /// If the server refuses, the request times out, or the connection is lost. A result with `isError` is not an error.
+    /// Fails if the server responds with an error, the request times out, or the connection is lost. A result with
+    /// `isError` is not an error.
     pub fn call_tool(&self, tool: &str, arguments: serde_json::Value) -> Result<serde_json::Value> {
         let tool = tool.to_owned();
         self.with(|client| async move { client.call_tool(&tool, arguments).await })
     }
 
-    /// Awaits a call or any other future; on Ctrl-C or SIGTERM, drops it, closes the connection, and returns `None`. See
-    /// [`crate::McpClient::unless_interrupted`].
+    /// Waits for a call or any other future. On Ctrl-C or SIGTERM, drops the future, closes the connection, and returns
+    /// `None`. See [`crate::McpClient::unless_interrupted`].
     ///
     /// ```no_run
     /// # fn example(client: mcp_client::blocking::McpClient) -> mcp_client::Result<()> {
@@ -192,16 +195,18 @@ impl McpClient {
     /// Returns all tools, sorted by name. See [`crate::McpClient::list_tools`].
     ///
     /// # Errors
-    /// [`Error::IncompleteList`] when the list exceeds its limits, otherwise as every request.
+    /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a
+    /// request times out, or the connection is lost.
     #[doc(alias = "tools/list")]
     pub fn list_tools(&self) -> Result<Vec<Tool>> {
         self.with(|client| async move { client.list_tools().await })
     }
 
-    /// Returns all usable tools in the server's order, and those that were left out. See [`crate::McpClient::tools`].
+    /// Returns all valid tools in the server's order, and the tools that were left out. See
+    /// [`crate::McpClient::tools`].
     ///
     /// # Errors
-    /// If the server responds with an error, the request times out, or the connection is lost.
+    /// Fails if the server responds with an error, the request times out, or the connection is lost.
     pub fn tools(&self) -> Result<List<Tool>> {
         self.with(|client| async move { client.tools().await })
     }
@@ -209,7 +214,8 @@ impl McpClient {
     /// Returns all resources. See [`crate::McpClient::list_resources`].
     ///
     /// # Errors
-    /// [`Error::IncompleteList`] when the list exceeds its limits, otherwise as every request.
+    /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a
+    /// request times out, or the connection is lost.
     pub fn list_resources(&self) -> Result<Vec<Resource>> {
         self.with(|client| async move { client.list_resources().await })
     }
@@ -217,7 +223,8 @@ impl McpClient {
     /// Returns all resource templates. See [`crate::McpClient::list_resource_templates`].
     ///
     /// # Errors
-    /// [`Error::IncompleteList`] when the list exceeds its limits, otherwise as every request.
+    /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a
+    /// request times out, or the connection is lost.
     pub fn list_resource_templates(&self) -> Result<Vec<ResourceTemplate>> {
         self.with(|client| async move { client.list_resource_templates().await })
     }
@@ -225,7 +232,8 @@ impl McpClient {
     /// Returns all prompts. See [`crate::McpClient::list_prompts`].
     ///
     /// # Errors
-    /// [`Error::IncompleteList`] when the list exceeds its limits, otherwise as every request.
+    /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a
+    /// request times out, or the connection is lost.
     pub fn list_prompts(&self) -> Result<Vec<Prompt>> {
         self.with(|client| async move { client.list_prompts().await })
     }
@@ -233,17 +241,17 @@ impl McpClient {
     /// Reads a resource. See [`crate::McpClient::read_resource`].
     ///
     /// # Errors
-    /// If the server refuses, the request times out, or the connection is lost.
+    /// Fails if the server responds with an error, the request times out, or the connection is lost.
     #[doc(alias = "resources/read")]
     pub fn read_resource(&self, uri: impl Into<String>) -> Result<ReadResourceResult> {
         let uri = uri.into();
         self.with(|client| async move { client.read_resource(uri).await })
     }
 
-    /// Gets a prompt with its arguments filled in. See [`crate::McpClient::get_prompt`].
+    /// Requests a prompt with its arguments filled in. See [`crate::McpClient::get_prompt`].
     ///
     /// # Errors
-    /// If the server refuses, the request times out, or the connection is lost.
+    /// Fails if the server responds with an error, the request times out, or the connection is lost.
     pub fn get_prompt(
         &self,
         name: impl Into<String>,
@@ -253,10 +261,11 @@ impl McpClient {
         self.with(|client| async move { client.get_prompt(name, arguments).await })
     }
 
-    /// Completes an argument of a prompt or resource template. See [`crate::McpClient::complete`].
+    /// Requests completions for an argument of a prompt or resource template. See [`crate::McpClient::complete`].
     ///
     /// # Errors
-    /// [`Error::NotOffered`] if the server does not support completion; otherwise as every request.
+    /// [`Error::NotOffered`] if the server does not support completion. Also fails if the server responds with an
+    /// error, the request times out, or the connection is lost.
     pub fn complete(&self, params: &CompleteParams) -> Result<Completion> {
         let params = params.clone();
         self.with(|client| async move { client.complete(&params).await })
@@ -265,16 +274,17 @@ impl McpClient {
     /// Subscribes to changes of lists and of single resources. See [`crate::McpClient::changes`].
     ///
     /// # Errors
-    /// If the server refuses, the request times out, or the connection is lost.
+    /// Fails if the server responds with an error, the request times out, or the connection is lost.
     pub fn changes(&self, filter: SubscriptionFilter) -> Result<Changes> {
         let changes = self.with(|client| async move { client.changes(filter).await })?;
         Ok(Changes::new(changes, Arc::clone(&self.thread)))
     }
 
-    /// Makes any request and parses its result as a type of the protocol. See [`crate::McpClient::request`].
+    /// Sends any request of the protocol and parses its result as `T`. See [`crate::McpClient::request`].
     ///
     /// # Errors
-    /// [`Error::NotOffered`] if the protocol version does not have the method; otherwise as every request.
+    /// [`Error::NotOffered`] if the protocol version does not have the method. Also fails if the server responds with
+    /// an error, the request times out, or the connection is lost.
     pub fn request<T: Raise + Send + 'static>(
         &self,
         method: &Method,
@@ -287,55 +297,57 @@ impl McpClient {
     /// Checks whether the server responds. See [`crate::McpClient::ping`].
     ///
     /// # Errors
-    /// If the server responds with an error, the request times out, or the connection is lost.
+    /// Fails if the server responds with an error, the request times out, or the connection is lost.
     pub fn ping(&self) -> Result<()> {
         self.with(|client| async move { client.ping().await })
     }
 
-    /// Sets the minimum level of log messages; legacy era. See [`crate::McpClient::set_log_level`].
+    /// Sets the minimum level of the log messages that a legacy server sends. See [`crate::McpClient::set_log_level`].
     ///
     /// # Errors
-    /// [`Error::NotOffered`] if the server does not log or is a modern one; otherwise as every request.
+    /// [`Error::NotOffered`] if the server does not support logging or is a modern server. Also fails if the server
+    /// responds with an error, the request times out, or the connection is lost.
     pub fn set_log_level(&self, level: LogLevel) -> Result<()> {
         self.with(|client| async move { client.set_log_level(level).await })
     }
 
-    /// Notifies the server that the roots changed; legacy era. See [`crate::McpClient::roots_changed`].
+    /// Notifies a legacy server that the roots changed. See [`crate::McpClient::roots_changed`].
     ///
     /// # Errors
-    /// If the connection is lost.
+    /// Fails if the connection is lost.
     pub fn roots_changed(&self) -> Result<()> {
         self.with(|client| async move { client.roots_changed() })
     }
 
-    /// Returns the log messages of the server from now on. See [`crate::McpClient::log_messages`].
+    /// Returns the log messages that the server sends from now on. See [`crate::McpClient::log_messages`].
     #[must_use]
     pub fn log_messages(&self) -> Feed<Arc<LogMessageParams>> {
         Feed::new(self.client.log_messages(), Arc::clone(&self.thread))
     }
 
-    /// Returns the lines that the server writes to stderr from now on. See [`crate::McpClient::stderr`].
+    /// Returns the lines that the server writes to stderr from now on, or `None` if this client started no process. See
+    /// [`crate::McpClient::stderr`].
     #[must_use]
     pub fn stderr(&self) -> Option<Feed<Arc<str>>> {
         self.client.stderr().map(|lines| Feed::new(lines, Arc::clone(&self.thread)))
     }
 
-    /// Closes the connection, and waits until the server has ended. See [`crate::McpClient::close`].
+    /// Closes the connection, and waits until the server process has ended. See [`crate::McpClient::close`].
     pub fn close(self) -> Shutdown {
         let Self { client, thread } = self;
         thread.run(client.close()).unwrap_or_default()
     }
 
-    /// Closes the connection like [`close`](Self::close), without a report.
+    /// Closes the connection like [`close`](Self::close), but returns nothing.
     pub fn disconnect(self) {
         self.close();
     }
 }
 
-/// Methods of the asynchronous client that do not wait.
+/// Defines the methods that are the same in the asynchronous client: they do not wait.
 macro_rules! same_as_async {
     ($($name:ident: $result:ty;)*) => {
-        /// Methods that do not wait: see those of [`crate::McpClient`].
+        /// Methods that return at once. They are the same as those of [`crate::McpClient`].
         impl McpClient {
             $(
                 #[doc = concat!("See [`crate::McpClient::", stringify!($name), "`].")]

@@ -1,4 +1,4 @@
-//! The handle of a connection.
+//! The asynchronous client: the handle of one connection.
 
 pub(crate) mod call;
 pub(crate) mod changes;
@@ -34,8 +34,8 @@ use crate::error::{ConnectionEnd, Error, Result};
 /// A connection to one server.
 ///
 /// Clones are cheap and share the connection. All methods can be used concurrently, from any task and thread. Dropping
-/// the last clone kills the server and everything it has started at once; [`close`](Self::close) shuts them down
-/// gracefully.
+/// the last clone immediately kills the server process and all processes in its group; [`close`](Self::close) shuts the
+/// server down gracefully.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -62,7 +62,7 @@ pub(crate) struct Inner {
     pub(crate) negotiation: NegotiationResult,
     pub(crate) handlers: Arc<Handlers>,
     pub(crate) supervisor: Box<dyn Supervisor>,
-    /// The lock of the caller that lists the tools for all callers.
+    /// Held while one caller lists the tools for all callers.
     pub(crate) listing: tokio::sync::Mutex<()>,
 }
 
@@ -119,14 +119,14 @@ impl McpClient {
         &self.inner.negotiation.version
     }
 
-    /// Returns the era of that version.
+    /// Returns the era of the protocol version: legacy or modern.
     #[must_use]
     pub fn era(&self) -> Era {
         self.inner.negotiation.era()
     }
 
     /// Returns the result of the version negotiation (`server/discover` or `initialize`). A restart of the server does
-    /// not change it.
+    /// not change the returned value.
     #[must_use]
     pub fn negotiation(&self) -> &NegotiationResult {
         &self.inner.negotiation
@@ -149,7 +149,7 @@ impl McpClient {
         capabilities_of(&self.inner.negotiation)
     }
 
-    /// Returns the server's instructions for a language model. Untrusted.
+    /// Returns the server's instructions for a language model, or `None` if it sent none. They are untrusted.
     #[must_use]
     pub fn instructions(&self) -> Option<&str> {
         match &self.inner.negotiation.server {
@@ -159,10 +159,10 @@ impl McpClient {
         }
     }
 
-    /// Calls a tool. The request is sent when the call is awaited.
+    /// Calls a tool. The request is sent when the returned [`ToolCall`] is awaited.
     ///
-    /// The arguments are a value that serializes to a JSON object: `serde_json::json!`, a struct of your own that derives
-    /// `Serialize`, a map, [`Json`](mcp_protocol::Json), or `()` for none.
+    /// The arguments are a value that serializes to a JSON object: `serde_json::json!`, a struct of your own that
+    /// derives `Serialize`, a map, [`Json`](mcp_protocol::Json), or `()` for none.
     ///
     /// ```no_run
     /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {
@@ -197,14 +197,15 @@ impl McpClient {
             .map_err(|error| Error::unreadable(&Method::ToolsCall, &error.into()))
     }
 
-    /// Returns the log messages from the server from now on. [`Connect::log_level`](crate::Connect::log_level) requests
-    /// them.
+    /// Returns the log messages that the server sends from now on. To request them, use
+    /// [`Connect::log_level`](crate::Connect::log_level).
     #[must_use]
     pub fn log_messages(&self) -> Feed<Arc<LogMessageParams>> {
         Feed::new(self.inner.connection.lock().log_messages())
     }
 
-    /// Sets the minimum level of log messages; legacy era.
+    /// Sets the minimum level of the log messages that a legacy server sends. For a modern server, use
+    /// [`Connect::log_level`](crate::Connect::log_level).
     ///
     /// # Errors
     /// [`Error::NotOffered`] if the server does not support logging or is a modern server. Also fails if the server
@@ -218,7 +219,8 @@ impl McpClient {
         Ok(())
     }
 
-    /// Checks whether the server responds. A modern server has no `ping`; it is sent `server/discover` instead.
+    /// Checks whether the server responds. Sends `ping` to a legacy server, and `server/discover` to a modern server,
+    /// which has no `ping`.
     ///
     /// # Errors
     /// Fails if the server responds with an error, the request times out, or the connection is lost.
@@ -227,7 +229,8 @@ impl McpClient {
         self.send(&method, &EmptyParams::new(), RequestOptions::default()).await.map(drop)
     }
 
-    /// Notifies the server that the roots changed; legacy era. A modern server requests roots when it needs them.
+    /// Notifies a legacy server that the roots changed. Does nothing for a modern server, which requests the roots when
+    /// it needs them.
     ///
     /// # Errors
     /// Fails if the connection is lost.
@@ -239,11 +242,11 @@ impl McpClient {
         self.inner.connection.notify(&Method::RootsChanged, &EmptyParams::new())
     }
 
-    /// Sends any request of the protocol and parses its result as a type.
+    /// Sends any request of the protocol and parses its result as `T`.
     ///
     /// # Errors
-    /// [`Error::NotOffered`] if the protocol version does not have the method. Also fails if the server responds with
-    /// an error, the request times out, or the connection is lost.
+    /// [`Error::NotOffered`] if the protocol version does not have the method; a [`Method::Other`] is always sent. Also
+    /// fails if the server responds with an error, the request times out, or the connection is lost.
     ///
     /// # Cancellation
     /// Dropping the future cancels the request on the server.
@@ -260,53 +263,55 @@ impl McpClient {
         self.inner.connection.dialect()
     }
 
-    /// Returns counters of the connection.
+    /// Returns the counters of the connection: calls, requests from the server, and messages that were ignored.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.inner.connection.lock().peer.stats()
     }
 
     /// Returns true if the notification streams of a server behind a URL keep failing: several in a row could not be
-    /// opened, or ended within 30 s. Returns false again once a stream has stayed open for 30 s. In between, changes may
-    /// be missed; calls may still work.
+    /// opened, or ended within 30 s. Returns false again once a stream has stayed open for 30 s, or no stream is in
+    /// use. While it returns true, changes may be missed, but calls may still work.
     #[must_use]
     pub fn is_failing(&self) -> bool {
         self.exchanges().is_some_and(Exchanges::is_failing)
     }
 
-    /// Returns how the connection ended, or `None` while it is open. A server that
-    /// [restarts](crate::ServerConfig::restarts) can still be used.
+    /// Returns how the connection ended, or `None` while it is open. If the server config allows
+    /// [restarts](crate::ServerConfig::restarts), the client can still be used: the next call restarts the server.
     #[must_use]
     pub fn ended(&self) -> Option<Arc<ConnectionEnd>> {
         self.inner.connection.ended()
     }
 
-    /// Shuts the server down gracefully: closes its stdin, waits 3 s, sends SIGTERM, waits 1 s, then kills the server
-    /// and everything it has started. Requests in flight are lost. Takes at most 5 s, and can be called on every clone.
+    /// Closes the connection and shuts a server process down gracefully: closes its stdin, sends SIGTERM to its process
+    /// group if it has not exited after 3 s, and kills the group after 1 s more. Requests in flight are lost. Takes at
+    /// most 5 s. Closing one clone closes the connection of all clones.
     pub async fn close(self) -> Shutdown {
         self.inner.connection.close();
         self.inner.supervisor.shut_down().await
     }
 
-    /// Closes the connection like [`close`](Self::close), without a report.
+    /// Closes the connection like [`close`](Self::close), but returns nothing.
     pub async fn disconnect(self) {
         self.close().await;
     }
 
-    /// Returns the process group of the server, or `None` if there is no process.
+    /// Returns the id of the server's process group, or `None` if this client started no process.
     #[must_use]
     pub fn process_group(&self) -> Option<u32> {
         self.inner.supervisor.process_group()
     }
 
-    /// Returns the lines that the server writes to stderr from now on, or `None` if there is no process. Values of
-    /// environment variables that were given to the server are masked.
+    /// Returns the lines that the server writes to stderr from now on, or `None` if this client started no process. The
+    /// feed ends with the process; after a restart, call this again. Environment values of the server config are
+    /// masked.
     #[must_use]
     pub fn stderr(&self) -> Option<Feed<Arc<str>>> {
         self.inner.supervisor.stderr()
     }
 
-    /// Returns the exit status of the server's process, once it has ended.
+    /// Returns the exit status of the server process, or `None` while it runs or if there is no process.
     #[must_use]
     pub fn exit_status(&self) -> Option<ExitStatus> {
         self.ended().and_then(|ended| ended.status)

@@ -1,4 +1,4 @@
-//! Server configs, the capabilities that the host offers, and known results of negotiation: plain data.
+//! Plain data: server configs, what the client offers to a server, and cached negotiation results.
 
 pub(crate) mod negotiation_cache;
 pub(crate) mod offer;

@@ -1,4 +1,4 @@
-//! Connecting: the builder of a connection.
+//! The builder of a connection.
 
 mod settings;
 
@@ -26,7 +26,7 @@ use crate::stream::link::{Link, Owner};
 use crate::stream::negotiate::Launch;
 use crate::wire_trace::WireTrace;
 
-/// A builder of a connection: a server config, and the options of the host.
+/// A builder of a connection: a server config, and the options of the host (the application that uses this crate).
 ///
 /// ```no_run
 /// # async fn example() -> mcp_client::Result<()> {
@@ -61,7 +61,7 @@ pub struct Connect {
 enum Destination {
     ServerConfig(Box<ServerConfig>),
     Streams(Box<Streams>),
-    /// The argument is not a server config.
+    /// The argument could not be converted to a server config.
     Invalid(Error),
 }
 
@@ -86,7 +86,7 @@ impl std::fmt::Debug for Destination {
 impl McpClient {
     /// Connects to a server: a [`ServerConfig`], or the URL of a server as a string.
     ///
-    /// Returns when the handshake is complete, or an error after at most the [start
+    /// Returns once the handshake is complete. Fails if that takes longer than the [start
     /// timeout](ServerConfig::start_timeout) of the config.
     ///
     /// ```no_run
@@ -99,11 +99,12 @@ impl McpClient {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Start`] if the program could not be started, [`Error::Connect`] if it could but did not become usable,
-    /// [`Error::InvalidConfig`] for a string that is not a URL.
+    /// [`Error::Start`] if the program could not be started, [`Error::Connect`] if the server was started or reached
+    /// but the handshake failed, [`Error::InvalidConfig`] for a string that is not a URL. For a URL also
+    /// [`Error::Denied`], [`Error::Unauthorized`] and [`Error::ForeignEndpoint`].
     ///
     /// # Cancellation
-    /// When dropped, everything that was started is killed.
+    /// Dropping the future kills the process that it started.
     pub async fn connect<R>(config: R) -> Result<Self>
     where
         R: TryInto<ServerConfig>,
@@ -112,8 +113,8 @@ impl McpClient {
         Self::builder(config).connect().await
     }
 
-    /// Returns a builder, for a connection with more options. A config that is invalid is reported by
-    /// [`Connect::connect`].
+    /// Returns a builder of a connection, to set more options. If the config is invalid, [`Connect::connect`] returns
+    /// the error.
     pub fn builder<R>(config: R) -> Connect
     where
         R: TryInto<ServerConfig>,
@@ -125,8 +126,8 @@ impl McpClient {
         })
     }
 
-    /// Returns a builder of a connection over any pair of byte streams, one message per line: the halves of a socket, or
-    /// in a test `McpServer::in_memory` of mcp-server.
+    /// Returns a builder of a connection over any pair of byte streams (reader, writer) with one message per line, such
+    /// as the halves of a socket, or `McpServer::in_memory` of mcp-server in a test.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -174,49 +175,51 @@ impl Connect {
         }
     }
 
-    /// Sets the name and version of the host.
+    /// Sets the name and version that the client reports to the server. Default: those of this crate.
     pub fn name(self, name: impl Into<String>, version: impl Into<String>) -> Self {
         self.implementation(Implementation::new(name, version))
     }
 
-    /// Sets the name and version of the host, with title, icons and so on.
+    /// Sets what the client reports about itself to the server: name, version, title, icons and so on.
     pub fn implementation(mut self, implementation: Implementation) -> Self {
         self.info = implementation;
         self
     }
 
-    /// Sets the handlers of requests from the server. Capabilities without a handler are not declared.
+    /// Sets the handlers for requests from the server. Capabilities without a handler are not declared. Default: no
+    /// handlers.
     pub fn handlers(mut self, handlers: Handlers) -> Self {
         self.handlers = handlers;
         self
     }
 
-    /// Sets the revisions to offer, most preferred first. Default: all of them, newest first.
+    /// Sets the protocol revisions to offer, most preferred first. Default: all that this crate supports, newest first.
     pub fn versions(mut self, versions: impl Into<Vec<ProtocolVersion>>) -> Self {
         self.versions = versions.into();
         self
     }
 
-    /// Sets the cache of negotiation results, which is read and updated.
+    /// Sets the cache of negotiation results. Connecting reads and updates it. Default: none.
     pub fn negotiation_cache(mut self, negotiation_cache: &NegotiationCache) -> Self {
         self.negotiation_cache = Some(negotiation_cache.clone());
         self
     }
 
-    /// Sets the cache of lists and resources that a modern server allows to be cached. Default: one per client.
+    /// Sets the cache for lists and resources that a modern server allows to be cached. Default: each client has its
+    /// own cache.
     pub fn cache(mut self, cache: &Cache) -> Self {
         self.cache = cache.clone();
         self
     }
 
-    /// Requests log messages of this level and above: [`McpClient::log_messages`]. Without it, a modern server sends none, and
-    /// a legacy server decides itself.
+    /// Requests log messages of this level and above, to be read with [`McpClient::log_messages`]. By default, a modern
+    /// server sends none, and a legacy server decides itself which messages it sends.
     pub fn log_level(mut self, level: LogLevel) -> Self {
         self.log_level = Some(level);
         self
     }
 
-    /// Sets the ledger that records the server process, so that the process can be found after a crash of this host.
+    /// Sets the ledger that records the server process, so that it can be found if the host crashes.
     #[cfg(feature = "stdio")]
     pub fn ledger(mut self, ledger: &crate::Ledger) -> Self {
         self.ledger = Some(ledger.clone());
@@ -237,7 +240,7 @@ impl Connect {
         self
     }
 
-    /// Sets the counters that are told of calls and restarts: [`Metrics`].
+    /// Sets the [`Metrics`] that are notified of each call and each restart of the server.
     #[doc(alias = "prometheus")]
     pub fn metrics(mut self, metrics: impl Metrics) -> Self {
         self.observers.metrics = Some(Arc::new(metrics));
@@ -245,7 +248,8 @@ impl Connect {
     }
 
     /// Sets the function that returns the trace context of a request: `traceparent`, `tracestate` and `baggage`. It is
-    /// called in the task that makes the request; members of the `_meta` of the call itself take precedence.
+    /// called in the task that makes the request. Members that are set with [`ToolCall::meta`](crate::ToolCall::meta)
+    /// take precedence.
     ///
     /// ```
     /// use mcp_client::protocol::meta::Meta;
@@ -262,7 +266,7 @@ impl Connect {
         self
     }
 
-    /// Sets which eras to try.
+    /// Sets which eras to try. See [`ServerConfig::era`].
     pub fn era(mut self, era: Mode) -> Self {
         match &mut self.destination {
             Destination::ServerConfig(config) => config.era = era,
@@ -272,7 +276,7 @@ impl Connect {
         self
     }
 
-    /// Sets the limits of the connection.
+    /// Sets the limits of the connection, such as the maximum size of a message.
     pub fn limits(mut self, limits: Limits) -> Self {
         match &mut self.destination {
             Destination::ServerConfig(config) => config.limits = limits,
@@ -282,7 +286,7 @@ impl Connect {
         self
     }
 
-    /// Sets the timeout for starting the server and for the handshake.
+    /// Sets the timeout for starting the server and for the handshake. See [`ServerConfig::start_timeout`].
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
         match &mut self.destination {
             Destination::ServerConfig(config) => config.start_timeout = Some(timeout),
@@ -295,10 +299,10 @@ impl Connect {
     /// Connects. See [`McpClient::connect`].
     ///
     /// # Errors
-    /// Fails if the server could not be started, or the handshake failed.
+    /// Fails if the server could not be started or reached, or the handshake failed.
     ///
     /// # Cancellation
-    /// When dropped, everything that was started is killed.
+    /// Dropping the future kills the process that it started.
     pub async fn connect(self) -> Result<McpClient> {
         let Self {
             destination,

@@ -1,4 +1,5 @@
-//! One connection, shared by its driver and its callers: requests in flight, the outbox, and the tasks to wake.
+//! One connection, shared by its driver and its callers. It holds the requests in flight, the outbox, and the tasks to
+//! wake.
 
 pub(crate) mod alarm;
 pub(crate) mod cache;
@@ -44,15 +45,15 @@ pub(crate) use transport::Transport;
 
 /// The timeout of a request whose response no caller waits for.
 const UNAWAITED_TIMEOUT: Duration = Duration::from_secs(60);
-/// The reason in the cancellation of a request that was dropped.
+/// The reason that is sent with the cancellation of a request that was dropped.
 const DROPPED_REASON: &str = "no longer wanted";
 
-/// Returns the current time of tokio's clock, which tests can pause.
+/// Returns the current time of tokio's clock, because tests can pause that clock.
 pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// A connection after the handshake. It outlives its byte streams if the server is restarted.
+/// A connection after the handshake. If the server is restarted, the connection continues with new byte streams.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) terms: ConnectionTerms,
@@ -62,10 +63,10 @@ pub(crate) struct Connection {
 /// The parts of a connection that never change.
 #[derive(Debug)]
 pub(crate) struct ConnectionTerms {
-    /// The name of the server, for the handlers of the host.
+    /// The name of the server, for the host's handlers, metrics and log messages.
     pub(crate) server: String,
     pub(crate) dialect: Dialect,
-    /// The `_meta` of every request in the modern era.
+    /// The `_meta` of every request to a modern server; `None` for a legacy server.
     pub(crate) envelope: Option<Meta>,
     pub(crate) limits: Limits,
     pub(crate) transport: Transport,
@@ -77,14 +78,14 @@ pub(crate) struct ConnectionTerms {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RequestOptions {
     pub(crate) timeouts: Timeouts,
-    /// True if progress is queued for the caller.
+    /// True if progress notifications are queued for the caller.
     pub(crate) progress: bool,
-    /// True if its timeouts pause while a person answers a request from the server.
+    /// True if the timeouts of the request pause while a person answers a request from the server.
     pub(crate) asks: bool,
 }
 
 impl Connection {
-    /// Creates a connection. `log_level` is sent to a server that keeps one level for the whole connection.
+    /// Creates a connection. `log_level` is the level to set for the whole connection, for legacy servers.
     pub(crate) fn new(terms: ConnectionTerms, log_level: Option<LogLevel>) -> Self {
         let sends_exchanges = terms.transport.exchanges().is_some();
         let framing = if sends_exchanges { Framing::Messages } else { Framing::Lines };
@@ -93,9 +94,9 @@ impl Connection {
         Self { state: Mutex::new(state), terms }
     }
 
-    /// Begins to use a link, the first one or one after a restart. Returns false if the connection was closed
-    /// meanwhile. `unsent`, which its negotiation did not send, is written first; then subscriptions and the log level
-    /// are requested again.
+    /// Begins to use a new link, the first one or the one after a restart. The bytes in `unsent`, which the negotiation
+    /// did not write, are written first; then the log level and the subscriptions are requested again. Returns false if
+    /// the connection has been closed in the meantime.
     pub(crate) fn begin(&self, unsent: Vec<u8>) -> bool {
         let mut state = self.lock();
         if state.closing {
@@ -114,9 +115,9 @@ impl Connection {
         true
     }
 
-    /// Requests the log level and the subscriptions again, from a server that does not know them.
+    /// Requests the log level and the subscriptions again: the new process or session does not know them.
     fn request_standing(&self, state: &mut State) {
-        // The response does not matter: a server may ignore the level.
+        // The response does not matter, because a server may ignore the level.
         if let Some(level) = state.log_level.clone() {
             self.request_unawaited(state, &Method::SetLevel, &SetLevelParams::new(level));
         }
@@ -144,7 +145,8 @@ impl Connection {
         state.wake_driver();
     }
 
-    /// Switches to a new session, which `begin` makes current. Messages that wait for the old session are dropped.
+    /// Switches to a new session, which `begin` makes the current one. Messages that are queued for the old session are
+    /// dropped.
     pub(crate) fn renewed(&self, begin: impl FnOnce()) {
         let mut state = self.lock();
         begin();
@@ -156,14 +158,15 @@ impl Connection {
         self.request_standing(&mut state);
     }
 
-    /// Settles the requests that were to be answered on the event stream of a session, which has ended. The connection stays open.
+    /// Settles the requests whose responses were expected on the event stream of this session, because the stream has
+    /// ended. The connection stays open.
     pub(crate) fn cut(&self, session: u64, problem: String) {
         let ended = Arc::new(ConnectionEnd { cause: EndCause::Network(problem), ..ConnectionEnd::default() });
         self.lock().lose(session, &ended);
         self.missed(None);
     }
 
-    /// Reports that changes may have been missed: to one subscriber, or to all.
+    /// Reports to one subscriber, or to all if `by` is `None`, that changes may have been missed.
     pub(crate) fn missed(&self, by: Option<u64>) {
         self.terms.cache.changed(&Change::Gap);
         self.lock().subscribers.missed(by);
@@ -196,7 +199,7 @@ impl Connection {
         state.wake_driver();
     }
 
-    /// Resumes timeouts that were paused while a person was asked.
+    /// Resumes the timeouts of calls that were paused while a person was asked.
     pub(crate) fn resume(&self, paused: &[CallHandle]) {
         let mut state = self.lock();
         for call in paused {
@@ -220,7 +223,7 @@ impl Connection {
         self.lock().ended.clone()
     }
 
-    /// Ends the connection: every request in flight is settled.
+    /// Ends the connection, and settles every request in flight. Does nothing if the connection has already ended.
     pub(crate) fn end(&self, ended: ConnectionEnd) {
         let mut state = self.lock();
         if state.ended.is_some() {
@@ -237,17 +240,17 @@ impl Connection {
         } else {
             state.subscribers.cut();
         }
-        // A caller may have noticed the end before the driver.
+        // The driver may not have noticed the end yet.
         state.wake_driver();
     }
 
-    /// Ends a connection whose driver was dropped: its runtime is gone, or it panicked.
+    /// Ends a connection whose driver was dropped, because its runtime has ended or the driver has panicked.
     pub(crate) fn end_unfinished(&self) {
         let cause = if std::thread::panicking() { EndCause::Internal } else { EndCause::Closed };
         self.end(ConnectionEnd { cause, ..ConnectionEnd::default() });
     }
 
-    /// Records the exit status of the process, which is known after the end of its streams.
+    /// Records the exit status of the process, which may be known only after its streams have ended.
     pub(crate) fn exited(&self, status: Option<ExitStatus>) {
         if let Some(ended) = &mut self.lock().ended
             && ended.status.is_none()
@@ -256,7 +259,8 @@ impl Connection {
         }
     }
 
-    /// True if the server can be restarted: it has ended, its config allows it, and the connection was not closed.
+    /// Returns true if the server can be restarted: it has ended, its config allows restarts, and the connection was
+    /// not closed.
     pub(crate) fn can_restart(&self) -> bool {
         let state = self.lock();
         let is_ended = state.ended.as_ref().is_some_and(|ended| ended.cause != EndCause::Closed);

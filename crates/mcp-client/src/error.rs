@@ -1,4 +1,4 @@
-//! The errors of this crate, and what a caller can do about each.
+//! The errors of this crate.
 
 mod ended;
 mod http_status;
@@ -25,13 +25,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of this crate.
 ///
-/// Five methods answer the usual questions, so that a program need not parse the text: whose fault it is
+/// Five methods answer the usual questions, so that a program need not parse the text: which side is at fault
 /// ([`blame`](Self::blame)), whether a retry is safe ([`is_retry_safe`](Self::is_retry_safe)), whether the server may
 /// have acted ([`may_have_happened`](Self::may_have_happened)), whether a timeout elapsed
 /// ([`is_timeout`](Self::is_timeout)) and whether a login is needed ([`needs_login`](Self::needs_login)).
 ///
-/// The displayed text is complete: [`source`](std::error::Error::source) never repeats a part of it. An error can be cloned
-/// and given to every task that waited for the same result.
+/// The displayed text is complete; [`source`](std::error::Error::source) never repeats a part of it. An error can be
+/// cloned, for example for several tasks that wait for the same result.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -41,11 +41,11 @@ pub enum Error {
     /// The server was started or reached, but the handshake failed.
     #[error("cannot connect to `{}`: {error}{ended}", SafeText::message(server))]
     Connect {
-        /// The command or URL of the server.
+        /// The command line or URL of the server, without secrets.
         server: String,
         /// The cause.
         error: Box<NegotiationError>,
-        /// Exit status and stderr output of the server.
+        /// The exit status and last stderr output of the server.
         ended: ConnectionEnd,
     },
     /// The server config cannot be used. Nothing was sent.
@@ -63,22 +63,22 @@ pub enum Error {
         SafeText::message(reason)
     )]
     Denied {
-        /// The host.
+        /// The host that was not connected to.
         host: String,
-        /// The reason.
+        /// The reason, as a predicate of the host: `is a multicast address`.
         reason: String,
     },
-    /// The `endpoint` event of a server of the HTTP+SSE transport (2024-11-05) names an address on another web origin, or one
-    /// with credentials. Nothing was sent there.
+    /// A server of the HTTP+SSE transport (2024-11-05) sent an `endpoint` event whose URL is on another web origin,
+    /// contains credentials, or is not an HTTP URL. Nothing was sent to that URL.
     #[error(
-        "`{server}` named an endpoint that this client does not post to, {}: only a URL on the same web origin, without a \
-         user name, is allowed; fix the server, or connect to that address directly if you trust it",
+        "`{server}` sent an `endpoint` event that names {}: only a URL on the same web origin, without a user name, is \
+         allowed; fix the server, or connect to that address directly if you trust it",
         SafeText::new(origin).at_most(200)
     )]
     ForeignEndpoint {
         /// The server that was connected to.
         server: String,
-        /// The web origin of the endpoint, or a description of its URL. Untrusted.
+        /// The web origin of the URL, or a description of the URL. Untrusted.
         origin: String,
     },
     /// The server requires authorization, or a scope that the token of this client lacks. The request was not executed.
@@ -86,12 +86,13 @@ pub enum Error {
     Unauthorized {
         /// The method of the request.
         method: Method,
-        /// 401 or 403.
+        /// The HTTP status, 401 or 403.
         status: u16,
-        /// The credentials that the server accepts. Untrusted.
+        /// The challenges of the response (`WWW-Authenticate`): the credentials that the server accepts. Untrusted.
         challenges: Vec<Challenge>,
     },
-    /// The response has an HTTP status instead of a JSON-RPC message.
+    /// The HTTP response is not a JSON-RPC message, for example an error status without a JSON-RPC error, or a web
+    /// page.
     #[error("unexpected response to `{method}`: {answer}")]
     Status {
         /// The method of the request.
@@ -104,7 +105,7 @@ pub enum Error {
     Refused {
         /// The method of the request.
         method: Method,
-        /// The error of the server. Untrusted.
+        /// The error that the server sent. Untrusted.
         error: ErrorObject,
     },
     /// The tool ran and reported that it failed. Returned by [`ToolResult::ok`](crate::ToolResult::ok) and
@@ -113,7 +114,7 @@ pub enum Error {
     ToolFailed {
         /// The name of the tool.
         tool: String,
-        /// The text of the result. Untrusted.
+        /// The text of the result, which may be empty. Untrusted.
         message: String,
     },
     /// The response cannot be parsed.
@@ -129,9 +130,9 @@ pub enum Error {
     Lost {
         /// The method of the request.
         method: Method,
-        /// Whether the request had been sent.
+        /// Tells whether the request was sent.
         sent: Sent,
-        /// The end of the connection: its cause, the exit status and the last stderr output.
+        /// The end of the connection: its cause, and the exit status and last stderr output of the server.
         ended: Arc<ConnectionEnd>,
     },
     /// The request timed out; a cancellation was sent.
@@ -145,9 +146,10 @@ pub enum Error {
         method: Method,
         /// The timeout that elapsed.
         reason: TimeoutReason,
-        /// The time since the request was made.
+        /// The time from making the request to the timeout.
         after: Duration,
-        /// The beginning of the first line on stdout that is not a JSON-RPC message: it may have been the response.
+        /// The beginning of the first line on stdout that is not a JSON-RPC message. That line may have been the
+        /// response.
         stray_line: Option<Arc<str>>,
     },
     /// The caller cancelled the request; a cancellation was sent.
@@ -156,12 +158,14 @@ pub enum Error {
         /// The method of the request.
         method: Method,
     },
-    /// Too many requests are in flight, or the server does not read its input. Nothing was sent.
+    /// Too many requests are in flight, or the server does not read its input. Nothing was sent. The number is that of
+    /// the requests in flight.
     #[error(
         "too many requests in flight ({0}), or the server does not read its input; wait for one to finish"
     )]
     Busy(usize),
-    /// The server does not have this capability. Nothing was sent.
+    /// The server did not declare the capability for this method, or its protocol version does not have the method.
+    /// Nothing was sent.
     #[error("the server does not support `{method}`")]
     NotOffered {
         /// The method of the request.
@@ -172,28 +176,29 @@ pub enum Error {
     Input {
         /// The method of the request.
         method: Method,
-        /// The reason why there was no answer.
+        /// The reason why the input could not be provided.
         error: ErrorObject,
     },
-    /// The request cannot be serialized, for example because the server's revision has no way to express it.
-    #[error("cannot serialize `{method}`: {}", SafeText::message(problem))]
+    /// The request cannot be sent, for example because its arguments are not a JSON object, or the server's revision
+    /// cannot express it.
+    #[error("cannot send `{method}`: {}", SafeText::message(problem))]
     Unsendable {
         /// The method of the request.
         method: Method,
         /// The problem.
         problem: String,
     },
-    /// The server kept exiting after restarts, or kept forgetting its session. Nothing was sent.
+    /// The server kept exiting after restarts, or kept losing the session. Nothing was sent.
     #[error(
         "`{}` kept failing: restarted 5 times in 30 s; next attempt allowed in {wait:.0?}{ended}",
         SafeText::message(server)
     )]
     TooManyRestarts {
-        /// The command or URL of the server.
+        /// The command line or URL of the server, without secrets.
         server: String,
         /// The time until the next attempt is allowed.
         wait: Duration,
-        /// The most recent end of the server: its cause, exit status and stderr output.
+        /// The most recent end of the server: its cause, and the exit status and last stderr output.
         ended: Arc<ConnectionEnd>,
     },
     /// A list exceeds its limits, or repeats a cursor.
@@ -201,24 +206,24 @@ pub enum Error {
     IncompleteList {
         /// The method of the list.
         method: Method,
-        /// The limit that was exceeded.
+        /// The limit that was exceeded, or the problem with the cursor.
         problem: &'static str,
     },
     /// The text of a [`NegotiationCache`](crate::NegotiationCache) cannot be parsed.
     #[error("line {line} of the negotiation cache is invalid; start with an empty cache")]
     InvalidCache {
-        /// The line, from 1.
+        /// The number of the line; the first line is 1.
         line: usize,
     },
-    /// The configuration needs a feature of this crate that is not enabled.
+    /// The server config needs a feature of this crate that is not enabled.
     #[error("this needs the feature `{feature}` of mcp-client; enable it in Cargo.toml")]
     FeatureDisabled {
-        /// The feature.
+        /// The name of the feature.
         feature: &'static str,
     },
 }
 
-/// The message of a tool that failed.
+/// Returns the message of a failed tool, or a note if the message is empty.
 fn message_or_note(message: &str) -> SafeText<'_> {
     SafeText::message(if message.is_empty() { "the result has no text" } else { message })
 }
@@ -236,7 +241,7 @@ fn demanded(challenges: &[Challenge]) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Blame {
-    /// The caller.
+    /// The caller: its server config, its arguments, its handlers, or a missing login.
     Caller,
     /// The server.
     Server,
@@ -244,12 +249,12 @@ pub enum Blame {
     Link,
 }
 
-/// Whether a request had been sent when its connection ended.
+/// The answer to whether a request was sent before its connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// Not a single byte.
+    /// Not a single byte of it was sent.
     No,
-    /// At least a part of it: the server may have acted.
+    /// At least a part of it may have been sent, so the server may have acted.
     Maybe,
 }
 
@@ -291,7 +296,8 @@ impl Error {
         }
     }
 
-    /// Returns true if a retry cannot execute the request twice: it was not executed the first time.
+    /// Returns true if the request was not executed, so that a retry cannot execute it twice. Also returns false if a
+    /// retry would only fail again, for example for [`Error::InvalidConfig`].
     #[must_use]
     pub fn is_retry_safe(&self) -> bool {
         matches!(
@@ -304,7 +310,7 @@ impl Error {
         ) || matches!(self, Self::Status { answer, .. } if answer.status == 429)
     }
 
-    /// Returns true if the server may have executed the request although no response says so.
+    /// Returns true if it is unknown whether the server executed the request.
     #[must_use]
     pub fn may_have_happened(&self) -> bool {
         matches!(
@@ -317,7 +323,7 @@ impl Error {
         ) || matches!(self, Self::Status { answer, .. } if !(400..500).contains(&answer.status))
     }
 
-    /// Returns true if a timeout expired: of a request, or while connecting.
+    /// Returns true if a timeout elapsed: the timeout of a request, or the start timeout while connecting.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         match self {
@@ -327,7 +333,7 @@ impl Error {
         }
     }
 
-    /// Returns true if a login is needed first.
+    /// Returns true if the request needs a login, or a login with another scope.
     #[must_use]
     pub fn needs_login(&self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! A Model Context Protocol client: any server, in any revision.
+//! A Model Context Protocol client for servers of all protocol revisions, 2024-11-05 to 2026-07-28.
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")]
@@ -14,13 +14,13 @@
 //!
 //! # What it does for you
 //!
-//! - **Processes.** A server runs in its own process group with a small environment, and always ends: gracefully by
-//!   [`McpClient::close`], at once when the last clone is dropped.
-//! - **Eras.** The protocol revision of the server is detected while connecting. Calls, handlers and changes are the
-//!   same in all revisions.
-//! - **Time.** Connecting and every call have timeouts. A call that is dropped is cancelled on the server.
-//! - **Errors** answer whose fault it is, whether a retry is safe, whether the server may have acted and whether a login is
-//!   needed: [`Error`].
+//! - **Processes.** A server runs in its own process group with a small environment, and is always ended: gracefully by
+//!   [`McpClient::close`], immediately when the last clone is dropped.
+//! - **Eras.** The protocol revision of the server is detected while connecting. The interfaces for calls, handlers and
+//!   changes are the same for all revisions.
+//! - **Time.** Connecting and every call have timeouts. Dropping a call cancels it on the server.
+//! - **Errors.** An [`Error`] says which side is at fault, whether a retry is safe, whether the server may have acted,
+//!   whether a timeout elapsed, and whether a login is needed.
 //!
 //! # Map
 //!
@@ -40,9 +40,10 @@
 //!
 //! # Features
 //!
-//! `stdio` (default): starting servers as child processes. Without it, [`McpClient::over`] uses byte streams that are
-//! already open. `http`: servers behind a URL, with TLS and proxies. `blocking`: the client for programs without a
-//! runtime. `test-peer`: the program `mcp-test-peer`, which violates the protocol on purpose.
+//! `stdio` (default): starts servers as child processes. Without it, [`McpClient::over`] still connects over byte
+//! streams that are already open. `http`: connects to servers behind a URL, with TLS and proxies. `blocking`: a client
+//! for programs without an async runtime. `test-peer`: the program `mcp-test-peer`, which violates the protocol on
+//! purpose.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
 
@@ -96,7 +97,7 @@ pub use stdio::interrupt::unless_interrupted;
 pub use stdio::process::ledger::{Ledger, Leftover, SkippedFile};
 pub use wire_trace::WireTrace;
 
-/// The guides, so that their programs are compiled.
+/// Includes the guides, so that their examples are compiled.
 #[cfg(doctest)]
 mod guides {
     macro_rules! guides {

@@ -1,4 +1,4 @@
-//! The wire trace of a client: where the host wants to see every message.
+//! The wire trace of a client: every message, written for debugging.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,23 +6,23 @@ use std::time::SystemTime;
 
 use mcp_protocol::wire_trace::{Secrets, WireDirection, WireLog};
 
-/// A wire trace: every message of a connection, with its time and direction, for debugging. Set it with
+/// A wire trace, for debugging: it shows every message of a connection, with its time and direction. Set it with
 /// [`Connect::wire_trace`](crate::Connect::wire_trace).
 ///
-/// Each message is one line. `-->` was sent, `<--` was received:
+/// Each message is one line. `-->` marks a message that was sent, `<--` one that was received:
 ///
 /// ```text
 /// 12:34:56.007 --> [weather] {"jsonrpc":"2.0","id":1,"method":"tools/list"}
 /// 12:34:56.019 <-- [weather] {"jsonrpc":"2.0","id":1,"result":{"tools":[]}}
 /// ```
 ///
-/// Bodies are shown as they are, and may contain secrets. Masked are the environment variables and headers of the server
-/// config, session ids, and every HTTP header that is not known to be harmless. Clones share the writer, so that one trace
-/// can show several connections.
+/// Bodies are shown unchanged, and may contain secrets. The values of the environment variables and headers of the
+/// server config, session ids, and all HTTP headers that are not known to be harmless are masked. Clones share the
+/// writer, so that one trace can show several connections.
 ///
-/// The writer is called where the message is sent or received, and flushed after each line, so that the last message
-/// before a crash is in the trace. A writer that blocks therefore blocks the connection: pass a file, not a pipe that
-/// nobody reads. If the writer fails, the trace ends, and the connection continues.
+/// The writer is called when a message is sent or received, and is flushed after each line, so that the last message
+/// before a crash is in the trace. A writer that blocks therefore blocks the connection: use a file, not a pipe that
+/// nobody reads. If the writer fails, the trace ends, but the connection continues.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -73,7 +73,7 @@ pub(crate) struct ConnectionTrace {
 }
 
 impl ConnectionTrace {
-    /// Returns the trace of the next HTTP exchange, which has a number.
+    /// Returns the trace of the next HTTP exchange. Its lines show the number of the exchange.
     #[allow(dead_code, reason = "only HTTP has exchanges, and it may be disabled")]
     pub(crate) fn exchange(&self) -> Self {
         let number = self.trace.0.exchanges.fetch_add(1, Ordering::Relaxed);

@@ -12,7 +12,7 @@ use crate::client::running::RunningCall as AsyncRunningCall;
 use crate::connection::progress::Progress;
 use crate::error::Result;
 
-/// A tool call, which starts with [`send`](Self::send). It has the options and timeouts of [`crate::ToolCall`].
+/// A tool call, which is made by [`send`](Self::send). It has the same options and timeouts as [`crate::ToolCall`].
 #[derive(Debug)]
 #[must_use = "a call begins with `send`"]
 pub struct ToolCall {
@@ -29,17 +29,17 @@ impl ToolCall {
         Self { call: set(self.call), thread: self.thread }
     }
 
-    /// Sets the idle timeout. Progress resets it.
+    /// Sets the idle timeout, which each progress notification resets. Default: 60 s.
     pub fn timeout(self, timeout: Duration) -> Self {
         self.map(|call| call.timeout(timeout))
     }
 
-    /// Sets the total timeout, which progress does not reset.
+    /// Sets the total timeout, which progress does not reset. Default: 600 s.
     pub fn total_timeout(self, timeout: Duration) -> Self {
         self.map(|call| call.total_timeout(timeout))
     }
 
-    /// Calls `f` for each progress notification, in order, on the thread of the client. See
+    /// Calls `f` for each progress notification, in order, on the client's thread. See
     /// [`crate::ToolCall::on_progress`].
     pub fn on_progress(self, f: impl FnMut(Progress) + Send + 'static) -> Self {
         self.map(|call| call.on_progress(f))
@@ -55,7 +55,7 @@ impl ToolCall {
         self.map(|call| call.meta(meta))
     }
 
-    /// Returns the call as a sequence of progress, followed by the result.
+    /// Converts the call into a [`RunningCall`], to read its progress before its result.
     pub fn running(self) -> RunningCall {
         RunningCall { call: Some(self.call.running()), thread: self.thread }
     }
@@ -63,7 +63,7 @@ impl ToolCall {
     /// Makes the call, and waits for its result.
     ///
     /// # Errors
-    /// If the server responds with an error, the call times out, or the connection is lost.
+    /// Fails if the server responds with an error, the call times out, or the connection is lost.
     pub fn send(self) -> Result<ToolResult> {
         self.thread.run(self.call.into_future())?
     }
@@ -80,7 +80,8 @@ impl IntoFuture for ToolCall {
     }
 }
 
-/// A tool call whose progress is read step by step. It advances only while it is read, and is cancelled when dropped.
+/// A tool call whose progress is read before its result. It advances only during [`progress`](Self::progress) and
+/// [`outcome`](Self::outcome). Dropping it cancels the call on the server.
 ///
 /// ```no_run
 /// # fn example(client: mcp_client::blocking::McpClient) -> mcp_client::Result<()> {
@@ -92,15 +93,15 @@ impl IntoFuture for ToolCall {
 /// # Ok(()) }
 /// ```
 #[derive(Debug)]
-#[must_use = "a call goes on while it is read"]
+#[must_use = "a call advances only while its progress or outcome is read"]
 pub struct RunningCall {
-    /// `None` after a step could not be read.
+    /// `None` after reading progress has failed.
     call: Option<AsyncRunningCall>,
     thread: Arc<Thread>,
 }
 
 impl RunningCall {
-    /// Waits for the next step; `None` after the call has ended.
+    /// Waits for the next progress notification. Returns `None` after the call has ended.
     pub fn progress(&mut self) -> Option<Progress> {
         let mut call = self.call.take()?;
         let read = async move { (call.progress().await, call) };
@@ -109,10 +110,10 @@ impl RunningCall {
         step
     }
 
-    /// Waits for the call to end, and returns its result. Steps that were not read are dropped.
+    /// Waits for the call to end, and returns its result. Progress that was not read is dropped.
     ///
     /// # Errors
-    /// If the server responds with an error, the call times out, or the connection is lost.
+    /// Fails if the server responds with an error, the call times out, or the connection is lost.
     pub fn outcome(self) -> Result<ToolResult> {
         let Some(call) = self.call else { return Err(super::thread::gone()) };
         self.thread.run(call.outcome())?

@@ -1,4 +1,4 @@
-//! Messages that a server sends by itself: changes, log messages and lines of stderr.
+//! Items that a server sends without a request: changes, log messages and lines of stderr.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::client::changes::Changes as AsyncChanges;
 use crate::connection::feed::{Feed as AsyncFeed, FeedItem};
 use crate::connection::subscribers::Change;
 
-/// A subscription to changes on the server, as an iterator that waits for the next one. See [`crate::Changes`].
+/// A subscription to changes on the server: an iterator that waits for the next change. See [`crate::Changes`].
 #[derive(Debug)]
 pub struct Changes {
-    /// `None` after a change could not be read.
+    /// `None` after reading a change has failed.
     changes: Option<AsyncChanges>,
     acknowledged: SubscriptionFilter,
     thread: Arc<Thread>,
@@ -23,7 +23,7 @@ impl Changes {
         Self { acknowledged: changes.acknowledged().clone(), changes: Some(changes), thread }
     }
 
-    /// Waits for the next change; `None` once the subscription has ended.
+    /// Waits for the next change. Returns `None` once the subscription has ended.
     #[expect(clippy::should_implement_trait, reason = "it does; this is the name in the asynchronous client")]
     pub fn next(&mut self) -> Option<Change> {
         let mut changes = self.changes.take()?;
@@ -33,7 +33,7 @@ impl Changes {
         change
     }
 
-    /// Returns what the server agreed to report, which may be less than was requested.
+    /// Returns the part of the requested filter that the server agreed to report when the subscription was created.
     #[must_use]
     pub fn acknowledged(&self) -> &SubscriptionFilter {
         &self.acknowledged
@@ -48,10 +48,10 @@ impl Iterator for Changes {
     }
 }
 
-/// Items that a server sends from now on, as an iterator that waits for the next one. See [`crate::Feed`].
+/// The items that a server sends from now on: an iterator that waits for the next item. See [`crate::Feed`].
 #[derive(Debug)]
 pub struct Feed<T> {
-    /// `None` after an item could not be read.
+    /// `None` after reading an item has failed.
     feed: Option<AsyncFeed<T>>,
     thread: Arc<Thread>,
 }
@@ -61,7 +61,7 @@ impl<T: Clone + Send + 'static> Feed<T> {
         Self { feed: Some(feed), thread }
     }
 
-    /// Waits for the next item; `None` after the server has ended.
+    /// Waits for the next item. Returns `None` after the server has ended.
     #[expect(clippy::should_implement_trait, reason = "it does; this is the name in the asynchronous client")]
     pub fn next(&mut self) -> Option<FeedItem<T>> {
         let mut feed = self.feed.take()?;

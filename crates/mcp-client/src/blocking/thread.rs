@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{Error, Result, StartError};
 
-/// The thread that drives a connection. It ends when this is dropped.
+/// The thread that drives a connection. Dropping this value ends the thread.
 #[derive(Debug)]
 pub(super) struct Thread {
     handle: Handle,
@@ -27,7 +27,7 @@ impl Thread {
             .name("mcp-client".to_owned())
             .spawn(move || {
                 let _ = runtime.block_on(ended);
-                // Does not wait for a handler that blocks, for example on user input.
+                // Does not wait for handlers that block the thread, for example on user input.
                 runtime.shutdown_background();
             })
             .map_err(refused)?;
@@ -37,7 +37,7 @@ impl Thread {
     /// Runs a future on the thread, and waits for its output.
     pub(super) fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Result<T> {
         if self.is_current() {
-            let method = Method::Other("the work of the client's thread".into());
+            let method = Method::Other("a call of the blocking client".into());
             let problem =
                 "deadlock: a handler called its own blocking client; use the asynchronous client in handlers"
                     .to_owned();
@@ -59,7 +59,7 @@ impl Drop for Thread {
     fn drop(&mut self) {
         // Dropping the sender completes the receiver, which ends the thread.
         drop(self.end.take());
-        // A clone may be dropped by the thread itself, which cannot wait for its own end.
+        // If the last clone is dropped on this thread, the thread cannot wait for its own end.
         if !self.is_current()
             && let Some(thread) = self.thread.take()
         {
@@ -73,7 +73,7 @@ fn refused(source: std::io::Error) -> Error {
     Error::Start(StartError::Refused { path, error: Arc::new(source) })
 }
 
-/// The error for a thread that ended during the work, which only a panic can cause.
+/// The error if the work ended without an output, which only a panic can cause.
 pub(super) fn gone() -> Error {
-    Error::Cancelled { method: Method::Other("the work of the client's thread".into()) }
+    Error::Cancelled { method: Method::Other("a call of the blocking client".into()) }
 }

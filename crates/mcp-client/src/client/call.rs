@@ -20,18 +20,18 @@ use crate::client::running::RunningCall;
 use crate::connection::progress::Progress;
 use crate::error::{Error, Result};
 
-/// A tool call, which starts when it is awaited.
+/// A tool call, which is made when it is awaited.
 ///
-/// It has two timeouts: an idle timeout of 60 s, which progress resets, and a total timeout of 600 s. Both can be set, and
-/// both are paused while the server waits for input from the host.
+/// A call has two timeouts: an idle timeout of 60 s, which progress resets, and a total timeout of 600 s. Both can be
+/// changed. Both are paused while the server waits for input from the host.
 ///
 /// # Cancellation
-/// When its future is dropped, the call is cancelled on the server.
+/// Dropping the future of the call cancels the call on the server.
 #[doc(alias = "tools/call")]
 #[must_use = "a call begins when it is awaited"]
 pub struct ToolCall {
     client: McpClient,
-    /// The error is why the arguments cannot be sent. It is reported when the call is awaited.
+    /// The `Err` variant says why the arguments cannot be sent. It is returned when the call is awaited.
     params: Result<CallToolParams, String>,
     timeouts: Timeouts,
     on_progress: Option<OnProgress>,
@@ -48,35 +48,36 @@ impl ToolCall {
         Self { client, params, timeouts: Timeouts::default(), on_progress: None, cancel: None }
     }
 
-    /// Sets the idle timeout. Progress resets it.
+    /// Sets the idle timeout, which each progress notification resets. Default: 60 s.
     #[doc(alias = "idle timeout")]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeouts = self.timeouts.idle(timeout);
         self
     }
 
-    /// Sets the total timeout, which progress does not reset.
+    /// Sets the total timeout, which progress does not reset. Default: 600 s.
     pub fn total_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts = self.timeouts.total(timeout);
         self
     }
 
-    /// Calls `f` for each progress notification, in order, from the future of the call. Notifications that are not read
-    /// in time are dropped, and [`gap`](Progress::gap) of the next one counts them.
+    /// Calls `f` for each progress notification, in order, while the call is awaited. If notifications arrive faster
+    /// than the call is polled, the oldest are dropped; [`gap`](Progress::gap) of the next one is their number.
     #[doc(alias = "notifications/progress")]
     pub fn on_progress(mut self, f: impl FnMut(Progress) + Send + 'static) -> Self {
         self.on_progress = Some(Box::new(f));
         self
     }
 
-    /// Cancels the call when this future completes: a cancellation is sent, and the call fails with [`Error::Cancelled`].
+    /// Cancels the call when this future completes: a cancellation is sent, and the call fails with
+    /// [`Error::Cancelled`].
     #[doc(alias = "notifications/cancelled")]
     pub fn cancel_when(mut self, cancel: impl Future<Output = ()> + Send + 'static) -> Self {
         self.cancel = Some(Box::pin(cancel));
         self
     }
 
-    /// Returns the call as a stream of progress, followed by the result.
+    /// Converts the call into a [`RunningCall`], to read its progress as a stream before its result.
     pub fn running(self) -> RunningCall {
         RunningCall::new(self)
     }
@@ -87,19 +88,19 @@ impl ToolCall {
         self
     }
 
-    /// Makes the call, and returns the body of the result unparsed.
+    /// Makes the call, and returns the unparsed body of the result.
     pub(crate) async fn raw(&mut self) -> Result<OwnedBody> {
         if self.cancel.is_some() || is_observed(&self.client.inner().connection) {
-            // Boxed: rare path; keeps the common future small.
+            // Boxed because this path is rare: it keeps the common future small.
             return Box::pin(self.observed()).await;
         }
         let Self { client, params, timeouts, on_progress, .. } = self;
         let params = sendable(params)?;
-        // Constructed where it is awaited: a future that is moved would need its space twice.
+        // The future is created where it is awaited: moving it would take its space twice.
         input_rounds::run(client, &Method::ToolsCall, params, *timeouts, on_progress.as_mut()).await
     }
 
-    /// Makes a call that somebody observes or may cancel.
+    /// Makes a call that is observed, or that the caller may cancel.
     async fn observed(&mut self) -> Result<OwnedBody> {
         let Self { client, params, timeouts, on_progress, cancel } = self;
         let params = sendable(params)?;
@@ -119,7 +120,7 @@ impl ToolCall {
     }
 }
 
-/// Returns the params of a call, or why they cannot be sent.
+/// Returns the params of a call, or the error if they cannot be sent.
 fn sendable(params: &mut Result<CallToolParams, String>) -> Result<&mut CallToolParams> {
     params.as_mut().map_err(|problem| {
         let problem = std::mem::take(problem);
@@ -127,7 +128,8 @@ fn sendable(params: &mut Result<CallToolParams, String>) -> Result<&mut CallTool
     })
 }
 
-/// Serializes arguments to an object, or `None` if they are null. The error is the problem.
+/// Serializes arguments to a JSON object. Returns `None` if they serialize to null. The `Err` variant describes the
+/// problem.
 pub(super) fn object_of(arguments: &impl Serialize) -> Result<Option<Json>, String> {
     match Json::of(arguments) {
         Ok(arguments) if arguments.is_null() => Ok(None),
@@ -137,7 +139,7 @@ pub(super) fn object_of(arguments: &impl Serialize) -> Result<Option<Json>, Stri
     }
 }
 
-/// Runs a call until it completes or is cancelled.
+/// Runs a call until it completes or `cancel` completes.
 async fn unless<T>(
     run: impl Future<Output = Result<T>>,
     cancel: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -170,8 +172,8 @@ impl std::fmt::Debug for ToolCall {
 
 /// The result of a tool call.
 ///
-/// A tool that fails returns a result too, whose text is meant for the language model. A program that needs the value uses
-/// [`ok`](Self::ok) or [`json`](Self::json), which turn the failure into an error:
+/// A tool that fails also returns a result; its text is meant for the language model. A program that needs the value of
+/// a successful call uses [`ok`](Self::ok) or [`json`](Self::json), which return an error if the tool failed:
 ///
 /// ```no_run
 /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {
@@ -203,10 +205,10 @@ impl ToolResult {
         texts.join("\n")
     }
 
-    /// Returns the result, or an error if the tool reports that it failed.
+    /// Returns the result itself, or an error if the tool reports that it failed.
     ///
     /// # Errors
-    /// [`Error::ToolFailed`] with the text of the result.
+    /// [`Error::ToolFailed`] with the text of the result, if `isError` is true.
     pub fn ok(self) -> Result<Self> {
         self.failure().map_or(Ok(self), Err)
     }
@@ -215,13 +217,14 @@ impl ToolResult {
         self.is_error().then(|| Error::ToolFailed { tool: self.tool.clone(), message: self.text() })
     }
 
-    /// Deserializes the result: its structured content, or its text if that is JSON.
+    /// Deserializes the structured content of the result, or its text if it has no structured content.
     ///
-    /// In older revisions structured content has to be an object, and servers wrap other values as `{"result": …}`. Such a
-    /// value is unwrapped.
+    /// In legacy revisions structured content has to be an object, so servers wrap other values as `{"result": …}`. If
+    /// the structured content does not match `T`, its member `result` is tried.
     ///
     /// # Errors
-    /// [`Error::ToolFailed`] if the tool reports that it failed, [`Error::Unreadable`] if the result has no such data.
+    /// [`Error::ToolFailed`] if the tool reports that it failed, [`Error::Unreadable`] if the data cannot be
+    /// deserialized as `T`.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T> {
         if let Some(failure) = self.failure() {
             return Err(failure);
@@ -261,7 +264,7 @@ impl ToolResult {
         &self.result
     }
 
-    /// Converts this into the whole result.
+    /// Converts this value into the whole result.
     #[must_use]
     pub fn into_result(self) -> CallToolResult {
         self.result

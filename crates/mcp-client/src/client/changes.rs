@@ -14,17 +14,18 @@ use crate::connection::subscribers::{Change, LISTEN_TIMEOUTS, NextChange};
 use crate::connection::{InFlightRequest, RequestOptions};
 use crate::error::{Error, Result, Sent};
 
-/// The maximum delay of a subscription by queued messages.
+/// The maximum time that a subscription waits for queued messages to be sent.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A subscription to changes on the server. It ends when the server ends it or the connection is lost.
+/// A subscription to changes on the server, created by [`McpClient::changes`]. It ends when the server ends it or the
+/// connection is lost. Dropping it unsubscribes.
 ///
-/// In the modern era it is a separate stream. In the legacy era a server reports changed lists without a request, and
-/// resources are subscribed one by one. Dropping it unsubscribes.
+/// In the modern era, a subscription has its own stream. In the legacy era, a server reports changed lists without
+/// being asked, and each resource is subscribed with a request of its own.
 ///
-/// If the config of the server says [`restarts`](crate::ServerConfig::restarts), waiting for the next change restarts a server
-/// that has ended and subscribes again; the next change is then a [`Change::Gap`]. If the server refuses the new subscription,
-/// it ends.
+/// If the server config allows [`restarts`](crate::ServerConfig::restarts), waiting for the next change restarts a
+/// server that has ended and subscribes again; the next change is then a [`Change::Gap`]. If the restarted server
+/// refuses to subscribe, the subscription ends.
 #[derive(Debug)]
 pub struct Changes {
     client: McpClient,
@@ -36,7 +37,7 @@ pub struct Changes {
 }
 
 impl McpClient {
-    /// Subscribes to changes of lists and of single resources.
+    /// Subscribes to changes of lists and of single resources. Returns once the server has accepted the subscription.
     ///
     /// ```no_run
     /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {
@@ -86,7 +87,7 @@ impl McpClient {
             request: Some(request),
         };
         changes.acknowledged = poll_fn(|cx| changes.poll_acknowledged(cx)).await?;
-        // From now on the subscriber holds the request that has to be cancelled.
+        // From here on, the subscriber owns the request and cancels it when it is dropped.
         if let Some(request) = changes.request.take() {
             connection.keep(request, key, params);
         }
@@ -119,8 +120,8 @@ impl McpClient {
 }
 
 impl McpClient {
-    /// Waits until queued messages are sent. Over HTTP two messages can overtake each other: an `unsubscribe` must arrive before
-    /// the next `subscribe` to the same resource.
+    /// Over HTTP, waits until queued messages are sent. Otherwise a new `subscribe` could overtake an earlier
+    /// `unsubscribe` of the same resource.
     async fn wait_for_queued_messages(&self) {
         if self.exchanges().is_some() {
             let flushed = poll_fn(|cx| self.inner().connection.lock().poll_flushed(cx));
@@ -132,7 +133,8 @@ impl McpClient {
 impl Changes {
     /// Returns the next change, or `None` once the subscription has ended.
     ///
-    /// A change that is repeated before it is read is returned once. A reader that is too slow gets a [`Change::Gap`].
+    /// If a change occurs again before it is read, it is returned once. If more than 256 changes are unread, they are
+    /// replaced by one [`Change::Gap`].
     ///
     /// # Cancellation
     /// Cancel safe: nothing is lost.
@@ -154,8 +156,8 @@ impl Changes {
         }
     }
 
-    /// Returns what the server agreed to report, which may be less than was requested. After a restart, from the
-    /// [`Change::Gap`] on, it is what the new server agreed to.
+    /// Returns the part of the requested filter that the server agreed to report. After a restart, it is what the
+    /// restarted server agreed to, once [`next`](Self::next) has returned the [`Change::Gap`].
     #[must_use]
     pub fn acknowledged(&self) -> &SubscriptionFilter {
         &self.acknowledged
@@ -181,7 +183,8 @@ impl Changes {
 impl Drop for Changes {
     fn drop(&mut self) {
         let connection = &self.client.inner().connection;
-        // Under one lock: a new subscription to the same resource is queued after this `unsubscribe`.
+        // Uses one lock for both steps, so that a new subscription to the same resource is queued after this
+        // `unsubscribe`.
         let mut state = connection.lock();
         let listen = state.subscribers.remove(self.key);
         connection.cancel(&mut state, listen);

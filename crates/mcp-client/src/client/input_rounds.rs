@@ -1,4 +1,5 @@
-//! A request that may take several rounds: the server requests input, and the request is sent again with the responses.
+//! A request that may take several rounds. In each round the server may request input; the request is then sent again
+//! with the responses.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -24,14 +25,14 @@ use crate::error::{Error, Result, Sent};
 
 /// The maximum number of rounds in which a server may request input.
 const MAX_ROUNDS: u32 = 10;
-/// The maximum number of inputs that a server may request at once.
+/// The maximum number of inputs that a server may request in one round.
 const MAX_INPUTS: usize = 16;
 /// The maximum number of progress notifications that are handled before other tasks run.
 const MAX_STEPS_PER_POLL: usize = 32;
-/// The pauses before a request is sent again when the server requested no input (only `requestState`).
+/// The pauses before a request is sent again if the server requested no input and sent only `requestState`.
 const EMPTY_ROUND_BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(5));
 
-/// Params that can be sent again with the responses.
+/// Params of a request that can be sent again with the responses of the host.
 pub(crate) trait Repeat: Lower + Send + Sync {
     fn repeat(&mut self, responses: Option<InputResponses>, state: Option<String>);
 
@@ -59,7 +60,7 @@ repeat!(CallToolParams, name; GetPromptParams, name; ReadResourceParams, uri);
 /// The progress callback of a call.
 pub(crate) type OnProgress = Box<dyn FnMut(Progress) + Send>;
 
-/// Sends the request until it is complete, like [`run`], and reports the call to those who observe it.
+/// Sends the request until its result is complete, like [`run`], and reports the call to its observers.
 pub(crate) async fn run_observed(
     client: &McpClient,
     method: &Method,
@@ -72,7 +73,7 @@ pub(crate) async fn run_observed(
     observed(connection, method, name, pin!(run(client, method, params, timeouts, on_progress))).await
 }
 
-/// Sends the request until it is complete. Returns the body of the last result.
+/// Sends the request until its result is complete. Returns the body of that result.
 pub(crate) async fn run(
     client: &McpClient,
     method: &Method,
@@ -87,7 +88,7 @@ pub(crate) async fn run(
         timeouts.total = Box::pin(learn(client, method, timeouts)).await?;
     }
     let connection = &client.inner().connection;
-    // The time that the host needed to answer does not count toward the timeouts of the server.
+    // The time that the host needed to answer. It does not count toward the timeouts of the call.
     let mut asked = Duration::ZERO;
     let mut later = EMPTY_ROUND_BACKOFF;
     let mut retry = client.new_retry(method);
@@ -102,7 +103,7 @@ pub(crate) async fn run(
         let body = match outcome {
             Ok(body) => body,
             Err(error) => {
-                // Boxed: rare path; keeps the common future small.
+                // Boxed because this path is rare: it keeps the common future small.
                 Box::pin(async {
                     let first = *began.get_or_insert_with(now);
                     timeouts.total = match client.recover_from(&mut retry, error, timeouts, first).await {
@@ -123,7 +124,7 @@ pub(crate) async fn run(
             break;
         }
         retry.handle_input_round();
-        // Boxed: rare path; keeps the common future small.
+        // Boxed because this path is rare: it keeps the common future small.
         let responses = Box::pin(respond(client, method, &required, &mut asked, &mut later)).await?;
         params.repeat(responses, required.request_state);
         let used = began.map_or(Duration::ZERO, |began| now().saturating_duration_since(began));
@@ -144,7 +145,7 @@ pub(crate) async fn run(
     Err(Error::Input { method: method.clone(), error: ErrorObject::new(ErrorCode::InternalError, problem) })
 }
 
-/// Lists the tools for the transport, within the timeouts of the call. Returns the rest of the total time.
+/// Lists the tools for the transport, within the timeouts of the call. Returns what is left of the total timeout.
 async fn learn(client: &McpClient, method: &Method, timeouts: Timeouts) -> Result<Option<Duration>> {
     let began = now();
     let clock = timeouts.idle.into_iter().chain(timeouts.total).min();
@@ -174,7 +175,7 @@ async fn learn(client: &McpClient, method: &Method, timeouts: Timeouts) -> Resul
 }
 
 impl McpClient {
-    /// Parses a result that must be complete.
+    /// Parses a result that must be complete: a request for more input is an error.
     pub(super) fn complete_round<T: Raise>(&self, method: &Method, body: &OwnedBody) -> Result<T> {
         let round = Round::raise(self.dialect(), &body.body());
         match round.map_err(|error| Error::unreadable(method, &error))? {
@@ -188,7 +189,7 @@ fn options(timeouts: Timeouts, progress: bool) -> RequestOptions {
     RequestOptions { timeouts, progress, asks: true }
 }
 
-/// Polls for the response, and reports progress.
+/// Polls for the response, and passes progress to the callback.
 fn poll_response(
     request: &mut InFlightRequest,
     on_progress: &mut Option<&mut OnProgress>,
@@ -204,12 +205,12 @@ fn poll_response(
             }
         }
     }
-    // Yields, so that fast progress cannot starve other tasks.
+    // Yields, so that frequent progress cannot starve other tasks.
     cx.waker().wake_by_ref();
     Poll::Pending
 }
 
-/// Marks a failure in a later round: the server has seen the request before and may have acted.
+/// Converts the error of a later round: the server has already seen the request, and may have acted.
 fn in_a_later_round(method: &Method, error: Error) -> Error {
     match error {
         Error::Lost { method, ended, .. } => Error::Lost { method, sent: Sent::Maybe, ended },
@@ -224,7 +225,8 @@ fn in_a_later_round(method: &Method, error: Error) -> Error {
     }
 }
 
-/// Collects the responses of the host; waits for a while if no input is requested. Adds the time to `asked`.
+/// Collects the responses of the host, and adds the time that this took to `asked`. If no input is requested, waits for
+/// a while and returns `None`.
 async fn respond(
     client: &McpClient,
     method: &Method,
@@ -243,14 +245,14 @@ async fn respond(
     Ok(Some(responses))
 }
 
-/// Returns the inputs that the server requests, or `None` if the result is complete.
+/// Returns the request for input, or `None` if the result is complete.
 fn input_required(
     client: &McpClient,
     method: &Method,
     body: &OwnedBody,
 ) -> Result<Option<InputRequiredResult>> {
     let dialect = client.dialect();
-    // A text search first: most results are complete, and parsed once, by the caller.
+    // Searches the text first, which is cheap: most results are complete, and only the caller parses them.
     if !dialect.is_modern() || !body.text().contains("input_required") {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! Whole lists, read page by page within limits.
+//! Reads whole lists page by page, within limits.
 
 use mcp_protocol::errors::ErrorCode;
 use mcp_protocol::lists::SkippedItem;
@@ -22,15 +22,16 @@ const MAX_BYTES: usize = 32 << 20;
 /// The timeout of one page.
 const PAGE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// A list, as far as it could be read.
+/// A list, which is incomplete if it exceeded a limit.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct List<T> {
-    /// The items, at most 4096 together with `skipped`.
+    /// The items that were read. Together with `skipped` they are at most 4096.
     pub items: Vec<T>,
-    /// Items that were left out: unreadable, or not callable over HTTP.
+    /// Items that were left out: they cannot be parsed, or are tools that cannot be called over HTTP.
     pub skipped: Vec<SkippedItem>,
-    /// Why the list is incomplete: it exceeds the limit of 64 pages, 4096 items or 32 MiB, or a cursor was repeated.
+    /// The reason why the list is incomplete: it exceeds 64 pages, 4096 items or 32 MiB, or the server repeated a
+    /// cursor. `None` if the list is complete.
     pub cut: Option<&'static str>,
 }
 
@@ -45,16 +46,17 @@ struct Page<T> {
     items: Vec<T>,
     skipped: Vec<SkippedItem>,
     next: Option<String>,
-    /// True if the page holds more items than were read.
+    /// True if the page has more items than were read.
     is_cut: bool,
 }
 
 impl McpClient {
-    /// Returns all tools, sorted by name. A server without tools is not asked.
+    /// Returns all tools, sorted by name. Returns an empty list without a request if the server declares capabilities,
+    /// but no tools.
     ///
     /// # Errors
     /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a
-    /// request times out, or the connection is lost. A tool that cannot be read is left out; [`tools`](Self::tools)
+    /// request times out, or the connection is lost. A tool that cannot be parsed is left out; [`tools`](Self::tools)
     /// returns it in [`List::skipped`].
     pub async fn list_tools(&self) -> Result<Vec<Tool>> {
         let list = self.tools().await?;
@@ -66,7 +68,8 @@ impl McpClient {
         Ok(tools)
     }
 
-    /// Returns all valid tools in the server's order, and the tools that were left out, with the reason.
+    /// Returns all valid tools in the server's order, and each tool that was left out with the reason. If the list
+    /// exceeds its limits, returns the part that was read, with [`List::cut`].
     ///
     /// # Errors
     /// Fails if the server responds with an error, the request times out, or the connection is lost.
@@ -81,7 +84,7 @@ impl McpClient {
                 Ok(Page { items: page.tools, skipped, next: page.next_cursor, is_cut })
             })
             .await?;
-        // A server calls the first of several tools with the same name.
+        // If several tools have the same name, the first one is kept: it is the one that a server calls.
         let mut names = std::collections::HashSet::new();
         list.items.retain(|tool| names.insert(tool.name.clone()));
         if let Some(exchanges) = self.exchanges() {
@@ -100,10 +103,10 @@ impl McpClient {
         Ok(list)
     }
 
-    /// Lists the tools for a transport that must know them before the first call.
+    /// Lists the tools if the transport must know them before a tool can be called.
     pub(crate) async fn learn_tools(&self) {
         let Some(exchanges) = self.exchanges() else { return };
-        // One listing serves all callers.
+        // One caller lists the tools; the others wait for it here.
         let _listing = self.inner().listing.lock().await;
         if exchanges.needs_tools() && self.tools().await.is_err() {
             exchanges.tools_unavailable();
@@ -118,7 +121,8 @@ impl McpClient {
         })
     }
 
-    /// Returns all resources. One that cannot be read is left out, with a warning. A server without resources is not asked.
+    /// Returns all resources. A resource that cannot be parsed is left out with a logged warning. Returns an empty list
+    /// without a request if the server declares capabilities, but no resources.
     ///
     /// # Errors
     /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a
@@ -135,7 +139,8 @@ impl McpClient {
         .await
     }
 
-    /// Returns all resource templates. One that cannot be read is left out, with a warning. A server without resources is not asked.
+    /// Returns all resource templates. A template that cannot be parsed is left out with a logged warning. Returns an
+    /// empty list without a request if the server declares capabilities, but no resources.
     ///
     /// # Errors
     /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a
@@ -152,7 +157,8 @@ impl McpClient {
         .await
     }
 
-    /// Returns all prompts. One that cannot be read is left out, with a warning. A server without prompts is not asked.
+    /// Returns all prompts. A prompt that cannot be parsed is left out with a logged warning. Returns an empty list
+    /// without a request if the server declares capabilities, but no prompts.
     ///
     /// # Errors
     /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a
@@ -169,12 +175,12 @@ impl McpClient {
         .await
     }
 
-    /// True if the server declares the capability, or declares none at all.
+    /// Returns true if the server declares the capability, or declares no capabilities at all.
     pub(super) fn may_offer(&self, is_offered: bool) -> bool {
         is_offered || !self.negotiation().declares_capabilities
     }
 
-    /// Reads a whole list. Items that cannot be read are left out, with one warning.
+    /// Reads a whole list. Items that cannot be parsed are left out, with one warning for all of them.
     async fn whole<T>(
         &self,
         method: &Method,
@@ -197,8 +203,8 @@ impl McpClient {
         }
     }
 
-    /// Reads page after page until the list ends or exceeds a limit. `read` reads at most the number of items that it
-    /// is given.
+    /// Reads page after page until the list ends or exceeds a limit. `read` parses one page; its last argument is the
+    /// maximum number of items to parse.
     async fn pages<T>(
         &self,
         method: &Method,
@@ -210,7 +216,7 @@ impl McpClient {
         let mut bytes = 0;
         loop {
             let body = match self.page(method, &params).await {
-                // The capabilities did not say, so the server had to be asked.
+                // The server declares no capabilities, so this error means that it has no such list.
                 Err(Error::Refused { error: source, .. })
                     if source.code == ErrorCode::MethodNotFound
                         && !self.negotiation().declares_capabilities =>
@@ -224,7 +230,7 @@ impl McpClient {
             let page = read(self, &body.body(), room).map_err(|error| Error::unreadable(method, &error))?;
             list.items.extend(page.items);
             list.skipped.extend(page.skipped);
-            // A full list with a further page is too long, like one that exceeds a limit on its last page.
+            // A list that has reached a limit and has a further page counts as exceeding the limit.
             let more = usize::from(page.next.is_some());
             list.cut = if page.next.as_ref().is_some_and(|cursor| seen.contains(cursor)) {
                 Some("the server repeated a cursor")

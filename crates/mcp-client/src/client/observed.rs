@@ -1,4 +1,4 @@
-//! A call that somebody observes: one `tracing` event at its end, and the metrics of the host.
+//! Observed calls: one `tracing` event at the end of each call, and the metrics of the host.
 
 use std::pin::Pin;
 use std::time::Instant;
@@ -11,15 +11,15 @@ use tracing::{Instrument, Level};
 use crate::connection::{Connection, now};
 use crate::error::{Error, Result};
 
-/// The target of the event and of the span, for filters.
+/// The `tracing` target of the event and of the span, for filters.
 const TARGET: &str = "mcp_client::call";
 
-/// True if a subscriber of `tracing` or the host's metrics want to know of calls.
+/// Returns true if calls are observed: by a `tracing` subscriber or by the metrics of the host.
 pub(crate) fn is_observed(connection: &Connection) -> bool {
     connection.terms.observers.metrics.is_some() || tracing::enabled!(target: TARGET, Level::DEBUG)
 }
 
-/// Runs a call, and reports its end if somebody observes it. Otherwise this costs a load and a branch.
+/// Runs a call, and reports its end if calls are observed. If they are not, this costs a load and a branch.
 pub(crate) async fn observed(
     connection: &Connection,
     method: &Method,
@@ -29,7 +29,7 @@ pub(crate) async fn observed(
     if !is_observed(connection) {
         return call.await;
     }
-    // Boxed: rare path; keeps the common future small.
+    // Boxed because this path is rare: it keeps the common future small.
     Box::pin(async {
         let observed = ObservedCall::begin(connection, method, name);
         let outcome = call.instrument(observed.span()).await;
@@ -39,7 +39,7 @@ pub(crate) async fn observed(
     .await
 }
 
-/// A call in flight. Dropped before its end, it was cancelled.
+/// A call in flight. If it is dropped before the call has ended, the call is reported as cancelled.
 struct ObservedCall<'a> {
     connection: &'a Connection,
     method: &'a Method,

@@ -1,4 +1,4 @@
-//! Compares the result of a tool with its output schema.
+//! Compares the result of a tool call with the output schema of the tool.
 
 mod check;
 #[cfg(test)]
@@ -10,12 +10,12 @@ use serde_json::Value;
 use crate::client::call::ToolResult;
 use check::Check;
 
-/// A contradiction between the result of a tool and its output schema.
+/// A mismatch between the result of a tool call and the output schema of the tool.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the result does not match the tool's output schema: {problem} at `{path}`")]
 #[non_exhaustive]
 pub struct SchemaMismatch {
-    /// The position, as a JSON Pointer into the structured content; empty for the whole of it.
+    /// The position in the structured content, as a JSON Pointer. Empty if the whole content does not match.
     pub path: String,
     /// The problem.
     pub problem: String,
@@ -24,8 +24,9 @@ pub struct SchemaMismatch {
 impl ToolResult {
     /// Compares the structured content with the output schema of the tool.
     ///
-    /// Only certain contradictions are reported: types, `const`, `enum`, required and additional members, items, local
-    /// references and `allOf`, `anyOf` and `oneOf` are checked; every other keyword counts as satisfied. A tool without an
+    /// Checks types, `const`, `enum`, required and additional members, items, local references, `allOf`, `anyOf` and
+    /// `oneOf`. Every other keyword counts as satisfied, and a very large schema or result is checked only in part. A
+    /// reported mismatch is therefore real, but a result that passes may still violate the schema. A tool without an
     /// output schema, or a result that reports a failure, always passes.
     ///
     /// ```no_run
@@ -39,7 +40,7 @@ impl ToolResult {
     /// ```
     ///
     /// # Errors
-    /// The first contradiction.
+    /// Returns the first mismatch.
     #[doc(alias = "outputSchema")]
     #[doc(alias = "structuredContent")]
     pub fn check(&self, tool: &Tool) -> Result<(), SchemaMismatch> {
@@ -48,7 +49,7 @@ impl ToolResult {
             let problem = "the result has no structured content".to_owned();
             return Err(SchemaMismatch { path: String::new(), problem });
         };
-        // Both were parsed as JSON when they were received.
+        // Cannot fail: both were parsed as JSON when they were received.
         let (Ok(schema), Ok(content)) = (schema.to::<Value>(), content.to::<Value>()) else { return Ok(()) };
         Check::new(&schema).value(&schema, &content, &mut Vec::new())
     }

@@ -13,7 +13,7 @@ use crate::client::{McpClient, input_rounds};
 use crate::error::{Error, Result};
 
 impl McpClient {
-    /// Gets a prompt with its arguments filled in.
+    /// Requests a prompt with its arguments filled in.
     ///
     /// The arguments are a value that serializes to a JSON object of strings, or `()` for none.
     ///
@@ -24,8 +24,8 @@ impl McpClient {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Unsendable`] if an argument is not a string; otherwise if the server refuses, the request times out, or the
-    /// connection is lost.
+    /// [`Error::Unsendable`] if an argument is not a string. Also fails if the server responds with an error, the
+    /// request times out, or the connection is lost.
     pub async fn get_prompt(
         &self,
         name: impl Into<String>,
@@ -42,14 +42,14 @@ impl McpClient {
         self.complete_round(&Method::PromptsGet, &body)
     }
 
-    /// Completes an argument of a prompt or resource template.
+    /// Requests completions for an argument of a prompt or resource template.
     ///
     /// # Errors
-    /// [`Error::NotOffered`] if the server does not support completion; in 2024-11-05 a server cannot declare that, so it is
-    /// asked, and [`Error::Refused`] is returned. Otherwise if the server refuses, the request times
-    /// out, or the connection is lost.
+    /// [`Error::NotOffered`] if the server does not declare completion. In revision 2024-11-05, which has no capability
+    /// for it, the request is always sent, and a server without completion causes [`Error::Refused`]. Also fails if the
+    /// server responds with an error, the request times out, or the connection is lost.
     pub async fn complete(&self, params: &CompleteParams) -> Result<Completion> {
-        // 2024-11-05 has the method, but no capability for it.
+        // Revision 2024-11-05 has the method, but no capability for it.
         let is_declared = self.dialect().declares(&Method::Complete);
         if is_declared && !self.may_offer(self.capabilities().completions.is_some()) {
             return Err(Error::NotOffered { method: Method::Complete });

@@ -9,8 +9,8 @@ use crate::client::call::{ToolCall, ToolResult};
 use crate::connection::progress::{Progress, ProgressQueue};
 use crate::error::Result;
 
-/// A tool call whose progress is read as a stream. The call runs only while it is polled, and is cancelled when
-/// dropped.
+/// A tool call whose progress is read as a stream, created by [`ToolCall::running`]. The call advances only while
+/// [`progress`](Self::progress) or [`outcome`](Self::outcome) is awaited. Dropping it cancels the call on the server.
 ///
 /// ```no_run
 /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {
@@ -21,7 +21,7 @@ use crate::error::Result;
 /// println!("{}", running.outcome().await?.text());
 /// # Ok(()) }
 /// ```
-#[must_use = "a call goes on while it is read"]
+#[must_use = "a call advances only while its progress or outcome is awaited"]
 pub struct RunningCall {
     future: Option<Pin<Box<dyn Future<Output = Result<ToolResult>> + Send>>>,
     outcome: Option<Result<ToolResult>>,
@@ -37,7 +37,7 @@ impl RunningCall {
         Self { future: Some(call.into_future()), outcome: None, steps }
     }
 
-    /// Returns the next step; `None` after the call has ended.
+    /// Returns the next progress notification, or `None` after the call has ended.
     ///
     /// # Cancellation
     /// Cancel safe: nothing is lost.
@@ -56,7 +56,7 @@ impl RunningCall {
         .await
     }
 
-    /// Waits for the call to end, and returns its result. Steps that were not read are dropped.
+    /// Waits for the call to end, and returns its result. Progress that was not read is dropped.
     ///
     /// # Errors
     /// Fails if the server responds with an error, the call times out, or the connection is lost.
@@ -64,7 +64,7 @@ impl RunningCall {
         poll_fn(|cx| self.poll_outcome(cx)).await;
         match self.outcome.take() {
             Some(outcome) => outcome,
-            // Not reachable: the outcome was just set.
+            // Unreachable: `poll_outcome` has set the outcome.
             None => std::future::pending().await,
         }
     }

@@ -1,4 +1,4 @@
-//! Sends one request, and carries out the retry decisions of `mcp_protocol::retry`.
+//! Sends one request, and sends it again if `mcp_protocol::retry` decides so.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::connection::{InFlightRequest, RequestOptions, now};
 use crate::error::{Error, Result, Sent};
 
 impl McpClient {
-    /// Makes a request, and sends it again if that is safe.
+    /// Makes a request, and sends it again after a failure if a retry is safe.
     pub(crate) async fn send(
         &self,
         method: &Method,
@@ -49,12 +49,13 @@ impl McpClient {
         request?.await
     }
 
-    /// Returns the machine that decides about sending a request again.
+    /// Returns the machine that decides whether a request is sent again.
     pub(crate) fn new_retry(&self, method: &Method) -> Retry {
         Retry::new(method, self.inner().connection.terms.transport.route())
     }
 
-    /// Waits until a request that failed can be sent again. Returns the rest of its total time, or the failure.
+    /// Waits until a request that failed can be sent again. Returns what is left of its total timeout (`None` if it has
+    /// none), or the error if the request must not be sent again.
     pub(crate) async fn recover_from(
         &self,
         retry: &mut Retry,
@@ -91,31 +92,31 @@ impl McpClient {
         }
     }
 
-    /// Carries out a decision. Returns `None` if the request is not sent again.
+    /// Does what was decided. Returns `None` if the request is not sent again, and an error if the preparation failed.
     async fn carry_out(&self, decision: Decision) -> Option<Result<()>> {
         match decision {
             Decision::RestartServer => return self.restart().await,
             Decision::Again { .. } if self.inner().connection.ended().is_some() => return None,
             Decision::Again { after } => tokio::time::sleep(after).await,
             Decision::RefreshTools => self.refresh_tools().await,
-            // There is no login yet. Sessions are renewed by the transport, before the error gets here.
+            // A login is not implemented yet. Sessions are renewed by the transport before an error is returned.
             _ => return None,
         }
         Some(Ok(()))
     }
 
-    /// The transport, if each request is a separate exchange.
+    /// Returns the transport if it sends each request as a separate exchange.
     pub(crate) fn exchanges(&self) -> Option<&dyn Exchanges> {
         self.inner().connection.terms.transport.exchanges().map(|exchanges| &**exchanges)
     }
 
-    /// Restarts a server that has ended. Returns `None` if it is not restarted.
+    /// Restarts a server that has ended. Returns `None` if the server cannot be restarted.
     pub(crate) async fn restart(&self) -> Option<Result<()>> {
         let Inner { connection, supervisor, .. } = self.inner();
         if connection.can_restart() {
             return Some(supervisor.restart().await);
         }
-        // Another caller may have restarted it.
+        // Another caller may already have restarted the server.
         let is_running = connection.terms.transport.restarts() && connection.ended().is_none();
         is_running.then_some(Ok(()))
     }

@@ -1,4 +1,4 @@
-//! Negotiation results, kept from one connection to the next.
+//! A cache of negotiation results, for later connections to the same servers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,18 +11,18 @@ use mcp_protocol::negotiation::{NegotiationResult, ServerResponse};
 use crate::config::server_config::{CommandTarget, ServerConfig, Target, UrlTarget};
 use crate::error::{Error, Result};
 
-/// The lifetime of a legacy result. Without a limit, a server that became a modern one would stay legacy forever.
+/// The lifetime of a legacy result. Without a limit, a server that was upgraded would be treated as legacy forever.
 const LEGACY_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 /// The maximum lifetime that a modern server can request.
 const MAX_MODERN_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
-/// The maximum number of servers. Beyond it, the result that expires first is removed.
+/// The maximum number of servers. If there are more, the result that expires first is removed.
 const MAX_SERVERS: usize = 1000;
 
-/// The era of each known server, so that a legacy server is not probed at every connection.
+/// A cache of the era of each known server, so that a legacy server is not probed again at every connection.
 ///
-/// Share one cache between all connections. To keep it across restarts of the host, store [`to_text`](Self::to_text). A
-/// result that proves wrong is replaced by a new negotiation. Servers are identified by a hash of their config, which
-/// does not reveal the config.
+/// Share one cache between all connections. To keep it across restarts of the host, store [`to_text`](Self::to_text).
+/// If a cached result turns out to be wrong, the era is negotiated again. Servers are identified by a hash of their
+/// config, which does not reveal the config.
 ///
 /// ```
 /// use mcp_client::{McpClient, ServerConfig, NegotiationCache};
@@ -38,7 +38,7 @@ pub struct NegotiationCache(Arc<Mutex<BTreeMap<String, CachedEra>>>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CachedEra {
     era: Era,
-    /// In seconds since 1970.
+    /// The time at which the result expires, in seconds since the Unix epoch.
     until: u64,
 }
 
@@ -49,7 +49,7 @@ impl NegotiationCache {
         Self::default()
     }
 
-    /// Parses the text of [`to_text`](Self::to_text).
+    /// Parses text that [`to_text`](Self::to_text) returned.
     ///
     /// # Errors
     /// [`Error::InvalidCache`] if a line is invalid.
@@ -91,13 +91,13 @@ impl NegotiationCache {
         self.lock().remove(digest);
     }
 
-    /// Returns the era of the server with this digest, if it is known.
+    /// Returns the era of the server with this digest, or `None` if it is unknown or the result has expired.
     pub(crate) fn era(&self, digest: &str, now: SystemTime) -> Option<Era> {
         let kept = self.lock().get(digest).copied()?;
         (seconds(now) < kept.until).then_some(kept.era)
     }
 
-    /// Stores a negotiation result, unless it must not be cached.
+    /// Stores a negotiation result. If it must not be cached, removes the stored result of the server.
     pub(crate) fn keep(&self, digest: &str, negotiation: &NegotiationResult, now: SystemTime) {
         let life = match &negotiation.server {
             _ if !negotiation.is_cacheable => return self.remove(digest),
@@ -133,7 +133,7 @@ fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Identifies a server: equal targets have equal hashes, which do not reveal the target.
+/// Hashes that identify a server: equal targets have equal hashes, and a hash does not reveal its target.
 impl Target {
     pub(crate) fn digest(&self) -> String {
         match self {
@@ -150,7 +150,7 @@ impl UrlTarget {
 }
 
 impl CommandTarget {
-    /// Values of variables count, because a server may change with them.
+    /// Returns the hash. It includes the values of environment variables: a server may behave differently with others.
     pub(crate) fn digest(&self) -> String {
         let folder = self.directory.as_ref().map(|folder| folder.as_os_str());
         let environment =

@@ -1,4 +1,4 @@
-//! The identity, capabilities and versions of the client during negotiation.
+//! The identity, capabilities and versions that the client offers during negotiation.
 
 use mcp_protocol::ProtocolVersion;
 use mcp_protocol::capabilities::{ClientCapabilities, Implementation};
@@ -11,7 +11,7 @@ pub(crate) struct Offer {
     pub(crate) versions: Vec<ProtocolVersion>,
 }
 
-/// True if the client declares all capabilities that a server requires.
+/// Returns true if the client declares all capabilities that a server requires.
 pub(crate) fn has_all(ours: &ClientCapabilities, required: &ClientCapabilities) -> bool {
     (required.elicitation.is_none() || ours.elicitation.is_some())
         && (required.sampling.is_none() || ours.sampling.is_some())

@@ -1,6 +1,6 @@
-//! The configuration of RFC 2190, with exactly its names and fields.
+//! The client configuration that RFC 2190 specifies, with exactly the same names and fields.
 //!
-//! New code should use a [`ServerConfig`], which has more options; each of these converts into one.
+//! New code should use [`ServerConfig`], which has more options. [`McpClientConfig`] converts into a `ServerConfig`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,11 +23,11 @@ use crate::error::Error;
 pub struct McpClientConfig {
     /// The program.
     pub command: String,
-    /// Its arguments.
+    /// The arguments of the program.
     pub args: Vec<String>,
-    /// Environment variables of the program, in addition to the few that are passed on.
+    /// Environment variables of the program, in addition to the few variables that it receives from this process.
     pub env: HashMap<String, String>,
-    /// The OAuth login.
+    /// The OAuth login. Not supported yet: if it is set, the conversion into a [`ServerConfig`] fails.
     pub oauth: Option<OAuthConfig>,
     /// The timeout for starting the server and for the handshake.
     pub timeout: Duration,
@@ -45,7 +45,7 @@ impl Default for McpClientConfig {
     }
 }
 
-/// Values of variables are never shown.
+/// Does not show the values of environment variables.
 impl fmt::Debug for McpClientConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut names: Vec<&String> = self.env.keys().collect();
@@ -65,7 +65,7 @@ impl fmt::Debug for McpClientConfig {
 pub struct OAuthConfig {
     /// The provider that issues the tokens.
     pub provider: OAuthProvider,
-    /// The client id of this program at the provider.
+    /// The client id under which this program is registered at the provider.
     pub client_id: String,
     /// The requested scopes.
     pub scopes: Vec<String>,
@@ -100,7 +100,7 @@ pub enum TokenStorage {
     Keychain,
     /// An encrypted file.
     EncryptedFile,
-    /// An environment variable. Read only.
+    /// An environment variable. Tokens can be read, but not stored.
     Env,
     /// In memory only; lost when the process exits.
     Memory,
@@ -110,7 +110,7 @@ impl TryFrom<McpClientConfig> for ServerConfig {
     type Error = Error;
 
     /// # Errors
-    /// [`Error::FeatureDisabled`] if the configuration has a login: it is not supported over stdio yet.
+    /// [`Error::FeatureDisabled`] if `oauth` is set: a login is not supported for programs yet.
     fn try_from(config: McpClientConfig) -> Result<Self, Error> {
         if config.oauth.is_some() {
             return Err(Error::FeatureDisabled { feature: "oauth" });

@@ -15,7 +15,7 @@ pub(crate) use display::shown_url;
 use crate::error::{Error, Result};
 use crate::wire_trace::{ConnectionTrace, WireTrace};
 
-/// Launchers that may have to download a package; they get twice the time to start.
+/// Programs that may download a package before they start the server. Their default start timeout is doubled.
 const LAUNCHERS: &[&str] = &[
     "bunx", "cargo", "deno", "docker", "dotnet", "go", "npm", "npx", "pipx", "pnpm", "podman", "uv", "uvx",
     "yarn",
@@ -25,10 +25,10 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Everything needed to reach a server, as plain data.
 ///
-/// [`command`](Self::command) describes a program to start, [`url`](Self::url) a server that is already running. Each has
-/// its own setters, and both become a plain `ServerConfig` with `.into()`. A config can be used any number of times: to
-/// reconnect is to use it again. Values of environment variables and headers are never shown, neither by `Debug` nor in
-/// errors.
+/// [`command`](Self::command) describes a program to start; [`url`](Self::url) describes a server that is already
+/// running. Each has its own setters, and both convert into a plain `ServerConfig` with `.into()`. A config can be used
+/// any number of times, for example to reconnect. Values of environment variables and headers are never shown, neither
+/// by `Debug` nor in errors.
 ///
 /// ```
 /// use mcp_client::ServerConfig;
@@ -59,7 +59,7 @@ pub enum Target {
     Url(UrlTarget),
 }
 
-/// A program to start, with its arguments and environment. Made by [`ServerConfig::command`].
+/// A program to start, with its arguments and environment. Created by [`ServerConfig::command`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct CommandTarget {
     pub(crate) program: OsString,
@@ -71,21 +71,21 @@ pub struct CommandTarget {
     pub(crate) restarts: bool,
 }
 
-/// The URL of a server, with the headers to send. Made by [`ServerConfig::url`] and [`ServerConfig::sse`].
+/// The URL of a server, with the headers to send. Created by [`ServerConfig::url`] and [`ServerConfig::sse`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct UrlTarget {
     pub(crate) url: String,
-    /// Set by the host; never shown.
+    /// The headers that the host configured. Their values are never shown.
     pub(crate) headers: Vec<(String, String)>,
-    /// Only the HTTP+SSE transport (2024-11-05) is tried.
+    /// True if only the HTTP+SSE transport (2024-11-05) is tried.
     pub(crate) is_sse: bool,
 }
 
 impl ServerConfig {
     /// Describes a program to start, which communicates over its standard input and output.
     ///
-    /// A name without a slash is searched in `PATH`: in the value that the program itself receives. No shell is
-    /// involved.
+    /// A name without a slash is searched in the folders of `PATH`, with the value of `PATH` that the program itself
+    /// receives. No shell is involved.
     #[must_use]
     pub fn command(program: impl Into<OsString>) -> ServerConfig<CommandTarget> {
         ServerConfig::of(CommandTarget {
@@ -100,14 +100,14 @@ impl ServerConfig {
     }
 
     /// Describes a server behind a URL: `https://…`, or `http://…` on this machine or in a trusted network. The client
-    /// detects which revision and transport the server supports. Needs the feature `http`.
+    /// detects which revision and transport the server supports. Connecting needs the feature `http`.
     #[must_use]
     pub fn url(url: impl Into<String>) -> ServerConfig<UrlTarget> {
         ServerConfig::of(UrlTarget { url: url.into(), headers: Vec::new(), is_sse: false })
     }
 
     /// Describes a server behind a URL that is known to support only the HTTP+SSE transport (2024-11-05).
-    /// [`url`](Self::url) detects that as well, with two more requests.
+    /// [`url`](Self::url) also detects such a server, but needs two more requests.
     #[must_use]
     pub fn sse(url: impl Into<String>) -> ServerConfig<UrlTarget> {
         ServerConfig::of(UrlTarget { url: url.into(), headers: Vec::new(), is_sse: true })
@@ -120,23 +120,23 @@ impl<T> ServerConfig<T> {
     }
 
     /// Sets the timeout for starting the server and for the handshake. Default: 30 s, or 60 s for launchers that may
-    /// have to download, such as `npx` and `uvx`. It does not bound later calls. Up to 600 ms at the end of the
-    /// timeout, but at most a quarter of it, are reserved for ending a server that failed. With a timeout below 2.4 s,
-    /// ending such a server may exceed it.
+    /// download a package first, such as `npx` and `uvx`. Later calls have their own timeouts. For a program, the last
+    /// 600 ms of the timeout, or its last quarter if that is shorter, are reserved for ending a server that failed to
+    /// start. With a timeout below 2.4 s, ending such a server may take longer than the timeout.
     #[must_use]
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
         self.start_timeout = Some(timeout);
         self
     }
 
-    /// Sets which eras to try. Default: [`Mode::Auto`], every era that the server supports.
+    /// Sets which eras to try. Default: [`Mode::Auto`], which detects the era of the server.
     #[must_use]
     pub fn era(mut self, era: Mode) -> Self {
         self.era = era;
         self
     }
 
-    /// Sets the bounds of the connection.
+    /// Sets the limits of the connection, such as the maximum size of a message.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -150,45 +150,46 @@ impl<T> ServerConfig<T> {
 }
 
 impl ServerConfig<CommandTarget> {
-    /// Adds an argument. It arrives unchanged: nothing is split, quoted or expanded.
+    /// Adds an argument. The program receives it unchanged: nothing is split, quoted or expanded.
     #[must_use]
     pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
         self.target.arguments.push(argument.into());
         self
     }
 
-    /// Adds arguments.
+    /// Adds several arguments.
     #[must_use]
     pub fn args<A: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
         self.target.arguments.extend(arguments.into_iter().map(Into::into));
         self
     }
 
-    /// Sets a variable in the program's environment, in addition to the few that are passed on (see
-    /// the guide on processes).
+    /// Sets a variable in the program's environment. By default, the program receives only a few variables of this
+    /// process (see the guide on processes).
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.target.environment.insert(name.into(), value.into());
         self
     }
 
-    /// Passes on the whole environment of this program, which may hold secrets that the server should not get.
+    /// Passes the whole environment of this process on to the server. It may contain secrets that the server should not
+    /// receive.
     #[must_use]
     pub fn inherit_environment(mut self) -> Self {
         self.target.inherits = true;
         self
     }
 
-    /// Sets the working directory. Default: that of this program.
+    /// Sets the working directory of the program. Default: that of this process.
     #[must_use]
     pub fn current_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.target.directory = Some(directory.into());
         self
     }
 
-    /// Passes on what the program writes to stderr, line by line, to the stderr of this program. The values of
-    /// [`env`](Self::env) are masked, and lines are cut after 8 KiB. [`McpClient::stderr`](crate::McpClient::stderr) and the
-    /// last output in errors work as without it.
+    /// Also writes each line of the program's stderr to the stderr of this process. Values that were set with
+    /// [`env`](Self::env) are masked, and lines are cut after 8 KiB. [`McpClient::stderr`](crate::McpClient::stderr)
+    /// and the stderr output in errors are not affected.
     #[doc(alias = "logs")]
     #[must_use]
     pub fn inherit_stderr(mut self) -> Self {
@@ -196,11 +197,11 @@ impl ServerConfig<CommandTarget> {
         self
     }
 
-    /// Restarts the program after it has ended, when it is needed: by the next call, or by a task that waits for
-    /// changes. After five starts in 30 s, calls fail for a while ([`Error::TooManyRestarts`]).
+    /// Allows restarts: if the program has ended, the next call, or a task that waits for changes, starts it again.
+    /// After five restarts in 30 s, calls fail for a while ([`Error::TooManyRestarts`]).
     ///
-    /// Requests that were lost with the old process are not repeated, except those that provably never reached it and
-    /// those that only read.
+    /// Requests that were lost with the old process are sent again only if they were not sent before, or if their
+    /// method only reads, such as `tools/list`.
     #[must_use]
     pub fn restarts(mut self) -> Self {
         self.target.restarts = true;
@@ -215,7 +216,7 @@ impl ServerConfig<CommandTarget> {
 }
 
 impl CommandTarget {
-    /// Returns the wire trace of a connection to the program, which does not show the configured environment.
+    /// Returns the wire trace of a connection to the program. It masks the configured environment values.
     pub(crate) fn traced(&self, trace: &WireTrace) -> ConnectionTrace {
         let label = Path::new(&self.program).file_stem().unwrap_or(&self.program);
         let secrets = self.environment.values().map(|value| value.to_string_lossy().into_owned());
@@ -225,7 +226,7 @@ impl CommandTarget {
 
 #[cfg(feature = "http")]
 impl UrlTarget {
-    /// Returns the wire trace of a connection to the URL, which does not show the configured headers.
+    /// Returns the wire trace of a connection to the URL. It masks the values of the configured headers.
     pub(crate) fn traced(&self, trace: &WireTrace) -> ConnectionTrace {
         let words =
             self.headers.iter().flat_map(|(_, value)| [Some(value.as_str()), value.rsplit(' ').next()]);
@@ -243,7 +244,7 @@ impl ServerConfig<UrlTarget> {
         self
     }
 
-    /// Sends a token with every request to the URL: [`header`](Self::header) with `Authorization: Bearer …`.
+    /// Sends a bearer token with every request to the URL: sets the [`header`](Self::header) `Authorization: Bearer …`.
     #[must_use]
     pub fn bearer_token(self, token: impl Into<String>) -> Self {
         self.header("authorization", format!("Bearer {}", token.into()))
@@ -256,7 +257,7 @@ impl ServerConfig<UrlTarget> {
 }
 
 impl ServerConfig {
-    /// Separates the target from the options that every config has.
+    /// Splits a config into its target and the options that all configs have.
     pub(crate) fn take_target(self) -> (Target, ServerConfig<()>) {
         let Self { target, start_timeout, era, limits } = self;
         (target, ServerConfig { target: (), start_timeout, era, limits })
@@ -275,7 +276,7 @@ impl From<ServerConfig<UrlTarget>> for ServerConfig {
     }
 }
 
-/// The URL of a server. A command line is refused: it would have to be split as a shell does.
+/// Converts the URL of a server. Other text, such as a command line, is an error: command lines are not split.
 impl TryFrom<&str> for ServerConfig {
     type Error = Error;
 
@@ -290,7 +291,7 @@ impl TryFrom<&str> for ServerConfig {
     }
 }
 
-/// The URL of a server.
+/// Converts the URL of a server.
 impl TryFrom<String> for ServerConfig {
     type Error = Error;
 

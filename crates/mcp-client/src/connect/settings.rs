@@ -1,4 +1,4 @@
-//! Connecting with the settings of a builder.
+//! Connects with the settings of a [`Connect`](crate::Connect).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ use crate::stream::restart::Restarts;
 use crate::stream::server_run::ServerRun;
 use crate::stream::supervisor::StreamSupervisor;
 
-/// The settings of the host.
+/// The settings of a builder, without the destination.
 pub(super) struct ConnectSettings {
     pub(super) offer: Offer,
     pub(super) handlers: Arc<Handlers>,
@@ -35,14 +35,14 @@ pub(super) struct ConnectSettings {
     pub(super) observers: Observers,
 }
 
-/// The identity of a server and of the user, as digests: the key of cached responses.
+/// The identity of the server and of the user, as digests. It is part of the key of cached responses.
 pub(super) struct CacheIdentity {
     server: String,
     principal: String,
 }
 
 impl CacheIdentity {
-    /// A process has one user: the one who starts it.
+    /// Returns the identity for a program. Its user is always the one who starts it, so `principal` is empty.
     fn of_command(target: &CommandTarget) -> Self {
         Self { server: target.digest(), principal: String::new() }
     }
@@ -57,7 +57,7 @@ impl CacheIdentity {
         Self { server: target.digest(), principal }
     }
 
-    /// Streams that the host opened are unique.
+    /// Returns an identity that no other connection has: the server behind streams that the host opened is not known.
     pub(super) fn unknown() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -117,7 +117,7 @@ impl ConnectSettings {
         let run = ServerRun::begin(&connection, &handlers, negotiated).ok_or_else(ended)?;
         let run = Arc::new(Mutex::new(run));
         let restarts = again.map(|mut launch| {
-            // The connection keeps its version: its requests are serialized for it.
+            // A restarted server must use the same version: the requests of this connection are serialized for it.
             launch.config.era = if dialect.is_modern() { Mode::Modern } else { Mode::Legacy };
             offer.versions = vec![negotiation.version.clone()];
             Restarts::new(offer, launch, negotiation_cache, &connection, &handlers, &run)
@@ -151,7 +151,8 @@ impl ConnectSettings {
         }
     }
 
-    /// Returns the log level that is set once for the whole connection; legacy.
+    /// Returns the log level to set once for the whole connection, or `None` for a modern server, which receives it
+    /// with each request.
     fn standing_level(&self, negotiation: &NegotiationResult) -> Option<LogLevel> {
         let has_log = crate::client::capabilities_of(negotiation).logging.is_some();
         let is_modern = negotiation.version.dialect().is_some_and(|dialect| dialect.is_modern());

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Waits until an instant; forever without one.
+/// Waits until the instant, or forever if there is none.
 pub(crate) async fn until(instant: Option<tokio::time::Instant>) {
     match instant {
         Some(instant) => tokio::time::sleep_until(instant).await,
@@ -10,7 +10,7 @@ pub(crate) async fn until(instant: Option<tokio::time::Instant>) {
     }
 }
 
-/// The timer of the next deadline. It is reset only if it would fire too late.
+/// The timer for the next deadline. It is reset only if it would fire too late; firing too early is harmless.
 pub(crate) struct Alarm {
     sleep: std::pin::Pin<Box<tokio::time::Sleep>>,
     pub(crate) at: Option<Instant>,
@@ -30,6 +30,8 @@ impl Alarm {
         }
     }
 
+    /// Waits until the timer fires, or forever if it is not set.
+    ///
     /// # Cancellation
     /// Cancel safe.
     pub(crate) async fn elapsed(&mut self) {

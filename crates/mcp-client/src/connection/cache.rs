@@ -15,15 +15,17 @@ use crate::connection::now;
 use crate::connection::subscribers::Change;
 use entries::{CacheEntry, Entries, Key};
 
-/// The maximum time that a response is cached, whatever its `ttlMs`.
+/// The maximum time that a response is cached, even if its `ttlMs` is longer.
 const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A cache for lists and resources that modern servers allow to be cached (`ttlMs`, `cacheScope`).
+/// A cache for lists and resources that modern servers allow to be cached (`ttlMs`, `cacheScope`). It is kept in memory
+/// only.
 ///
-/// Every connection has one. If several connections use the same cache, they share the responses that a server marks as
-/// public; private responses are used only by connections with the same credentials. A change notification, or a gap in
-/// which one may have been missed, evicts the affected entries. The cache is bounded, and no entry lives longer than a
-/// day. When it is full, entries of the server with the largest total size are evicted first.
+/// Every connection has a cache. If several connections use the same one, they share the responses that a server marks
+/// as public; private responses are used only by connections with the same credentials. A change notification evicts
+/// the entries that it affects; if changes may have been missed, all entries of the server are evicted. The cache holds
+/// at most 1000 entries and 16 MiB, and no entry lives longer than a day. When it is full, entries of the server that
+/// takes the most room are evicted first.
 ///
 /// ```
 /// use mcp_client::{Cache, McpClient, ServerConfig};
@@ -37,7 +39,7 @@ const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Clone)]
 pub struct Cache(Option<Arc<Mutex<Entries>>>);
 
-/// Shows the size only: the entries may be private to another connection.
+/// Shows only the size: entries may be private to other connections.
 impl std::fmt::Debug for Cache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (entries, bytes) = self.lock().map_or((0, 0), |entries| (entries.kept.len(), entries.bytes));
@@ -80,7 +82,7 @@ impl Cache {
 /// The part of a cache that one connection may see.
 pub(crate) struct CacheView {
     cache: Cache,
-    /// The server's config and revision.
+    /// The digest of the server config, and the protocol version.
     server: String,
     /// A digest of the credentials of this connection.
     principal: String,
@@ -95,6 +97,7 @@ impl std::fmt::Debug for CacheView {
 /// A request whose response may be cached.
 pub(crate) struct CacheableRequest {
     method: &'static str,
+    /// The URI of the resource or the cursor of the page; empty for the first page.
     about: String,
     /// The value of the change counter at the time of the request.
     clock: u64,
@@ -105,8 +108,8 @@ impl CacheView {
         Self { cache, server, principal }
     }
 
-    /// Looks up the response to a request. If there is none, the `Err` variant is the request whose response may be
-    /// stored.
+    /// Looks up the response to a request. If it is not in the cache, the `Err` variant is the request, to be passed to
+    /// [`keep`](Self::keep) with the response, or `None` if the response must not be cached.
     pub(crate) fn find(&self, method: &Method, about: &str) -> Result<OwnedBody, Option<CacheableRequest>> {
         let Some(method) = name(method) else { return Err(None) };
         let Some(mut entries) = self.cache.lock() else { return Err(None) };
@@ -122,7 +125,7 @@ impl CacheView {
         Err(Some(CacheableRequest { method, about: about.to_owned(), clock: entries.clock }))
     }
 
-    /// Stores a response, if the server allows it.
+    /// Stores a response if the server allows it, and nothing has changed since the request was made.
     pub(crate) fn keep(&self, request: CacheableRequest, body: &OwnedBody) {
         let CacheableRequest { method, about, clock } = request;
         let Some(mut entries) = self.cache.lock() else { return };
@@ -158,12 +161,13 @@ impl CacheView {
         });
     }
 
-    /// Evicts all pages of a list, because a cursor was refused or an entry proved wrong.
+    /// Evicts all pages of a list, because a cursor was refused or a page turned out to be outdated.
     pub(crate) fn drop_pages(&self, list: &Method) {
         self.forget(|method, _| method == name_of(list));
     }
 
-    /// Evicts the entries of this server that are selected by method and by URI or cursor.
+    /// Evicts the entries of this server for which `is_affected` returns true, given their method and their URI or
+    /// cursor.
     fn forget(&self, is_affected: impl Fn(&str, &str) -> bool) {
         let Some(mut entries) = self.cache.lock() else { return };
         entries.count_change(&self.server);
@@ -179,7 +183,7 @@ impl CacheView {
     }
 }
 
-/// Returns the name of a method whose results may be cached.
+/// Returns the name of a method, or `None` if its results must not be cached.
 fn name(method: &Method) -> Option<&'static str> {
     Some(match method {
         Method::ToolsList => "tools/list",

@@ -1,11 +1,11 @@
-//! A bounded stream of items, such as log messages and lines of stderr. Items that are not read in time are dropped, and
+//! A bounded stream of items, such as log messages and lines of stderr. Items that are not read in time are dropped and
 //! counted.
 
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-/// A stream of items that a server sends from now on. A slow reader does not delay the server: items that do not fit
-/// the buffer are dropped, and [`FeedItem::Gap`] reports their number.
+/// A stream of the items that a server sends after the feed was created. A slow reader does not delay the server: the
+/// oldest items that do not fit the buffer of 256 items are dropped, and [`FeedItem::Gap`] reports their number.
 #[derive(Debug)]
 pub struct Feed<T>(broadcast::Receiver<T>);
 
@@ -23,7 +23,7 @@ impl<T: Clone> Feed<T> {
         Self(receiver)
     }
 
-    /// Returns the next item; `None` after the server has ended.
+    /// Waits for the next item. Returns `None` after the server has ended.
     ///
     /// # Cancellation
     /// Cancel safe: nothing is lost.

@@ -1,7 +1,7 @@
 //! The host's handlers for requests from a server: elicitation, sampling and roots, in both eras.
 //!
-//! A legacy server sends a request; a modern server returns a result that lists the input it needs. Both are answered by
-//! [`Handlers::answer`].
+//! A legacy server sends a request; a modern server returns a result that lists the input it needs.
+//! [`Handlers::answer`] handles both.
 
 use std::fmt;
 use std::pin::Pin;
@@ -28,7 +28,8 @@ type Handler<P, T> = Arc<dyn Fn(ServerRequest<P>) -> HandlerFuture<T> + Send + S
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ServerRequest<P> {
-    /// The name of the server. Self-reported: show it together with the command or URL of the server.
+    /// The name of the server, as the server reports it. It is unverified: show it together with the command or URL of
+    /// the server.
     pub server: String,
     /// The params of the request. Untrusted: escape them before they are displayed, for example with
     /// [`SafeText`](mcp_protocol::safe_text::SafeText).
@@ -76,14 +77,15 @@ impl Default for Handlers {
 }
 
 impl Handlers {
-    /// Creates a set without handlers.
+    /// Creates a set that has no handlers.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the handler for elicitation in form mode. Fields that the answer leaves out are filled with the form's
-    /// defaults. An answer that does not match the form is not sent.
+    /// Sets the handler for elicitation in form mode. Fields that the answer leaves out are filled with the defaults of
+    /// the form. An answer that does not match the form is not sent; a legacy server receives an error instead, and the
+    /// call to a modern server fails with [`Error::Input`](crate::Error::Input).
     #[doc(alias = "elicitation")]
     #[doc(alias = "elicitation/create")]
     #[must_use]
@@ -96,8 +98,8 @@ impl Handlers {
         self
     }
 
-    /// Sets the handler for elicitation in URL mode: a request to open a web page. Show the whole URL, open it only with the
-    /// person's consent, and never fetch it.
+    /// Sets the handler for elicitation in URL mode: a request to open a web page. Show the whole URL, open it only
+    /// with the person's consent, and never fetch it.
     #[doc(alias = "elicitation")]
     #[doc(alias = "elicitation/create")]
     #[must_use]
@@ -110,7 +112,7 @@ impl Handlers {
         self
     }
 
-    /// Sets the handler for sampling: requests to the host's language model.
+    /// Sets the handler for sampling: requests to the language model of the host.
     #[doc(alias = "sampling")]
     #[doc(alias = "sampling/createMessage")]
     #[must_use]
@@ -123,7 +125,7 @@ impl Handlers {
         self
     }
 
-    /// Declares that sampling requests may contain tools.
+    /// Declares that sampling requests may contain tools. Without this, such requests are refused.
     #[doc(alias = "sampling")]
     #[must_use]
     pub fn sample_with_tools(mut self) -> Self {
@@ -144,14 +146,15 @@ impl Handlers {
         self
     }
 
-    /// Sets the timeout of a handler. Default: ten minutes. The timeouts of the call are paused in the meantime.
+    /// Sets the timeout of each run of a handler. Default: 600 s. While a handler for elicitation or sampling runs, the
+    /// timeouts of calls are paused.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Returns the capabilities that are declared to servers: those with a handler.
+    /// Returns the capabilities that the client declares to servers: those that have a handler.
     #[must_use]
     pub fn capabilities(&self) -> ClientCapabilities {
         let mut capabilities = ClientCapabilities::new();
@@ -188,11 +191,12 @@ impl Handlers {
         self.timeout
     }
 
-    /// Runs the handler for a request from a server. The `Err` variant is the JSON-RPC error to respond with.
+    /// Runs the handler for a request from a server. If it fails, the `Err` variant is the JSON-RPC error with which to
+    /// respond.
     pub(crate) async fn answer(&self, server: String, ask: Ask) -> Result<InputResponse, ErrorObject> {
         match ask {
             Ask::Elicit(ElicitParams::Form(params)) => {
-                let Some(handler) = &self.form else { return Err(undeclared("forms")) };
+                let Some(handler) = &self.form else { return Err(undeclared("elicitation in form mode")) };
                 let form = params.requested_schema.clone();
                 let mut answer = handler(ServerRequest { server, params }).await;
                 if answer.action == ElicitAction::Accept {
@@ -208,7 +212,7 @@ impl Handlers {
                 Ok(InputResponse::Elicit(answer))
             }
             Ask::Elicit(ElicitParams::Url(params)) => {
-                let Some(handler) = &self.url else { return Err(undeclared("pages to open")) };
+                let Some(handler) = &self.url else { return Err(undeclared("elicitation in URL mode")) };
                 Ok(InputResponse::Elicit(handler(ServerRequest { server, params }).await))
             }
             Ask::CreateMessage(params) => {
@@ -225,11 +229,11 @@ impl Handlers {
                 Ok(InputResponse::ListRoots(ListRootsResult::new(roots)))
             }
             Ask::Unknown { method, .. } => Err(unknown(&method)),
-            _ => Err(unknown("this")),
+            _ => Err(unknown("this request")),
         }
     }
 
-    /// Runs [`answer`](Self::answer) within the [`timeout`](Self::timeout).
+    /// Runs [`answer`](Self::answer) with the [`timeout`](Self::timeout) of handlers.
     pub(crate) async fn answer_in_time(
         &self,
         server: String,

@@ -1,4 +1,5 @@
-//! Received messages: responses settle calls, requests from the server start handlers, notifications reach subscribers.
+//! Handles received messages: responses settle calls, requests from the server start handlers, and notifications are
+//! passed to subscribers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,24 +28,24 @@ use crate::error::EndCause;
 
 /// The maximum number of requests from the server whose handlers run at once.
 const MAX_RUNNING_HANDLERS: usize = 16;
-/// The maximum number of refusals per second that are sent; further requests are dropped.
+/// The maximum number of refusals that are sent per second. Requests beyond that get no response.
 const MAX_REFUSALS_PER_SECOND: u32 = 100;
-/// The maximum number of dropped requests before the server is disconnected.
+/// The number of requests without a response after which the server is disconnected.
 const MAX_DROPPED_REQUESTS: u32 = 1000;
 
-/// The maximum number of bytes of a log message, because unread messages are queued.
+/// The maximum number of bytes of a log message. Longer messages are dropped, because unread messages are queued.
 const MAX_LOG_BYTES: usize = 256 << 10;
 
-/// The most bytes that are kept of a line that is not a message.
+/// The maximum number of bytes that are kept of a line that is not a message.
 const MAX_STRAY_LINE_BYTES: usize = 1 << 10;
 
 /// A running handler.
 #[derive(Debug)]
 struct RunningHandler {
-    /// The request from the server.
+    /// The id of the request from the server.
     id: Id,
     handle: AbortHandle,
-    /// Calls whose timeouts are paused meanwhile.
+    /// The calls whose timeouts are paused while the handler runs.
     paused: Vec<CallHandle>,
 }
 
@@ -55,7 +56,7 @@ pub(crate) struct Inbound {
     running: JoinSet<Result<InputResponse, ErrorObject>>,
     asked: HashMap<tokio::task::Id, RunningHandler>,
     refusals: Refusals,
-    /// Hides secrets in output of the server that is logged.
+    /// Masks secrets in server output before it is logged.
     mask: Option<Box<dyn Mask>>,
     has_warned: bool,
 }
@@ -87,21 +88,22 @@ impl Refusals {
 }
 
 impl Inbound {
-    /// Without a mask, text that is not a message is never logged, because it may contain secrets.
+    /// Creates the handling of received messages. Without a mask, text that is not a message is never logged, because
+    /// it may contain secrets.
     pub(crate) fn new(handlers: Arc<Handlers>, mask: Option<Box<dyn Mask>>) -> Self {
         let refusals = Refusals { since: now(), count: 0, dropped: 0 };
         let running = JoinSet::new();
         Self { handlers, running, asked: HashMap::new(), refusals, mask, has_warned: false }
     }
 
-    /// Handles all complete lines. Returns a cause if the connection must end.
+    /// Handles all complete lines. Returns the cause if the connection must end.
     pub(crate) fn handle_lines(
         &mut self,
         connection: &Connection,
         lines: &mut Lines,
         now: Instant,
     ) -> Option<EndCause> {
-        // One lock for all lines of one read.
+        // Locks once for all lines of one read.
         let mut state = connection.lock();
         while let Some(line) = lines.poll_line() {
             match line {
@@ -117,19 +119,19 @@ impl Inbound {
         self.handle_text(connection, &mut connection.lock(), line, now);
     }
 
-    /// Handles a message that is too long. If it is a response, its call is settled.
+    /// Handles a message that is too long. If the message is a response, its call is settled with an error.
     pub(crate) fn handle_too_long(&self, connection: &Connection, error: &mcp_protocol::errors::DecodeError) {
         unreadable(&mut connection.lock(), error);
     }
 
-    /// Handles what follows the last newline when the server has ended.
+    /// Handles the text after the last newline, once the output of the server has ended.
     pub(crate) fn handle_rest(&mut self, connection: &Connection, lines: &Lines, now: Instant) {
         if !lines.rest().is_empty() {
             self.handle_line(connection, lines.rest(), now);
         }
     }
 
-    /// True if the server keeps sending requests that are refused.
+    /// Returns true if the server has sent so many refused requests that it must be disconnected.
     pub(crate) fn is_flood(&self) -> bool {
         self.refusals.is_flood()
     }
@@ -139,7 +141,7 @@ impl Inbound {
         self.running.abort_all();
     }
 
-    /// Aborts the running handlers of a session that has ended. Nothing is sent.
+    /// Aborts the running handlers of a session that has ended. No responses are sent.
     pub(crate) fn drop_handlers(&mut self, connection: &Connection) {
         self.running.abort_all();
         for (_, asked) in self.asked.drain() {
@@ -147,7 +149,7 @@ impl Inbound {
         }
     }
 
-    /// True if a handler is running.
+    /// Returns true if a handler is running.
     pub(crate) fn has_running_handlers(&self) -> bool {
         !self.running.is_empty()
     }
@@ -173,7 +175,8 @@ impl Inbound {
         match answer {
             Some(Ok(response)) => connection.respond(&id, Ok(&response)),
             Some(Err(error)) => connection.respond(&id, Err(&error)),
-            // It panicked, or the server cancelled its request; `respond` sends nothing in the second case.
+            // The handler panicked, or was aborted because the server cancelled the request. In the second case
+            // `respond` sends nothing.
             None => {
                 let error = ErrorObject::new(ErrorCode::InternalError, "the client failed to answer");
                 connection.respond(&id, Err(&error));
@@ -213,7 +216,8 @@ impl Inbound {
         }
     }
 
-    /// Keeps the first line that is not a message, and warns about it once: a program that logs to stdout writes many.
+    /// Keeps the first line that is not a message, and logs one warning: a program that logs to stdout writes many such
+    /// lines.
     fn stray_line(&mut self, connection: &Connection, state: &mut State, line: &[u8]) {
         let Some(mask) = &self.mask else { return };
         if !std::mem::replace(&mut self.has_warned, true) {
@@ -242,7 +246,7 @@ impl Inbound {
                 self.handle_request(connection, state, request, now)
             }
             (Arrival::Cancelled(id), _) => {
-                // Its id stays in use until the handler has ended.
+                // The id of the request stays in use until the handler has ended.
                 if let Some(asked) = self.asked.values().find(|asked| asked.id == id) {
                     asked.handle.abort();
                 }
@@ -252,12 +256,12 @@ impl Inbound {
                     state.progressed(call, params);
                 }
             }
-            // The stream may end before it is acknowledged.
+            // A subscription may end before it is acknowledged.
             (Arrival::Ended(call), _) => state.settle(call, Ok(OwnedBody::default())),
             (Arrival::Notification, Message::Notification(notification)) => {
                 notified(connection, state, notification);
             }
-            // The refusal has to be sent.
+            // The driver has to send the refusal.
             (Arrival::Ignored(IgnoreReason::Rejected), _) => state.wake_driver(),
             (Arrival::Ignored(why), _) => tracing::debug!(?why, "ignored message"),
             _ => {}
@@ -304,7 +308,8 @@ impl Inbound {
     fn start_handler(&mut self, connection: &Connection, state: &mut State, id: Id, ask: Ask) {
         let handlers = Arc::clone(&self.handlers);
         let server = connection.terms.server.clone();
-        // Calls wait while a person is asked, which has a timeout of its own. Roots are answered without a person.
+        // The timeouts of calls are paused while a person is asked, because the handler has its own timeout. Roots are
+        // returned without asking a person.
         let asks_somebody = !matches!(ask, Ask::ListRoots(_));
         let paused = if asks_somebody { state.pause(handlers.handler_timeout()) } else { Vec::new() };
         let span =
@@ -312,12 +317,12 @@ impl Inbound {
         let answer = async move { handlers.answer_in_time(server, ask).await };
         let handle = self.running.spawn(answer.instrument(span));
         self.asked.insert(handle.id(), RunningHandler { id, handle, paused });
-        // The driver waits for handlers, and may not be the task that reads.
+        // Wakes the driver, which waits for handlers and may be another task than the caller.
         state.wake_driver();
     }
 }
 
-/// A method name of the server, escaped and cut for a refusal.
+/// Returns a method name that the server sent, escaped and cut for the error message of a refusal.
 fn shown(method: &Method) -> String {
     SafeText::new(method.as_str()).at_most(64).to_string()
 }
@@ -326,12 +331,12 @@ fn unreadable(state: &mut State, error: &mcp_protocol::errors::DecodeError) {
     tracing::debug!(%error, "ignored a line that is not a JSON-RPC message");
     match state.peer.handle_unreadable(error) {
         Arrival::BrokenResponse(call) => state.settle_broken(call, error.to_string()),
-        // The refusal of an unreadable request has to be sent.
+        // The driver has to send the refusal of an unreadable request.
         _ => state.wake_driver(),
     }
 }
 
-/// Parses a request from the server into the form of the modern era.
+/// Parses a request from a legacy server into the type that modern servers use.
 fn ask(request: &Request<'_>, dialect: Dialect) -> Result<Ask, String> {
     let text = |error: mcp_protocol::errors::BodyError| error.to_string();
     let body = &request.params;

@@ -6,13 +6,13 @@ use std::task::Waker;
 
 use super::state::State;
 
-/// The capacity for tasks that one read wakes; it grows if there are more.
+/// The initial capacity of the list of tasks to wake. It is enough for the responses of one typical read.
 const WAKERS_PER_BATCH: usize = 64;
 
-/// The locked state. Tasks that are woken under the lock are woken when it is released, because they run on other threads at
-/// once and would wait for the lock.
+/// The locked state. Tasks to wake are collected under the lock and woken after it is released: a woken task may start
+/// on another thread at once, where it would wait for the lock.
 pub(crate) struct Locked<'a> {
-    // Dropped first: the lock is released before the tasks are woken.
+    // Fields are dropped in this order: the lock is released before the tasks are woken.
     state: MutexGuard<'a, State>,
     wakes: WakeList,
 }
@@ -45,11 +45,11 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// Tasks that are woken when this is dropped, in order.
+/// Tasks that are woken, in order, when this list is dropped.
 #[derive(Default)]
 pub(super) struct WakeList {
     first: Option<Waker>,
-    // Usually empty: no allocation for one task.
+    // Usually empty, so that one task needs no allocation.
     rest: Vec<Waker>,
 }
 

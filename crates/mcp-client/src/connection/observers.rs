@@ -1,4 +1,4 @@
-//! Metrics and trace context of calls, as the host requested them.
+//! The metrics and the trace context that the host has configured for calls.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mcp_protocol::meta::Meta;
 use mcp_protocol::metrics::Metrics;
 
-/// Returns the trace context of the calling task.
+/// A function that returns the trace context of the calling task.
 pub(crate) type TraceContext = Arc<dyn Fn() -> Option<Meta> + Send + Sync>;
 
 /// The observers that the host has set.
@@ -17,7 +17,7 @@ pub(crate) struct Observers {
 }
 
 impl Observers {
-    /// Returns the `_meta` of a request with the trace context of the host, if it has one now.
+    /// Returns `envelope` with the current trace context of the host, or `None` if the host has no trace context now.
     pub(super) fn with_context(&self, envelope: Option<&Meta>) -> Option<Meta> {
         let context = self.trace_context.as_ref()?()?;
         let mut meta = envelope.cloned().unwrap_or_default();

@@ -7,18 +7,18 @@ use mcp_protocol::peer::CallHandle;
 /// The framing of messages in the outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// One line per message, to be written as they are.
+    /// Each message is a line. All lines are handed out together, to be written to a byte stream.
     Lines,
-    /// Message by message, each with the call it belongs to.
+    /// Messages are handed out one by one, each with its call if it is a request.
     Messages,
 }
 
-/// One buffer for all messages that wait, reused while the connection lives.
+/// One buffer for all messages that wait to be written. It is reused as long as the connection lives.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     framing: Framing,
     bytes: Vec<u8>,
-    /// The position of each message; empty with [`Framing::Lines`].
+    /// The call and the position of each message; empty with [`Framing::Lines`].
     messages: Vec<(Option<CallHandle>, Range<usize>)>,
     /// The number of bytes that were queued since the connection began.
     queued: u64,
@@ -33,7 +33,7 @@ impl Outbox {
         Self { framing, bytes: Vec::new(), messages: Vec::new(), queued: 0, written: 0, lent: 0 }
     }
 
-    /// Appends a message. `call` is set if it is a request.
+    /// Appends a message. `call` is set if the message is a request. If `write` fails, nothing is appended.
     pub(super) fn push(
         &mut self,
         call: Option<CallHandle>,
@@ -52,8 +52,8 @@ impl Outbox {
         Ok(())
     }
 
-    /// Discards all messages of an earlier link and begins with the lines that the negotiation of the new link has not
-    /// sent.
+    /// Discards all messages for the previous link, and queues the lines that the negotiation of the new link has not
+    /// written.
     pub(super) fn restart(&mut self, unsent: Vec<u8>) {
         (self.written, self.lent) = (self.queued, 0);
         self.queued += unsent.len() as u64;
@@ -61,13 +61,14 @@ impl Outbox {
         self.messages.clear();
     }
 
-    /// Drops all messages and their memory. Returns how many bytes they had, which do not count as written.
+    /// Drops all messages and frees their memory. Returns the number of dropped bytes, which do not count as written
+    /// yet.
     pub(super) fn clear(&mut self) -> usize {
         self.messages.clear();
         std::mem::take(&mut self.bytes).len()
     }
 
-    /// The bytes that wait here and were not handed to a driver.
+    /// Returns the queued bytes that were not handed to a driver.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -92,22 +93,22 @@ impl Outbox {
         self.bytes = lines;
     }
 
-    /// Counts bytes that a driver wrote.
+    /// Counts `count` bytes that a driver has written.
     pub(super) fn wrote(&mut self, count: usize) {
         self.written += count as u64;
     }
 
-    /// The position of the next message.
+    /// Returns the position of the next message: the number of bytes queued so far.
     pub(super) fn queued(&self) -> u64 {
         self.queued
     }
 
-    /// The position up to which everything was written, or may have been.
+    /// Returns the position up to which everything was written, or may have been.
     pub(super) fn maybe_written(&self) -> u64 {
         self.written + self.lent
     }
 
-    /// The number of queued bytes, including those that were handed to a driver.
+    /// Returns the number of bytes that are not written yet, including those that were handed to a driver.
     pub(super) fn pending(&self) -> u64 {
         self.queued - self.written
     }

@@ -1,4 +1,5 @@
-//! Requests and notifications to the server: an id is reserved, the timeouts start, the message is serialized.
+//! Requests and notifications to the server. For a request, an id is reserved, the timeouts start, and the message is
+//! serialized.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,7 +17,8 @@ use super::{Connection, ConnectionTerms, InFlightRequest, RequestOptions, UNAWAI
 use crate::error::{Error, Result, Sent};
 
 impl Connection {
-    /// Makes a request. Over byte streams it is queued at once; an exchange begins when it is awaited.
+    /// Makes a request. Over byte streams, the request is queued at once. Over HTTP, it is sent when the returned value
+    /// is awaited.
     pub(crate) fn request(
         self: &Arc<Self>,
         method: &Method,
@@ -26,7 +28,7 @@ impl Connection {
         self.request_with(method, params, options, |_, _| {})
     }
 
-    /// Makes a request that is a separate exchange. Nothing is sent before it is awaited.
+    /// Makes a request that is a separate exchange. Nothing is sent before the returned value is awaited.
     fn exchange(
         self: &Arc<Self>,
         exchanges: &Arc<dyn Exchanges>,
@@ -69,7 +71,7 @@ impl Connection {
         Ok(request)
     }
 
-    /// Makes a request, and calls `on_open` under the lock, before any response can arrive.
+    /// Makes a request. Calls `on_open` under the lock, before a response can arrive.
     pub(crate) fn request_with(
         self: &Arc<Self>,
         method: &Method,
@@ -81,7 +83,7 @@ impl Connection {
             return self.exchange(exchanges, method, params, options, on_open);
         }
         let opened_at = now();
-        // Before the lock, because the host's function may use the client.
+        // Called before locking, because the host's function may use the client.
         let context = self.terms.observers.with_context(self.terms.envelope.as_ref());
         let mut state = self.lock();
         let (call, offset) =
@@ -106,7 +108,7 @@ impl Connection {
         })
     }
 
-    /// Keeps an acknowledged subscription open for as long as it has a subscriber.
+    /// Keeps an acknowledged subscription open as long as it has a subscriber.
     pub(crate) fn keep(self: &Arc<Self>, request: InFlightRequest, key: u64, params: ListenParams) {
         match &self.terms.transport {
             Transport::Stream { .. } => request.release(),
@@ -124,15 +126,15 @@ impl Connection {
         if let Ok((call, _)) = self.open(state, method, params, None, timeouts, now()) {
             state.wake_driver();
             if self.terms.transport.exchanges().is_none() {
-                // A server that never responds must not keep the requests of callers out. Over HTTP the driver does the same
-                // after its exchange.
+                // Otherwise requests that the server never answers would use up the limit for requests in flight. Over
+                // HTTP, the driver does this after the exchange.
                 state.peer.handle_lost(call);
             }
         }
     }
 
-    /// Reserves an id, starts the timeouts and queues the request, which the caller then has to send. Returns its position
-    /// in the outbox, too.
+    /// Reserves an id, starts the timeouts and queues the request. Returns the call and its position in the outbox. The
+    /// caller then writes the outbox or wakes the driver.
     pub(super) fn open(
         &self,
         state: &mut State,
@@ -149,7 +151,7 @@ impl Connection {
         let offset = state.outbox.queued();
         let pushed = state.outbox.push(Some(call), |out| self.serialize(call, method, params, context, out));
         if let Err(error) = pushed {
-            // It was not sent, so no cancellation is needed.
+            // The request was not sent, so no cancellation is needed.
             state.peer.handle_lost(call);
             return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
         }
@@ -170,7 +172,7 @@ impl Connection {
         }
     }
 
-    /// Serializes a request. `context` is its `_meta` with a trace context.
+    /// Serializes a request. `context` is the `_meta` to use if there is a trace context.
     fn serialize(
         &self,
         call: CallHandle,

@@ -1,31 +1,31 @@
-//! Progress of a call, and the bounded queue in which it waits for its reader.
+//! Progress notifications of a call, and the bounded queue in which they wait for their reader.
 
 use std::collections::VecDeque;
 
 use mcp_protocol::messages::ProgressParams;
 
-/// The maximum number of steps of progress that wait for their reader.
+/// The maximum number of progress notifications that wait for their reader.
 const MAX_QUEUED_STEPS: usize = 16;
 
-/// The maximum number of bytes of the message of a step. The rest is cut.
+/// The maximum number of bytes of the message of a progress notification. Longer messages are cut.
 const MAX_MESSAGE_BYTES: usize = 16 << 10;
 
-/// One step of progress of a call.
+/// One progress notification of a call.
 #[doc(alias = "notifications/progress")]
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// The progress so far.
+    /// The progress so far, in a unit that the server chooses. It should increase with every notification.
     pub progress: f64,
-    /// The progress at which the call is complete, if that is known.
+    /// The value of `progress` at which the call is complete, if the server knows it.
     pub total: Option<f64>,
-    /// A description of the current step, for people. Untrusted.
+    /// A description of the current progress, for people. At most 16 KiB. Untrusted.
     pub message: Option<String>,
-    /// The number of steps before this one that were dropped because they were not read in time.
+    /// The number of notifications directly before this one that were dropped because they were not read in time.
     pub gap: u64,
 }
 
-/// Progress that waits for its reader: the newest steps, and the number of steps that were dropped.
+/// Progress notifications that wait for their reader: the newest ones, with the number of those that were dropped.
 #[derive(Debug, Default)]
 pub(crate) struct ProgressQueue {
     steps: VecDeque<Progress>,
@@ -48,7 +48,7 @@ impl ProgressQueue {
     }
 
     pub(crate) fn push(&mut self, mut step: Progress) {
-        // The oldest step is dropped, because the newest say the most.
+        // Drops the oldest notification, because the newest ones are the most useful.
         if self.steps.len() == MAX_QUEUED_STEPS
             && let Some(oldest) = self.steps.pop_front()
         {

@@ -1,4 +1,4 @@
-//! A request in flight, as its caller holds it.
+//! A request in flight: the future that its caller awaits.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use crate::connection::progress::Progress;
 use crate::connection::transport::TransportFuture;
 use crate::error::{Error, Result};
 
-/// A request in flight. Dropped before it is settled, it is cancelled on the server.
+/// A request in flight. Dropping it before it is settled cancels the request on the server.
 pub(crate) struct InFlightRequest {
     pub(super) connection: Arc<Connection>,
     pub(super) call: CallHandle,
     pub(super) method: Method,
     pub(super) opened_at: Instant,
     pub(super) is_settled: bool,
-    /// The exchange that carries it, if the transport has exchanges. Dropping it ends the exchange.
+    /// The future of the exchange, if the transport sends each request as an exchange. Dropping it ends the exchange.
     pub(super) exchange: Option<TransportFuture<'static, Result<()>>>,
 }
 
 impl InFlightRequest {
-    /// Stops waiting without cancelling the request.
+    /// Stops waiting for the response, without cancelling the request.
     pub(crate) fn release(mut self) {
         self.is_settled = true;
         self.connection.lock().stop_waiting(self.call);
     }
 
-    /// Gives up a request that is not in flight any more. No cancellation is sent.
+    /// Gives up a request that is no longer in flight. No cancellation is sent.
     pub(super) fn abandon(&mut self) {
         self.is_settled = true;
         let mut state = self.connection.lock();
@@ -47,14 +47,14 @@ impl InFlightRequest {
         outcome.err()
     }
 
-    /// Returns when the request was made.
+    /// Returns the time at which the request was made.
     pub(crate) fn opened_at(&self) -> Instant {
         self.opened_at
     }
 
-    /// Returns the next progress notification, or the outcome.
+    /// Polls for the next progress notification, or for the outcome.
     pub(crate) fn poll_update(&mut self, cx: &mut Context<'_>) -> Poll<RequestUpdate> {
-        // A response that has arrived counts, even if the exchange failed afterwards.
+        // If the response has arrived, it counts, even if the exchange has failed afterwards.
         if let Some(error) = self.poll_exchange(cx)
             && self.connection.lock().is_open(self.call)
         {
@@ -63,7 +63,7 @@ impl InFlightRequest {
         }
         let mut state = self.connection.lock();
         let Some(waiting) = state.waiting(self.call) else {
-            // It was settled before; a completed future is not polled again.
+            // The outcome was returned before. A completed future is not polled again, so this is not reached.
             return Poll::Pending;
         };
         if let Some(step) = waiting.progress.as_mut().and_then(|progress| progress.pop()) {
@@ -101,7 +101,7 @@ impl std::fmt::Debug for InFlightRequest {
     }
 }
 
-/// The next item that the caller of a request receives.
+/// An update for the caller of a request.
 #[derive(Debug)]
 pub(crate) enum RequestUpdate {
     Progress(Progress),

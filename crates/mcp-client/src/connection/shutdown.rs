@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shutdown {
-    /// The exit status of the program; `None` if there is no program, or its status is not known.
+    /// The exit status of the program, or `None` if there is no program or its status is not known.
     pub status: Option<ExitStatus>,
     /// The strongest signal that was needed.
     pub force: Force,

@@ -1,4 +1,4 @@
-//! The state that driver and callers share behind one lock.
+//! The state that the driver and the callers share behind one lock.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(crate) struct State {
     pub(super) outbox: Outbox,
     /// Tasks that wait until the outbox is empty.
     pub(super) flushed: Vec<Waker>,
-    /// Sorted by call, because ids only grow. Most are settled in the order in which they were made.
+    /// Sorted by call, because ids only grow. Most calls are settled in the order in which they were made.
     pub(super) waiting: VecDeque<(CallHandle, Waiting)>,
     pub(crate) subscribers: Subscribers,
     /// The log level of the connection, to be set again after a restart.
@@ -52,7 +52,7 @@ pub(crate) struct State {
     pub(super) wakes: WakeList,
     /// The time at which the timer of the driver fires.
     pub(super) driver_due: Option<Instant>,
-    /// True if the driver has something to look at: messages, an earlier deadline, a request to close.
+    /// True if there is something new for the driver: messages, an earlier deadline, or a request to close.
     pub(super) is_changed: bool,
     pub(super) is_flooded: bool,
     /// True for a modern server over HTTP, where each request is a separate exchange: ending the exchange cancels the
@@ -60,7 +60,7 @@ pub(crate) struct State {
     pub(super) has_independent_requests: bool,
     /// True once the driver is to close the connection.
     pub(super) closing: bool,
-    /// How the connection ended, until there is a new link.
+    /// The end of the connection; `None` while it is open, and again once a restart has opened a new link.
     pub(super) ended: Option<Arc<ConnectionEnd>>,
     /// The beginning of the first line of the server that is not a message, with secrets masked.
     pub(crate) stray_line: Option<Arc<str>>,
@@ -130,7 +130,8 @@ impl State {
         if !self.peer.respond(id) {
             return;
         }
-        // Calls are refused beyond one message of the largest size, so the rest are responses to a server that does not read.
+        // New calls are refused once more than the size of one message is queued. A longer queue therefore consists of
+        // responses to a server that does not read.
         let most = self.peer.limits().message as u64 * 3;
         if self.outbox.pending() > most {
             self.is_flooded = true;
@@ -146,29 +147,30 @@ impl State {
                 .err(),
         };
         if let Some(problem) = problem {
-            // The response cannot be expressed in this revision; the server must not wait forever.
+            // The response cannot be expressed in this revision. An error is sent instead, so that the server does not
+            // wait forever.
             let error = ErrorObject::new(ErrorCode::InternalError, problem.to_string());
             let _ = self
                 .outbox
                 .push(None, |out| write::error(out, Some(id), dialect.no_id(), &dialect.lower(&error)));
         }
-        // The reader may not be the task that writes.
+        // The caller may be another task than the driver, which writes.
         self.wake_driver();
     }
 
-    /// Pauses the timeouts of all requests that may wait for a person. Returns those requests.
+    /// Pauses the timeouts of all requests that may wait for a person, for at most `cap`. Returns those requests.
     pub(crate) fn pause(&mut self, cap: Duration) -> Vec<CallHandle> {
         let Self { peer, waiting, .. } = self;
         let asking = waiting.iter().filter(|(_, waiting)| waiting.asks).map(|(call, _)| *call);
         asking.filter(|call| peer.pause(*call, cap, now())).collect()
     }
 
-    /// True if the server requested more responses than it reads.
+    /// True if the server sends requests but does not read the responses.
     pub(crate) fn is_flooded(&self) -> bool {
         self.is_flooded
     }
 
-    /// Adds a subscriber of a legacy connection, if it has not ended.
+    /// Adds a subscriber of a legacy connection. Fails if the connection has ended.
     pub(crate) fn follow(&mut self, filter: SubscriptionFilter, method: &Method) -> Result<u64> {
         match &self.ended {
             Some(_) => Err(self.lost(method, Sent::No)),
@@ -192,7 +194,7 @@ impl State {
         Error::Lost { method: method.clone(), sent, ended: self.ended.clone().unwrap_or_default() }
     }
 
-    /// Hands the writer to the driver, and whether it is flushed.
+    /// Takes the writer for the driver. Also returns whether it is flushed.
     pub(crate) fn take_writer(&mut self) -> (Option<Writer>, bool) {
         (self.writer.take(), std::mem::replace(&mut self.is_flushed, true))
     }
@@ -244,7 +246,8 @@ impl State {
         }
     }
 
-    /// True if something changed since the driver last looked; otherwise the driver is woken by the next change.
+    /// Returns true if something changed since the driver last looked. Otherwise registers the driver to be woken by
+    /// the next change.
     pub(crate) fn poll_changed(&mut self, cx: &Context<'_>) -> bool {
         if self.is_changed {
             return true;
@@ -256,7 +259,7 @@ impl State {
         false
     }
 
-    /// Records that the driver looks at everything now.
+    /// Records that the driver is now looking at everything.
     pub(crate) fn look(&mut self) {
         self.is_changed = false;
     }
@@ -285,7 +288,8 @@ impl State {
         }
     }
 
-    /// Returns the log messages from the server from now on; none if the connection has ended.
+    /// Returns a receiver of the log messages that the server sends from now on. If the connection has ended, it
+    /// receives none.
     pub(crate) fn log_messages(&self) -> broadcast::Receiver<Arc<LogMessageParams>> {
         match &self.logs {
             Some(logs) => logs.subscribe(),
@@ -308,7 +312,7 @@ impl State {
         self.wrote(dropped);
     }
 
-    /// Ready once everything that was queued is written.
+    /// Returns `Ready` once everything that was queued is written, or the connection has ended.
     pub(crate) fn poll_flushed(&mut self, cx: &Context<'_>) -> Poll<()> {
         if self.outbox.pending() == 0 || self.ended.is_some() {
             return Poll::Ready(());

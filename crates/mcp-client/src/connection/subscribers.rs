@@ -1,4 +1,4 @@
-//! The subscribers to changes of one connection. Without I/O: the transport passes the messages in.
+//! The subscribers to changes of one connection. This module does no I/O: the transport passes the messages in.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::task::{Context, Poll, Waker};
@@ -9,26 +9,26 @@ use mcp_protocol::messages::Id;
 use mcp_protocol::peer::{CallHandle, Timeouts};
 use mcp_protocol::subscriptions::{ListenParams, SubscriptionFilter};
 
-/// The timeout until a subscription is acknowledged; afterwards there is none.
+/// The timeout for the acknowledgement of a subscription. Once it is acknowledged, the timeout is removed.
 pub(crate) const LISTEN_TIMEOUTS: Timeouts = Timeouts::none().idle(Duration::from_secs(10));
 
-/// The maximum number of changes that wait for their reader. The same change waits only once.
+/// The maximum number of changes that wait for their reader. A change that already waits is not queued again.
 const MAX_QUEUED_CHANGES: usize = 256;
 
-/// Something on the server changed.
+/// A change on the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
-    /// The list of tools.
+    /// The list of tools changed.
     Tools,
-    /// The list of prompts.
+    /// The list of prompts changed.
     Prompts,
-    /// The list of resources.
+    /// The list of resources changed.
     Resources,
-    /// A resource, by URI.
+    /// The resource with this URI changed. It may be a sub-resource of the one that was subscribed.
     Resource(String),
-    /// Changes were lost, because they were not read in time or the connection was lost for a while: read all lists and
-    /// resources again.
+    /// Changes may have been lost, because they were not read in time or the connection was interrupted. Read all lists
+    /// and resources again.
     Gap,
 }
 
@@ -37,7 +37,7 @@ pub enum Change {
 pub(crate) struct Subscribers {
     subscribers: Vec<Subscriber>,
     next: u64,
-    /// The requests that subscribe to a resource again, and the subscribers that depend on them.
+    /// Requests in flight that subscribe to a resource again, with the keys of the subscribers that depend on them.
     resubscriptions: Vec<(CallHandle, Vec<u64>)>,
 }
 
@@ -51,7 +51,7 @@ struct Subscriber {
     waiting: VecDeque<Change>,
     state: SubscriberState,
     waker: Option<Waker>,
-    /// Reads the notification stream, if the subscription has one of its own.
+    /// The task that reads the notification stream, if the subscription has its own stream.
     reader: Option<StreamReader>,
 }
 
@@ -68,25 +68,25 @@ impl Drop for StreamReader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SubscriberState {
     Open,
-    /// The connection is lost, and may be replaced.
+    /// The connection was lost, and may be replaced by a restart or a new session.
     Cut,
     Over,
 }
 
-/// The subscriptions to open again on a new connection.
+/// The subscriptions to request again, after a restart or in a new session.
 #[derive(Debug, Default)]
 pub(crate) struct Resubscriptions {
-    /// Streams of the modern era, by subscriber.
+    /// Subscriptions of the modern era, with the keys of their subscribers.
     pub(crate) listens: Vec<(u64, ListenParams)>,
-    /// Resources, and their subscribers.
+    /// Subscribed resources of the legacy era, with the keys of their subscribers.
     pub(crate) uris: BTreeMap<String, Vec<u64>>,
 }
 
-/// The next item of a subscriber.
+/// What a subscriber receives next.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NextChange {
     Change(Change),
-    /// The connection is lost, and may be replaced.
+    /// The connection was lost, and may be replaced by a restart or a new session.
     Cut,
     Over,
 }
@@ -94,7 +94,7 @@ pub(crate) enum NextChange {
 impl Subscriber {
     fn push(&mut self, change: Change) {
         let change = match change {
-            // A server may report any URI below a subscribed one.
+            // A server may report any URI below a subscribed URI, so its length is limited.
             Change::Resource(uri) if uri.len() > MAX_URI_BYTES => Change::Gap,
             change => change,
         };
@@ -116,7 +116,7 @@ impl Subscriber {
             Change::Tools => filter.tools_list_changed == Some(true),
             Change::Prompts => filter.prompts_list_changed == Some(true),
             Change::Resources => filter.resources_list_changed == Some(true),
-            // A server may report a part of what is subscribed.
+            // A server may report a sub-resource of a subscribed resource.
             Change::Resource(uri) => {
                 filter.resource_subscriptions.iter().flatten().any(|followed| is_part(uri, followed))
             }
@@ -131,7 +131,7 @@ impl Subscriber {
     }
 }
 
-/// True for the subscribed URI itself and for URIs below it.
+/// Returns true if `uri` is the subscribed URI `followed` itself, or a URI below it.
 pub(crate) fn is_part(uri: &str, followed: &str) -> bool {
     match uri.strip_prefix(followed) {
         Some(rest) => rest.is_empty() || followed.ends_with('/') || rest.starts_with(['/', '?', '#']),
@@ -142,7 +142,7 @@ pub(crate) fn is_part(uri: &str, followed: &str) -> bool {
 impl Subscribers {
     pub(crate) fn add(&mut self, filter: SubscriptionFilter, listen: Option<CallHandle>) -> u64 {
         self.next += 1;
-        // A legacy server acknowledges nothing.
+        // A legacy server sends no acknowledgement, so the filter counts as acknowledged.
         let acknowledged = if listen.is_none() { Some(filter.clone()) } else { None };
         self.subscribers.push(Subscriber {
             key: self.next,
@@ -157,13 +157,13 @@ impl Subscribers {
         self.next
     }
 
-    /// Removes a subscriber. Returns the request that has to be cancelled.
+    /// Removes a subscriber. Returns its request, if there is one, which the caller has to cancel.
     pub(crate) fn remove(&mut self, key: u64) -> Option<CallHandle> {
         let at = self.subscribers.iter().position(|subscriber| subscriber.key == key)?;
         self.subscribers.remove(at).listen
     }
 
-    /// True if a resource has a subscriber.
+    /// Returns true if a resource has a subscriber.
     pub(crate) fn follows(&self, uri: &str) -> bool {
         let mut uris = self
             .subscribers
@@ -172,7 +172,8 @@ impl Subscribers {
         uris.any(|followed| followed == uri)
     }
 
-    /// Queues a change: in the modern era for one subscription, in the legacy era for all.
+    /// Queues a change. A modern server names the subscription that it is for; a change of a legacy server is for all
+    /// subscribers.
     pub(crate) fn changed(&mut self, subscription: Option<&Id>, change: &Change) {
         for subscriber in &mut self.subscribers {
             let is_meant = match (subscriber.listen, subscription) {
@@ -186,7 +187,8 @@ impl Subscribers {
         }
     }
 
-    /// Records what the server acknowledged. Returns the request, whose timeout ends.
+    /// Records what the server acknowledged. Returns the request of the subscription, so that its timeouts can be
+    /// removed.
     pub(crate) fn acknowledged(
         &mut self,
         subscription: &Id,
@@ -200,7 +202,7 @@ impl Subscribers {
         subscriber.listen
     }
 
-    /// Ends the subscription whose request is settled.
+    /// Ends the subscription with this request, because the request is settled.
     pub(crate) fn settled(&mut self, call: CallHandle) {
         for subscriber in self.subscribers.iter_mut().filter(|subscriber| subscriber.listen == Some(call)) {
             subscriber.state = SubscriberState::Over;
@@ -213,7 +215,8 @@ impl Subscribers {
         self.resubscriptions.push((call, keys));
     }
 
-    /// Ends the subscriptions that depend on this request, if the server refused it: they would never report the resource.
+    /// Handles the end of a request that subscribes to a resource again. If the server refused it, ends the
+    /// subscriptions that depend on it, because they would never report the resource.
     pub(crate) fn resubscribed(&mut self, call: CallHandle, is_refused: bool) {
         let Some(at) = self.resubscriptions.iter().position(|(other, _)| *other == call) else { return };
         let (_, keys) = self.resubscriptions.swap_remove(at);
@@ -222,9 +225,9 @@ impl Subscribers {
         }
     }
 
-    /// Marks all subscriptions as lost until there is a new connection.
+    /// Marks all open subscriptions as lost, until there is a new connection.
     pub(crate) fn cut(&mut self) {
-        // They are made again with the subscriptions.
+        // The new connection makes these requests again, together with the subscriptions.
         self.resubscriptions.clear();
         for subscriber in
             self.subscribers.iter_mut().filter(|subscriber| subscriber.state == SubscriberState::Open)
@@ -245,7 +248,7 @@ impl Subscribers {
         }
     }
 
-    /// Reopens lost subscriptions. Returns those that have to be requested again.
+    /// Marks lost subscriptions as open, and queues a gap for each. Returns what has to be requested again.
     pub(crate) fn reopened(&mut self) -> Resubscriptions {
         let mut again = Resubscriptions::default();
         for subscriber in
@@ -265,7 +268,7 @@ impl Subscribers {
         again
     }
 
-    /// Ends subscriptions that cannot be opened again.
+    /// Ends the subscriptions for whose keys `who` returns true: they cannot be opened again.
     pub(crate) fn give_up(&mut self, who: impl Fn(u64) -> bool) {
         for subscriber in self.subscribers.iter_mut().filter(|subscriber| who(subscriber.key)) {
             subscriber.state = SubscriberState::Over;
@@ -273,7 +276,7 @@ impl Subscribers {
         }
     }
 
-    /// Sets the task that reads the stream of a subscriber. It is aborted if the subscription is over.
+    /// Sets the task that reads the stream of a subscriber. If the subscription is over, the task is aborted.
     pub(crate) fn set_reader(&mut self, key: u64, reader: tokio::task::AbortHandle) {
         let reader = StreamReader(reader);
         if let Some(subscriber) = self.subscribers.iter_mut().find(|subscriber| subscriber.key == key)
@@ -283,7 +286,7 @@ impl Subscribers {
         }
     }
 
-    /// Queues a gap: for one subscriber, or for all.
+    /// Queues a gap for one subscriber, or for all if `by` is `None`.
     pub(crate) fn missed(&mut self, by: Option<u64>) {
         for subscriber in
             self.subscribers.iter_mut().filter(|subscriber| by.is_none_or(|key| subscriber.key == key))
@@ -310,7 +313,7 @@ impl Subscribers {
         Poll::Pending
     }
 
-    /// Returns what the server acknowledged last.
+    /// Returns the filter that the server acknowledged last.
     pub(crate) fn last_acknowledged(&self, key: u64) -> Option<&SubscriptionFilter> {
         self.subscribers.iter().find(|subscriber| subscriber.key == key)?.acknowledged.as_ref()
     }
@@ -319,7 +322,8 @@ impl Subscribers {
         let Some(subscriber) = self.subscribers.iter_mut().find(|subscriber| subscriber.key == key) else {
             return Poll::Ready(NextChange::Over);
         };
-        // After a restart, a gap is reported once the new subscription is acknowledged: what changes later is reported.
+        // After a restart, the gap is reported only once the new subscription is acknowledged. From then on, no change
+        // is missed.
         let is_pending = subscriber.state == SubscriberState::Open && subscriber.acknowledged.is_none();
         if !is_pending && let Some(change) = subscriber.waiting.pop_front() {
             return Poll::Ready(NextChange::Change(change));

@@ -1,6 +1,6 @@
 //! The interface between a connection and its transports.
 //!
-//! The rest of `connection/` and all of `client/` know transports only by the types of this file.
+//! The rest of `connection/` and all of `client/` use transports only through the types of this file.
 
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -25,37 +25,42 @@ pub(crate) type TransportFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send +
 /// The way in which a connection sends its messages.
 #[derive(Debug)]
 pub(crate) enum Transport {
-    /// In order, over one pair of byte streams. Requests are queued in the outbox, which the driver writes.
+    /// Messages are sent in order over one pair of byte streams. They are queued in the outbox, which the driver
+    /// writes.
     Stream {
-        /// True if a server that exits is restarted.
+        /// True if a server that has exited is restarted on demand.
         restarts: bool,
     },
     /// Each request is a separate exchange.
     Exchanges(Arc<dyn Exchanges>),
 }
 
-/// A transport that sends each request by itself. It owns its sessions and everything else it needs for that.
+/// A transport that sends each request as a separate exchange. It owns its sessions and everything else that exchanges
+/// need.
 pub(crate) trait Exchanges: Debug + Send + Sync {
-    /// Begins an exchange. Nothing is sent before the future is polled, which the caller of the request does; dropping it
-    /// ends the exchange. When it returns `Ok`, the request is settled or will be by another stream.
+    /// Begins an exchange. The caller of the request polls the returned future; nothing is sent before its first poll,
+    /// and dropping it ends the exchange. If it returns `Ok`, the request is settled, or its response arrives on
+    /// another stream.
     fn begin(self: Arc<Self>, request: OutgoingRequest) -> TransportFuture<'static, Result<()>>;
 
-    /// Reads the notification stream of a subscription until the server ends it, and reopens it when it is cut.
+    /// Reads the notification stream of a subscription until the server ends it. If the stream breaks, it is reopened.
     fn keep_listening(self: Arc<Self>, stream: SubscriptionStream) -> TransportFuture<'static, ()>;
 
-    /// True if tools must be listed before one can be called.
+    /// Returns true if the tools must be listed before a tool can be called.
     fn needs_tools(&self) -> bool;
 
-    /// Learns what has to be known of the tools in order to call them. Removes and returns the tools that cannot be called.
+    /// Stores what calls must know about the tools. Removes the tools that cannot be called from `tools`, and returns
+    /// them.
     fn tools_listed(&self, tools: &mut Vec<Tool>) -> Vec<SkippedItem>;
 
-    /// Records that the tools cannot be listed; they are then called without these headers.
+    /// Records that the tools cannot be listed. Calls are then made without the headers that repeat annotated
+    /// arguments.
     fn tools_unavailable(&self);
 
-    /// Forgets the tools, because the server says that they changed.
+    /// Discards what is known about the tools, because the server reports that they changed.
     fn tools_changed(&self);
 
-    /// True while the server keeps closing a notification stream that is wanted.
+    /// Returns true while the server keeps closing a notification stream that is in use.
     fn is_failing(&self) -> bool;
 }
 
@@ -65,7 +70,7 @@ pub(crate) struct OutgoingRequest {
     pub(crate) call: CallHandle,
     pub(crate) method: Method,
     pub(crate) body: Vec<u8>,
-    /// The time at which the caller stops waiting.
+    /// The time at which the request times out.
     pub(crate) deadline: Option<Instant>,
 }
 
@@ -73,41 +78,41 @@ pub(crate) struct OutgoingRequest {
 pub(crate) struct SubscriptionStream {
     pub(crate) connection: Arc<Connection>,
     pub(crate) request: InFlightRequest,
-    /// The subscriber.
+    /// The key of the subscriber.
     pub(crate) key: u64,
     pub(crate) params: ListenParams,
 }
 
-/// The tasks behind a connection until it is closed: a driver, and a process if there is one.
+/// The tasks behind a connection: a driver, and a process if there is one.
 pub(crate) trait Supervisor: Debug + Send + Sync {
-    /// Restarts a server that has ended, once for all callers.
+    /// Restarts a server that has ended. Concurrent callers wait for the same restart.
     fn restart(&self) -> TransportFuture<'_, Result<()>>;
 
-    /// Waits until a connection that was closed has shut down.
+    /// Waits for the shutdown of a connection that was closed.
     fn shut_down(&self) -> TransportFuture<'_, Shutdown>;
 
-    /// Ends everything at once, without a runtime.
+    /// Ends everything immediately. Works without a runtime.
     fn kill(&self);
 
-    /// The group of the server's process, if there is one.
+    /// Returns the id of the process group of the server, if there is a process.
     fn process_group(&self) -> Option<u32> {
         None
     }
 
-    /// The lines that the server's process writes to stderr, if there is one.
+    /// Returns the lines that the server process writes to stderr, if there is a process.
     fn stderr(&self) -> Option<Feed<Arc<str>>> {
         None
     }
 }
 
-/// Hides the secrets that were given to a server.
+/// Masks the secrets that were given to a server.
 pub(crate) trait Mask: Debug + Send {
-    /// Returns the text without those values.
+    /// Returns the text with all secrets masked.
     fn mask(&self, text: &str) -> String;
 }
 
 impl Transport {
-    /// The kind of transport, for the retry decisions.
+    /// Returns the kind of transport, for the retry decisions.
     pub(crate) fn route(&self) -> Route {
         match self {
             Self::Stream { restarts } => Route::Stream { restarts: *restarts },
@@ -115,12 +120,12 @@ impl Transport {
         }
     }
 
-    /// True if a server that ends is restarted.
+    /// Returns true if a server that has ended is restarted on demand.
     pub(crate) fn restarts(&self) -> bool {
         matches!(self, Self::Stream { restarts: true })
     }
 
-    /// The transport, if each request is a separate exchange.
+    /// Returns the transport if each request is a separate exchange.
     pub(crate) fn exchanges(&self) -> Option<&Arc<dyn Exchanges>> {
         match self {
             Self::Stream { .. } => None,

@@ -1,4 +1,4 @@
-//! The requests whose callers wait, and how they are settled.
+//! The requests whose callers wait for a response, and the outcomes with which they are settled.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -14,30 +14,31 @@ use crate::error::{ConnectionEnd, Sent};
 /// A request whose caller waits for the response.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// The criterion for whether it was sent.
+    /// Determines whether the request counts as sent.
     pub(super) departure: Departure,
     pub(super) waker: Option<Waker>,
     pub(super) settled: Option<Settled>,
     pub(super) progress: Option<Box<ProgressQueue>>,
-    /// True if its timeouts pause while a person is asked.
+    /// True if the timeouts of the request pause while a person answers a request from the server.
     pub(super) asks: bool,
 }
 
 /// The criterion by which a request counts as sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Departure {
-    /// It was sent, at least in part, if more was written than this position of the outbox.
+    /// The request starts at this position of the outbox. It was sent, at least in part, if more bytes were written.
     After(u64),
-    /// It is a separate exchange, and may have been sent.
+    /// The request is a separate exchange. It always counts as possibly sent.
     Apart,
-    /// It is a separate exchange, and is answered on the event stream of the session with this number.
+    /// The request is a separate exchange whose response arrives on the event stream of the session with this number.
+    /// It always counts as possibly sent.
     On(u64),
 }
 
 #[derive(Debug)]
 pub(super) enum Settled {
     Response(std::result::Result<OwnedBody, Box<ErrorObject>>),
-    /// The response cannot be read: the problem.
+    /// The response cannot be parsed. The text describes the problem.
     Broken(String),
     TimedOut(TimeoutReason),
     Lost(Sent, Arc<ConnectionEnd>),
@@ -49,7 +50,7 @@ impl State {
         self.settle_with(call, Settled::Response(response.map_err(Box::new)));
     }
 
-    /// Settles a call whose response cannot be read.
+    /// Settles a call whose response cannot be parsed.
     pub(crate) fn settle_broken(&mut self, call: CallHandle, problem: String) {
         self.settle_with(call, Settled::Broken(problem));
     }
@@ -89,14 +90,15 @@ impl State {
         self.waiting.get_mut(at).map(|(_, waiting)| waiting)
     }
 
-    /// Records that a request is sent, to be answered on this stream; without one, that it is sent anew.
+    /// Records where the response to a request is expected: on the event stream of the session with this number, or,
+    /// without a number, as the response of its own exchange.
     pub(crate) fn departs(&mut self, call: CallHandle, stream: Option<u64>) {
         if let Some(waiting) = self.waiting(call) {
             waiting.departure = stream.map_or(Departure::Apart, Departure::On);
         }
     }
 
-    /// Settles all requests that were to be answered on the event stream of this session or an earlier one.
+    /// Settles all requests whose responses were expected on the event stream of this session or an earlier one.
     pub(super) fn lose(&mut self, session: u64, ended: &Arc<ConnectionEnd>) {
         let is_lost = |waiting: &Waiting| {
             waiting.settled.is_none() && matches!(waiting.departure, Departure::On(on) if on <= session)
@@ -109,12 +111,12 @@ impl State {
         }
     }
 
-    /// True if a caller waits for a call that is not settled.
+    /// Returns true if a caller waits for this call and the call is not settled.
     pub(crate) fn is_open(&mut self, call: CallHandle) -> bool {
         self.waiting(call).is_some_and(|waiting| waiting.settled.is_none())
     }
 
-    /// Forgets a call. Returns how it was settled, if it was.
+    /// Removes a call. Returns its outcome, or `None` if it was not settled.
     pub(super) fn stop_waiting(&mut self, call: CallHandle) -> Option<Settled> {
         let at = self.waiting.binary_search_by_key(&call, |(call, _)| *call).ok()?;
         let (_, waiting) = self.waiting.remove(at)?;
@@ -125,7 +127,7 @@ impl State {
     fn settle_with(&mut self, call: CallHandle, settled: Settled) {
         let is_refused = !matches!(settled, Settled::Response(Ok(_)) | Settled::Lost(..));
         self.subscribers.resubscribed(call, is_refused);
-        // A subscription that was lost may be opened again.
+        // A subscription whose request was lost may be requested again, so it does not end here.
         let is_made_again = match settled {
             Settled::Lost(..) => true,
             Settled::TimedOut(_) => self.has_independent_requests,

@@ -8,7 +8,7 @@ use mcp_protocol::safe_text::SafeText;
 
 use super::HttpStatus;
 
-/// The most characters of a line on stdout that an error shows.
+/// The maximum number of characters of a stdout line that an error shows.
 const MAX_SHOWN_LINE: usize = 200;
 
 /// The end of a connection.
@@ -17,11 +17,12 @@ const MAX_SHOWN_LINE: usize = 200;
 pub struct ConnectionEnd {
     /// The cause.
     pub cause: EndCause,
-    /// The exit status of the program, if it has exited.
+    /// The exit status of the server process, if there is a process and it has exited.
     pub status: Option<ExitStatus>,
-    /// The last output on stderr, with secrets masked.
+    /// The last lines that the server wrote to stderr, with secrets masked. Empty if there are none.
     pub stderr: String,
-    /// The beginning of the first line on stdout that is not a JSON-RPC message, with secrets masked. Empty if all were.
+    /// The beginning of the first line on stdout that is not a JSON-RPC message, with secrets masked. Empty if there is
+    /// none.
     pub stray_line: String,
 }
 
@@ -29,22 +30,22 @@ pub struct ConnectionEnd {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndCause {
-    /// The server ended it.
+    /// The server exited or closed the connection.
     #[default]
     Server,
-    /// This client closed it.
+    /// This client closed the connection.
     Closed,
-    /// Writing failed.
+    /// Writing to the server failed.
     Write(String),
-    /// Reading failed.
+    /// Reading from the server failed.
     Read(String),
-    /// The network failed.
+    /// A network error.
     Network(String),
-    /// The HTTP response was not a JSON-RPC message: a web page, for example.
+    /// The HTTP response was not a JSON-RPC message, but for example a web page.
     Response(Box<HttpStatus>),
-    /// A line exceeded four times the limit of a message.
+    /// The server sent a line that is longer than four times the message limit.
     EndlessLine,
-    /// The server sent too many requests that the client had to refuse.
+    /// The server sent too many requests that had to be refused, or did not read the responses to its requests.
     Flood,
     /// A bug in this crate: the task that drives the connection panicked.
     Internal,
@@ -76,7 +77,7 @@ impl fmt::Display for ConnectionEnd {
     }
 }
 
-/// Quotes the first line on stdout that is not a message, with the remedy.
+/// Writes the first line on stdout that is not a message, with a hint at the cause. Writes nothing for an empty line.
 fn write_stray_line(f: &mut fmt::Formatter<'_>, line: &str) -> fmt::Result {
     if line.is_empty() {
         return Ok(());
@@ -85,7 +86,7 @@ fn write_stray_line(f: &mut fmt::Formatter<'_>, line: &str) -> fmt::Result {
     write!(f, "; stdout has output that is not a JSON-RPC message ({hint}): \"{line}\"")
 }
 
-/// A line on stdout that is not a message, as a part of an error.
+/// Displays a line on stdout that is not a message, as a part of an error text.
 pub(super) struct StrayLine<'a>(pub(super) Option<&'a str>);
 
 impl fmt::Display for StrayLine<'_> {

@@ -9,15 +9,16 @@ use mcp_protocol::safe_text::SafeText;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpStatus {
-    /// The status.
+    /// The status code.
     pub status: u16,
-    /// The media type of the body.
+    /// The media type of the body, without parameters. Untrusted.
     pub content_type: Option<String>,
-    /// The content encoding, such as `gzip`, which this client neither requests nor decodes. Untrusted.
+    /// The content encoding, such as `gzip`. This client neither requests nor decodes one. Untrusted.
     pub content_encoding: Option<String>,
-    /// The first part of the body, escaped. Untrusted. Empty if the body is compressed.
+    /// The first 200 characters of the body, escaped and with configured secrets masked. Empty if the body is
+    /// compressed. Untrusted.
     pub excerpt: String,
-    /// The time to wait before a retry.
+    /// The time that the server asks to wait before a retry (`Retry-After`).
     pub retry_after: Option<Duration>,
     /// The target of a redirect that was not followed. Untrusted.
     pub location: Option<String>,
@@ -54,7 +55,7 @@ impl fmt::Display for HttpStatus {
 }
 
 impl HttpStatus {
-    /// The usual cause of such a response.
+    /// Returns the usual cause of such a response.
     fn cause(&self) -> Option<&'static str> {
         let is_success = (200..300).contains(&self.status);
         match self.content_type.as_deref() {

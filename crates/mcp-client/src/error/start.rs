@@ -16,10 +16,10 @@ pub enum StartError {
     NotFound {
         /// The name or path of the program.
         program: OsString,
-        /// The folders of `PATH` that were searched, or the path itself.
+        /// The folders of `PATH` that were searched. If the program is a path, that path only.
         searched: Vec<PathBuf>,
     },
-    /// The path names a directory.
+    /// The path of the program is a directory.
     #[error("{} is a directory; give the path of a program in it", shown(path))]
     Directory {
         /// The directory.
@@ -37,13 +37,13 @@ pub enum StartError {
         /// The folder.
         folder: PathBuf,
     },
-    /// The file is not a program for this machine.
+    /// The file is not a program for this machine, or a script whose interpreter is missing.
     #[error("{} is not a program for this machine, or its interpreter is missing", shown(path))]
     WrongFormat {
         /// The file.
         path: PathBuf,
     },
-    /// The operating system refused.
+    /// The operating system could not start the program.
     #[error("cannot start {}: {error}", shown(path))]
     Refused {
         /// The file.
@@ -58,12 +58,12 @@ const MAX_LISTED_FOLDERS: usize = 8;
 /// The maximum number of displayed characters of a path.
 const MAX_SHOWN_PATH: usize = 400;
 
-/// A path, escaped and cut: configuration files and packages may be untrusted.
+/// Returns a path, escaped and cut: the configuration file or package that it comes from may be untrusted.
 fn shown(path: impl AsRef<OsStr>) -> String {
     SafeText::new(&path.as_ref().to_string_lossy()).at_most(MAX_SHOWN_PATH).to_string()
 }
 
-/// The folders that were searched, and the remedy.
+/// Returns the end of the error text: the folders that were searched, and the remedy.
 fn where_and_remedy(program: &OsStr, searched: &[PathBuf]) -> String {
     let text = program.to_string_lossy();
     if text.is_empty() {
@@ -72,7 +72,7 @@ fn where_and_remedy(program: &OsStr, searched: &[PathBuf]) -> String {
     if text.starts_with("http://") || text.starts_with("https://") {
         return "; it is a URL: use `ServerConfig::url`".to_owned();
     }
-    // No shell is involved, so nothing splits a command line.
+    // No shell is involved, so a command line is not split.
     if let Some((name, _)) = text.split_once(char::is_whitespace).filter(|(name, _)| !name.is_empty()) {
         let name = SafeText::name(name);
         return format!(

@@ -1,4 +1,4 @@
-//! Connects to a URL: name resolution, network policy, proxies.
+//! Opens the TCP connections to a URL: name resolution, network policy, proxies.
 
 use std::error::Error as StdError;
 use std::net::{IpAddr, SocketAddr};
@@ -28,11 +28,11 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// Connects directly or through a proxy. TLS is added by the caller.
+/// Opens a TCP connection, directly or through a proxy. The caller adds TLS.
 #[derive(Clone)]
 pub(super) struct Connector {
     direct: HttpConnector<CheckedResolver>,
-    /// Without a policy: the operator has named the proxy.
+    /// Does not check the policy, because the operator has chosen the proxy.
     to_proxy: HttpConnector<CheckedResolver>,
     proxies: ProxyRules,
 }
@@ -45,13 +45,16 @@ impl ProxyRules {
     pub(super) fn of(network: &Network) -> Result<Self, String> {
         let matcher = match &network.proxies {
             Proxies::None => return Ok(Self(None)),
-            // A proxy resolves names itself, where the policy cannot check the addresses.
+            // A proxy resolves names itself, so the policy could not check the addresses.
             Proxies::Environment if network.policy.is_public() => return Ok(Self(None)),
             Proxies::Environment => Matcher::from_env(),
             Proxies::Url(url) => {
                 let parsed = url::Url::parse(url).map_err(|_| "the proxy is not a valid URL".to_owned())?;
                 if !matches!(parsed.scheme(), "http" | "socks5" | "socks5h") {
-                    return Err(format!("a proxy with `{}` is not supported", parsed.scheme()));
+                    return Err(format!(
+                        "the proxy scheme `{}` is not supported; use http or socks5",
+                        parsed.scheme()
+                    ));
                 }
                 Matcher::builder().all(url.clone()).build()
             }
@@ -59,7 +62,7 @@ impl ProxyRules {
         Ok(Self(Some(std::sync::Arc::new(matcher))))
     }
 
-    /// Returns the proxy for a URL. This machine is always connected to directly.
+    /// Returns the proxy for a URL. Connections to this machine never use a proxy.
     fn to(&self, uri: &Uri) -> Option<Intercept> {
         if is_loopback(uri) {
             return None;
@@ -146,7 +149,10 @@ async fn through(
             }
             Ok(TcpConnection::new(socks.call(uri.clone()).await?, &uri))
         }
-        scheme => Err(format!("a proxy with `{}` is not supported", scheme.unwrap_or_default()).into()),
+        scheme => {
+            let scheme = scheme.unwrap_or_default();
+            Err(format!("the proxy scheme `{scheme}` is not supported; use http or socks5").into())
+        }
     }
 }
 
@@ -177,7 +183,7 @@ impl Service<Name> for CheckedResolver {
                 }
                 None => tokio::net::lookup_host((name, 0)).await?.collect::<Vec<_>>(),
             };
-            // One denied address denies the host: which address is connected to is not predictable.
+            // One denied address denies the host, because any of the addresses may be connected to.
             if let Some(policy) = policy {
                 let host = name.trim_end_matches('.').to_ascii_lowercase();
                 for address in &addresses {

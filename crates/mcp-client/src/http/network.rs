@@ -1,4 +1,4 @@
-//! The network settings of a host: certificates, proxies, resolver, policy, HTTP client.
+//! The network settings: certificates, proxies, resolver, policy, HTTP client.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -15,11 +15,11 @@ use super::policy::NetworkPolicy;
 use super::request::HttpError;
 use crate::wire_trace::ConnectionTrace;
 
-/// The network settings for servers behind a URL. Create one, and share it between all connections.
+/// The network settings for servers behind a URL. Create one value, and use it for all connections.
 ///
 /// By default, the certificates of the platform are trusted and every URL is allowed. The environment variables
-/// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are used, except for this machine and under
-/// [`NetworkPolicy::public`].
+/// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are used, but not for connections to this machine, and not
+/// with [`NetworkPolicy::public`].
 ///
 /// ```
 /// use mcp_client::http::{Network, NetworkPolicy};
@@ -38,7 +38,8 @@ pub struct Network {
     pub(super) client: Option<Arc<dyn HttpClient>>,
     /// The wire trace of the connection that these settings are for.
     pub(super) trace: Option<ConnectionTrace>,
-    /// Distinguishes custom clients and TLS configurations, whose credentials are not known, in the response cache.
+    /// A unique number for a custom client or TLS configuration. It keeps their responses apart in the response cache,
+    /// because their credentials are not known.
     custom_id: Option<u64>,
     /// The TLS configuration, built when it is first needed.
     built_tls: Arc<OnceLock<Arc<ClientConfig>>>,
@@ -53,7 +54,7 @@ struct ClientCertificate {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Proxies {
-    /// The proxies of the environment variables.
+    /// The proxies that the environment variables name.
     #[default]
     Environment,
     None,
@@ -62,7 +63,7 @@ pub(super) enum Proxies {
 
 type Resolving = Pin<Box<dyn Future<Output = std::io::Result<Vec<IpAddr>>> + Send>>;
 
-/// Resolves a host name to addresses.
+/// A function that resolves a host name to addresses.
 pub(super) type Resolver = Arc<dyn Fn(String) -> Resolving + Send + Sync>;
 
 /// The future returned by [`HttpClient::send`].
@@ -73,12 +74,13 @@ pub type ResponseFuture<'a> =
 pub type HttpBody =
     Pin<Box<dyn http_body::Body<Data = Bytes, Error = Box<dyn std::error::Error + Send + Sync>> + Send>>;
 
-/// A custom HTTP client, for hosts that must use their own.
+/// A custom HTTP client, for applications that must use their own.
 ///
-/// It must not follow redirects or decode bodies. Dropping its future or the response body must end the exchange. The
-/// settings of [`Network`] for certificates, proxies and name resolution do not apply to it; the policy checks only the URL.
+/// The client must not follow redirects or decode bodies. Dropping the future of [`send`](Self::send), or the response
+/// body, must end the exchange. The settings of [`Network`] for certificates, proxies and name resolution do not apply
+/// to this client, and the policy checks only the URL.
 pub trait HttpClient: Send + Sync + 'static {
-    /// Sends a request.
+    /// Sends a request. Returns the response as soon as its headers have arrived.
     fn send(&self, request: http::Request<Bytes>) -> ResponseFuture<'_>;
 }
 
@@ -89,7 +91,7 @@ impl Network {
         Self::default()
     }
 
-    /// Trusts these root certificates in addition, in PEM: for example the certificate authority of a company.
+    /// Trusts additional root certificates, given in PEM, such as that of a company's certificate authority.
     #[must_use]
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.roots.push(pem.into());
@@ -107,7 +109,7 @@ impl Network {
         self
     }
 
-    /// Sets the rustls configuration, which replaces all other settings for certificates.
+    /// Sets the rustls configuration. It replaces all other certificate settings.
     #[must_use]
     pub fn tls(mut self, config: ClientConfig) -> Self {
         self.tls = Some(Arc::new(config));
@@ -116,8 +118,8 @@ impl Network {
         self
     }
 
-    /// Sets the proxy, instead of those of the environment variables: `http://host:port` or `socks5://host:port`, with
-    /// `user:password@` if needed. This machine is always connected to directly.
+    /// Sets the proxy, and ignores those of the environment variables: `http://host:port` or `socks5://host:port`, with
+    /// `user:password@` if needed. Connections to this machine never use a proxy.
     #[must_use]
     pub fn proxy(mut self, url: impl Into<String>) -> Self {
         self.proxies = Proxies::Url(url.into());
@@ -138,7 +140,8 @@ impl Network {
         self
     }
 
-    /// Sets the function that resolves host names, instead of the platform's. The policy still checks the addresses.
+    /// Sets the function that resolves host names, instead of the resolver of the platform. The policy still checks the
+    /// addresses.
     #[doc(alias = "DNS")]
     #[must_use]
     pub fn resolver<F, Fut>(mut self, resolver: F) -> Self
@@ -150,7 +153,7 @@ impl Network {
         self
     }
 
-    /// Sets a custom client for all HTTP requests.
+    /// Sets a custom HTTP client, which sends all requests.
     #[must_use]
     pub fn client(mut self, client: impl HttpClient) -> Self {
         self.client = Some(Arc::new(client));
@@ -158,18 +161,18 @@ impl Network {
         self
     }
 
-    /// Writes the exchanges of a connection to its wire trace.
+    /// Sets the wire trace to which the exchanges of the connection are written.
     pub(crate) fn traced(self, trace: Option<ConnectionTrace>) -> Self {
         Self { trace, ..self }
     }
 
-    /// The credentials of a connection besides its headers.
+    /// Returns what identifies the credentials of a connection besides its headers.
     pub(crate) fn identity(&self) -> impl Iterator<Item = Vec<u8>> {
         let chain = self.identity.as_ref().map(|identity| identity.chain.clone());
         chain.into_iter().chain(self.custom_id.map(|number| number.to_be_bytes().to_vec()))
     }
 
-    /// Returns the TLS configuration.
+    /// Returns the TLS configuration, and builds it if needed.
     pub(super) fn tls_config(&self) -> Result<Arc<ClientConfig>, String> {
         if let Some(built) = self.built_tls.get() {
             return Ok(Arc::clone(built));
@@ -202,7 +205,7 @@ impl Network {
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
             .dangerous()
-            // Not dangerous: it is the verifier of the platform, with the additional roots.
+            // This is not dangerous: the verifier is that of the platform, with the additional roots.
             .with_custom_certificate_verifier(Arc::new(verifier));
         let Some(ClientCertificate { chain, key }) = &self.identity else {
             return Ok(builder.with_no_client_auth());

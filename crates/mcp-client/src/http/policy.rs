@@ -1,4 +1,5 @@
-//! The network policy: which URLs and addresses may be connected to. Without I/O: names are resolved elsewhere.
+//! The network policy: which URLs and addresses may be connected to. This module does no I/O; names are resolved
+//! elsewhere.
 
 mod address;
 #[cfg(test)]
@@ -15,8 +16,8 @@ use address::{Range, unwrapped};
 
 /// The URLs and addresses that may be connected to.
 ///
-/// A name is resolved once, every address is checked, and only checked addresses are connected to. Behind a proxy, which
-/// resolves names itself, only names and literal addresses can be checked.
+/// A host name is resolved once, all its addresses are checked, and only checked addresses are connected to. A proxy
+/// resolves names itself; with a proxy, only the name or the literal address in the URL is checked.
 ///
 /// ```
 /// use mcp_client::http::NetworkPolicy;
@@ -28,7 +29,7 @@ use address::{Range, unwrapped};
 #[doc(alias = "allowlist")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkPolicy {
-    /// Only public addresses, and this machine by its literal names.
+    /// True if only public addresses are allowed, and this machine by `localhost` or a literal loopback address.
     is_public: bool,
     no_loopback: bool,
     ranges: Vec<Range>,
@@ -38,27 +39,27 @@ pub struct NetworkPolicy {
 }
 
 impl NetworkPolicy {
-    /// Allows any URL. For URLs that the operator or the user configured.
+    /// Allows any URL. Use it for URLs that the operator or the user configured.
     #[must_use]
     pub fn as_given() -> Self {
         Self::default()
     }
 
-    /// Allows HTTPS to public addresses, and HTTP to this machine if the host is `localhost` or a loopback address. For URLs
-    /// from untrusted sources: a language model, a registry, a server.
+    /// Allows HTTPS to public addresses. Also allows HTTP and HTTPS to this machine if the host is `localhost` or a
+    /// literal loopback address. Use it for URLs from untrusted sources: a language model, a registry, a server.
     #[must_use]
     pub fn public() -> Self {
         Self { is_public: true, ..Self::default() }
     }
 
-    /// Denies loopback addresses, too.
+    /// Also denies connections to this machine.
     #[must_use]
     pub fn without_loopback(mut self) -> Self {
         self.no_loopback = true;
         self
     }
 
-    /// Allows a range that is not public, such as `10.20.0.0/16`.
+    /// Allows a range of addresses that [`public`](Self::public) would deny, such as `10.20.0.0/16`.
     ///
     /// # Errors
     /// Fails if the text is not an address or a range in CIDR notation.
@@ -68,19 +69,22 @@ impl NetworkPolicy {
         Ok(self)
     }
 
-    /// Denies a host; `.example.com` matches all its subdomains. A deny rule wins over every allow rule.
+    /// Denies a host. `.example.com` matches all subdomains of `example.com`, but not `example.com` itself. A deny rule
+    /// takes precedence over all allow rules.
     ///
-    /// The host may have any notation that a URL allows, and is normalized in the same way: `Bücher.example`, `0x7f.1`,
-    /// `[0::1]`. A rule for a loopback address also denies `0.0.0.0` and `[::]`, because they reach this machine.
+    /// The host may have any notation that a URL allows, such as `Bücher.example`, `0x7f.1` or `[0::1]`; it is
+    /// normalized like the host of a URL. A rule for a loopback address also denies `0.0.0.0` and `[::]`, which reach
+    /// this machine.
     ///
     /// # Errors
-    /// Fails if the text is not a valid host of a URL: such a rule would never match.
+    /// Fails if the text is not a valid host of a URL, because such a rule would never match.
     pub fn deny_host(mut self, host: impl AsRef<str>) -> Result<Self, HostError> {
         self.denied.push(rule(host.as_ref())?);
         Ok(self)
     }
 
-    /// Allows a host; `.example.com` matches all its subdomains. With at least one such rule, all other hosts are denied.
+    /// Allows a host. `.example.com` matches all subdomains of `example.com`, but not `example.com` itself. With at
+    /// least one such rule, all other hosts are denied.
     ///
     /// # Errors
     /// Fails like [`deny_host`](Self::deny_host).
@@ -93,7 +97,7 @@ impl NetworkPolicy {
         self.is_public
     }
 
-    /// Checks a URL by its text, without resolving its host.
+    /// Checks a URL without resolving its host.
     pub(crate) fn check_url(&self, url: &Url) -> Result<(), Denied> {
         if *self == Self::as_given() {
             return Ok(());
@@ -156,7 +160,8 @@ impl NetworkPolicy {
         if self.denies(address) {
             return Err(Denied::new(name, "is denied"));
         }
-        // IPv4-mapped only: other embeddings are routed through other machines.
+        // Only IPv4-mapped addresses count as loopback here: addresses of other embeddings are routed through other
+        // machines.
         if address.to_canonical().is_loopback() {
             return self.check_loopback(name);
         }
@@ -177,7 +182,7 @@ impl NetworkPolicy {
         Ok(())
     }
 
-    /// Returns the reason to deny an address, for a host that is not a literal name of this machine.
+    /// Returns the reason to deny an address, if the host is not `localhost` or a literal loopback address.
     fn problem_with(&self, address: IpAddr) -> Option<&'static str> {
         // A connection to the unspecified address reaches this machine.
         if self.no_loopback && (address.is_loopback() || address.is_unspecified()) {
@@ -190,7 +195,7 @@ impl NetworkPolicy {
     }
 }
 
-/// Normalizes a rule with the parser for the hosts of URLs; otherwise it would never match.
+/// Normalizes a rule with the parser for hosts of URLs. A rule that is written differently would otherwise never match.
 fn rule(text: &str) -> Result<String, HostError> {
     if let Ok(address) = text.parse::<Ipv6Addr>() {
         return Ok(Host::<String>::Ipv6(address).to_string());
@@ -201,7 +206,7 @@ fn rule(text: &str) -> Result<String, HostError> {
         Host::Domain(domain) => {
             let domain = domain.trim_end_matches('.');
             let is_name = !domain.is_empty() && !domain.starts_with('.') && !domain.contains("..");
-            // A star is an ordinary character in a host, but in a rule it is a pattern that is not supported.
+            // In a host, `*` is an ordinary character. In a rule, it is meant as a pattern, which is not supported.
             if is_name && !domain.contains('*') { Ok(format!("{dot}{domain}")) } else { Err(error()) }
         }
         address if dot.is_empty() => Ok(address.to_string()),
@@ -209,7 +214,7 @@ fn rule(text: &str) -> Result<String, HostError> {
     }
 }
 
-/// Returns true if a rule, `host` or `.domain`, matches this host.
+/// Returns true if a rule (`host` or `.domain`) matches this host.
 fn matches_host(rule: &str, host: &str) -> bool {
     match rule.strip_prefix('.') {
         Some(domain) => host.strip_suffix(domain).is_some_and(|below| below.ends_with('.')),
@@ -238,7 +243,7 @@ impl fmt::Display for Denied {
 
 impl std::error::Error for Denied {}
 
-/// Text that is not a host as it can stand in a URL.
+/// The error for text that is not a valid host of a URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{}` is not a host; write a name such as example.com, .example.com for all names below it, or an address",

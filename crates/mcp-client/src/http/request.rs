@@ -1,4 +1,4 @@
-//! One HTTP request, and whether it was sent. The only file that depends on the API of the HTTP library.
+//! HTTP requests, and whether a failed one was sent. Only this file uses the client API of the HTTP library.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -29,13 +29,13 @@ use super::trace::traced;
 use crate::error::{ConnectionEnd, EndCause, Error, Sent};
 use crate::wire_trace::ConnectionTrace;
 
-/// The time that an idle connection is pooled: shorter than common server timeouts, so that few are closed by the server.
+/// The time that an idle connection stays in the pool. It is shorter than the idle timeouts of common servers.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
-/// The maximum number of bytes that are read of the rest of a body, so that its connection can be reused.
+/// The maximum number of remaining bytes of a body that are read so that its connection can be reused.
 const MAX_DRAINED_BYTES: usize = 16 << 10;
 /// The maximum time for reading the rest of a body.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// A request that is dropped sooner does not mean that its connection is dead.
+/// If a request is dropped after waiting this long for a response, its connection may be dead.
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
 /// The maximum number of redirects that are followed.
 const MAX_REDIRECTS: usize = 3;
@@ -44,7 +44,7 @@ const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// The time within which a ping must be answered.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The HTTP connections of one client to one server. They are closed when this is dropped.
+/// The HTTP connections of one client to one server. Dropping this value closes them.
 pub(crate) struct HttpConnections {
     client: Backend,
     policy: NetworkPolicy,
@@ -54,12 +54,12 @@ pub(crate) struct HttpConnections {
 
 /// The HTTP client that sends the requests.
 enum Backend {
-    /// The built-in client, and the `Proxy-Authorization` header for plain HTTP.
+    /// The built-in client, and the `Proxy-Authorization` header that a proxy for plain HTTP needs.
     BuiltIn(Box<Client<HttpsConnector<Connector>, Full<Bytes>>>, Option<HeaderValue>),
     Custom(Arc<dyn HttpClient>),
 }
 
-/// An HTTP request with its complete body. It contains secrets, so it has no `Debug`.
+/// An HTTP request with its complete body. It contains secrets, so it does not implement `Debug`.
 #[derive(Clone)]
 pub(crate) struct RawRequest {
     pub(crate) method: Method,
@@ -84,7 +84,7 @@ pub(crate) enum ResponseBody {
     Custom(HttpBody),
 }
 
-/// An HTTP request that failed without a response.
+/// The error of an HTTP request that got no complete response.
 #[derive(Debug)]
 pub struct HttpError {
     sent: Sent,
@@ -93,7 +93,7 @@ pub struct HttpError {
 }
 
 impl HttpError {
-    /// Creates an error for a request of which nothing was sent.
+    /// Creates an error for a request of which no byte was sent.
     #[must_use]
     pub fn unsent(problem: impl Into<String>) -> Self {
         Self { sent: Sent::No, problem: problem.into(), denied: None }
@@ -105,13 +105,13 @@ impl HttpError {
         Self { sent: Sent::Maybe, problem: problem.into(), denied: None }
     }
 
-    /// Returns whether the request was sent.
+    /// Tells whether the request was sent.
     #[must_use]
     pub fn sent(&self) -> Sent {
         self.sent
     }
 
-    /// Converts this into the error of an MCP request.
+    /// Converts this error into the error of an MCP request.
     pub(crate) fn into_lost(self, method: mcp_protocol::messages::Method) -> Error {
         if let Some(Denied { host, reason }) = self.denied {
             return Error::Denied { host, reason };
@@ -136,14 +136,15 @@ impl From<Denied> for HttpError {
 }
 
 impl From<ClientError> for HttpError {
-    /// A request was not sent if it never had a connection, or if hyper returned it because its pooled connection was closed.
+    /// A request counts as not sent if connecting failed, or if hyper returned it because its pooled connection was
+    /// closed.
     fn from(error: ClientError) -> Self {
         let causes = || std::iter::successors(error.source(), |error| (*error).source());
         let is_returned =
             causes().any(|cause| cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled));
         let sent = if error.is_connect() || is_returned { Sent::No } else { Sent::Maybe };
         let denied = causes().find_map(|cause| cause.downcast_ref::<Denied>()).cloned();
-        // The last cause is the specific one.
+        // The last cause is the most specific one.
         let problem = causes().last().map_or_else(|| error.to_string(), ToString::to_string);
         Self { sent, problem, denied }
     }
@@ -174,8 +175,8 @@ impl HttpConnections {
         Ok(Self { client, policy: network.policy.clone(), connections, trace: network.trace.clone() })
     }
 
-    /// Sends a request, and follows redirects to the same web origin that keep method and body. `make` is called again for
-    /// each redirect, so that the common case needs no copy.
+    /// Sends the request that `make` returns, and follows redirects to the same web origin that keep method and body.
+    /// `make` is called again for each redirect, so that a request without redirects is not copied.
     ///
     /// # Cancellation
     /// Dropping the future ends the exchange.
@@ -226,7 +227,8 @@ impl HttpConnections {
         }
     }
 
-    /// Reads the rest of a body in the background, within limits, so that its connection can be reused.
+    /// Reads the rest of a body in the background, so that its connection can be reused. Gives up if the rest is too
+    /// long.
     pub(crate) fn drain(&self, mut body: ResponseBody) {
         let draining = async move {
             let mut left = MAX_DRAINED_BYTES;
@@ -259,9 +261,9 @@ impl fmt::Debug for HttpConnections {
     }
 }
 
-/// A shared connection with a request in flight. If this is dropped after a while without a response, the connection is not
-/// used for new requests: it may be dead, for example after the machine slept. Only HTTP/2 connections are shared; others
-/// end with their request.
+/// The connection of a request that waits for its response. If it is dropped after a while without a response, the
+/// connection is not used for new requests: it may be dead, for example after the machine slept. This matters only for
+/// HTTP/2 connections, which several requests share; others end with their request.
 struct SuspectConnection {
     connection: Option<CaptureConnection>,
     since: tokio::time::Instant,
@@ -290,7 +292,7 @@ impl Drop for SuspectConnection {
     }
 }
 
-/// The TLS configuration for `http` URLs: it trusts nothing.
+/// Returns the TLS configuration for `http` URLs. It trusts no certificates.
 fn empty_tls_config() -> Result<Arc<rustls::ClientConfig>, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider)
@@ -299,7 +301,7 @@ fn empty_tls_config() -> Result<Arc<rustls::ClientConfig>, String> {
     Ok(Arc::new(builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth()))
 }
 
-/// Returns the target of a redirect that may be followed.
+/// Returns the target of a redirect, or `None` if the response is not a redirect that may be followed.
 fn redirect(from: &Url, answer: &RawResponse) -> Option<Url> {
     if !matches!(answer.status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
         return None;
@@ -318,7 +320,7 @@ impl RawResponse {
         Self { status: parts.status, headers: parts.headers, body: body(content), address }
     }
 
-    /// Returns the content encoding other than `identity`. None was requested, and none is decoded.
+    /// Returns the content encoding, or `None` for `identity`. This client neither requests nor decodes an encoding.
     pub(crate) fn encoding(&self) -> Option<&HeaderValue> {
         self.headers.get(CONTENT_ENCODING).filter(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
     }
@@ -331,7 +333,7 @@ impl RawResponse {
 }
 
 impl ResponseBody {
-    /// Returns the next chunk; `None` at the end.
+    /// Returns the next chunk, or `None` at the end of the body.
     ///
     /// # Cancellation
     /// Cancel safe.
@@ -379,7 +381,7 @@ impl ResponseBody {
     }
 }
 
-/// The tasks of the connections, so that they end with their owner.
+/// The tasks of the connections, which are aborted when their owner is dropped.
 #[derive(Clone, Default)]
 struct ConnectionTasks(Arc<Mutex<JoinSet<()>>>);
 

@@ -1,16 +1,16 @@
-//! The URLs of servers.
+//! Checks the URLs of servers.
 
 use url::Url;
 
 /// The maximum length of a URL in bytes.
 const MAX_URL_BYTES: usize = 2048;
 
-/// Parses the URL of a server.
+/// Parses the URL of a server. The `Err` variant says why it cannot be used.
 pub(crate) fn parse_url(text: &str) -> Result<Url, &'static str> {
     if text.len() > MAX_URL_BYTES {
         return Err("the URL is longer than 2048 bytes");
     }
-    // The parser would remove them silently.
+    // The parser would silently remove some of these characters.
     if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
         return Err("the URL has spaces or control characters");
     }

@@ -1,5 +1,5 @@
-//! One TCP connection: recognizes a server that does not speak the expected protocol, and a connection that was closed
-//! while it was idle.
+//! One TCP connection. It detects a server that does not speak the expected protocol, and a connection that the server
+//! closed while it was idle.
 
 use std::io::{self, Read as _};
 use std::pin::Pin;
@@ -13,20 +13,20 @@ use socket2::SockRef;
 use tokio::io::ReadBuf;
 use tokio::net::TcpStream;
 
-/// The number of first bytes of a server that are checked, and quoted if the server speaks another protocol.
+/// The maximum number of first bytes from the server that are checked, and quoted if they belong to another protocol.
 const PEEK_BYTES: usize = 64;
-/// The buffer of a read that does not wait for the runtime.
+/// The buffer size of a read that bypasses the runtime.
 const DIRECT_READ_BYTES: usize = 1 << 10;
-/// The types of TLS records with which a server may begin: alert and handshake.
+/// The types of the TLS record that a server may send first: alert and handshake.
 const TLS_RECORD_TYPES: [u8; 2] = [0x15, 0x16];
 
 /// A TCP connection to a server or proxy.
 pub(super) struct TcpConnection {
     io: TokioIo<TcpStream>,
-    /// True if its proxy needs absolute URLs in requests.
+    /// True if this is a connection to a proxy that needs absolute URLs in requests.
     is_proxied: bool,
     is_tls: bool,
-    /// True once the first bytes of the server were checked.
+    /// True once the first bytes from the server were checked.
     is_checked: bool,
     /// True while a response is expected: something was written after the last read.
     is_awaiting: bool,
@@ -38,12 +38,12 @@ impl TcpConnection {
         Self { io, is_proxied: false, is_tls, is_checked: false, is_awaiting: false }
     }
 
-    /// A connection to a proxy that forwards requests for plain HTTP.
+    /// Creates a connection to a proxy that forwards plain HTTP requests.
     pub(super) fn to_proxy(io: TokioIo<TcpStream>, uri: &http::Uri) -> Self {
         Self { is_proxied: true, ..Self::new(io, uri) }
     }
 
-    /// Checks that the first bytes are those of the expected protocol. They are not consumed.
+    /// Checks that the first bytes belong to the expected protocol, without consuming them.
     fn poll_check(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut room = [0; PEEK_BYTES];
         let mut buffer = ReadBuf::new(&mut room);
@@ -56,8 +56,8 @@ impl TcpConnection {
         })
     }
 
-    /// Reads from the socket itself, whose data or end the runtime may not have noticed yet. Returns `None` if there is
-    /// nothing to read.
+    /// Reads directly from the socket: the runtime may not have noticed yet that there is data, or that the connection
+    /// was closed. Returns `None` if there is nothing to read.
     fn read_at_once(&self, buffer: &mut ReadBufCursor<'_>) -> Option<io::Result<()>> {
         let mut room = [0; DIRECT_READ_BYTES];
         let most = buffer.remaining().min(DIRECT_READ_BYTES);
@@ -74,7 +74,8 @@ impl TcpConnection {
     }
 }
 
-/// Returns the problem with the first bytes of a server, if they are not those of HTTP or TLS.
+/// Returns the problem with the first bytes from a server, if they do not belong to the expected protocol (TLS or
+/// HTTP).
 fn problem(first: &[u8], is_tls: bool) -> Option<String> {
     let is_http = |bytes: &[u8]| bytes.iter().zip(b"HTTP/").all(|(byte, expected)| byte == expected);
     let is_tls_record = |bytes: &[u8]| bytes.first().is_some_and(|kind| TLS_RECORD_TYPES.contains(kind));
@@ -112,8 +113,9 @@ impl Read for TcpConnection {
         if !self.is_checked {
             ready!(self.poll_check(cx))?;
         }
-        // hyper reads before it writes a request. If the server has closed the idle connection, the request is then made
-        // on another one; once it was written, nobody could tell whether it was read.
+        // hyper reads before it writes a request. If this read shows that the server has closed the idle connection,
+        // hyper sends the request on another connection. Once a request is written, it is unknown whether the server
+        // has read it.
         if !self.is_awaiting
             && let Some(read) = self.read_at_once(&mut buffer)
         {

@@ -50,7 +50,7 @@ fn shown_values(headers: &HeaderMap) -> String {
     shown_headers(headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())))
 }
 
-/// An exchange without a response. Dropped like this, it was given up.
+/// An exchange whose response has not arrived. If it is dropped in this state, the trace shows that it was closed.
 struct PendingExchange {
     trace: Option<ConnectionTrace>,
 }

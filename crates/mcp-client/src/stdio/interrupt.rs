@@ -1,11 +1,12 @@
-//! Ctrl-C and SIGTERM: a server has a process group of its own and does not get them, so the host has to end it.
+//! Handling of Ctrl-C and SIGTERM. A server has its own process group and does not receive these signals, so the host
+//! has to end it.
 
 use crate::client::McpClient;
 
 /// Runs a future until it completes. On Ctrl-C or SIGTERM it drops the future and returns `None`.
 ///
-/// Use it for work that begins before there is a client, such as connecting: a server that was started is killed when the
-/// future is dropped. Signals are caught from the first poll, before the future is polled.
+/// Use this function for work that begins before there is a client, such as connecting: dropping the future kills the
+/// server that it started. The signals are caught from the first poll on, before the future itself is polled.
 ///
 /// ```no_run
 /// # async fn example() -> mcp_client::Result<()> {
@@ -18,12 +19,12 @@ use crate::client::McpClient;
 /// ```
 ///
 /// # Cancellation
-/// When dropped, the future is dropped. As with `tokio::signal`, the signals stay caught afterwards: a second Ctrl-C
-/// does not end the program.
+/// Dropping the returned future drops `work`. As with `tokio::signal`, the signals stay caught afterwards: a second
+/// Ctrl-C does not end the program.
 pub async fn unless_interrupted<W: IntoFuture>(work: W) -> Option<W::Output> {
     let work = work.into_future();
     tokio::select! {
-        // Before the future is polled, so that a signal cannot leave a started process behind.
+        // The signals are polled first, so that a signal cannot leave a started process behind.
         biased;
         () = interrupted() => None,
         done = work => Some(done),
@@ -44,8 +45,8 @@ impl McpClient {
     /// ```
     ///
     /// # Cancellation
-    /// When dropped, the work is dropped. As with `tokio::signal`, the signals stay caught afterwards: a second Ctrl-C
-    /// does not end the program.
+    /// Dropping the returned future drops `work`. As with `tokio::signal`, the signals stay caught afterwards: a second
+    /// Ctrl-C does not end the program.
     pub async fn unless_interrupted<W: IntoFuture>(&self, work: W) -> Option<W::Output> {
         let done = unless_interrupted(work).await;
         if done.is_none() {
@@ -77,7 +78,7 @@ async fn interrupted() {
     ctrl_c().await;
 }
 
-/// Waits for Ctrl-C; forever if it cannot be caught.
+/// Waits for Ctrl-C, or forever if it cannot be caught.
 async fn ctrl_c() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending().await

@@ -1,9 +1,10 @@
-//! A server as a child process: started without a shell, in a group of its own, and always ended.
+//! A server as a child process. It is started without a shell, in its own process group, and is always ended.
 //!
 //! # Invariants
-//! - A [`Process`] owns the whole group: dropping it kills the group and reaps the child, with or without a runtime.
+//! - A [`Process`] owns the whole group: dropping the `Process` kills the group and reaps the child, with or without a
+//!   runtime.
 //! - No signal is sent to a group that is known to be empty: its id may already belong to another group.
-//! - Standard error is always read, and a bounded tail of it kept.
+//! - Standard error is always read, and its end is kept up to a limit.
 
 mod environment;
 mod group;
@@ -29,40 +30,41 @@ use group::{Group, Signal};
 use ledger::{Ledger, Recorded};
 use stderr::Stderr;
 
-/// The first pause between two checks of an ending group: no event says when its last member has exited.
+/// The first pause between two checks of a group that is ending. The group is polled because no event reports the exit
+/// of its last member.
 const FIRST_POLL_PAUSE: Duration = Duration::from_millis(5);
-/// The time within which a killed child is reaped, unless it is stuck in the kernel.
+/// The maximum wait for reaping a killed child. It takes longer only if the child is stuck in the kernel.
 const REAP_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The time that a process gets at each step of its shutdown.
+/// The time that a process has at each step of its shutdown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShutdownTimeouts {
-    /// After its standard input was closed.
+    /// The time to exit after its stdin was closed.
     pub(crate) close: Duration,
-    /// After SIGTERM.
+    /// The time to exit after SIGTERM.
     pub(crate) terminate: Duration,
 }
 
 impl ShutdownTimeouts {
-    /// For a server that completed the handshake.
+    /// For a server whose connection this client closed.
     pub(crate) const DEFAULT: Self =
         Self { close: Duration::from_secs(3), terminate: Duration::from_secs(1) };
-    /// For a server whose handshake failed.
+    /// For a server whose handshake failed, or whose connection was lost.
     pub(crate) const FAILED_START: Self =
         Self { close: Duration::ZERO, terminate: Duration::from_millis(500) };
 }
 
-/// A child process with everything in its group.
+/// A child process and all other processes in its group.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Mutex<Child>,
     group: Group,
     stderr: Stderr,
-    /// Removed from the ledger when this is dropped.
+    /// The entry in the ledger, which is removed when this field is dropped.
     _recorded: Option<Recorded>,
 }
 
-/// This side of the child's pipes.
+/// The ends of the child's pipes that this process uses.
 #[derive(Debug)]
 pub(crate) struct Pipes {
     pub(crate) stdin: ChildStdin,
@@ -76,7 +78,7 @@ impl Process {
         Self::start_in(config, None)
     }
 
-    /// Starts the program of a server config, and records it in the ledger.
+    /// Starts the program of a server config, and records it in the ledger if there is one.
     pub(crate) fn start_in(
         config: &ServerConfig<CommandTarget>,
         ledger: Option<&Ledger>,
@@ -111,17 +113,17 @@ impl Process {
         Ok((process, Pipes { stdin, stdout }))
     }
 
-    /// Returns the reader of its stderr.
+    /// Returns the reader of the child's stderr.
     pub(crate) fn stderr(&self) -> &Stderr {
         &self.stderr
     }
 
-    /// Returns the id of its process group, which is also that of the child.
+    /// Returns the id of the process group, which is also the process id of the child.
     pub(crate) fn group(&self) -> Option<u32> {
         self.group.id()
     }
 
-    /// Waits for the child itself to exit, even if other processes hold its pipes.
+    /// Waits for the child itself to exit. Does not wait for other processes that hold its pipes open.
     ///
     /// # Cancellation
     /// Cancel safe; it can be called again.
@@ -133,8 +135,8 @@ impl Process {
         pin!(self.lock().wait()).poll(cx).map(Result::ok)
     }
 
-    /// Shuts the process down: waits for it to exit after its stdin was closed, then sends SIGTERM to the group, then kills
-    /// it. Takes at most the sum of both times and half a second.
+    /// Shuts the process down, after its stdin was closed: waits for it to exit, then sends SIGTERM to the group, then
+    /// kills the group. Takes at most the sum of both timeouts and half a second.
     ///
     /// # Cancellation
     /// Dropping the process afterwards still kills it.
@@ -179,13 +181,13 @@ impl Process {
         while matches!(self.lock().try_wait(), Ok(None)) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // The remaining members are dead, and their parents reap them.
+        // The remaining members of the group are dead; their parents reap them.
         self.group.forget();
     }
 
     fn kill_now(&self) {
         self.group.signal(Signal::Kill);
-        // For a child that has no group.
+        // Kills the child itself, in case it has no group.
         let _ = self.lock().start_kill();
     }
 
@@ -201,7 +203,8 @@ impl Drop for Process {
 }
 
 fn refused(path: PathBuf, source: io::Error) -> StartError {
-    // A script whose interpreter is missing is "not found" to the kernel, although it was found by us.
+    // The kernel also reports "not found" for a script whose interpreter is missing, although the script itself was
+    // found.
     let is_format = source.kind() == io::ErrorKind::NotFound || group::is_format_error(&source);
     if is_format {
         StartError::WrongFormat { path }

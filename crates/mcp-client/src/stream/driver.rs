@@ -19,9 +19,9 @@ use crate::error::{ConnectionEnd, EndCause};
 use crate::stream::io::{read, write};
 use crate::stream::link::{Link, Owner};
 
-/// The buffer space of one read, in bytes; it grows with the size of the last read.
+/// The range of the buffer space for one read, in bytes. The space depends on the size of the previous read.
 const READ_BYTES: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
-/// The maximum time for reading the stdout of an exited process, because another process may keep the pipe open.
+/// The maximum time for reading the stdout of an exited process: another process may keep the pipe open forever.
 pub(crate) const FINAL_READ_TIMEOUT: Duration = Duration::from_millis(200);
 /// The maximum wait for the exit of a server that closed its stdout.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
@@ -68,7 +68,8 @@ impl StreamDriver {
         drop(guard);
         // Drops the handlers that still run, without waiting for a handler that blocks its thread.
         drop(inbound);
-        // Closing its stdin tells the server to exit. Its output is still read: a full pipe would block it.
+        // The server's stdin is closed now, which tells it to exit. Its output is still read, because a full pipe would
+        // block it.
         let drain = async {
             let mut discarded = Vec::with_capacity(MAX_IDLE_BUFFER_BYTES);
             while matches!(reader.read_buf(&mut discarded).await, Ok(1..)) {
@@ -112,11 +113,12 @@ async fn serve(
     let mut written = 0;
     // A writer that the host supplied may buffer.
     let mut is_flushed = true;
-    // Kept here while there is something to write, otherwise in the state, where a caller can use it.
+    // The writer is kept here while there is something to write. Otherwise it is in the state, where callers can use
+    // it.
     let mut writer = Some(writer);
     let mut room = *READ_BYTES.start();
     let mut alarm = Alarm::new();
-    // Set once the process has exited: when to stop reading its pipe.
+    // The time to stop reading the pipe, once the process has exited.
     let mut read_deadline: Option<tokio::time::Instant> = None;
     let mut close_deadline: Option<tokio::time::Instant> = None;
     // Lines received during the negotiation.
@@ -124,7 +126,8 @@ async fn serve(
         return cause;
     }
     loop {
-        // On a runtime with threads, the first caller that runs wakes this task, which then runs before the others.
+        // On a multi-threaded runtime, the first caller that runs wakes this task, which would then run before the
+        // other callers.
         if writing.is_empty() && connection.lock().has_woken_callers() {
             tokio::task::yield_now().await;
         }
@@ -177,7 +180,7 @@ async fn serve(
                         writing.clear();
                     }
                 }
-                // A server that exited may have written the reason; read it first.
+                // A server that exited may have written the reason. It is read first.
                 Err(error) if read_deadline.is_none() => {
                     drain(connection, reader, lines, inbound).await;
                     return EndCause::Write(error.to_string());
@@ -208,7 +211,7 @@ async fn serve(
     }
 }
 
-/// Reads the output that a server wrote before it closed its input, for a short time.
+/// Reads, for a short time, the output that a server wrote before it closed its stdin.
 async fn drain(
     connection: &Connection,
     reader: &mut (dyn AsyncRead + Send + Unpin),

@@ -7,7 +7,8 @@ use std::task::{Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
-/// Appends the bytes of one read to the buffer, after reserving `room` bytes.
+/// Reserves `room` bytes in the buffer, and appends the bytes of one read. Returns their number; 0 at the end of the
+/// stream.
 ///
 /// # Cancellation
 /// Cancel safe: nothing is lost.
@@ -20,11 +21,11 @@ pub(crate) async fn read(
     reader.read_buf(buffer).await
 }
 
-/// Writes some of the bytes, and flushes the writer once all are written. Returns the number of bytes written, and whether
-/// the writer is flushed.
+/// Writes as many of the bytes as one write accepts, and flushes the writer if all are written. Returns the number of
+/// bytes written, and whether the writer is flushed.
 ///
 /// # Cancellation
-/// Cancel safe: nothing was written.
+/// Cancel safe: if the future is dropped before it completes, nothing was written.
 pub(crate) async fn write(
     writer: &mut (dyn AsyncWrite + Send + Unpin),
     bytes: &[u8],

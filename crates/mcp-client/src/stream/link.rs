@@ -1,4 +1,4 @@
-//! A link: the two byte streams to one server, and the process that ends with them.
+//! A link: the two byte streams to one server, and the server process if this crate started it.
 
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use crate::connection::transport::Mask;
 #[cfg(feature = "stdio")]
 use crate::stdio::process::{Process, ShutdownTimeouts};
 
+/// The byte streams to one server, and the owner of the server.
 pub(crate) struct Link {
     pub(crate) reader: Box<dyn AsyncRead + Send + Unpin>,
     pub(crate) writer: Box<dyn AsyncWrite + Send + Unpin>,
@@ -18,7 +19,7 @@ pub(crate) struct Link {
 
 #[cfg(feature = "stdio")]
 impl Link {
-    /// Starts the program of a server config, and records it in the ledger.
+    /// Starts the program of a server config, and records it in the ledger if there is one.
     pub(crate) fn start(
         config: &crate::ServerConfig<crate::CommandTarget>,
         ledger: Option<&crate::Ledger>,
@@ -32,18 +33,18 @@ impl Link {
     }
 }
 
-/// The owner of the server behind a link.
+/// The owner of the server at the other end of a link.
 #[derive(Clone, Debug)]
 pub(crate) enum Owner {
-    /// The host: it opened the streams, and nothing has to be ended here.
+    /// The host: it opened the streams, so there is no process to end here.
     Host,
-    /// This crate: a process that it started.
+    /// This crate, which started the process.
     #[cfg(feature = "stdio")]
     Process(Arc<Process>),
 }
 
 impl Owner {
-    /// Waits for the process to exit; never returns if there is no process.
+    /// Waits for the process to exit. Never returns if there is no process.
     ///
     /// # Cancellation
     /// Cancel safe.
@@ -55,7 +56,7 @@ impl Owner {
         }
     }
 
-    /// Returns the exit status if the process exits within this time.
+    /// Returns the exit status if the process exits within this time, otherwise `None`.
     pub(crate) async fn exits_within(&self, time: std::time::Duration) -> Option<ExitStatus> {
         match self {
             Self::Host => {
@@ -67,7 +68,7 @@ impl Owner {
         }
     }
 
-    /// Returns the last stderr output of a process that exited, after reading it to its end.
+    /// Returns the last stderr output of a process that has exited, after reading the rest of it.
     pub(crate) async fn stderr(&self) -> String {
         match self {
             Self::Host => String::new(),
@@ -79,7 +80,7 @@ impl Owner {
         }
     }
 
-    /// Returns the last stderr output of a process that still runs.
+    /// Returns the last stderr output so far of a process that still runs.
     pub(crate) fn stderr_so_far(&self) -> String {
         match self {
             Self::Host => String::new(),
@@ -88,7 +89,8 @@ impl Owner {
         }
     }
 
-    /// Ends the process, whose stdin is closed; `patiently` if the handshake was complete.
+    /// Ends the process, after its stdin was closed. `patiently` selects the longer timeouts, for a connection that
+    /// this client closed.
     pub(crate) async fn end(&self, patiently: bool) -> Shutdown {
         match self {
             Self::Host => {
@@ -104,7 +106,7 @@ impl Owner {
         }
     }
 
-    /// Returns the process group.
+    /// Returns the id of the process group, if there is a process.
     pub(crate) fn group(&self) -> Option<u32> {
         match self {
             Self::Host => None,

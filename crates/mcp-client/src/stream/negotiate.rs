@@ -26,27 +26,28 @@ use crate::wire_trace::ConnectionTrace;
 
 /// The maximum wait for the exit of a server after a failed negotiation.
 const EXIT_GRACE: Duration = Duration::from_millis(300);
-/// The same limit when the start budget is used up.
+/// The maximum wait for the exit of a server if no time is left.
 const MIN_EXIT_GRACE: Duration = Duration::from_millis(20);
-/// The part of the start budget that is reserved for killing a server.
+/// The part of the start timeout that is reserved for ending a server.
 const KILL_RESERVE: Duration = Duration::from_millis(600);
 
 /// A link to a server whose era is known.
 pub(crate) struct NegotiatedLink {
     pub(crate) link: Link,
     pub(crate) lines: Lines,
+    /// Messages received during the negotiation that the connection has to handle.
     pub(crate) held: Vec<Vec<u8>>,
-    /// Bytes that are still to be written, usually `notifications/initialized`.
+    /// Bytes that the negotiation has not written yet, usually `notifications/initialized`.
     pub(crate) unsent: Vec<u8>,
     pub(crate) negotiation: NegotiationResult,
     pub(crate) noise: NegotiationNoise,
 }
 
-/// The lines during a negotiation that were not messages.
+/// The lines received during a negotiation that were not messages.
 #[derive(Debug)]
 pub(crate) struct NegotiationNoise {
     pub(crate) lines: usize,
-    /// The beginning of the first one, with secrets masked.
+    /// The beginning of the first such line, with secrets masked.
     pub(crate) sample: Option<String>,
 }
 
@@ -63,8 +64,8 @@ impl NegotiationFailure {
 }
 
 impl Offer {
-    /// Starts a server and negotiates its era. A server cached as legacy is initialized without a probe; if that fails, it
-    /// is restarted and probed.
+    /// Starts a server and negotiates its era. If the server is cached as legacy, it is initialized without a probe; if
+    /// that fails, it is started again and probed.
     pub(crate) async fn negotiate(
         &self,
         launch: &Launch,
@@ -99,7 +100,8 @@ impl Offer {
         }
     }
 
-    /// Negotiates the era over a link, and ends the server if that fails.
+    /// Negotiates the era over a link. If that fails, ends the server. `again` is the program to start if the
+    /// negotiation needs a restart.
     pub(crate) async fn over(
         &self,
         link: Link,
@@ -151,7 +153,7 @@ impl Offer {
     }
 }
 
-/// The program to start, the ledger to record it in, and the trace of its messages.
+/// The program to start, the ledger in which it is recorded, and the trace of its messages.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
     pub(crate) config: ServerConfig<CommandTarget>,
@@ -185,7 +187,7 @@ struct LinkNegotiation {
     link: Link,
     lines: Lines,
     limits: Limits,
-    /// The program to start if the server has to be restarted.
+    /// The program to start again if the negotiation needs a restart of the server.
     again: Option<Launch>,
     info: Implementation,
     capabilities: ClientCapabilities,
@@ -226,7 +228,7 @@ impl LinkNegotiation {
                             written += count;
                             is_flushed = flushed;
                         }
-                        // The server may have written the reason before it exited; read it first.
+                        // The server may have written the reason before it exited. It is read first.
                         Err(_) => {
                             is_open = false;
                             read_until = read_until.or(Some(tokio::time::Instant::now() + FINAL_READ_TIMEOUT));
@@ -268,7 +270,8 @@ impl LinkNegotiation {
             }
             StdioAction::Initialized => write::notification(outbox, &Method::Initialized, None),
             StdioAction::Declare(required) => {
-                // All our capabilities were declared already; declaring them again helps only if they are enough.
+                // The first attempt declared all capabilities of the client. Another attempt helps only if these
+                // include all that the server requires.
                 let declared = has_all(&self.capabilities, required);
                 self.machine.handle_declared(declared, now());
                 return;
@@ -279,7 +282,7 @@ impl LinkNegotiation {
     }
 
     fn take_lines(&mut self) {
-        // Lines after the last response belong to the connection.
+        // Lines after the last response of the negotiation are left for the connection.
         while !self.machine.is_over()
             && let Some(line) = self.lines.poll_line()
         {

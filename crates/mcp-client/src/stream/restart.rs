@@ -1,4 +1,4 @@
-//! Restarts a server that has exited: on demand, once for all callers, and a limited number of times.
+//! Restarts a server that has exited: on demand, one restart for all callers, and a limited number of times.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,7 +25,7 @@ pub(crate) struct Restart {
     limit: Mutex<RestartLimit>,
 }
 
-/// The restarts of a client, at most one at a time. A restart continues when its caller is dropped.
+/// The restarts of a server, at most one at a time. A restart continues if the caller that began it is dropped.
 #[derive(Debug)]
 pub(crate) struct Restarts {
     restart: Arc<Restart>,
@@ -54,13 +54,14 @@ impl Restarts {
         Self { restart: Arc::new(restart), running: tokio::sync::Mutex::default(), abort: Mutex::default() }
     }
 
-    /// Restarts the server and waits for the handshake. Later callers wait for the same restart.
+    /// Restarts the server and waits for the handshake. Callers that come while a restart is in progress wait for that
+    /// restart.
     ///
     /// # Cancellation
     /// Cancel safe: the restart continues.
     pub(crate) async fn start(&self) -> Result<()> {
         let mut running = self.running.lock().await;
-        // The caller of this restart was dropped; its outcome is outdated.
+        // The caller that began this restart was dropped. The outcome is outdated.
         if running.as_ref().is_some_and(JoinHandle::is_finished) {
             *running = None;
         }
@@ -74,12 +75,12 @@ impl Restarts {
         });
         let outcome = task.await;
         *running = None;
-        // A restart that was aborted or panicked started nothing; the next request reports how the server ended.
+        // If the restart was aborted or panicked, no server was started. The next request reports how the server ended.
         outcome.unwrap_or(Ok(()))
     }
 
-    /// Aborts a restart in progress and waits for its task to end. The connection must be closing, so that no other
-    /// restart begins.
+    /// Aborts a restart in progress and waits for its task to end. The caller must have closed the connection, so that
+    /// no other restart begins.
     pub(crate) async fn stopped(&self) {
         self.stop();
         if let Some(task) = self.running.lock().await.take() {
@@ -103,7 +104,7 @@ impl Drop for Restarts {
 
 impl Restart {
     async fn run(self: Arc<Self>) -> Result<()> {
-        // Two processes of one server at the same time could conflict.
+        // Waits for the old process to end: two processes of one server could conflict.
         let mut shutdown = lock(&self.run).shutdown.clone();
         let _ = shutdown.wait_for(Option::is_some).await;
         let wait = lock(&self.limit).start(now()).map_err(|wait| Error::TooManyRestarts {
@@ -112,7 +113,7 @@ impl Restart {
             ended: self.connection.ended().unwrap_or_default(),
         })?;
         tokio::time::sleep(wait).await;
-        // The connection may have been closed meanwhile.
+        // The connection may have been closed in the meantime.
         if !self.connection.can_restart() {
             return Ok(());
         }

@@ -21,7 +21,8 @@ pub(crate) struct ServerRun {
 }
 
 impl ServerRun {
-    /// Starts the driver of a link. Returns `None` if the connection was closed meanwhile.
+    /// Starts the driver of a link. If the connection has been closed in the meantime, kills the process and returns
+    /// `None`.
     pub(crate) fn begin(
         connection: &Arc<Connection>,
         handlers: &Arc<Handlers>,

@@ -1,4 +1,4 @@
-//! What stands behind a connection over byte streams: the current run of the server, and restarts.
+//! The tasks behind a connection over byte streams: the current run of the server, and restarts.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use crate::stream::link::Owner;
 use crate::stream::restart::{Restarts, lock};
 use crate::stream::server_run::ServerRun;
 
-/// The runs of a server: the current one, and the restarts that replace it.
+/// The current run of a server, and the restarts that replace it.
 #[derive(Debug)]
 pub(crate) struct StreamSupervisor {
     /// Shared with a restart in progress.
@@ -49,7 +49,7 @@ impl Supervisor for StreamSupervisor {
         if let Some(restarts) = &self.restarts {
             restarts.stop();
         }
-        // A restart in progress shares the run that it replaces.
+        // A restart in progress holds a reference to the run, so dropping `self` would not end the run.
         lock(&self.run).end();
     }
 

@@ -1,4 +1,4 @@
-//! A byte stream whose messages are written to the wire trace.
+//! Byte streams whose messages are written to the wire trace.
 
 use std::io;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ impl Link {
     }
 }
 
-/// One direction of a link.
+/// One direction of a link, whose messages are written to the wire trace.
 struct TracedLinkStream<S> {
     stream: S,
     trace: ConnectionTrace,

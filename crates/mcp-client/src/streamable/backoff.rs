@@ -1,28 +1,28 @@
-//! The pause before a stream that ended is reopened. Without I/O.
+//! The pause before a stream that has ended is reopened. This module does no I/O.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 use mcp_protocol::retry::Backoff;
 
-/// The first pause, if the server names none.
+/// The first pause, if the server sends no `retry` value.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The maximum pause.
+/// The maximum pause without jitter. It is doubled for streams whose [`Cost`] has doublings.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A stream that stayed open this long resets the backoff.
 pub(super) const RESET_AFTER: Duration = Duration::from_secs(30);
-/// The shortest and longest pause that a server may request.
+/// The shortest and longest pause that a server may request with `retry`.
 const RETRY_RANGE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
 
-/// The number of failures after which a server counts as failing.
+/// The number of requests for short-lived streams after which a server counts as failing.
 const MIN_FAILURES_TO_REPORT: u32 = 4;
 
-/// The cost of reopening a stream for the server.
+/// The cost, for the server, of reopening a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
-    /// The number of requests that it takes.
+    /// The number of requests that reopening takes.
     pub(super) requests: u32,
-    /// The number of times that the first pause is doubled.
+    /// The number of times that the pause is doubled in addition.
     pub(super) doublings: u32,
 }
 
@@ -32,14 +32,15 @@ impl Default for Cost {
     }
 }
 
-/// Counts streams that ended soon, including those that could not be opened.
+/// Counts the requests for streams that ended soon, including those that could not be opened.
 #[derive(Debug, Default)]
 pub(super) struct StreamBackoff {
     failures: u32,
 }
 
 impl StreamBackoff {
-    /// Records the end of a stream, and returns the pause before it is reopened: at least the `retry` value of the server.
+    /// Records the end of a stream that was open for `lived`. Returns the pause before it is reopened, which is at
+    /// least the `retry` value of the server (in milliseconds).
     pub(super) fn ended(
         &mut self,
         lived: Duration,
@@ -54,7 +55,7 @@ impl StreamBackoff {
         let longest = if cost.doublings == 0 { LONGEST_PAUSE } else { LONGEST_PAUSE * 2 };
         let mut backoff = Backoff::new(FIRST_PAUSE, longest);
         backoff.fail(self.failures + cost.doublings);
-        // After the first failure, the pause that the server names counts alone.
+        // After the first failure, the pause is exactly the one that the server requested.
         let wait = match retry {
             Some(retry) if backoff.failures() == 0 => retry,
             retry => backoff.pause().max(retry.unwrap_or_default()),
@@ -69,7 +70,7 @@ impl StreamBackoff {
     }
 }
 
-/// Returns a random time of up to a second, so that clients do not reconnect at the same moment.
+/// Returns a random time of less than a second, so that clients do not all reconnect at the same moment.
 pub(super) fn jitter() -> Duration {
     Duration::from_millis(RandomState::new().build_hasher().finish() % 1000)
 }
@@ -78,7 +79,7 @@ pub(super) fn jitter() -> Duration {
 mod tests {
     use super::*;
 
-    /// Returns how many connections a server sees in a minute if it closes every stream at once.
+    /// Returns the number of connections that a server gets in one minute if every stream ends after `lived`.
     fn in_a_minute(lived: Duration, retry: Option<u64>, cost: Cost) -> usize {
         let mut backoff = StreamBackoff::default();
         let (mut time, mut connects) = (Duration::ZERO, 0);

@@ -1,4 +1,5 @@
-//! The driver of a connection over HTTP: deadlines, responses to the server, and its notification stream.
+//! The driver of a connection over HTTP. It handles deadlines, posts responses to the server, and reads the
+//! notification stream.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -22,21 +23,21 @@ use crate::connection::shutdown::Shutdown;
 use crate::connection::{Connection, now};
 use crate::error::{ConnectionEnd, EndCause};
 
-/// The number of messages that are posted at the same time.
+/// The maximum number of messages that are posted at the same time.
 const MAX_CONCURRENT_POSTS: usize = 8;
 /// The timeout of one posted message.
 const POST_TIMEOUT: Duration = Duration::from_secs(60);
-/// The time to send queued messages before the connection closes.
+/// The maximum time for sending queued messages before the connection closes.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 /// The timeout of the request that deletes the session.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The parts of the driver.
+/// The driver of one connection.
 pub(crate) struct Driver {
     pub(crate) connection: Arc<Connection>,
     pub(crate) transport: Arc<HttpTransport>,
     pub(crate) report: watch::Sender<Option<Shutdown>>,
-    /// Notified when the server has responded to the request for a notification stream.
+    /// Notified when the server has responded to the first request for a notification stream.
     pub(crate) probed: oneshot::Sender<()>,
 }
 
@@ -67,13 +68,14 @@ impl Driver {
         }
         serve(&connection, &transport).await;
         streams.shutdown().await;
-        // The event stream of an HTTP+SSE session ends without a request.
+        // An HTTP+SSE session ends with its event stream. A renewal in progress need not finish, because no session has
+        // to be deleted.
         let timeout = if transport.endpoint.is_http_sse { Duration::ZERO } else { DELETE_TIMEOUT };
         transport.sessions.end_renewals(timeout).await;
         drop(end);
         let session = transport.sessions.current();
         if session.id.is_some() {
-            // A server that refuses it keeps the session until its idle timeout.
+            // If the server refuses the request, it keeps the session until its own idle timeout.
             let delete_session =
                 transport.endpoint.target.connections.send(|| transport.endpoint.delete_session(&session));
             let _ = tokio::time::timeout(DELETE_TIMEOUT, delete_session).await;
@@ -97,7 +99,7 @@ async fn serve(connection: &Arc<Connection>, transport: &Arc<HttpTransport>) {
             let mut dropped = 0;
             state.take_messages(connection.dialect(), |call, message| {
                 if transport.endpoint.is_modern {
-                    // A modern server receives nothing but requests, which are exchanges of their own.
+                    // A modern server receives only requests, and each request is a separate exchange.
                     dropped += message.len();
                 } else {
                     let message = Bytes::copy_from_slice(message);
@@ -146,22 +148,23 @@ async fn serve(connection: &Arc<Connection>, transport: &Arc<HttpTransport>) {
     }
 }
 
-/// A message that no caller waits for: a response, a notification, a request whose response does not matter.
+/// A message that no caller waits for: a response, a notification, or a request whose response does not matter.
 struct Post {
-    /// The session that it belongs to.
+    /// The session that the message belongs to.
     session: Session,
-    /// The call, if it is a request.
+    /// The call, if the message is a request.
     call: Option<CallHandle>,
     message: Bytes,
 }
 
 impl Post {
-    /// Sends the message. Returns its length.
+    /// Sends the message. Returns the length of the message, even if sending failed.
     async fn send(self, connection: Arc<Connection>, transport: Arc<HttpTransport>) -> usize {
         let Self { session, call, message } = self;
         let sending = send(&connection, &transport, &session, &message);
         let is_sent = tokio::time::timeout(POST_TIMEOUT, sending).await.unwrap_or(false);
-        // Only the stream of the HTTP+SSE transport can still bring the response of a request.
+        // The response can still arrive only with the HTTP+SSE transport, on the event stream. Otherwise the call ends
+        // here.
         if let Some(call) = call
             && !(is_sent && transport.endpoint.is_http_sse)
         {
@@ -173,7 +176,7 @@ impl Post {
     }
 }
 
-/// Posts a message; true if the server accepted it.
+/// Posts a message. Returns true if the server accepted it.
 async fn send(
     connection: &Connection,
     transport: &HttpTransport,

@@ -51,14 +51,15 @@ impl Endpoint {
         self.target.post(headers, body.clone())
     }
 
-    /// Builds the GET of a notification stream, after the event `after`; legacy.
+    /// Builds the GET for the notification stream of a legacy server. `after` is the id of the last event, to resume
+    /// the stream.
     pub(super) fn stream(&self, session: &Session, after: Option<&str>) -> RawRequest {
         let mut headers = HeaderMap::new();
         self.add_standing(&mut headers, session);
         self.target.get(headers, after)
     }
 
-    /// Builds the DELETE that ends a session; legacy.
+    /// Builds the DELETE that ends the session of a legacy server.
     pub(super) fn delete_session(&self, session: &Session) -> RawRequest {
         let mut headers = HeaderMap::new();
         self.add_standing(&mut headers, session);

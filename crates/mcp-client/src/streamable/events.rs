@@ -1,11 +1,11 @@
-//! The event stream of a response.
+//! The event stream (`text/event-stream`) of a response.
 
 use mcp_protocol::Limits;
 use mcp_protocol::codec::sse::{Events, Item};
 
 use crate::http::request::ResponseBody;
 
-/// An event stream (`text/event-stream`).
+/// An event stream that is being read.
 pub(super) struct EventStream {
     body: ResponseBody,
     events: Events,
@@ -16,9 +16,9 @@ pub(super) struct EventStream {
 pub(super) enum ReadEnd {
     /// The reader needs no more events.
     Enough,
-    /// The stream or its connection ended.
+    /// The stream ended, or its connection failed with this problem.
     Cut(Option<String>),
-    /// An event exceeds every limit, so the rest cannot be read.
+    /// An event is so long that the rest of the stream cannot be read.
     TooLong,
 }
 
@@ -27,7 +27,7 @@ impl EventStream {
         Self { body, events: Events::new(limits) }
     }
 
-    /// Calls `read` for each message until it returns true. Other event types are ignored.
+    /// Calls `read` for each message until `read` returns true. Other event types are ignored.
     ///
     /// # Cancellation
     /// Cancel safe: no event is lost.
@@ -41,7 +41,7 @@ impl EventStream {
         .await
     }
 
-    /// Calls `read` for each event until it returns true.
+    /// Calls `read` for each event until `read` returns true.
     pub(super) async fn each(&mut self, mut read: impl FnMut(Item<'_>) -> bool) -> ReadEnd {
         loop {
             while let Some(item) = self.events.poll_event() {
@@ -60,17 +60,17 @@ impl EventStream {
         }
     }
 
-    /// Returns the body, to read the rest of it.
+    /// Returns the body, of which the rest can be read.
     pub(super) fn into_body(self) -> ResponseBody {
         self.body
     }
 
-    /// Returns the id of the last event, if there is one.
+    /// Returns the id of the last event that had one.
     pub(super) fn last_id(&self) -> Option<&str> {
         Some(self.events.last_event_id()).filter(|id| !id.is_empty())
     }
 
-    /// Returns the `retry` value of the server, in milliseconds.
+    /// Returns the last `retry` value that the server sent, in milliseconds.
     pub(super) fn retry(&self) -> Option<u64> {
         self.events.retry()
     }

@@ -1,4 +1,4 @@
-//! One request over HTTP, until its response.
+//! One request over HTTP, from sending it to its response.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,20 +21,21 @@ use crate::connection::{Connection, now};
 use crate::error::{ConnectionEnd, EndCause, Error, HttpStatus, Result};
 use crate::http::request::{HttpError, RawResponse};
 
-/// A request that its caller sends and whose response the caller reads. Dropping it closes its stream.
+/// One request. It is sent, and its response is read, while its caller polls [`run`](Self::run). Dropping that future
+/// closes the response stream.
 pub(super) struct Exchange {
     transport: Arc<HttpTransport>,
     connection: Arc<Connection>,
     call: CallHandle,
     method: Method,
     body: Bytes,
-    /// The time at which the caller stops waiting.
+    /// The time at which the request times out.
     deadline: Option<Instant>,
 }
 
 /// The next step after a response.
 enum NextStep {
-    /// The call is settled, or will be on the stream.
+    /// The call is settled, or its response will arrive on the event stream of the session.
     Done,
     /// Open a new session, then send the request again.
     RenewSession,
@@ -48,8 +49,8 @@ impl Exchange {
         Self { transport, connection, call, method, body: body.into(), deadline }
     }
 
-    /// Sends the request until the call is settled. It is sent again only if the server refused it before doing any work,
-    /// and once for each reason.
+    /// Sends the request until the call is settled. It is sent again only if the server refused it before executing it,
+    /// and only once for each reason.
     pub(super) async fn run(self) -> Result<()> {
         let mut retry = Retry::new(&self.method, Route::Http);
         let repeated = match self.transport.endpoint.is_modern {
@@ -71,7 +72,7 @@ impl Exchange {
             match next {
                 NextStep::Done => return Ok(()),
                 NextStep::RenewSession => {
-                    // Boxed: rare path; keeps the common future small.
+                    // Boxed because this path is rare: it keeps the common future small.
                     Box::pin(self.transport.renew(&session, &self.connection)).await?;
                 }
                 NextStep::Again(after) => tokio::time::sleep(after).await,
@@ -79,7 +80,7 @@ impl Exchange {
         }
     }
 
-    /// Decides what to do after a failure. Returns `None` if the request is not sent again.
+    /// Decides what to do after a failure. Returns `None` if the request must not be sent again.
     fn decide(&self, retry: &mut Retry, failure: Failure) -> Option<NextStep> {
         match retry.handle_failure(&failure, self.deadline, now()) {
             Decision::RenewSession => Some(NextStep::RenewSession),
@@ -88,7 +89,7 @@ impl Exchange {
         }
     }
 
-    /// The stream of the HTTP+SSE transport has ended, and with it the session.
+    /// Decides what to do if the event stream of the HTTP+SSE transport has ended, and with it the session.
     fn stream_ended(&self, retry: &mut Retry) -> Result<NextStep> {
         let ended = || self.lost(HttpError::unsent("the event stream ended"));
         self.decide(retry, Failure::SessionUnknown).ok_or_else(ended)
@@ -102,7 +103,7 @@ impl Exchange {
     ) -> Result<NextStep> {
         if session.sse_post_target.is_some() {
             self.connection.lock().departs(self.call, Some(session.generation));
-            // From here on, the end of the stream settles this call, too.
+            // From here on, the end of the stream also settles this call.
             if !self.transport.sessions.is_open(session) {
                 self.connection.lock().departs(self.call, None);
                 return self.stream_ended(retry);
@@ -128,7 +129,7 @@ impl Exchange {
         error.into_lost(self.method.clone())
     }
 
-    /// The request was sent, but the response is lost.
+    /// Returns the error for a request that was sent, but whose response was lost.
     fn cut(&self, problem: String) -> Error {
         self.lost(HttpError::maybe_sent(problem))
     }
@@ -151,7 +152,7 @@ impl Exchange {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 let challenges = challenges(&answer.headers);
                 let status = answer.status.as_u16();
-                // Some servers respond with this to an unknown session.
+                // Some servers respond with 401 if they do not know the session.
                 if status == 401
                     && challenges.is_empty()
                     && session.id.is_some()
@@ -174,7 +175,7 @@ impl Exchange {
             }
             status if status.is_success() && session.sse_post_target.is_some() => {
                 self.transport.endpoint.target.connections.drain(answer.body);
-                // The response arrives on the stream, if that is still open.
+                // The response arrives on the event stream, if the stream is still open.
                 let is_open = self.transport.sessions.is_open(session);
                 return if is_open {
                     Ok(NextStep::Done)
@@ -185,7 +186,7 @@ impl Exchange {
             status if status.is_success() && answer.encoding().is_none() => {
                 match answer.media_type().as_deref() {
                     Some("application/json") => return self.json(&mut answer).await,
-                    // Boxed, like everything below: rare paths; keeps the common future small.
+                    // Boxed, like everything below: these paths are rare, and the common future stays small.
                     Some("text/event-stream") => return Box::pin(self.stream(answer, session)).await,
                     _ => {}
                 }
@@ -195,7 +196,7 @@ impl Exchange {
         Box::pin(self.refused(answer, session, retry)).await
     }
 
-    /// Handles a response with one message.
+    /// Handles a response whose body is one message.
     async fn json(&self, answer: &mut RawResponse) -> Result<NextStep> {
         let body = match read_body(&mut answer.body, self.transport.endpoint.limits().message).await {
             Ok(BodyRead::Complete(body)) => body,
@@ -216,7 +217,7 @@ impl Exchange {
         if self.deliver(&incoming) { Ok(NextStep::Done) } else { Err(self.unmatched(&incoming)) }
     }
 
-    /// Handles a message. Returns true if the call is settled.
+    /// Handles a message. Returns true if the call of this exchange is settled.
     fn deliver(&self, incoming: &Incoming<'_>) -> bool {
         let mut inbound = self.transport.inbound();
         let mut state = self.connection.lock();
@@ -229,7 +230,7 @@ impl Exchange {
         is_settled
     }
 
-    /// The error for a response with another id. An error response without an id belongs to this request.
+    /// Returns the error if a response has another id. An error response without an id belongs to this request.
     fn unmatched(&self, incoming: &Incoming<'_>) -> Error {
         match incoming {
             Incoming::Message(Message::Response(Response { id: None, outcome: Err(error) })) => {
@@ -239,7 +240,8 @@ impl Exchange {
         }
     }
 
-    /// Handles a message of a stream. Returns true if the stream can be closed; `stray` is the error of a call that is not settled.
+    /// Handles a message of a stream. Returns true if the stream can be closed. If the call is then not settled,
+    /// `stray` is its error.
     fn read(&self, message: SseMessage<'_>, stray: &mut Option<Error>) -> bool {
         let error = match message {
             SseMessage::Message(message) => match parse_bytes(message, self.transport.endpoint.limits()) {
@@ -266,8 +268,8 @@ impl Exchange {
         stray.is_some()
     }
 
-    /// Handles a response that is an event stream. If the stream of a legacy server is cut, it is resumed after the last
-    /// event id.
+    /// Handles a response that is an event stream. If the stream of a legacy server breaks, it is resumed after the
+    /// last event id.
     async fn stream(&self, answer: RawResponse, session: &Session) -> Result<NextStep> {
         let mut backoff = StreamBackoff::default();
         let mut stream = EventStream::new(answer.body, self.transport.endpoint.limits());
@@ -295,7 +297,7 @@ impl Exchange {
             let mut lived = now().saturating_duration_since(opened);
             let wish = stream.retry();
             drop(stream);
-            // The timeout of the call bounds this loop.
+            // This loop ends when the call times out.
             stream = loop {
                 tokio::time::sleep(backoff.ended(lived, wish, jitter(), Cost::default())).await;
                 let answer = self
@@ -323,14 +325,15 @@ impl Exchange {
         }
     }
 
-    /// Handles any other response: a JSON-RPC error with any status, or a body that is not a message.
+    /// Handles any other response: a JSON-RPC error with an error status, or a body that is not a message.
     async fn refused(&self, answer: RawResponse, session: &Session, retry: &mut Retry) -> Result<NextStep> {
         let (status, body) = self.transport.endpoint.target.status(answer).await;
         let incoming = parse_bytes(&body, self.transport.endpoint.limits());
         if incoming.is_err() && !body.is_empty() || status.content_encoding.is_some() {
             self.count_unreadable();
         }
-        // With a successful status, the media type decides, and it was not a known one.
+        // A response with a successful status gets here only if it is compressed or its media type is unknown, so its
+        // body is not used.
         if !(200..300).contains(&status.status)
             && let Ok(incoming @ Incoming::Message(Message::Response(response))) = &incoming
         {
@@ -352,15 +355,15 @@ impl Exchange {
     }
 }
 
-/// Returns true for the status 400 with which some servers refuse an unknown session. Such a response names no request:
-/// the server has refused the message before reading it.
+/// Returns true for the response with status 400 that some servers send if they do not know the session. Such a
+/// response has no request id, because the server refused the message before reading it.
 fn is_lost_session(status: &HttpStatus, response: &Response<'_>) -> bool {
     let Response { id: None, outcome: Err(error) } = response else { return false };
     let is_generic = matches!(error.code, ErrorCode::Other(-32000));
     status.status == 400 && is_generic && error.message.to_ascii_lowercase().contains("session")
 }
 
-/// True for a stream of events.
+/// Returns true if the response is an event stream.
 pub(super) fn is_events(answer: &RawResponse) -> bool {
     answer.status == StatusCode::OK
         && answer.encoding().is_none()

@@ -1,8 +1,8 @@
-//! The HTTP+SSE transport: messages are posted to one URL and answered on an event stream.
+//! The HTTP+SSE transport: messages are posted to one URL, and their responses arrive on an event stream.
 //!
 //! Spec: MCP 2024-11-05, basic/transports.
 //!
-//! The stream is the session: when it ends, everything in flight is lost, and another is opened.
+//! The event stream is the session: when it ends, all requests in flight are lost, and a new session is opened.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ use crate::error::{ConnectionEnd, EndCause, Error, HttpStatus, Result};
 use crate::http::policy::Denied;
 use crate::http::request::HttpError;
 
-/// The timeout of the first event.
+/// The timeout for the first event of a stream.
 const FIRST_EVENT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most bytes of messages that are kept before the response to `initialize`.
+/// The maximum number of bytes of messages that are kept before the response to `initialize`.
 const MAX_EARLY_BYTES: usize = 1 << 20;
-/// The cost of a new session: the stream, two messages, and the subscriptions.
+/// The cost of a new session: requests for the stream, for two messages, and for the subscriptions.
 pub(super) const REOPEN_COST: Cost = Cost { requests: 4, doublings: 3 };
 
-/// An open event stream, whose first event named the URL to post to.
+/// An open event stream. Its first event named the URL to which messages are posted.
 pub(crate) struct HttpSseStream {
     stream: EventStream,
     pub(super) to: Arc<PostTarget>,
@@ -45,7 +45,7 @@ pub(crate) struct HttpSseStream {
     early: Vec<Vec<u8>>,
 }
 
-/// The URL to post to. It is a secret: it identifies the session.
+/// The URL to which messages are posted. It is a secret, because it identifies the session.
 pub(super) struct PostTarget {
     pub(super) url: Arc<Url>,
     pub(super) uri: http::Uri,
@@ -66,7 +66,8 @@ impl std::fmt::Debug for HttpSseStream {
 /// The response to a GET that may open the stream of the HTTP+SSE transport.
 pub(super) enum StreamProbe {
     HttpSse(Box<HttpSseStream>),
-    /// The endpoint is on another web origin, to which nothing may be posted.
+    /// The server named a URL to which nothing may be posted: on another web origin, with credentials, or not an HTTP
+    /// URL. The text describes the URL.
     OtherOrigin(String),
     /// The server requires a login.
     Unauthorized(u16, Vec<Challenge>),
@@ -74,7 +75,7 @@ pub(super) enum StreamProbe {
     Other(Box<HttpStatus>),
 }
 
-/// Opens a stream and reads its first event.
+/// Sends a GET for an event stream, and reads the first event.
 pub(super) async fn probe(target: &HttpTarget) -> Result<StreamProbe, HttpError> {
     let mut answer = target.connections.send(|| target.get(http::HeaderMap::new(), None)).await?;
     let status = answer.status.as_u16();
@@ -144,7 +145,7 @@ pub(super) async fn open(
                 500.. => HttpFailure::ServerError { status },
                 _ => HttpFailure::Network,
             };
-            // The source of the error contains it.
+            // The text of `obstacle` already contains `retry_after`.
             let response = HttpStatus { retry_after: None, ..*response };
             let ended =
                 ConnectionEnd { cause: EndCause::Response(Box::new(response)), ..ConnectionEnd::default() };
@@ -166,7 +167,7 @@ fn timed_out(name: &str) -> Error {
     Error::Connect { server: name.to_owned(), error, ended: ConnectionEnd::default() }
 }
 
-/// Initializes the session of an open stream.
+/// Initializes the session of an open stream: sends `initialize` and `notifications/initialized`.
 pub(super) async fn handshake(
     target: &HttpTarget,
     offer: &Offer,
@@ -209,8 +210,9 @@ pub(super) async fn handshake(
 }
 
 impl HttpSseStream {
-    /// Posts a request and reads the stream until its response; `None` if the stream ends first. Both at the same time:
-    /// some servers respond to the POST only after the response on the stream.
+    /// Posts a request and reads the stream until the response arrives. Returns `None` if the stream ends first. Does
+    /// both at the same time, because some servers answer the POST only after they have sent the response on the
+    /// stream.
     async fn exchange(&mut self, target: &HttpTarget, request: Bytes) -> Result<Option<Vec<u8>>> {
         let Self { stream, to, early } = self;
         let mut answer = None;
@@ -240,7 +242,7 @@ impl HttpSseStream {
     }
 }
 
-/// Returns true for the response to `initialize`.
+/// Returns true if the message is the response to `initialize`.
 fn is_answer(message: &[u8], target: &HttpTarget) -> bool {
     match parse_bytes(message, &target.limits) {
         Ok(Incoming::Message(Message::Response(Response { id: Some(answered), .. }))) => answered == id(),
@@ -249,7 +251,7 @@ fn is_answer(message: &[u8], target: &HttpTarget) -> bool {
     }
 }
 
-/// Posts a message; the error says why the server did not accept it.
+/// Posts a message. Returns an error if the server did not accept it.
 async fn post(target: &HttpTarget, to: &PostTarget, method: &Method, message: &Bytes) -> Result<()> {
     let method = || method.clone();
     let sending = target.connections.send(|| target.post_to(&to.url, &to.uri, message.clone()));
@@ -302,7 +304,7 @@ pub(super) async fn run(transport: Arc<HttpTransport>, connection: Arc<Connectio
             transport.sessions.end_stream(&session);
             connection.cut(session.generation, problem);
         }
-        // A call may renew the session first.
+        // A call may open the new session first.
         while transport.sessions.current().generation == session.generation {
             let next = tokio::select! {
                 next = reconnects.permit(&connection.terms.server, ended) => next,

@@ -1,4 +1,4 @@
-//! The notification stream of a modern server (`subscriptions/listen`), while it has a subscriber.
+//! The notification stream of a modern server (`subscriptions/listen`), which is kept open while it has a subscriber.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::connection::transport::SubscriptionStream;
 use crate::connection::{RequestOptions, State, now};
 use crate::error::Error;
 
-/// Reads a stream until the server ends it with a result, and reopens it when it breaks.
+/// Reads a stream until the server ends it with a result. Reopens the stream if it breaks.
 pub(super) async fn listen(transport: Arc<HttpTransport>, stream: SubscriptionStream) {
     let SubscriptionStream { connection, mut request, key, params } = stream;
     let _demand = transport.reconnects.demand();
@@ -19,7 +19,7 @@ pub(super) async fn listen(transport: Arc<HttpTransport>, stream: SubscriptionSt
     loop {
         let opened = now();
         let retry_after = match permit.read(request).await {
-            // The subscriber is notified when its request is settled.
+            // Settling the request has already notified the subscriber.
             Ok(_) => return,
             Err(Error::Lost { .. } | Error::TimedOut { .. }) => None,
             Err(Error::Status { answer, .. }) if answer.status >= 500 || answer.status == 429 => {

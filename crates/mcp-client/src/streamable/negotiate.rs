@@ -23,7 +23,7 @@ use crate::http::Network;
 pub(super) use messages::{endpoint_of, id, initialize, initialized};
 pub(super) use negotiation::negotiate;
 
-/// The transport of the server behind a URL.
+/// The outcome of probing a URL: the transport of the server.
 pub(crate) enum ProbeResult {
     /// Streamable HTTP, of either era.
     Streamable { negotiation: Box<NegotiationResult>, session: Option<HeaderValue> },
@@ -31,17 +31,17 @@ pub(crate) enum ProbeResult {
     HttpSse(Box<HttpSseStream>),
 }
 
-/// The transport of a server whose revision is known.
+/// The transport of a server whose revision is known, with its first session.
 #[derive(Debug)]
 pub(crate) enum SessionStart {
-    /// Streamable HTTP, of either era, with the id of the session if there is one.
+    /// Streamable HTTP, of either era, with the session id if the server assigned one.
     Streamable(Option<HeaderValue>),
     /// The HTTP+SSE transport (2024-11-05), with its open stream.
     HttpSse(Box<HttpSseStream>),
 }
 
-/// Negotiates with the server of a server config. A server that is cached as legacy is initialized without a probe; if that
-/// fails, negotiation starts again.
+/// Negotiates with the server of a server config. If the server is cached as legacy, it is initialized without a probe;
+/// if that fails, the negotiation starts again with a probe.
 pub(crate) async fn find(
     offer: &Offer,
     config: &ServerConfig<UrlTarget>,
@@ -78,7 +78,7 @@ pub(crate) async fn find(
                 }
                 return Ok((target, negotiation, start));
             }
-            // An obstacle says nothing about the era.
+            // Such an error says nothing about the era, so another attempt would not help.
             Err(error) if mode == config.era || is_obstacle(&error) => return Err(error),
             Err(_) => {
                 if let Some(negotiation_cache) = negotiation_cache {

@@ -11,16 +11,17 @@ use tokio::sync::{Mutex, MutexGuard, watch};
 use super::backoff::{Cost, RESET_AFTER, StreamBackoff, jitter};
 use crate::error::Error;
 
-/// A stream that stays open this long shows that others may be reopened, too.
+/// If a reopened stream stays open this long, the other streams may be reopened, too.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
-/// The longest `Retry-After` that is honored.
+/// The maximum `Retry-After` that is honored. A longer one is shortened to this.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// Reopens one ended stream at a time, with backoff; once it stays open, the others follow.
+/// Lets one ended stream at a time be reopened, with backoff. Once that stream stays open, the others may be reopened
+/// at once.
 #[derive(Debug)]
 pub(super) struct Reconnects {
     backoff: Mutex<StreamBackoff>,
-    /// Notified when a stream has stayed open.
+    /// Notified when a reopened stream has stayed open.
     stable: watch::Sender<()>,
     /// The number of streams that are in use.
     demands: AtomicUsize,
@@ -30,6 +31,7 @@ pub(super) struct Reconnects {
 /// The end of a stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StreamEnd {
+    /// The time that the stream was open; zero if it could not be opened.
     pub(super) lived: Duration,
     /// The `retry` value of the server, in milliseconds.
     pub(super) retry: Option<u64>,
@@ -57,7 +59,7 @@ impl StreamEnd {
 /// The permission to open a stream.
 pub(super) struct ReconnectPermit<'a> {
     reconnects: &'a Reconnects,
-    /// Held by the stream that the others wait for.
+    /// The lock of the backoff, which is held by the one stream that the others wait for.
     probing: Option<MutexGuard<'a, StreamBackoff>>,
 }
 
@@ -76,7 +78,7 @@ impl Default for Reconnects {
 }
 
 impl Reconnects {
-    /// Returns true while a stream is in use that the server keeps closing.
+    /// Returns true while the server keeps closing a stream that is in use.
     pub(super) fn is_failing(&self) -> bool {
         self.is_failing.load(Ordering::Relaxed) && self.demands.load(Ordering::Relaxed) > 0
     }
@@ -86,7 +88,7 @@ impl Reconnects {
         StreamDemand(self)
     }
 
-    /// Permits the first stream without a pause.
+    /// Permits opening a stream without a pause.
     pub(super) fn permit_now(&self) -> ReconnectPermit<'_> {
         ReconnectPermit { reconnects: self, probing: None }
     }
@@ -131,7 +133,7 @@ impl ReconnectPermit<'_> {
         if let Ok(end) = tokio::time::timeout(RESET_AFTER - STABLE_AFTER, &mut stream).await {
             return end;
         }
-        // Skip if another stream is being reopened.
+        // Skipped if another stream is being reopened: its result decides then.
         if let Ok(mut backoff) = reconnects.backoff.try_lock() {
             reconnects.reset(&mut backoff);
         }
@@ -155,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns how often streams are opened in a minute, and how many are open at its end.
+    /// Returns how often streams are opened in one minute, and how many are open at the end of it.
     async fn in_a_minute(
         streams: usize,
         lives: impl Fn(usize) -> Duration + Send + Sync + 'static,

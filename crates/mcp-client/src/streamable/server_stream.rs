@@ -1,4 +1,4 @@
-//! The notification stream of a legacy server: a GET, which never delays a call.
+//! The notification stream of a legacy server: the response to a GET. It never delays a call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::transport::HttpTransport;
 use crate::connection::{Connection, now};
 use crate::http::request::{HttpError, RawResponse};
 
-/// The timeout for the headers of the response.
+/// The timeout for the response headers.
 const HEADERS_TIMEOUT: Duration = Duration::from_secs(30);
 /// The cost of a new session with a stream.
 const RENEWAL_COST: Cost = Cost { requests: 4, doublings: 0 };
@@ -25,7 +25,7 @@ const RENEWAL_COST: Cost = Cost { requests: 4, doublings: 0 };
 enum Attempt {
     /// The stream ended or could not be opened; it may be reopened.
     Ended(StreamEnd),
-    /// The server has no notification stream in this session.
+    /// The server offers no notification stream in this session.
     NotOffered,
 }
 
@@ -34,16 +34,16 @@ struct NotificationStream<'a> {
     transport: &'a Arc<HttpTransport>,
     connection: &'a Arc<Connection>,
     session: Session,
-    /// True once the session has had a stream.
+    /// True once the session has had an open stream.
     was_open: bool,
-    /// The id of the last event, after which the server resumes the stream.
+    /// The id of the last event. The server resumes the stream after it.
     last_id: Option<String>,
-    /// True if this stream opened a new session.
+    /// True if this stream began to open a new session.
     has_renewed: bool,
     _demand: Option<StreamDemand<'a>>,
 }
 
-/// Keeps the stream open for as long as the server offers one, in one session after the other.
+/// Keeps a stream open as long as the server offers one. Starts again in each new session.
 pub(super) async fn run(
     transport: Arc<HttpTransport>,
     connection: Arc<Connection>,
@@ -66,7 +66,7 @@ pub(super) async fn run(
         };
         tokio::select! {
             () = stream.keep(is_first, &mut probed) => {}
-            // The stream belongs to the old session; the new session has its own.
+            // The stream belongs to the old session. The new session gets its own stream.
             changed = generations.wait_for(|now| *now != generation) => if changed.is_err() { return },
         }
         is_first = !stream.has_renewed;
@@ -74,7 +74,7 @@ pub(super) async fn run(
 }
 
 impl NotificationStream<'_> {
-    /// Keeps the stream open. Never returns: the caller drops it when the session ends.
+    /// Keeps the stream open. Never returns; the caller drops the future when the session ends.
     async fn keep(&mut self, is_first: bool, probed: &mut Option<oneshot::Sender<()>>) {
         let reconnects = &self.transport.reconnects;
         let renewed = StreamEnd { cost: RENEWAL_COST, ..StreamEnd::default() };
@@ -101,7 +101,7 @@ impl NotificationStream<'_> {
         probed: &mut Option<oneshot::Sender<()>>,
     ) -> Attempt {
         let opened = now();
-        // The previous stream is closed at this point: servers allow one at a time.
+        // The previous stream is closed at this point, because servers allow only one at a time.
         let request = || self.transport.endpoint.stream(&self.session, self.last_id.as_deref());
         let answer =
             tokio::time::timeout(HEADERS_TIMEOUT, self.transport.endpoint.target.connections.send(request))
@@ -126,7 +126,8 @@ impl NotificationStream<'_> {
                 let lived = now().saturating_duration_since(opened);
                 Attempt::Ended(StreamEnd { lived, retry: stream.retry(), ..StreamEnd::default() })
             }
-            // Only after an open stream does 404 mean an unknown session; before, it means that there is no such stream.
+            // If the stream was open before, 404 means that the server does not know the session. Otherwise it means
+            // that the server has no notification stream.
             Ok(Ok(answer)) if answer.status == StatusCode::NOT_FOUND && self.was_open => {
                 self.transport.endpoint.target.connections.drain(answer.body);
                 self.has_renewed = true;
@@ -166,7 +167,8 @@ impl NotificationStream<'_> {
     }
 }
 
-/// Returns true for a transient failure: the network, a busy or failing server, or a stream that still counts as open (409).
+/// Returns true for a transient failure: a network error, a busy or failing server, or a server that still counts the
+/// previous stream as open (409).
 fn is_transient(outcome: &Result<RawResponse, HttpError>) -> bool {
     match outcome {
         Ok(answer) => {

@@ -1,4 +1,4 @@
-//! The sessions of a legacy server: the current one, and how a new one replaces it.
+//! The sessions of a legacy server: the current one, and its replacement by a new one.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,20 +20,20 @@ const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Session {
     pub(super) id: Option<HeaderValue>,
-    /// HTTP+SSE: where to post, while the event stream is open.
+    /// The URL to which messages are posted, while the event stream of an HTTP+SSE session is open.
     pub(super) sse_post_target: Option<Arc<PostTarget>>,
-    /// The number of the session.
+    /// The number of the session; each new session has the next number.
     pub(super) generation: u64,
 }
 
 impl Session {
-    /// True if a response may mean that the server does not know the session.
+    /// Returns true if there is a session that the server may no longer know.
     pub(super) fn can_be_unknown(&self) -> bool {
         self.id.is_some() || self.sse_post_target.is_some()
     }
 }
 
-/// A session, with its event stream if it is an HTTP+SSE session whose stream nobody reads yet.
+/// A session. It includes the event stream if it is an HTTP+SSE session whose stream is not being read yet.
 #[derive(Debug)]
 pub(super) struct OpenSession {
     session: Session,
@@ -42,7 +42,7 @@ pub(super) struct OpenSession {
 
 impl OpenSession {
     pub(super) fn streamable(id: Option<HeaderValue>, generation: u64) -> Self {
-        // Anyone who knows the id can use the session.
+        // The id is sensitive, because anyone who knows it can use the session.
         let id = id.map(|mut id| {
             id.set_sensitive(true);
             id
@@ -56,7 +56,7 @@ impl OpenSession {
     }
 }
 
-/// The sessions of one server, one after the other.
+/// The sessions of one server, of which one is current.
 #[derive(Debug)]
 pub(super) struct Sessions {
     current: Mutex<OpenSession>,
@@ -64,10 +64,11 @@ pub(super) struct Sessions {
     generations: watch::Sender<u64>,
 }
 
-/// The outcome of a renewal, once it is known.
+/// The outcome of a renewal; `None` until it is known.
 pub(super) type RenewalOutcome = Option<Result<()>>;
 
-/// Renewals of the session, one at a time. They belong to no call: a caller that gives up leaves the renewal to the next.
+/// Renewals of the session, at most one at a time. A renewal does not belong to a call: it continues if its caller is
+/// dropped.
 #[derive(Debug, Default)]
 struct Renewals {
     limit: RestartLimit,
@@ -81,13 +82,13 @@ struct Renewal {
     task: AbortHandle,
 }
 
-/// The decision about a session that was lost.
+/// The next step for a caller whose session was lost.
 pub(super) enum RenewalStep {
-    /// Nothing: there is a new one.
+    /// Use the new session: the lost one has already been replaced.
     Renewed,
-    /// Wait for the renewal that is in progress, or that will never come.
+    /// Wait for the outcome of the renewal. If the connection was closed, there is none, and the channel is closed.
     Wait(watch::Receiver<RenewalOutcome>),
-    /// Give up: it was renewed too often. Allowed again after this time.
+    /// Give up, because the session was renewed too often. The next renewal is allowed after this time.
     TooMany(Duration),
 }
 
@@ -96,17 +97,17 @@ impl Sessions {
         Self { current: Mutex::new(first), renewals: Mutex::default(), generations: watch::channel(0).0 }
     }
 
-    /// The current session.
+    /// Returns the current session.
     pub(super) fn current(&self) -> Session {
         lock(&self.current).session.clone()
     }
 
-    /// Reports the number of every new session.
+    /// Returns a receiver of the number of each new session.
     pub(super) fn generations(&self) -> watch::Receiver<u64> {
         self.generations.subscribe()
     }
 
-    /// The current HTTP+SSE session, and its event stream if nobody reads it yet.
+    /// Returns the current session, and takes the event stream of an HTTP+SSE session if it is not being read yet.
     pub(super) fn take_stream(&self) -> (Session, Option<Box<HttpSseStream>>) {
         let mut current = lock(&self.current);
         (current.session.clone(), current.stream.take())
@@ -120,7 +121,7 @@ impl Sessions {
         }
     }
 
-    /// True if the event stream of this HTTP+SSE session is still open, so that requests can be answered.
+    /// Returns true if the event stream of this HTTP+SSE session is still open, so that responses can arrive.
     pub(super) fn is_open(&self, session: &Session) -> bool {
         let current = lock(&self.current);
         current.session.generation == session.generation && current.session.sse_post_target.is_some()
@@ -131,13 +132,13 @@ impl Sessions {
         *lock(&self.current) = new;
     }
 
-    /// Tells everyone who waits for it that the session was replaced.
+    /// Notifies the receivers of [`generations`](Self::generations) that the session was replaced.
     pub(super) fn announce(&self, generation: u64) {
         self.generations.send_replace(generation);
     }
 
-    /// Starts a renewal, unless there is a new session or one is being opened. `start` spawns it: it waits for the pause it
-    /// is given, opens the session and sends the outcome.
+    /// Starts a renewal, unless the session was already replaced or a renewal is in progress. `start` spawns the task
+    /// of the renewal, which waits for the given pause, opens the new session and sends the outcome.
     pub(super) fn renew(
         &self,
         lost: &Session,
@@ -163,7 +164,7 @@ impl Sessions {
         }
     }
 
-    /// Refuses further renewals. One in progress may finish within `timeout`, so that its session can be ended.
+    /// Refuses further renewals. A renewal in progress may finish within `timeout`, so that its session can be deleted.
     pub(super) async fn end_renewals(&self, timeout: Duration) {
         let Some(Renewal { mut outcome, task }) = self.stop_renewals() else { return };
         let _ = tokio::time::timeout(timeout, outcome.wait_for(Option::is_some)).await;
@@ -172,7 +173,7 @@ impl Sessions {
         let _ = tokio::time::timeout(ABORT_TIMEOUT, gone).await;
     }
 
-    /// Refuses further renewals, and aborts one in progress.
+    /// Refuses further renewals, and aborts a renewal in progress.
     pub(super) fn abort_renewals(&self) {
         if let Some(renewal) = self.stop_renewals() {
             renewal.task.abort();

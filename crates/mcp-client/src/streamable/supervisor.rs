@@ -1,4 +1,4 @@
-//! What stands behind a connection over HTTP: its driver, from the handshake to the close.
+//! The task behind a connection over HTTP: its driver, from the handshake to the close.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::connection::shutdown::Shutdown;
 use crate::connection::transport::{Supervisor, TransportFuture};
 use crate::error::Result;
 
-/// The maximum delay of a connection by its first notification stream.
+/// The maximum time that connecting waits for the notification stream to open.
 const STREAM_WAIT: Duration = Duration::from_millis(300);
 
 /// The driver of a connection over HTTP. Dropping it stops the driver.
@@ -24,7 +24,8 @@ pub(crate) struct HttpSupervisor {
 }
 
 impl HttpSupervisor {
-    /// Starts the driver. Waits a moment for the notification stream: servers lose what they send before it is open.
+    /// Starts the driver, and waits a moment for the notification stream to open: what servers send before that is
+    /// lost.
     pub(crate) async fn begin(connection: &Arc<Connection>, transport: &Arc<HttpTransport>) -> Self {
         let (report, shutdown) = watch::channel(None);
         let (probed, is_probed) = oneshot::channel();
@@ -45,7 +46,7 @@ impl Supervisor for HttpSupervisor {
 
     fn shut_down(&self) -> TransportFuture<'_, Shutdown> {
         Box::pin(async {
-            // If the runtime is gone with the driver, there is nothing to wait for.
+            // If the runtime has ended, and the driver with it, there is nothing to wait for.
             let mut shutdown = self.shutdown.clone();
             shutdown.wait_for(Option::is_some).await.ok().and_then(|shutdown| *shutdown).unwrap_or_default()
         })

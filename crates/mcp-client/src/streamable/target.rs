@@ -21,14 +21,14 @@ use crate::http::target_url::parse_url;
 
 /// The maximum number of bytes that are read of a response that is not a message.
 const MAX_EXCERPT_BYTES: usize = 64 << 10;
-/// How long the body of such a response is read: a page that is sent slowly must not hide its status.
+/// The timeout for reading the body of such a response, so that its status is reported even if the body arrives slowly.
 pub(super) const EXCERPT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
-/// The most characters of it that an error shows.
+/// The maximum number of characters of such a body that an error shows.
 const MAX_SHOWN_CHARS: usize = 200;
-/// Shorter values are not masked: masking every `1` would make text unreadable.
+/// The minimum length of a value that is masked. Masking every `1`, for example, would make text unreadable.
 const MIN_SECRET_BYTES: usize = 4;
 
-/// Headers that the host cannot set.
+/// Headers that a server config cannot set.
 const RESERVED_HEADERS: &[&str] = &[
     "accept",
     "accept-encoding",
@@ -59,10 +59,10 @@ pub(crate) struct HttpTarget {
     uri: Uri,
     /// The headers that the host configured.
     given: HeaderMap,
-    /// The headers of every posted message, including the configured ones.
+    /// The headers of every posted message. They include the configured ones.
     posted: HeaderMap,
     pub(super) limits: Limits,
-    /// The limits for messages of this client, whose size is not limited.
+    /// The limits for parsing messages of this client itself. They do not limit the size.
     pub(super) own_limits: Limits,
     secrets: Vec<String>,
 }
@@ -114,7 +114,7 @@ impl HttpTarget {
         RawRequest { url: Arc::clone(url), uri: uri.clone(), ..self.post(self.headers(), body) }
     }
 
-    /// Creates a request for an event stream, resumed after the event with this id.
+    /// Creates a request for an event stream. With `after`, the stream is resumed after the event with this id.
     pub(super) fn get(&self, mut more: HeaderMap, after: Option<&str>) -> RawRequest {
         more.extend(self.given.clone());
         more.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
@@ -142,7 +142,7 @@ impl HttpTarget {
     /// Describes a response that is not a message, given the first part of its body.
     pub(super) fn describe(&self, answer: &RawResponse, body: &[u8]) -> HttpStatus {
         let body = &body[..body.len().min(MAX_EXCERPT_BYTES)];
-        // Masked before it is cut: a part of a secret would not be found.
+        // Masks before cutting: a secret that was cut would not be found.
         let text = self.mask(&String::from_utf8_lossy(body));
         HttpStatus {
             status: answer.status.as_u16(),
@@ -162,7 +162,7 @@ impl HttpTarget {
     }
 }
 
-/// Returns the secrets in the value of a header: all of it, and its last word, which is the token.
+/// Returns the secrets in the value of a header: the whole value, and its last word, which may be a token.
 fn secrets_in(value: &str) -> impl Iterator<Item = String> {
     let last = value.rsplit(' ').next().unwrap_or_default();
     [value.to_owned(), last.to_owned()].into_iter().filter(|secret| secret.len() >= MIN_SECRET_BYTES)
@@ -198,13 +198,13 @@ pub(super) fn challenges(headers: &HeaderMap) -> Vec<Challenge> {
     Challenge::parse_all(headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()))
 }
 
-/// Reads the first part of a body. Empty if it is compressed.
+/// Reads the first part of a body. Returns nothing if the body is compressed.
 pub(super) async fn excerpt_of(answer: &mut RawResponse) -> Bytes {
     let mut read = Vec::new();
     if answer.encoding().is_some() {
         return Bytes::new();
     }
-    // An error in JSON is needed as a whole.
+    // A JSON body is read without this timeout, because it can be parsed only as a whole.
     let is_json = answer.media_type().is_some_and(|kind| kind.ends_with("json"));
     let until = (!is_json).then(|| tokio::time::Instant::now() + EXCERPT_TIMEOUT);
     while let Some(Some(Ok(chunk))) = in_time(until, answer.body.chunk()).await {
@@ -229,7 +229,7 @@ pub(super) enum BodyRead {
     TooLong,
 }
 
-/// Reads a body, and stops when it exceeds the limit.
+/// Reads a body. Stops if it is longer than `limit` bytes.
 pub(super) async fn read_body(body: &mut ResponseBody, limit: usize) -> Result<BodyRead, HttpError> {
     if body.length().is_some_and(|length| length > limit as u64) {
         return Ok(BodyRead::TooLong);
@@ -238,7 +238,7 @@ pub(super) async fn read_body(body: &mut ResponseBody, limit: usize) -> Result<B
     let Some(second) = body.chunk().await.transpose()? else {
         return Ok(if first.len() > limit { BodyRead::TooLong } else { BodyRead::Complete(first) });
     };
-    // Most bodies are one chunk, which is not copied.
+    // Bodies of one chunk, which are the most common, are not copied.
     let mut all = Vec::with_capacity(first.len() + second.len());
     all.extend_from_slice(&first);
     let mut next = Some(second);

@@ -1,4 +1,4 @@
-//! The headers that repeat parts of a request's body: method, name, and annotated arguments of tools.
+//! The headers that repeat parts of a request body: the method, the name, and annotated arguments of tools.
 //!
 //! Spec: MCP 2026-07-28, basic/transports.
 
@@ -22,7 +22,7 @@ const MAX_ANNOTATION_BYTES: usize = 4 << 20;
 /// Headers that repeat parts of a body.
 pub(super) type RepeatedHeaders = Vec<(HeaderName, HeaderValue)>;
 
-/// The arguments of tools that are repeated as headers, as learned from the list of tools.
+/// The tool arguments that are repeated as headers (`x-mcp-header`). They are known from the list of tools.
 #[derive(Debug, Default)]
 pub(super) struct ToolHeaders {
     annotations: Mutex<HeaderAnnotations>,
@@ -32,28 +32,28 @@ pub(super) struct ToolHeaders {
 struct HeaderAnnotations {
     /// True once the list was read, or could not be read.
     is_known: bool,
-    /// By the name of the tool; only tools that have annotations.
+    /// The annotations by tool name, for tools that have any.
     headers: BTreeMap<String, Arc<ParamHeaders>>,
 }
 
 impl ToolHeaders {
-    /// True if the list of tools has been read, or could not be read.
+    /// Returns true if the list of tools was read, or could not be read.
     pub(super) fn is_known(&self) -> bool {
         lock(&self.annotations).is_known
     }
 
-    /// Accepts that the list cannot be read: calls are made without these headers.
+    /// Records that the list cannot be read. Calls are then made without the headers for arguments.
     pub(super) fn give_up(&self) {
         lock(&self.annotations).is_known = true;
     }
 
-    /// Has the list read again before the next call.
+    /// Causes the list to be read again before the next call.
     pub(super) fn forget(&self) {
         lock(&self.annotations).is_known = false;
     }
 
-    /// Remembers the annotations of these tools. Removes and returns the tools whose annotations are invalid or exceed the
-    /// limit for one server: they must not be called over HTTP.
+    /// Stores the annotations of these tools. Removes and returns the tools whose annotations are invalid, or exceed
+    /// the limit for one server: such tools must not be called over HTTP.
     pub(super) fn learn(&self, tools: &mut Vec<Tool>) -> Vec<SkippedItem> {
         let mut unusable = Vec::new();
         let mut learned = HeaderAnnotations { is_known: true, headers: BTreeMap::new() };
@@ -67,7 +67,7 @@ impl ToolHeaders {
             bytes += needed;
             Ok(headers)
         };
-        // One pass: removing them one by one would move all that follow each time.
+        // Uses one pass: removing the tools one by one would move the rest of the list each time.
         tools.retain_mut(|tool| match annotations(tool) {
             Ok(headers) => {
                 if !headers.is_empty() {
@@ -84,7 +84,8 @@ impl ToolHeaders {
         unusable
     }
 
-    /// The headers of a modern request. They are read from the serialized body, so that they cannot differ from it.
+    /// Returns the headers of a modern request. They are read from the serialized body, so that they cannot differ from
+    /// it.
     pub(super) fn repeated(
         &self,
         method: &Method,

@@ -40,7 +40,7 @@ pub(crate) struct HttpTransport {
     /// Limits how often streams are reopened.
     pub(super) reconnects: Reconnects,
     inbound: Mutex<Inbound>,
-    /// Client info and capabilities, sent again in a new session.
+    /// The client info and capabilities, which are sent again to open a new session.
     offer: Offer,
     name: String,
 }
@@ -58,7 +58,7 @@ impl HttpTransport {
             SessionStart::Streamable(id) => (false, OpenSession::streamable(id, 0)),
             SessionStart::HttpSse(opened) => (true, OpenSession::http_sse(opened, 0)),
         };
-        // The requests of this connection are serialized for this version.
+        // A new session must use the same version: the requests of this connection are serialized for it.
         offer.versions = vec![version.clone()];
         Self {
             endpoint: Endpoint::new(target, version, is_http_sse),
@@ -75,7 +75,7 @@ impl HttpTransport {
         lock(&self.inbound)
     }
 
-    /// Handles a message from a stream that belongs to no request.
+    /// Handles a message that arrived on a stream that belongs to no request of a caller.
     pub(super) fn receive(&self, connection: &Connection, message: SseMessage<'_>) {
         match message {
             SseMessage::Message(message) => self.inbound().handle_line(connection, message, now()),
@@ -83,10 +83,10 @@ impl HttpTransport {
         }
     }
 
-    /// Replaces a session that was lost; all callers wait for the same new one.
+    /// Replaces a session that was lost, and waits for the new one. All callers wait for the same renewal.
     ///
     /// # Cancellation
-    /// Cancel safe: the renewal continues for the next caller.
+    /// Cancel safe: the renewal continues.
     pub(super) async fn renew(self: &Arc<Self>, lost: &Session, connection: &Arc<Connection>) -> Result<()> {
         let mut outcome = match self.begin_renewal(lost, connection) {
             RenewalStep::Renewed => return Ok(()),
@@ -138,7 +138,7 @@ impl HttpTransport {
                 }
             }
         };
-        // Under the locks, so that nothing of the old session is sent in the new one.
+        // Replaces the session under the locks, so that no message of the old session is sent in the new one.
         let mut inbound = self.inbound();
         inbound.drop_handlers(connection);
         connection.renewed(|| self.sessions.replace(new));

@@ -65,7 +65,7 @@ fn send(stdin: &mut ChildStdin, line: &[u8]) -> Result<(), String> {
     sent.map_err(|error| format!("the server no longer reads: {error}"))
 }
 
-/// Waits for the response to a request, and counts what comes before it.
+/// Waits for the response to a request. Returns the number of lines that came before it.
 fn await_id(lines: &mpsc::Receiver<String>, id: &str) -> Result<usize, String> {
     for count in 0.. {
         let line = lines.recv_timeout(PATIENCE).map_err(|_| format!("no response to `{id}`"))?;

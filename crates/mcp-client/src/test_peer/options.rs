@@ -1,6 +1,6 @@
 //! The options of the misbehaving server.
 
-/// The faults before the first call.
+/// The faults that occur before the first call.
 #[derive(Default)]
 pub(super) struct Options {
     pub(super) era: Era,

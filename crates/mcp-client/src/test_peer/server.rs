@@ -1,4 +1,4 @@
-//! The misbehaving server: blocking, and without the codecs of the library under test.
+//! The misbehaving server. It uses blocking I/O, and none of the codecs of the library under test.
 
 mod tools;
 
@@ -45,7 +45,7 @@ pub(super) fn run(words: &[&str]) -> Result<ExitCode, String> {
     };
     match server.serve() {
         Ok(()) => {}
-        // The client may disconnect in the middle of a fault.
+        // The client may disconnect during a fault.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         Err(error) => return Err(error.to_string()),
     }
@@ -57,8 +57,8 @@ pub(super) fn run(words: &[&str]) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts this program again below a shell that ignores SIGTERM, with a child process beside it. An ignored signal
-/// stays ignored across `exec`.
+/// Starts this program again from a shell that ignores SIGTERM, next to a child process of that shell. A signal that is
+/// ignored stays ignored after `exec`.
 fn stubborn(words: &[&str]) -> Result<ExitCode, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let script = "trap '' TERM; sh -c 'while :; do sleep 0.1; done' </dev/null & exec \"$0\" server \"$@\"";
@@ -77,18 +77,19 @@ struct Server {
     options: Options,
     out: io::Stdout,
     cancelled: usize,
-    /// Calls of `late`, to be answered when they are cancelled.
+    /// The ids of the calls of `late`, which are answered when they are cancelled.
     waiting: Vec<Value>,
-    /// A call of `ask`, and the codes of the refusals so far.
+    /// The call of `ask` in progress: its id, the number of requests, and the error codes of the responses so far.
     asking: Option<(Value, usize, Vec<Value>)>,
-    /// The methods of all requests.
+    /// The methods of all requests so far.
     requests: Vec<String>,
-    /// The ids of subscriptions, and the subscribed resources.
+    /// The ids of the modern subscriptions.
     listening: Vec<Value>,
+    /// The subscribed resources of the legacy era.
     followed: Vec<String>,
 }
 
-/// Appends a line to a file; returns true if it is the first.
+/// Appends a line to a file. Returns true if it is the first line.
 fn is_first_life(file: &str) -> io::Result<bool> {
     writeln!(std::fs::OpenOptions::new().append(true).create(true).open(file)?, "{}", std::process::id())?;
     Ok(std::fs::read_to_string(file)?.lines().count() == 1)
@@ -269,7 +270,7 @@ impl Server {
         self.broken(id, &format!(r#""error":{{"code":{code},"message":"{message}"}}"#))
     }
 
-    /// A response with these members, which may be invalid.
+    /// Writes a response with these members, which may be invalid.
     fn broken(&mut self, id: &Value, members: &str) -> io::Result<()> {
         self.line(&format!(r#"{{"jsonrpc":"2.0","id":{id},{members}}}"#))
     }

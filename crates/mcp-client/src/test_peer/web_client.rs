@@ -1,5 +1,4 @@
-//! The misbehaving client of a server behind a URL: sends one fault, which must be refused, then checks that the server
-//! still responds.
+//! The misbehaving client of a server behind a URL. It sends one fault, and then checks that the server still responds.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,7 +7,7 @@ use std::time::Duration;
 
 /// The timeout for every response of the server.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The time after which a server that does not read counts as no longer reading.
+/// The maximum wait for the server to read. After it, the server counts as no longer reading.
 const MOMENT: Duration = Duration::from_secs(1);
 
 /// The parts of `http://HOST:PORT/PATH`.
@@ -40,7 +39,7 @@ pub(super) fn run(fault: &str, url: &str) -> Result<ExitCode, String> {
 const BODY: &str = r#"{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"test-peer","version":"1"}}}}"#;
 
 impl Target {
-    /// Sends a fault, and returns how the server responded.
+    /// Sends a fault, and returns a description of the response. Returns `None` for an unknown fault.
     fn commit(&self, fault: &str) -> Option<Result<String, String>> {
         Some(match fault {
             "half-a-body" | "slow-head" => self.hang_up(&self.bytes(fault)?),
@@ -75,7 +74,7 @@ impl Target {
         })
     }
 
-    /// Sends bytes.
+    /// Opens a connection and sends bytes.
     fn open(&self, bytes: &[u8]) -> Result<TcpStream, String> {
         let text = |error: std::io::Error| error.to_string();
         let mut stream = TcpStream::connect(&self.host).map_err(text)?;
@@ -96,7 +95,7 @@ impl Target {
         self.open(bytes).map(|_| "left alone".to_owned())
     }
 
-    /// Sends requests, and reads no response.
+    /// Sends requests without reading the responses. Fails if the server accepts more than 90000 requests.
     fn read_nothing(&self) -> Result<String, String> {
         let ask = self.discover(&[("Connection", "keep-alive")]);
         let mut stream = self.open(&ask)?;
@@ -110,7 +109,7 @@ impl Target {
 
     fn be_idle(&self) -> Result<String, String> {
         let idle: Result<Vec<_>, _> = (0..200).map(|_| self.open(b"")).collect();
-        // Some of them are there while the server is asked.
+        // These connections stay open during the next request.
         let answer = self.say(&self.discover(&[]))?;
         idle.map(|idle| format!("with {} idle connections answered {answer:?}", idle.len()))
     }
@@ -131,7 +130,7 @@ impl Target {
         )
     }
 
-    /// A correct request, except for these headers.
+    /// Returns a request that is correct except for these headers.
     fn discover(&self, wrong: &[(&str, &str)]) -> Vec<u8> {
         self.post(wrong, BODY)
     }
@@ -179,12 +178,12 @@ impl Target {
     }
 }
 
-/// The first line of a response.
+/// Reads the first line of a response.
 fn status(stream: TcpStream) -> Result<String, String> {
     Ok(head(stream)?.lines().next().unwrap_or_default().to_owned())
 }
 
-/// The status line and headers of a response, as far as they were received.
+/// Reads the status line and headers of a response, as far as they arrive.
 fn head(mut stream: TcpStream) -> Result<String, String> {
     let mut answer = Vec::new();
     let mut piece = [0; 4096];

@@ -1,5 +1,5 @@
-//! The misbehaving server behind a URL: blocking, with a thread per connection, and without the codecs of the library
-//! under test.
+//! The misbehaving server behind a URL. It uses blocking I/O with one thread per connection, and none of the codecs of
+//! the library under test.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -49,7 +49,7 @@ pub(super) fn run(words: &[&str]) -> Result<ExitCode, String> {
         let Ok(stream) = stream else { continue };
         let shared = Arc::clone(&shared);
         shared.lock().connections += 1;
-        // The client may go in the middle of a fault.
+        // The client may disconnect during a fault.
         std::thread::spawn(move || shared.serve(stream).ok());
     }
     Ok(ExitCode::SUCCESS)
@@ -121,8 +121,8 @@ impl Shared {
         self.is_modern || request.session.as_deref() == Some(self.session().as_str())
     }
 
-    /// Responds to a request for the notification stream. Returns false if the connection is over; after a refusal it is
-    /// kept open, because the client may already be using it for its next request.
+    /// Responds to a request for the notification stream. Returns false if the connection must be closed. After a
+    /// refusal it stays open, because the client may already be using it for its next request.
     fn stream(&self, out: &mut TcpStream) -> io::Result<bool> {
         match self.streams.as_str() {
             "hang-up" => events(out, &[]).map(|()| false),
@@ -177,7 +177,7 @@ impl Shared {
         }
     }
 
-    /// Commits the fault of a tool call. Returns false if the connection is over.
+    /// Triggers the fault of a tool call. Returns false if the connection must be closed.
     fn call(&self, out: &mut TcpStream, message: &Value) -> io::Result<bool> {
         let id = &message["id"];
         let arguments = &message["params"]["arguments"];
@@ -340,7 +340,7 @@ fn result(out: &mut TcpStream, id: &Value, result: &Value) -> io::Result<()> {
     json_body(out, 200, &json!({"jsonrpc": "2.0", "id": id, "result": result}))
 }
 
-/// A stream of events, piece by piece.
+/// Writes an event stream, piece by piece.
 fn events(out: &mut TcpStream, pieces: &[&[u8]]) -> io::Result<()> {
     out.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")?;
     for piece in pieces {

@@ -1,14 +1,14 @@
-//! Compares a value with a JSON schema, and reports only contradictions that are certain.
+//! Compares a value with a JSON schema, and reports a mismatch only if it is certain.
 
 use mcp_protocol::safe_text::SafeText;
 use serde_json::Value;
 
 use super::SchemaMismatch;
 
-/// The maximum number of schemas, names and elements that are compared: a server may send a schema that refers to
-/// itself.
+/// The maximum number of schemas, names and elements that are compared. Without it, a schema that refers to itself
+/// could be checked forever.
 pub(super) const MAX_STEPS: usize = 40_000;
-/// The bytes of a string that count as one step.
+/// The number of bytes of a string that count as one step.
 const STEP_BYTES: usize = 256;
 /// The maximum depth of nested schemas.
 const MAX_DEPTH: usize = 64;
@@ -40,11 +40,11 @@ impl<'a> Check<'a> {
         value: &Value,
         path: &mut Vec<String>,
     ) -> Result<(), SchemaMismatch> {
-        // Beyond the limits nothing is certain.
+        // Beyond the limits nothing is checked, so no mismatch is certain.
         if self.steps == MAX_STEPS || self.depth == MAX_DEPTH {
             return Ok(());
         }
-        // References below an `$id` are relative to it, which is not supported.
+        // Below an `$id`, references are relative to that `$id`, which is not supported.
         if self.depth > 0 && schema.get("$id").is_some() {
             return Ok(());
         }
@@ -59,14 +59,14 @@ impl<'a> Check<'a> {
         checked
     }
 
-    /// Checks the keywords of a schema that do not refer to other schemas for the same value.
+    /// Checks all keywords except those that apply other schemas to the same value.
     fn alone(
         &mut self,
         schema: &'a Value,
         value: &Value,
         path: &mut Vec<String>,
     ) -> Result<(), SchemaMismatch> {
-        // Beyond the limit, every comparison counts as satisfied.
+        // Once the limit is reached, every comparison counts as satisfied.
         let wrong = |problem: String| Err(SchemaMismatch { path: path.concat(), problem });
         if *schema == Value::Bool(false) {
             return wrong("a value where the schema allows none".to_owned());
@@ -132,14 +132,14 @@ impl<'a> Check<'a> {
         path: &mut Vec<String>,
         part: &str,
     ) -> Result<(), SchemaMismatch> {
-        // Cut here, once: otherwise a long name would be cut again for each contradiction below it.
+        // The name is cut once, here: otherwise a long name would be cut again for each mismatch below it.
         path.push(format!("/{}", shown(&part.replace('~', "~0").replace('/', "~1"))));
         let checked = self.value(schema, value, path);
         path.pop();
         checked
     }
 
-    /// Counts the comparison of a string. Returns false if the limit is reached.
+    /// Counts the comparison of a string of this length. Returns false if the limit is reached.
     fn charge(&mut self, bytes: usize) -> bool {
         self.steps = (self.steps + 1 + bytes / STEP_BYTES).min(MAX_STEPS);
         self.steps < MAX_STEPS
@@ -182,7 +182,7 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Returns true if a value has a type, or one of several.
+    /// Returns true if a value has the type, or one of several types.
     fn is_of(&mut self, types: &Value, value: &Value) -> bool {
         if !self.charge(0) {
             return true;

@@ -73,7 +73,7 @@ fn work_inside_one_schema_is_counted() {
     let names: Vec<String> = (0..2 * MAX_STEPS).map(|number| format!("m{number}")).collect();
     let members: Value = names.iter().map(|name| (name.clone(), json!(1))).collect();
     let numbers: Vec<usize> = (0..2 * MAX_STEPS).collect();
-    // Each is contradicted only by what comes after more names or elements than are compared.
+    // Each mismatch comes only after more names or elements than are compared.
     let mut all_and_one = names.clone();
     all_and_one.push("missing".to_owned());
     let properties: Value =
@@ -92,7 +92,7 @@ fn work_inside_one_schema_is_counted() {
         let shown = schema.to_string();
         assert_eq!(problem(&schema, &content), None, "{}", &shown[..60]);
     }
-    // The same within the bound is a contradiction.
+    // Within the limit, the same mismatch is reported.
     assert!(problem(&json!({"required": all_and_one[2 * MAX_STEPS - 5..]}), &members).is_some());
     assert!(problem(&json!({"enum": numbers[..100]}), &json!(-1)).is_some());
 }
@@ -108,7 +108,7 @@ fn many_references_to_a_large_schema_end_soon() {
     assert!(check.steps <= MAX_STEPS);
     let start = std::time::Instant::now();
     assert_eq!(problem(&schema, &members), None);
-    // Without the bound: 25 million lookups.
+    // Without the limit there would be 25 million lookups.
     assert!(start.elapsed() < std::time::Duration::from_secs(2), "{:?}", start.elapsed());
 }
 

@@ -1,4 +1,5 @@
-//! `Display` and `Debug` of server configs: without the values of environment variables and headers, and without the query of a URL.
+//! `Display` and `Debug` of server configs. They do not show the values of environment variables and headers, nor the
+//! query of a URL.
 
 use std::fmt;
 
@@ -6,7 +7,7 @@ use mcp_protocol::safe_text::SafeText;
 
 use super::{CommandTarget, ServerConfig, Target, UrlTarget};
 
-/// A URL without the parts that may be secret: user name, password, query and fragment.
+/// Returns a URL without the parts that may be secret: user name, password, query and fragment.
 pub(crate) fn shown_url(url: &str) -> String {
     let (shown, hidden) = match url.find(['?', '#']) {
         Some(at) => (&url[..at], "?…"),
@@ -19,7 +20,7 @@ pub(crate) fn shown_url(url: &str) -> String {
     format!("{}{slashes}{}{}{hidden}", SafeText::new(scheme), SafeText::new(host), SafeText::new(path))
 }
 
-/// The command line as text; it is not quoted for a shell. A URL is shown without its query.
+/// Shows the command line, which is not quoted for a shell, or the URL without its query.
 impl<T: fmt::Display> fmt::Display for ServerConfig<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.target.fmt(f)
@@ -90,7 +91,7 @@ impl fmt::Debug for CommandTarget {
     }
 }
 
-/// Shows the names of the headers, not their values, and no query.
+/// Shows the names of the headers, not their values, and the URL without its query.
 impl fmt::Debug for UrlTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UrlTarget")

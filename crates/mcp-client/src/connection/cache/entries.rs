@@ -1,4 +1,4 @@
-//! The entries of a cache: their bounds, and which of them is evicted first.
+//! The entries of a cache, their limits, and the order in which they are evicted.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -9,18 +9,19 @@ use mcp_protocol::messages::OwnedBody;
 pub(super) const MAX_ENTRIES: usize = 1000;
 /// The maximum number of bytes of all entries together.
 pub(super) const MAX_BYTES: usize = 16 << 20;
-/// The maximum number of servers whose last change is recorded separately.
+/// The maximum number of servers for which the last change is recorded separately.
 pub(super) const MAX_CHANGED_SERVERS: usize = 1000;
 
 #[derive(Default)]
 pub(super) struct Entries {
     pub(super) kept: BTreeMap<Key, CacheEntry>,
     pub(super) bytes: usize,
-    /// Counts the changes of all servers. A response that was in flight during a change is not stored.
+    /// The number of changes of all servers so far. A response that was in flight during a change of its server is not
+    /// stored.
     pub(super) clock: u64,
-    /// The clock at the last change of each server.
+    /// The value of `clock` at the last change of each server.
     pub(super) last_changes: BTreeMap<String, u64>,
-    /// The clock at the last change of every server that is not in `last_changes`, or later.
+    /// For all servers that are not in `last_changes`: a value of `clock` at or after their last change.
     pub(super) oldest_change: u64,
 }
 
@@ -80,8 +81,8 @@ impl Entries {
         }
     }
 
-    /// Returns the entry to evict: of the server that occupies the most space, the one that expires first. Otherwise
-    /// long-lived entries of one server would displace those of all others.
+    /// Returns the entry to evict next: the entry that expires first of the server that takes the most room. If the
+    /// choice were by expiry alone, one server could displace the entries of all others with long-lived ones.
     fn first_to_evict(&self) -> Option<Key> {
         let counts_bytes = self.bytes > MAX_BYTES;
         let mut held: BTreeMap<&str, usize> = BTreeMap::new();
@@ -100,7 +101,8 @@ impl Entries {
     }
 }
 
-/// The bytes of an entry, including its key: a server may choose a cursor that is longer than the page.
+/// Returns the number of bytes of an entry, including its key: a server may choose a cursor that is longer than the
+/// page.
 pub(super) fn size(key: &Key, entry: &CacheEntry) -> usize {
     let principal = key.principal.as_ref().map_or(0, String::len);
     key.server.len() + key.about.len() + principal + entry.body.text().len()

@@ -150,7 +150,7 @@ async fn changes_of_one_server_do_not_keep_out_answers_of_another() {
     }
     quiet.keep(request, &body("5000", "private"));
     assert!(has(&quiet, &Method::ToolsList, ""));
-    // Clearing concerns all servers.
+    // Clearing affects all servers.
     let Err(Some(request)) = quiet.find(&Method::PromptsList, "") else { panic!() };
     cache.clear();
     quiet.keep(request, &body("5000", "private"));

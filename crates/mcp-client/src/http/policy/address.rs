@@ -1,4 +1,4 @@
-//! Addresses and ranges of them: which are public, and which IPv4 address is embedded in an IPv6 address.
+//! Addresses and address ranges: which addresses are public, and which IPv4 address is embedded in an IPv6 address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -28,7 +28,7 @@ pub(super) fn unwrapped(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The reason why an address is not public.
+/// Returns the reason why an address is not public, or `None` if it is.
 pub(super) fn problem(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => v4_problem(address),
@@ -58,9 +58,9 @@ fn v6_problem(address: Ipv6Addr) -> Option<&'static str> {
         (0xfc00..=0xfdff, _) | (0xfec0..=0xfeff, _) => "in a private network",
         (0xfe80..=0xfebf, _) => "a link-local address",
         (0xff00.., _) => "a multicast address",
-        // Teredo, benchmarking, ORCHID, documentation.
+        // Special ranges: Teredo, benchmarking, ORCHID, documentation.
         (0x2001, 0 | 2 | 0x10..=0x2f | 0xdb8) | (0x3fff, 0..=0x0fff) => "reserved",
-        // The only global unicast addresses that are allocated.
+        // Global unicast addresses are allocated in this range only.
         (0x2000..=0x3fff, _) => return None,
         _ => "reserved",
     })
@@ -70,7 +70,7 @@ fn v6_problem(address: Ipv6Addr) -> Option<&'static str> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     base: u128,
-    /// The length of the prefix, of 128 bits.
+    /// The length of the prefix in bits, from 0 to 128.
     bits: u32,
 }
 
@@ -81,7 +81,7 @@ impl Range {
     }
 }
 
-/// Converts an address to IPv6, so that there is one kind of range.
+/// Converts an address to the bits of an IPv6 address, so that there is one kind of range.
 fn as_bits(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
@@ -89,7 +89,8 @@ fn as_bits(address: IpAddr) -> u128 {
     }
 }
 
-/// Parses the length of a prefix: decimal digits without a sign and without leading zeros, which other programs read as octal.
+/// Parses the length of a prefix: decimal digits without a sign and without leading zeros. Other programs read a number
+/// with a leading zero as octal.
 fn prefix_length(text: &str) -> Option<u32> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     if is_plain { text.parse().ok() } else { None }

@@ -155,7 +155,7 @@ fn host_rules_match_however_the_host_is_written() {
         for host in hosts {
             let url = format!("https://{host}/");
             assert!(check(&denying, &url).is_err(), "{rule} does not deny {host}");
-            // An address is allowed only in the family that was named.
+            // An address is allowed only in the address family of the rule.
             if !(rule == "0x7f.1" && host.starts_with('[')) {
                 assert_eq!(check(&allowing, &url), Ok(()), "{rule} does not allow {host}");
             }

@@ -1,13 +1,14 @@
-//! The environment of a child: a fixed list of variables of this process, and those of the server config.
+//! The environment of a child: those variables of this process that are on a fixed list, and the variables of the
+//! server config.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
 use crate::config::server_config::{CommandTarget, ServerConfig};
 
-/// Variables that programs need to find their files, language and network, and that contain no secrets.
+/// Variables that programs need to find their files, their language and the network, and that contain no secrets.
 const PASSED_ON: &[&str] = &[
-    // The person and the system.
+    // The user and the system.
     "PATH",
     "HOME",
     "USER",
@@ -42,7 +43,7 @@ const PASSED_ON: &[&str] = &[
     "USERNAME",
     "USERPROFILE",
     "WINDIR",
-    // Version managers: without them `npx` and its like find nothing.
+    // Version managers. Without these variables, `npx` and similar launchers do not find their programs.
     "ASDF_DATA_DIR",
     "ASDF_DIR",
     "BUN_INSTALL",
@@ -67,7 +68,7 @@ const PASSED_ON: &[&str] = &[
     "RUSTUP_HOME",
     "SDKMAN_DIR",
     "VOLTA_HOME",
-    // Certificates of a company.
+    // Certificates of a company, and hosts that are reached without a proxy.
     "CURL_CA_BUNDLE",
     "NIX_SSL_CERT_FILE",
     "NODE_EXTRA_CA_CERTS",
@@ -82,7 +83,7 @@ const PASSED_ON: &[&str] = &[
 const PROXY_VARIABLES: &[&str] =
     &["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy", "https_proxy"];
 
-/// The schemes of proxies. Anything else before `://` may be part of a password.
+/// The schemes of proxy URLs. Other text before `://` may be part of a password.
 const PROXY_SCHEMES: &[&str] = &["http", "https", "socks", "socks4", "socks4a", "socks5", "socks5h"];
 
 /// Returns the whole environment of a child.
@@ -112,10 +113,10 @@ fn passed_on(name: &OsStr, value: OsString) -> Option<OsString> {
     name.to_str().is_some_and(|name| name.starts_with("LC_")).then_some(value)
 }
 
-/// Removes user name and password from a proxy; `None` if it is not certain where they end.
+/// Removes the user name and password from a proxy URL. Returns `None` if it is not certain where they end.
 ///
-/// Programs disagree about where the authority of a malformed URL ends, so nothing here depends on that: everything up
-/// to the last `@` is dropped, and a value in which that may be more than a name and password is not passed on.
+/// Programs disagree about where the authority of a malformed URL ends. Therefore everything up to the last `@` is
+/// removed. If the removed part could be more than a user name and a password, the value is not passed on at all.
 fn without_credentials(proxy: &str) -> Option<String> {
     let is_proxy = |scheme: &str| PROXY_SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known));
     let (scheme, rest) = match proxy.find("://") {
@@ -127,7 +128,7 @@ fn without_credentials(proxy: &str) -> Option<String> {
     is_clear.then(|| format!("{scheme}{host}"))
 }
 
-/// Names of variables differ by case everywhere but on Windows.
+/// Compares names of variables, which are case-sensitive except on Windows.
 fn is_same(one: &OsStr, other: &OsStr) -> bool {
     if cfg!(windows) { one.eq_ignore_ascii_case(other) } else { one == other }
 }

@@ -11,11 +11,11 @@ pub(super) enum Signal {
     Kill,
 }
 
-/// A process group that is not known to be empty.
+/// A process group. Once it is known to be empty, it is never signalled again.
 #[derive(Debug)]
 pub(super) struct Group {
     id: Option<u32>,
-    /// `None` once it is known to be empty: its id may be reused then.
+    /// `None` once the group is known to be empty: its id may then belong to another group.
     living: Mutex<Option<Living>>,
 }
 
@@ -33,7 +33,7 @@ impl Group {
         self.with(|living| living.signal(signal));
     }
 
-    /// Returns true if the group has no members. The child is a member until it is reaped.
+    /// Returns true if no member of the group is running.
     pub(super) fn is_empty(&self) -> bool {
         self.with(Living::is_there);
         self.lock().is_none()
@@ -44,7 +44,7 @@ impl Group {
         *self.lock() = None;
     }
 
-    /// Calls `act` with the group, and marks it as empty if that returns false.
+    /// Calls `act` with the group, and marks the group as empty if `act` returns false.
     fn with(&self, act: impl FnOnce(&Living) -> bool) {
         let mut living = self.lock();
         if living.as_ref().is_some_and(|living| !act(living)) {
@@ -80,7 +80,7 @@ mod unix {
         error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error())
     }
 
-    /// Kills a group that another host started. Returns false if it was empty.
+    /// Kills a group that another host started. Returns false if the group was empty.
     pub(in super::super) fn kill(group: u32) -> bool {
         let group = i32::try_from(group).ok().and_then(Pid::from_raw);
         group.is_some_and(|group| Living(group).signal(Signal::Kill))
@@ -91,7 +91,7 @@ mod unix {
             child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)).map(Self)
         }
 
-        /// Returns false if the group was empty.
+        /// Sends the signal to all members. Returns false if the group was empty.
         pub(super) fn signal(&self, signal: Signal) -> bool {
             let signal = match signal {
                 Signal::Terminate => rustix::process::Signal::TERM,
@@ -105,15 +105,15 @@ mod unix {
         }
     }
 
-    /// Returns false if the group has only zombies. The init process should reap them, but many containers have none that
-    /// does.
+    /// Returns false if the group consists of zombies only. The init process should reap them, but in many containers
+    /// it does not.
     fn has_living_member(group: Pid) -> bool {
         let Ok(entries) = std::fs::read_dir("/proc") else { return true };
         let mut stats = entries.flatten().filter_map(|entry| std::fs::read(entry.path().join("stat")).ok());
         let mut knows = false;
         let lives = stats.any(|stat| {
             knows = true;
-            // The name may contain anything, so fields are counted after it: state, parent, group.
+            // The process name may contain any character, so fields are counted after it: state, parent, group.
             let rest = stat.iter().rposition(|byte| *byte == b')').map_or(&[][..], |at| &stat[at + 1..]);
             let mut words = rest.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
             let (state, id) = (words.next(), words.nth(1));
@@ -124,15 +124,15 @@ mod unix {
     }
 }
 
-/// A job object is the process group of Windows: no process can leave it, and all of them are killed when its last handle is
-/// closed, even if the host crashes.
+/// On Windows, a job object serves as the process group: no process can leave it, and all its processes are killed when
+/// its last handle is closed, even if the host crashes.
 #[cfg(windows)]
 mod windows {
     use win32job::{ExtendedLimitInfo, Job};
 
     use super::{Child, Command, Signal, io};
 
-    /// Opens no console window.
+    /// The flag that prevents a console window.
     const CREATE_NO_WINDOW: u32 = 0x0800_0000;
     const ERROR_BAD_EXE_FORMAT: i32 = 193;
 
@@ -147,20 +147,22 @@ mod windows {
         error.raw_os_error() == Some(ERROR_BAD_EXE_FORMAT)
     }
 
-    /// Nothing is left behind by a crashed host, so there is nothing to kill.
+    /// Does nothing, because on Windows a crashed host leaves no processes behind.
     pub(in super::super) fn kill(_: u32) -> bool {
         false
     }
 
     impl Living {
-        /// Processes that the child starts before it is assigned to the job are not part of it.
+        /// Creates the job and assigns the child to it. Processes that the child has started before are not part of the
+        /// job.
         pub(super) fn of(child: &Child) -> Option<Self> {
             let job = Job::create_with_limit_info(ExtendedLimitInfo::new().limit_kill_on_job_close()).ok()?;
             job.assign_process(child.raw_handle()? as isize).ok()?;
             Some(Self(job))
         }
 
-        /// There is no SIGTERM. To kill the job, it is closed: false makes the caller drop it.
+        /// Windows has no SIGTERM, so `Terminate` does nothing. For `Kill`, returns false: the caller then drops the
+        /// job, which kills its processes.
         pub(super) fn signal(&self, signal: Signal) -> bool {
             signal == Signal::Terminate
         }

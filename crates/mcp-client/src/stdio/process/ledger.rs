@@ -2,10 +2,10 @@
 //! left behind.
 //!
 //! Each running host has one locked file, with one line per process group. A host that opens the folder reads the files
-//! of hosts that have exited. A process id alone proves nothing, because ids are reused: a process is the recorded one
-//! only if it was started at the same time. Descendants of a recorded process that has exited are identified by a mark
-//! in their environment. Ids mean something only in the process-id namespace and the boot in which they were recorded:
-//! entries of another namespace are ignored and kept.
+//! of hosts that have exited. Ids are reused, so a process is the recorded one only if it also has the recorded start
+//! time. Descendants of a recorded process that has exited are identified by a mark in their environment. Ids are valid
+//! only in the process-id namespace and the boot in which they were recorded. Entries of another namespace are ignored
+//! and kept.
 
 mod files;
 mod leftover;
@@ -32,12 +32,12 @@ pub(crate) const MARK_VARIABLE: &str = "MCP_LEDGER_MARK";
 
 /// A folder in which this host records the processes that it has started.
 ///
-/// It reports the processes that a crashed host left behind, and kills them only on request. Linux only; elsewhere none is
-/// found.
+/// It reports the processes that a crashed host left behind, and kills them only on request. It finds processes on
+/// Linux only.
 ///
 /// The folder is for one user: it is created with mode 700, and an existing folder that belongs to another user or is
-/// writable by others is refused, not changed. Several hosts may share it, also from different containers: a running
-/// host holds a lock on its file, and ignores processes of other process-id namespaces.
+/// writable by others is refused, not changed. Several hosts may share the folder, even from different containers: a
+/// running host holds a lock on its file, and ignores processes of other process-id namespaces.
 ///
 /// ```
 /// # fn main() -> std::io::Result<()> {
@@ -59,7 +59,7 @@ pub struct Ledger(Arc<Book>);
 #[derive(Debug)]
 struct Book {
     folder: PathBuf,
-    /// Unpredictable, and the first part of every mark.
+    /// An unpredictable name, which is the first part of every mark.
     name: String,
     marks: AtomicU32,
     pages: Mutex<Pages>,
@@ -69,7 +69,7 @@ struct Book {
 #[derive(Debug, Default)]
 struct Pages {
     entries: BTreeMap<u32, LedgerEntry>,
-    /// The entries as they were last written; `None` while there are none.
+    /// The file with the entries as last written; `None` if there are no entries.
     file: Option<OwnFile>,
 }
 
@@ -82,9 +82,9 @@ struct LedgerEntry {
 }
 
 impl Ledger {
-    /// Opens a folder, creating it if needed, and returns the processes that crashed hosts left behind.
+    /// Opens a folder, which is created if needed, and returns the processes that crashed hosts left behind.
     ///
-    /// A file that cannot be read is kept: see [`skipped`](Self::skipped).
+    /// A file that cannot be read is kept and listed in [`skipped`](Self::skipped).
     ///
     /// # Errors
     /// Fails if the folder cannot be created or read, belongs to another user, or is writable by others.
@@ -98,7 +98,7 @@ impl Ledger {
             .filter(|path| path.as_ref().map_or(true, is_ledger))
             .take(MAX_FILES + 1)
             .collect::<io::Result<_>>()?;
-        // One more was listed only to see whether there are more.
+        // One file more than the limit was listed, only to detect that there are too many.
         if let Some(path) = paths.drain(MAX_FILES.min(paths.len())..).next() {
             let reason =
                 format!("the folder has more than {MAX_FILES} ledger files; further files were not read");
@@ -110,7 +110,7 @@ impl Ledger {
                 Err(reason) => skip(path, reason, &mut skipped),
             }
         }
-        // A host that crashed while it replaced its file has left both.
+        // A host that crashed while it replaced its file has left the old and the new file.
         left.sort_by_key(|left: &Leftover| (left.group, left.entry.started));
         left.dedup();
         let book = Book {
@@ -123,8 +123,9 @@ impl Ledger {
         Ok((Self(Arc::new(book)), left))
     }
 
-    /// Files in the folder that were not read when it was opened: not a regular file, too large, not a ledger. If there
-    /// were more than 1024 files, the rest are reported as one file.
+    /// Returns the files in the folder that were not read when it was opened, because they are not regular files, too
+    /// large or not ledger files. If there were more than 1024 ledger files, one entry stands for all that were not
+    /// read.
     #[must_use]
     pub fn skipped(&self) -> &[SkippedFile] {
         &self.0.skipped
@@ -135,7 +136,7 @@ impl Ledger {
         format!("{}-{}", self.0.name, self.0.marks.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Records a group for as long as the returned value lives.
+    /// Records a process group until the returned value is dropped.
     pub(crate) fn record(&self, group: u32, mark: String, program: String) -> Recorded {
         let entry = LedgerEntry { started: start_time(group).unwrap_or(0), mark, program };
         let started = entry.started;
@@ -163,10 +164,10 @@ impl Book {
             format!("{group} {started} {mark} {}\n", program.replace('\n', " "))
         });
         let text: String = std::iter::once(header()).chain(lines).collect();
-        // The old file is removed only when the new one is complete: a crash leaves at least one of them.
+        // The old file is removed only when the new one is complete, so that a crash leaves at least one of them.
         match OwnFile::create(&self.folder, &text) {
             Ok(file) => pages.file = Some(file),
-            // A ledger that cannot be written must not keep a server from being started or ended.
+            // If the ledger cannot be written, servers must still be started and ended.
             Err(error) => tracing::warn!(%error, "cannot write the process ledger"),
         }
     }
@@ -176,7 +177,7 @@ impl Book {
     }
 }
 
-/// A recorded group. Its entry is removed when this is dropped.
+/// A recorded process group. Dropping this value removes its entry.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     book: Arc<Book>,
@@ -187,7 +188,7 @@ pub(crate) struct Recorded {
 impl Drop for Recorded {
     fn drop(&mut self) {
         self.book.change(|entries| {
-            // The id may already belong to a new group.
+            // The id may already belong to a new group, whose entry must stay.
             entries.retain(|group, entry| *group != self.group || entry.started != self.started);
         });
     }

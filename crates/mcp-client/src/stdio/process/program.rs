@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::config::server_config::{CommandTarget, ServerConfig};
 use crate::error::StartError;
 
-/// Returns the absolute path of the program. Links are not resolved: shims depend on the name they were called by.
+/// Returns the absolute path of the program. Symbolic links are not resolved, because shims depend on the name by which
+/// they are called.
 pub(crate) fn find(
     config: &ServerConfig<CommandTarget>,
     environment: &BTreeMap<OsString, OsString>,
@@ -43,7 +44,7 @@ pub(crate) fn find(
     let mut not_executable = None;
     let mut searched = Vec::new();
     for folder in std::env::split_paths(variable("PATH").unwrap_or_default()) {
-        // A shell takes an empty entry for the current folder; here it is skipped as a mistake.
+        // A shell treats an empty entry as the current folder. Here it is skipped, because it is usually a mistake.
         if folder.as_os_str().is_empty() {
             continue;
         }
@@ -71,7 +72,7 @@ enum FileLookup {
     Nothing,
 }
 
-/// Returns the extensions that Windows appends to a name; elsewhere only the empty one.
+/// Returns the extensions to try: those that Windows appends to a name. On other systems, only the empty extension.
 fn extensions(is_windows: bool, pathext: Option<&OsStr>) -> Vec<String> {
     if !is_windows {
         return vec![String::new()];

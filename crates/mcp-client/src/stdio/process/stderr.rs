@@ -1,4 +1,4 @@
-//! The stderr of a server: always read, offered line by line, with a bounded tail that is kept for errors.
+//! The stderr of a server. It is always read and offered line by line; its end is kept for errors, up to a limit.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -13,22 +13,22 @@ use tokio::task::JoinHandle;
 
 use crate::connection::feed::Feed;
 
-/// The bytes of output that are kept.
+/// The maximum number of bytes of output that are kept.
 const MAX_TAIL_BYTES: usize = 64 << 10;
-/// The lines that an error shows.
+/// The maximum number of lines that an error shows.
 const MAX_SHOWN_LINES: usize = 20;
-/// The characters of a line that an error shows.
+/// The maximum number of characters of a line that an error shows.
 const MAX_SHOWN_LINE_CHARS: usize = 400;
 /// The maximum number of bytes of one line that a subscriber receives.
 const MAX_LINE_BYTES: usize = 8 << 10;
-/// The lines that are buffered for a slow subscriber.
+/// The maximum number of lines that are buffered for a slow subscriber.
 const MAX_BUFFERED_LINES: usize = 256;
-/// Shorter values are not masked: they are too common.
+/// The minimum length of a value that is masked. Shorter values are too common in ordinary text.
 const MIN_SECRET_BYTES: usize = 4;
-/// The time to wait for the remaining output of an exited process. A descendant may hold the pipe open forever.
+/// The maximum wait for the remaining output of an exited process, because a descendant may hold the pipe open forever.
 const REMAINING_OUTPUT_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Reads standard error for as long as it lives.
+/// Reads the stderr of a process until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Stderr {
     tail: Arc<Tail>,
@@ -37,14 +37,14 @@ pub(crate) struct Stderr {
     reader: JoinHandle<()>,
 }
 
-/// `None` after the end of the output, so that subscribers see the end.
+/// The sender of lines. It is removed at the end of the output, so that subscribers see the end.
 type LineSender = Arc<Mutex<Option<broadcast::Sender<Arc<str>>>>>;
 
 #[derive(Debug)]
 struct Tail {
     kept: Mutex<Kept>,
     secrets: Vec<String>,
-    /// Lines are also written to the stderr of this program.
+    /// True if lines are also written to the stderr of this process.
     is_inherited: bool,
 }
 
@@ -56,12 +56,13 @@ struct Kept {
 
 impl Stderr {
     pub(super) fn drain(pipe: ChildStderr, mut secrets: Vec<String>, is_inherited: bool) -> Self {
-        // Output is masked line by line, so the lines of a secret are secrets, too.
+        // Output is masked line by line, so each line of a secret is masked as a secret of its own.
         let lines: Vec<String> =
             secrets.iter().flat_map(|secret| secret.lines().map(str::to_owned)).collect();
         secrets.extend(lines);
         secrets.retain(|secret| secret.len() >= MIN_SECRET_BYTES);
-        // A secret inside of another one must not keep the longer one from being found.
+        // Longer secrets are masked first: masking a secret inside of a longer one would hide the longer one from the
+        // search.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         let tail = Arc::new(Tail { kept: Mutex::default(), secrets, is_inherited });
         let lines = Arc::new(Mutex::new(Some(broadcast::channel(MAX_BUFFERED_LINES).0)));
@@ -80,7 +81,7 @@ impl Stderr {
         self.tail.mask(text)
     }
 
-    /// Returns the last lines, masked and escaped.
+    /// Returns the last lines of the output, masked and escaped.
     pub(crate) fn tail(&self) -> String {
         let text = self.tail.masked();
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -89,7 +90,7 @@ impl Stderr {
         shown.collect::<Vec<_>>().join("\n")
     }
 
-    /// Waits until the remaining output of an exited process was read.
+    /// Waits, for a limited time, until the remaining output of an exited process was read.
     pub(crate) async fn settled(&self) {
         let mut is_over = self.is_over.clone();
         let _ = tokio::time::timeout(REMAINING_OUTPUT_TIMEOUT, is_over.wait_for(|over| *over)).await;
@@ -117,7 +118,7 @@ impl Tail {
         let mut kept = self.lock();
         let is_cut = kept.is_cut;
         let text = String::from_utf8_lossy(kept.bytes.make_contiguous());
-        // A line that was cut may begin in the middle of a secret, which would not be found.
+        // The first line is dropped if it was cut: it may begin in the middle of a secret, which would not be masked.
         let text = if is_cut { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
         self.mask(text)
     }
@@ -126,9 +127,9 @@ impl Tail {
         self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
     }
 
-    /// Masks the first part of a secret at the end of a text that was cut.
+    /// Masks the first part of a secret at the end of a text that was cut off.
     fn mask_end(&self, mut text: String) -> String {
-        // A cut character is not part of the secret.
+        // A character that was cut in the middle became U+FFFD, which is not part of the secret.
         let end = text.trim_end_matches('\u{fffd}').len();
         let begins = |secret: &String| {
             let starts = secret.char_indices().map(|(at, _)| at).filter(|at| *at >= MIN_SECRET_BYTES);
@@ -149,7 +150,7 @@ impl Tail {
 async fn read(mut pipe: ChildStderr, tail: Arc<Tail>, lines: LineSender, over: watch::Sender<bool>) {
     let mut buffer = [0; 8 << 10];
     let mut line = Vec::new();
-    // True while reading the rest of a line that began without a subscriber.
+    // True while reading the rest of a line whose beginning was read when there was no subscriber.
     let mut is_inside = false;
     loop {
         let mut space = ReadBuf::new(&mut buffer);
@@ -166,7 +167,7 @@ async fn read(mut pipe: ChildStderr, tail: Arc<Tail>, lines: LineSender, over: w
             continue;
         };
         for piece in space.filled().split_inclusive(|byte| *byte == b'\n') {
-            // The rest of a line may contain a part of a secret, which would not be masked.
+            // The rest of a line is skipped: it may contain a part of a secret, which would not be masked.
             if is_inside {
                 is_inside = !piece.ends_with(b"\n");
                 continue;
@@ -190,9 +191,9 @@ fn send(tail: &Tail, lines: &broadcast::Sender<Arc<str>>, line: &mut Vec<u8>) {
     let text = if is_cut { tail.mask_end(text) } else { text };
     line.clear();
     if tail.is_inherited {
-        // If this program has no stderr, the line is lost.
+        // If this process has no stderr, the line is lost.
         let _ = writeln!(io::stderr(), "{text}");
     }
-    // Fails if there is no subscriber any more.
+    // Fails if there are no subscribers, which is not an error.
     let _ = lines.send(text.into());
 }

@@ -1,4 +1,4 @@
-//! The whole matrix of ends, with real processes.
+//! All ways in which a server process ends, with real processes.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ fn shell(script: &str) -> ServerConfig<CommandTarget> {
     ServerConfig::command("sh").args(["-c", script])
 }
 
-/// A child that has started a grandchild; both ignore the end of input and TERM if told so. It says both numbers.
+/// A child and a grandchild that both ignore the end of their input and SIGTERM. The child prints both process ids.
 fn stubborn() -> ServerConfig<CommandTarget> {
     shell(
         "trap '' TERM; sh -c \"trap '' TERM; while :; do sleep 0.1; done\" & echo $$ $!; while :; do sleep 0.1; done",
@@ -27,7 +27,7 @@ async fn started(config: &ServerConfig<CommandTarget>) -> (Process, Pipes, Vec<P
     (process, pipes, pids)
 }
 
-/// True if the process runs. A zombie that is somebody else's to reap does not.
+/// Returns true if the process is running. A zombie, which another process has to reap, is not.
 fn lives(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
     match stat {
@@ -45,7 +45,7 @@ fn gone_within(pids: &[Pid], time: Duration) {
     }
 }
 
-/// True if the child was reaped: it is not even a zombie.
+/// Returns true if the child was reaped, so that not even a zombie is left.
 fn is_reaped(pid: Pid) -> bool {
     test_kill_process(pid).is_err()
 }
@@ -81,7 +81,7 @@ async fn process_group_that_exits_on_term_is_not_killed() {
 
 #[tokio::test]
 async fn grandchild_that_outlives_the_child_is_terminated() {
-    // The child ends at once; the grandchild holds all pipes.
+    // The child exits at once. The grandchild holds all pipes open.
     let (process, mut pipes, pids) = started(&shell("sleep 60 & echo $$ $!")).await;
     process.exited().await;
     assert!(lives(pids[1]));
@@ -128,7 +128,7 @@ fn unwinding_panic_kills_the_group_and_reaps_the_child() {
     gone_within(&pids, Duration::from_secs(1));
 }
 
-/// Not a test of its own: the program that is killed by the next one.
+/// Not a test by itself: the next test runs it as a host and kills it.
 #[tokio::test]
 async fn a_host_that_waits_to_be_killed() {
     let Ok(report) = std::env::var("TEST_HOST_REPORTS_TO") else { return };

@@ -25,12 +25,12 @@ pub(in crate::streamable) fn initialized() -> Bytes {
     body.into()
 }
 
-/// The id of requests before there is a connection.
+/// Returns the id of all requests during a negotiation.
 pub(in crate::streamable) fn id() -> Id {
     Id::String("negotiation".into())
 }
 
-/// Returns the URL of an `endpoint` event, the first event of the HTTP+SSE transport.
+/// Returns the URL in an `endpoint` event, which is the first event of the HTTP+SSE transport.
 pub(in crate::streamable) fn endpoint_of(item: &Item<'_>) -> Option<String> {
     match item {
         Item::Event(event) if event.kind == "endpoint" => {

@@ -1,4 +1,4 @@
-//! One negotiation with a server behind a URL: carries out the actions of the state machine as HTTP requests.
+//! One negotiation with a server behind a URL. It performs the actions of the state machine as HTTP requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::streamable::events::{EventStream, ReadEnd, SseMessage};
 use crate::streamable::http_sse::{self, HttpSseStream, StreamProbe};
 use crate::streamable::target::{BodyRead, HttpTarget, challenges, excerpt_of, location, read_body, wait};
 
-/// The pause before a second attempt without `Retry-After`.
+/// The pause before a second attempt if the server sends no `Retry-After`.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// The timeout of `notifications/initialized`.
 const INITIALIZED_TIMEOUT: Duration = Duration::from_secs(10);
@@ -57,7 +57,7 @@ pub(in crate::streamable) async fn negotiate(
     if found.is_err()
         && let Some(session) = negotiation.session.take()
     {
-        // The session is not used, so it is closed.
+        // The session will not be used, so it is deleted.
         let headers = HeaderMap::from_iter([(HeaderName::from_static(header::SESSION_ID), session)]);
         let _ = tokio::time::timeout(
             Duration::from_secs(1),
@@ -91,7 +91,7 @@ impl Negotiation<'_> {
     async fn run(&mut self) -> Result<ProbeResult> {
         loop {
             let Some(action) = self.machine.poll_action() else {
-                // Every input of the machine leads to an action.
+                // Does not happen, because every input of the machine leads to an action.
                 self.machine.handle_network_failure();
                 continue;
             };
@@ -110,7 +110,8 @@ impl Negotiation<'_> {
                     }
                 }
                 HttpAction::Declare(required) => {
-                    // All capabilities were declared before; another attempt helps only if none is missing.
+                    // The first attempt declared all capabilities of the client. Another attempt helps only if these
+                    // include all that the server requires.
                     let declared = has_all(&self.offer.capabilities, &required);
                     self.machine.handle_declared(declared, now());
                 }
@@ -151,10 +152,11 @@ impl Negotiation<'_> {
         Error::Connect { server: self.name.to_owned(), error: Box::new(source), ended }
     }
 
-    /// Records a response that was not a message. An error status without a body adds nothing to the source of the error.
+    /// Records a response that was not a message. An error status without a body is not recorded: the error names the
+    /// status anyway.
     fn note_response(&mut self, response: HttpStatus) {
         if !response.excerpt.is_empty() || response.status < 400 {
-            // The source of the error contains both.
+            // The error already contains these two values.
             self.response = Some(HttpStatus { retry_after: None, location: None, ..response });
         }
     }
@@ -175,7 +177,8 @@ impl Negotiation<'_> {
         self.target.post(self.target.headers(), initialize(self.offer, version))
     }
 
-    /// Sends `notifications/initialized` to a legacy server. A failure is not reported: the next request would fail, too.
+    /// Sends `notifications/initialized` to a legacy server. A failure is only logged, because the next request would
+    /// then fail as well.
     async fn send_initialized(&mut self, version: &ProtocolVersion) {
         let mut headers = self.target.headers();
         add(&mut headers, header::PROTOCOL_VERSION, version.as_str());
@@ -200,7 +203,7 @@ impl Negotiation<'_> {
         }
     }
 
-    /// Waits until the timeout of the machine.
+    /// Runs `work` until the timeout of the machine. Returns `None` if the timeout elapses first.
     async fn in_time<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         match self.machine.poll_timeout() {
             Some(due) => tokio::time::timeout_at(due.into(), work).await.ok(),
@@ -214,7 +217,7 @@ impl Negotiation<'_> {
         self.sent(answer)
     }
 
-    /// Reports a request without a response to the machine.
+    /// Reports a network failure or a timeout to the machine, and then returns `None`.
     fn sent<T>(&mut self, answer: Option<Result<T, HttpError>>) -> Result<Option<T>> {
         match answer {
             Some(Ok(answer)) => Ok(Some(answer)),
@@ -245,7 +248,7 @@ impl Negotiation<'_> {
             self.challenges = (answer.status.as_u16(), challenges(&answer.headers));
         }
         let target = Arc::clone(self.target);
-        // The headers of these statuses contain everything.
+        // For these statuses, only the headers are needed.
         let has_status_only = matches!(answer.status.as_u16(), 401 | 403);
         let reading =
             async { if has_status_only { Ok(Bytes::new()) } else { message(&target, &mut answer).await } };
@@ -288,7 +291,7 @@ impl Negotiation<'_> {
         Ok(())
     }
 
-    /// Opens a stream that may be that of the HTTP+SSE transport.
+    /// Tries to open the event stream of the HTTP+SSE transport. Returns `None` if the server does not offer it.
     async fn open_stream(&mut self) -> Result<Option<Box<HttpSseStream>>> {
         let target = Arc::clone(self.target);
         let Some(probe) = self.sent(self.in_time(http_sse::probe(&target)).await)? else { return Ok(None) };
@@ -322,7 +325,8 @@ fn add(headers: &mut HeaderMap, name: &'static str, value: &str) {
     }
 }
 
-/// Reads the message of a response: its body, or the first JSON-RPC response of its event stream. Empty if there is none.
+/// Reads the message of a response: its body, or the first JSON-RPC response of its event stream. Returns an empty text
+/// if there is none.
 async fn message(target: &HttpTarget, answer: &mut RawResponse) -> Result<Bytes, String> {
     if answer.encoding().is_some() {
         return Ok(Bytes::new());

@@ -181,7 +181,7 @@ impl Server {
     }
 }
 
-/// Closes the stdin pipe by replacing it.
+/// Closes the stdin pipe by replacing it with `/dev/null`.
 #[cfg(unix)]
 fn close_stdin() -> io::Result<()> {
     let null = std::fs::File::open("/dev/null")?;

@@ -1,11 +1,11 @@
-//! The folder and the files of a ledger: which files are safe to read, and which hosts are running.
+//! The folder and the files of a ledger. Determines which files are safe to read, and which hosts are running.
 //!
-//! A host holds an advisory lock on its file while it runs. Unlike a process id, a lock means the same in every
-//! process-id namespace, and the kernel releases it however the host ends.
+//! A host holds an advisory lock on its file while it runs. Unlike a process id, a lock is valid in every process-id
+//! namespace, and the kernel releases it no matter how the host ends.
 //!
 //! # Invariants
-//! - Nothing but a regular file is read, and no open of an existing file blocks or follows a symbolic link.
-//! - A new file never replaces or follows anything: its name is unpredictable and must not exist.
+//! - Only regular files are read. Opening an existing file never blocks and never follows a symbolic link.
+//! - A new file never replaces a file and never follows a link: its name is unpredictable and must not exist.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -17,14 +17,14 @@ use mcp_protocol::safe_text::SafeText;
 
 /// The extension of ledger files.
 pub(super) const LEDGER_EXTENSION: &str = "mcp-ledger";
-/// The largest file that is read.
+/// The maximum number of bytes of a file that is read.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 /// The maximum number of files that are read when a folder is opened.
 pub(super) const MAX_FILES: usize = 1024;
-/// The maximum number of attempts to create a new file.
+/// The maximum number of attempts to create a new file under an unused name.
 const MAX_ATTEMPTS: u32 = 8;
 
-/// A file in the folder of a ledger that was not read, and was left where it is.
+/// A file in the folder of a ledger that was not read and not changed. `Display` shows the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkippedFile {
     path: PathBuf,
@@ -36,7 +36,7 @@ impl SkippedFile {
         Self { path, reason: reason.into() }
     }
 
-    /// The path of the file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -50,14 +50,14 @@ impl fmt::Display for SkippedFile {
     }
 }
 
-/// The file of a host that has exited. It stays locked until this is dropped.
+/// The file of a host that has exited. The file stays locked until this value is dropped.
 pub(super) struct DeadHostFile {
     _lock: File,
     pub(super) text: String,
 }
 
-/// Reads the file of a host that has exited. Returns `Ok(None)` if its host is still running, or if another host has
-/// locked the file first. The `Err` variant is the reason why the file is skipped.
+/// Reads the file of a host that has exited. Returns `Ok(None)` if that host is still running, or if another host has
+/// locked or removed the file first. The `Err` variant is the reason why the file is skipped.
 pub(super) fn read_if_dead(path: &Path) -> Result<Option<DeadHostFile>, String> {
     let file = match open_existing(path) {
         Ok(file) => file,
@@ -81,7 +81,7 @@ pub(super) fn read_if_dead(path: &Path) -> Result<Option<DeadHostFile>, String> 
     Ok(Some(DeadHostFile { _lock: file, text: String::from_utf8_lossy(&bytes).into_owned() }))
 }
 
-/// The file of this host. It is locked, and removed when dropped.
+/// The file of this host. It stays locked; dropping this value removes it.
 #[derive(Debug)]
 pub(super) struct OwnFile {
     path: PathBuf,
@@ -89,7 +89,7 @@ pub(super) struct OwnFile {
 }
 
 impl OwnFile {
-    /// Writes a new file of an unpredictable name.
+    /// Writes and locks a new file with an unpredictable name.
     pub(super) fn create(folder: &Path, text: &str) -> io::Result<Self> {
         for _ in 0..MAX_ATTEMPTS {
             let path = folder.join(format!("{}.{LEDGER_EXTENSION}", unique_name()));
@@ -103,7 +103,7 @@ impl OwnFile {
                 Err(TryLockError::WouldBlock) => continue,
                 Err(TryLockError::Error(error)) => return Err(error),
             }
-            // Another host that opened the folder before the lock was taken has found a file of no living host.
+            // Before the lock was taken, another host may have read this file as that of a dead host, and removed it.
             if is_linked(&own.file)? {
                 own.file.write_all(text.as_bytes())?;
                 return Ok(own);
@@ -128,13 +128,13 @@ impl Drop for OwnFile {
     }
 }
 
-/// A name that nobody can guess, and that is not used twice.
+/// Returns a name that cannot be guessed and is not used twice.
 pub(super) fn unique_name() -> String {
     let random = || RandomState::new().build_hasher().finish();
     format!("{}-{:016x}{:016x}", std::process::id(), random(), random())
 }
 
-/// Creates a file for the owner only. Fails if anything has that name, even a symbolic link that leads nowhere.
+/// Creates a file that only its owner can access. Fails if the name exists, even as a dangling symbolic link.
 fn create_new(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true);
@@ -151,9 +151,9 @@ mod platform {
 
     use rustix::fs::OFlags;
 
-    /// Creates the folder for the owner only, or checks that nobody else can put files into an existing one. An existing
-    /// folder that others can only list is accepted: the files in it are private, and changing the mode of a folder that
-    /// may have another purpose, too, is not ours to decide.
+    /// Creates a folder that only its owner can access. If the folder exists, checks that it belongs to this user and
+    /// that nobody else can create files in it. An existing folder that others can list is accepted, because the files
+    /// in it are private. Its mode is not changed, because the folder may also have another purpose.
     pub(in super::super) fn prepare_folder(folder: &Path) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let metadata = std::fs::metadata(folder)?;
@@ -175,14 +175,14 @@ mod platform {
         Ok(())
     }
 
-    /// Opens whatever is there without waiting for a writer, as a FIFO would, and without following a link.
+    /// Opens an existing file of any kind. Does not wait for the other end of a FIFO, and does not follow a link.
     pub(super) fn open_existing(path: &Path) -> io::Result<File> {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        // Writable, because network file systems need that for an exclusive lock.
+        // Opened for writing as well, because network file systems need that for an exclusive lock.
         OpenOptions::new().read(true).write(true).custom_flags(flags.bits().cast_signed()).open(path)
     }
 
-    /// A command line may contain secrets.
+    /// Makes a new file private, because a command line may contain secrets.
     pub(super) fn set_private(options: &mut OpenOptions) {
         options.mode(0o600);
     }
@@ -198,7 +198,7 @@ mod platform {
     use std::io;
     use std::path::Path;
 
-    /// Creates the folder. Who may use it is inherited from the folder above.
+    /// Creates the folder. Its permissions are inherited from the parent folder.
     pub(in super::super) fn prepare_folder(folder: &Path) -> io::Result<()> {
         fs::create_dir_all(folder)
     }
@@ -286,7 +286,7 @@ mod tests {
         }
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
         prepare_folder(&folder).unwrap();
-        // Root may use any folder, but does not trust one of somebody else.
+        // Root could use any folder, but a folder of another user is not trusted.
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(&folder, Some(12345), None).unwrap();
             let error = prepare_folder(&folder).unwrap_err();

@@ -10,7 +10,7 @@ use super::files::read_if_dead;
 use super::processes::{boot, has_marked_member, header, start_time, stat};
 use crate::stdio::process::group;
 
-/// The maximum number of lines of one file that are read. Each may need a pass over all processes.
+/// The maximum number of lines of one file that are read. Each line may need a pass over all processes.
 const MAX_ENTRIES: usize = 1024;
 
 /// A process that a crashed host left behind.
@@ -21,33 +21,34 @@ pub struct Leftover {
 }
 
 impl Leftover {
-    /// Returns the id of its process group, which is also the id of the process that leads it.
+    /// Returns the id of the process group, which is also the process id of its leader.
     #[must_use]
     pub fn group(&self) -> u32 {
         self.group
     }
 
-    /// Returns the command that was started.
+    /// Returns the command line that was started.
     #[must_use]
     pub fn program(&self) -> &str {
         &self.entry.program
     }
 
-    /// Kills its process group, if that is still the recorded one. Returns true if it was.
+    /// Kills the process group if it is still the recorded one. Returns true if it was killed.
     #[expect(clippy::must_use_candidate, reason = "called for its effect")]
     pub fn kill(&self) -> bool {
         self.is_there() && group::kill(self.group)
     }
 
-    /// Returns true if the recorded process, or a descendant of it, is still running. The init process and this process are
-    /// never leftovers, whatever a file says.
+    /// Returns true if the recorded process, or a descendant of it, is still running. Returns false for the init
+    /// process and for the process group of this process, whatever the file says.
     pub(super) fn is_there(&self) -> bool {
         let ours = stat("/proc/self/stat").map(|(group, _)| group);
         let is_possible = self.group > 1 && self.group != std::process::id() && Some(self.group) != ours;
         is_possible
             && match start_time(self.group) {
                 Some(started) => started == self.entry.started,
-                // It has exited. Its descendants have its mark; other members of the group are strangers.
+                // The process has exited. Its descendants have its mark; a group without the mark belongs to another
+                // program.
                 None => has_marked_member(self.group, &self.entry.mark),
             }
     }
@@ -59,8 +60,8 @@ impl std::fmt::Display for Leftover {
     }
 }
 
-/// Reads and deletes the file of a host that has exited, and returns its processes that are still running. A file of a
-/// running host or of another process-id namespace is not changed.
+/// Reads and deletes the ledger file of a host that has exited. Returns the recorded processes that are still running.
+/// A file of a running host or of another process-id namespace is not changed.
 pub(super) fn leftovers(path: &Path) -> Result<Vec<Leftover>, String> {
     let Some(file) = read_if_dead(path)? else { return Ok(Vec::new()) };
     let parse = |line: &str| {
@@ -77,12 +78,12 @@ pub(super) fn leftovers(path: &Path) -> Result<Vec<Leftover>, String> {
     } else if first.starts_with(&format!("boot {} ", boot())) {
         return Ok(Vec::new());
     } else if first.starts_with("boot ") || first.is_empty() {
-        // Another boot: none of its processes is running.
+        // The file is from another boot, so none of its processes is running.
         Vec::new()
     } else {
         return Err("not a process ledger".to_owned());
     };
-    // Each leftover is reported once.
+    // The file is removed, so that each leftover is reported once.
     let _ = fs::remove_file(path);
     Ok(left)
 }

@@ -1,11 +1,11 @@
-//! Running processes, as the `/proc` file system of Linux describes them. Elsewhere none is found.
+//! Running processes, as the `/proc` file system of Linux describes them. On other systems, no process is found.
 
 use std::fs;
 use std::path::Path;
 
 use super::MARK_VARIABLE;
 
-/// Returns the first line of a file: the boot and the namespace in which its process ids are valid.
+/// Returns the first line of a ledger file: the boot and the namespace in which its process ids are valid.
 pub(super) fn header() -> String {
     format!("boot {} {}\n", boot(), namespace())
 }
@@ -20,12 +20,12 @@ fn namespace() -> String {
     fs::read_link("/proc/self/ns/pid").unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Returns the start time of a process, in ticks since boot; `None` if it is not running.
+/// Returns the start time of a process, in clock ticks since boot, or `None` if it is not running.
 pub(super) fn start_time(id: u32) -> Option<u64> {
     stat(format!("/proc/{id}/stat")).map(|(_, started)| started)
 }
 
-/// Returns true if a group has a running process with this mark.
+/// Returns true if a group has a running process with this mark in its environment.
 pub(super) fn has_marked_member(group: u32, mark: &str) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else { return false };
     let marked = format!("{MARK_VARIABLE}={mark}");
@@ -39,10 +39,11 @@ pub(super) fn has_marked_member(group: u32, mark: &str) -> bool {
         .any(|process| stat(process.join("stat")).is_some_and(|(its, _)| its == group) && has_mark(&process))
 }
 
-/// Returns the group and the start time of a running process.
+/// Returns the group and the start time of a running process, read from its `stat` file.
 pub(super) fn stat(path: impl AsRef<Path>) -> Option<(u32, u64)> {
     let stat = String::from_utf8_lossy(&fs::read(path).ok()?).into_owned();
-    // The name may contain anything, so fields are counted after it: state (3rd), group (5th), start time (22nd).
+    // The process name may contain any character, so fields are counted after it: state (3rd), group (5th), start time
+    // (22nd).
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut words = rest.split(' ');
     let is_dead = matches!(words.next(), Some("Z" | "X"));

@@ -22,7 +22,7 @@ async fn process_is_recorded_at_start_and_removed_when_dropped() {
     let (first, rest) = text.split_once('\n').unwrap();
     assert!(first.starts_with("boot ") && first.contains(" pid:[") && first.len() > 30, "{text}");
     assert!(rest.starts_with(&format!("{group} ")) && rest.ends_with(" sleep 60\n"), "{text}");
-    // Another host sees that this one lives, and leaves its file alone.
+    // Another host sees that this host is running, and does not change its file.
     assert_eq!(Ledger::open(folder.path()).unwrap().1, []);
     assert!(path.exists());
     drop(process);
@@ -37,7 +37,7 @@ fn leftover_of_a_crashed_host_is_reported_and_killed_on_request() {
     std::os::unix::process::CommandExt::process_group(&mut left, 0);
     let mut child = left.arg("60").spawn().unwrap();
     let started = start_time(child.id()).unwrap();
-    // A host that cannot live, one of its processes, and two whose numbers were given to others.
+    // The file of a host that is not running, with one of its processes, and two entries whose ids were reused.
     let text = format!(
         "{3}{0} {started} m sleep 60\n{0} {1} m other\n{2} 1 m us\nnonsense\n",
         child.id(),
@@ -46,7 +46,7 @@ fn leftover_of_a_crashed_host_is_reported_and_killed_on_request() {
         header(),
     );
     let file = folder.path().join(format!("4194304-1-0.{LEDGER_EXTENSION}"));
-    // From before the machine was started again.
+    // A file from an earlier boot.
     fs::write(&file, text.replace(&boot(), "another")).unwrap();
     assert_eq!(Ledger::open(folder.path()).unwrap().1, []);
     fs::write(&file, &text).unwrap();
@@ -71,17 +71,17 @@ fn leftover_child_of_an_exited_server_is_found_by_its_mark() {
     let started = start_time(shell.id()).unwrap();
     let of = |mark: &str| LedgerEntry { started, mark: mark.to_owned(), program: "npx".to_owned() };
     let left = Leftover { group: shell.id(), entry: of("1-2-3-4") };
-    // It reads after it has started the other.
+    // The shell reads its stdin only after it has started the child, and then exits.
     drop(shell.stdin.take());
     shell.wait().unwrap();
     assert!(start_time(left.group).is_none());
-    // While it becomes another program, nobody can see what it bears.
+    // While the child executes another program, its environment cannot be read for a moment.
     let is_seen = (0..1000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(5));
         left.is_there()
     });
     assert!(is_seen);
-    // The same number, but somebody else's children.
+    // An entry with the same group id, but with the mark of another host.
     let stranger = Leftover { group: left.group, entry: of("1-2-3-5") };
     assert!(!stranger.is_there() && !stranger.kill());
     assert!(left.kill());
@@ -132,7 +132,7 @@ fn init_and_the_current_process_are_never_reported_as_leftover() {
     }
 }
 
-/// A process in a group of its own, and the line that records it.
+/// Starts a process in its own group. Returns it with the line that records it.
 fn recorded_child() -> (std::process::Child, String) {
     let mut child = std::process::Command::new("sleep");
     std::os::unix::process::CommandExt::process_group(&mut child, 0);
@@ -184,7 +184,7 @@ fn entries_of_another_namespace_are_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let (mut child, line) = recorded_child();
     let file = folder.path().join("4194304-1-0.mcp-ledger");
-    // The same process id means another process in there.
+    // In that namespace, the same id belongs to another process.
     let text = format!("boot {} pid:[1]\n{line}", boot());
     fs::write(&file, &text).unwrap();
     let (ledger, left) = Ledger::open(folder.path()).unwrap();
@@ -198,7 +198,7 @@ fn entries_of_another_namespace_are_left_alone() {
 fn locked_file_belongs_to_a_living_host() {
     let folder = tempfile::tempdir().unwrap();
     let (mut child, line) = recorded_child();
-    // The process id in the name means nothing here: the host may live in another namespace.
+    // The process id in the file name does not matter: the host may run in another namespace.
     let path = folder.path().join("4194304-1-0.mcp-ledger");
     fs::write(&path, format!("{}{line}", header())).unwrap();
     let host = fs::File::open(&path).unwrap();
