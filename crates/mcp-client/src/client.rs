@@ -7,9 +7,9 @@ pub(crate) mod lists;
 mod observed;
 pub(crate) mod output_schema;
 mod prompts;
+mod recover;
 mod resources;
 pub(crate) mod running;
-mod send;
 
 use std::process::ExitStatus;
 use std::sync::Arc;

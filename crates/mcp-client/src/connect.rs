@@ -351,9 +351,9 @@ impl Connect {
             Destination::Streams(streams) => {
                 let Streams { reader, writer, limits, mode, budget } = *streams;
                 let trace = wire_trace.map(|trace| trace.connection("streams", []));
-                let link = Link { reader, writer, owner: Owner::Host }.traced(trace);
+                let link = Link { reader, writer, process: LinkProcess::None }.traced(trace);
                 let name = "the server".to_owned();
-                let negotiated = settings.offer.over(link, None, &limits, mode, budget).await;
+                let negotiated = settings.offer.negotiate_over(link, None, &limits, mode, budget).await;
                 let negotiated = negotiated.map_err(|failed| failed.named(name.clone()))?;
                 settings.over(negotiated, limits, name, CacheIdentity::unknown(), None)
             }

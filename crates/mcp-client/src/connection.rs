@@ -81,7 +81,7 @@ pub(crate) struct RequestOptions {
     /// True if progress notifications are queued for the caller.
     pub(crate) progress: bool,
     /// True if the timeouts of the request pause while a person answers a request from the server.
-    pub(crate) asks: bool,
+    pub(crate) pauses_while_asked: bool,
 }
 
 impl Connection {
@@ -153,7 +153,7 @@ impl Connection {
         state.drop_outbox();
         self.terms.cache.changed(&Change::Gap);
         // In the new session the server may use the same request ids again.
-        state.peer.handle_forgotten();
+        state.peer.forget_requests();
         state.subscribers.cut();
         self.request_standing(&mut state);
     }
@@ -229,13 +229,13 @@ impl Connection {
         if state.ended.is_some() {
             return;
         }
-        let is_over = state.closing || ended.cause == EndCause::Closed || !self.terms.transport.restarts();
+        let is_final = state.closing || ended.cause == EndCause::Closed || !self.terms.transport.restarts();
         state.ended = Some(Arc::new(ended));
         state.peer.handle_closed();
         state.writer = None;
         state.outbox.clear();
         state.settle_failures();
-        if is_over {
+        if is_final {
             state.end_feeds();
         } else {
             state.subscribers.cut();
@@ -251,7 +251,7 @@ impl Connection {
     }
 
     /// Records the exit status of the process, which may be known only after its streams have ended.
-    pub(crate) fn exited(&self, status: Option<ExitStatus>) {
+    pub(crate) fn record_exit(&self, status: Option<ExitStatus>) {
         if let Some(ended) = &mut self.lock().ended
             && ended.status.is_none()
         {

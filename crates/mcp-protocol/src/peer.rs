@@ -10,7 +10,7 @@
 //! - At most [`Limits::in_flight`] calls are in flight in each direction; further calls are rejected, not queued.
 //! - An id is never reused on a connection, not even after a cancellation.
 //! - Every opened call ends exactly once: with [`Arrival::Response`], [`Arrival::BrokenResponse`] or
-//!   [`Arrival::Ended`], with a [`CallFailure`], or with a [`Peer::cancel`] or [`Peer::handle_lost`] that returns true.
+//!   [`Arrival::Ended`], with a [`CallFailure`], or with a [`Peer::cancel`] or [`Peer::forget_call`] that returns true.
 
 mod deadline;
 mod progress;
@@ -65,7 +65,7 @@ pub struct Peer {
     transmits: VecDeque<Transmit>,
     /// The number of cancellations in `transmits`.
     cancellations: usize,
-    wake: NextDeadline,
+    next_deadline: NextDeadline,
     closed: bool,
     stats: Stats,
 }
@@ -264,7 +264,7 @@ impl Peer {
             failures: VecDeque::new(),
             transmits: VecDeque::new(),
             cancellations: 0,
-            wake: NextDeadline::default(),
+            next_deadline: NextDeadline::default(),
             closed: false,
             stats: Stats::default(),
         }
@@ -283,7 +283,7 @@ impl Peer {
     }
 
     /// Returns true if the peer cancelled this request, or if the connection is closed. A cancelled request stays in
-    /// flight until [`respond`](Self::respond) is called.
+    /// flight until [`complete_request`](Self::complete_request) is called.
     #[must_use]
     pub fn is_cancelled(&self, id: &Id) -> bool {
         self.closed || self.requests.get(id) == Some(&IncomingRequest::Cancelled)
@@ -332,7 +332,7 @@ impl Peer {
         };
         let slot = OpenCall { id: self.next_id, timers: Timers::start(timeouts, now), kind };
         self.next_id += 1;
-        self.wake.include(slot.timers.due());
+        self.next_deadline.include(slot.timers.due());
         self.stats.opened += 1;
         let call = CallHandle(slot.id);
         self.calls.push_back(slot);
@@ -356,7 +356,7 @@ impl Peer {
         let Some(slot) = self.slot(call) else { return false };
         let is_paused = slot.timers.pause(cap, now);
         let due = slot.timers.due();
-        self.wake.include(due);
+        self.next_deadline.include(due);
         is_paused
     }
 
@@ -365,7 +365,7 @@ impl Peer {
         if let Some(slot) = self.slot(call) {
             slot.timers.resume(now);
             let due = slot.timers.due();
-            self.wake.include(due);
+            self.next_deadline.include(due);
         }
     }
 
@@ -380,7 +380,7 @@ impl Peer {
     ///
     /// If it returns false, the request was cancelled, already answered or unknown, and no response may be sent. Also
     /// call it when the work of a cancelled request has ended: until then its id stays in use.
-    pub fn respond(&mut self, id: &Id) -> bool {
+    pub fn complete_request(&mut self, id: &Id) -> bool {
         self.requests.remove(id).is_some_and(|request| request != IncomingRequest::Cancelled)
     }
 
@@ -447,17 +447,17 @@ impl Peer {
         self.requests.clear();
         self.transmits.clear();
         self.cancellations = 0;
-        self.wake = NextDeadline::default();
+        self.next_deadline = NextDeadline::default();
     }
 
     /// Completes a call whose own exchange was lost, such as its HTTP connection. No cancellation is sent, and no
     /// failure is reported. Returns false if the call was already completed.
-    pub fn handle_lost(&mut self, call: CallHandle) -> bool {
+    pub fn forget_call(&mut self, call: CallHandle) -> bool {
         self.take(call).is_some()
     }
 
     /// Forgets all requests from the peer, because they can no longer be answered.
-    pub fn handle_forgotten(&mut self) {
+    pub fn forget_requests(&mut self) {
         self.requests.clear();
     }
 
@@ -469,10 +469,10 @@ impl Peer {
 
     /// Handles the deadlines that have passed at `now`. Has no effect if none has, so it may be called at any time.
     pub fn handle_timeout(&mut self, now: Instant) {
-        if !self.wake.is_due(now) {
+        if !self.next_deadline.is_due(now) {
             return;
         }
-        self.wake = NextDeadline::default();
+        self.next_deadline = NextDeadline::default();
         let mut at = 0;
         while let Some(slot) = self.calls.get(at) {
             match slot.timers.due() {
@@ -484,7 +484,7 @@ impl Peer {
                     }
                 }
                 due => {
-                    self.wake.include(due);
+                    self.next_deadline.include(due);
                     at += 1;
                 }
             }
@@ -511,7 +511,7 @@ impl Peer {
     /// Returns `None` if no call has a timeout. The time may be earlier than the next timeout, but is never later.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, TimeoutReason)> {
-        if self.calls.is_empty() { None } else { self.wake.next() }
+        if self.calls.is_empty() { None } else { self.next_deadline.next() }
     }
 
     fn response(&mut self, response: &Response<'_>) -> Arrival {

@@ -187,7 +187,7 @@ impl LinkEnd {
 
     /// Responds to a request, unless it was cancelled.
     pub fn respond(&mut self, id: &Id, result: &dyn Lower) {
-        if self.peer.respond(id) {
+        if self.peer.complete_request(id) {
             let written = self.outbox.line(|out| write::response(out, id, result));
             debug_assert!(written.is_ok(), "the result cannot be serialized");
         }

@@ -43,7 +43,7 @@ impl Server {
             let negotiation = self.eras.classify(&message);
             let arrival = self.peer.handle_message(&message, now);
             if let (Arrival::Request, Message::Request(request)) = (arrival, &message)
-                && self.peer.respond(&request.id)
+                && self.peer.complete_request(&request.id)
             {
                 answer(&mut self.outbox, negotiation, request);
             }

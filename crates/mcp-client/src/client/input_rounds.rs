@@ -186,7 +186,7 @@ impl McpClient {
 }
 
 fn options(timeouts: Timeouts, progress: bool) -> RequestOptions {
-    RequestOptions { timeouts, progress, asks: true }
+    RequestOptions { timeouts, progress, pauses_while_asked: true }
 }
 
 /// Polls for the response, and passes progress to the callback.

@@ -69,7 +69,7 @@ impl ConnectSettings {
     pub(super) async fn with_launch(self, launch: Launch) -> Result<McpClient> {
         let (limits, name) = (launch.config.limits.clone(), launch.config.to_string());
         let identity = CacheIdentity::of_command(&launch.config.target);
-        let negotiated = self.offer.negotiate(&launch, self.negotiation_cache.as_ref()).await?;
+        let negotiated = self.offer.start_and_negotiate(&launch, self.negotiation_cache.as_ref()).await?;
         let again = Some(launch).filter(|launch| launch.config.target.restarts);
         self.over(negotiated, limits, name, identity, again)
     }

@@ -301,7 +301,7 @@ impl Inbound {
         if self.refusals.allows(now) {
             state.respond(dialect, &request.id, Err(&refusal));
         } else {
-            state.peer.respond(&request.id);
+            state.peer.complete_request(&request.id);
         }
     }
 

@@ -43,7 +43,13 @@ impl Connection {
             let call = self.reserve(&mut state, method, options.timeouts, opened_at)?;
             let progress = options.progress.then(Box::default);
             let departure = Departure::Apart;
-            let waiting = Waiting { departure, waker: None, settled: None, progress, asks: options.asks };
+            let waiting = Waiting {
+                departure,
+                waker: None,
+                settled: None,
+                progress,
+                pauses_while_asked: options.pauses_while_asked,
+            };
             state.waiting.push_back((call, waiting));
             on_open(&mut state, call);
             state.wake_driver_if_due_sooner();
@@ -54,7 +60,7 @@ impl Connection {
             call,
             method: method.clone(),
             opened_at,
-            is_settled: false,
+            needs_no_cancel: false,
             exchange: None,
         };
         let mut body = Vec::with_capacity(512);
@@ -90,7 +96,13 @@ impl Connection {
             self.open(&mut state, method, params, context.as_ref(), options.timeouts, opened_at)?;
         let progress = options.progress.then(Box::default);
         let departure = Departure::After(offset);
-        let waiting = Waiting { departure, waker: None, settled: None, progress, asks: options.asks };
+        let waiting = Waiting {
+            departure,
+            waker: None,
+            settled: None,
+            progress,
+            pauses_while_asked: options.pauses_while_asked,
+        };
         state.waiting.push_back((call, waiting));
         on_open(&mut state, call);
         let write = self.begin_direct_write(&mut state);
@@ -103,7 +115,7 @@ impl Connection {
             call,
             method: method.clone(),
             opened_at,
-            is_settled: false,
+            needs_no_cancel: false,
             exchange: None,
         })
     }
@@ -128,7 +140,7 @@ impl Connection {
             if self.terms.transport.exchanges().is_none() {
                 // Otherwise requests that the server never answers would use up the limit for requests in flight. Over
                 // HTTP, the driver does this after the exchange.
-                state.peer.handle_lost(call);
+                state.peer.forget_call(call);
             }
         }
     }
@@ -152,7 +164,7 @@ impl Connection {
         let pushed = state.outbox.push(Some(call), |out| self.serialize(call, method, params, context, out));
         if let Err(error) = pushed {
             // The request was not sent, so no cancellation is needed.
-            state.peer.handle_lost(call);
+            state.peer.forget_call(call);
             return Err(Error::Unsendable { method: method.clone(), problem: error.to_string() });
         }
         Ok((call, offset))

@@ -20,7 +20,7 @@ pub(crate) struct InFlightRequest {
     pub(super) call: CallHandle,
     pub(super) method: Method,
     pub(super) opened_at: Instant,
-    pub(super) is_settled: bool,
+    pub(super) needs_no_cancel: bool,
     /// The future of the exchange, if the transport sends each request as an exchange. Dropping it ends the exchange.
     pub(super) exchange: Option<TransportFuture<'static, Result<()>>>,
 }
@@ -28,16 +28,16 @@ pub(crate) struct InFlightRequest {
 impl InFlightRequest {
     /// Stops waiting for the response, without cancelling the request.
     pub(crate) fn release(mut self) {
-        self.is_settled = true;
+        self.needs_no_cancel = true;
         self.connection.lock().stop_waiting(self.call);
     }
 
     /// Gives up a request that is no longer in flight. No cancellation is sent.
     pub(super) fn abandon(&mut self) {
-        self.is_settled = true;
+        self.needs_no_cancel = true;
         let mut state = self.connection.lock();
         state.stop_waiting(self.call);
-        state.peer.handle_lost(self.call);
+        state.peer.forget_call(self.call);
     }
 
     /// Polls the exchange. Returns the error if it failed.
@@ -77,7 +77,7 @@ impl InFlightRequest {
             return Poll::Pending;
         }
         let Some(settled) = state.stop_waiting(self.call) else { return Poll::Pending };
-        self.is_settled = true;
+        self.needs_no_cancel = true;
         let method = self.method.clone();
         Poll::Ready(RequestUpdate::Done(match settled {
             Settled::Response(Ok(body)) => Ok(body),
@@ -124,7 +124,7 @@ impl Future for InFlightRequest {
 
 impl Drop for InFlightRequest {
     fn drop(&mut self) {
-        if self.is_settled {
+        if self.needs_no_cancel {
             return;
         }
         let mut state = self.connection.lock();

@@ -47,7 +47,7 @@ pub(crate) struct State {
     pub(super) logs: Option<broadcast::Sender<Arc<LogMessageParams>>>,
     pub(super) driver: Option<Waker>,
     /// The number of settled calls whose callers were woken and have not run yet.
-    pub(super) unread: usize,
+    pub(super) woken_callers: usize,
     /// The tasks to wake when the lock is released.
     pub(super) wakes: WakeList,
     /// The time at which the timer of the driver fires.
@@ -94,7 +94,7 @@ impl State {
             log_level,
             logs: Some(broadcast::channel(MAX_QUEUED_LOGS).0),
             driver: None,
-            unread: 0,
+            woken_callers: 0,
             wakes: WakeList::default(),
             driver_due: None,
             is_changed: false,
@@ -127,7 +127,7 @@ impl State {
         id: &Id,
         answer: std::result::Result<&dyn Lower, &ErrorObject>,
     ) {
-        if !self.peer.respond(id) {
+        if !self.peer.complete_request(id) {
             return;
         }
         // New calls are refused once more than the size of one message is queued. A longer queue therefore consists of
@@ -161,7 +161,7 @@ impl State {
     /// Pauses the timeouts of all requests that may wait for a person, for at most `cap`. Returns those requests.
     pub(crate) fn pause(&mut self, cap: Duration) -> Vec<CallHandle> {
         let Self { peer, waiting, .. } = self;
-        let asking = waiting.iter().filter(|(_, waiting)| waiting.asks).map(|(call, _)| *call);
+        let asking = waiting.iter().filter(|(_, waiting)| waiting.pauses_while_asked).map(|(call, _)| *call);
         asking.filter(|call| peer.pause(*call, cap, now())).collect()
     }
 
@@ -178,7 +178,7 @@ impl State {
         }
     }
 
-    pub(super) fn wake(&mut self, waker: Option<Waker>) {
+    pub(super) fn wake_on_unlock(&mut self, waker: Option<Waker>) {
         if let Some(waker) = waker {
             self.wakes.push(waker);
         }
@@ -187,7 +187,7 @@ impl State {
     pub(crate) fn wake_driver(&mut self) {
         self.is_changed = true;
         let driver = self.driver.take();
-        self.wake(driver);
+        self.wake_on_unlock(driver);
     }
 
     pub(super) fn lost(&self, method: &Method, sent: Sent) -> Error {
@@ -260,14 +260,14 @@ impl State {
     }
 
     /// Records that the driver is now looking at everything.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn clear_changed(&mut self) {
         self.is_changed = false;
     }
 
     /// Returns true if callers that were woken with a response are about to run. Their next requests can then be written
     /// together with those that are queued.
     pub(crate) fn has_woken_callers(&self) -> bool {
-        self.unread > 0 && !self.outbox.bytes().is_empty()
+        self.woken_callers > 0 && !self.outbox.bytes().is_empty()
     }
 
     pub(crate) fn is_closing(&self) -> bool {
@@ -283,7 +283,7 @@ impl State {
     pub(super) fn wake_if_flushed(&mut self) {
         if self.outbox.pending() == 0 && !self.flushed.is_empty() {
             for waker in std::mem::take(&mut self.flushed) {
-                self.wake(Some(waker));
+                self.wake_on_unlock(Some(waker));
             }
         }
     }

@@ -20,7 +20,7 @@ pub(super) struct Waiting {
     pub(super) settled: Option<Settled>,
     pub(super) progress: Option<Box<ProgressQueue>>,
     /// True if the timeouts of the request pause while a person answers a request from the server.
-    pub(super) asks: bool,
+    pub(super) pauses_while_asked: bool,
 }
 
 /// The criterion by which a request counts as sent.
@@ -81,7 +81,7 @@ impl State {
         {
             progress.push(params.into());
             let waker = waiting.waker.take();
-            self.wake(waker);
+            self.wake_on_unlock(waker);
         }
     }
 
@@ -92,9 +92,9 @@ impl State {
 
     /// Records where the response to a request is expected: on the event stream of the session with this number, or,
     /// without a number, as the response of its own exchange.
-    pub(crate) fn departs(&mut self, call: CallHandle, stream: Option<u64>) {
+    pub(crate) fn departs(&mut self, call: CallHandle, session: Option<u64>) {
         if let Some(waiting) = self.waiting(call) {
-            waiting.departure = stream.map_or(Departure::Apart, Departure::On);
+            waiting.departure = session.map_or(Departure::Apart, Departure::On);
         }
     }
 
@@ -106,7 +106,7 @@ impl State {
         let calls: Vec<CallHandle> =
             self.waiting.iter().filter(|(_, waiting)| is_lost(waiting)).map(|(call, _)| *call).collect();
         for call in calls {
-            self.peer.handle_lost(call);
+            self.peer.forget_call(call);
             self.settle_with(call, Settled::Lost(Sent::Maybe, Arc::clone(ended)));
         }
     }
@@ -120,7 +120,7 @@ impl State {
     pub(super) fn stop_waiting(&mut self, call: CallHandle) -> Option<Settled> {
         let at = self.waiting.binary_search_by_key(&call, |(call, _)| *call).ok()?;
         let (_, waiting) = self.waiting.remove(at)?;
-        self.unread -= usize::from(waiting.settled.is_some());
+        self.woken_callers -= usize::from(waiting.settled.is_some());
         waiting.settled
     }
 
@@ -140,7 +140,7 @@ impl State {
         let Some(waiting) = self.waiting(call) else { return };
         let is_first = waiting.settled.replace(settled).is_none();
         let waker = waiting.waker.take();
-        self.unread += usize::from(is_first);
-        self.wake(waker);
+        self.woken_callers += usize::from(is_first);
+        self.wake_on_unlock(waker);
     }
 }

@@ -50,8 +50,7 @@ impl ShutdownTimeouts {
     pub(crate) const DEFAULT: Self =
         Self { close: Duration::from_secs(3), terminate: Duration::from_secs(1) };
     /// For a server whose handshake failed, or whose connection was lost.
-    pub(crate) const FAILED_START: Self =
-        Self { close: Duration::ZERO, terminate: Duration::from_millis(500) };
+    pub(crate) const SHORT: Self = Self { close: Duration::ZERO, terminate: Duration::from_millis(500) };
 }
 
 /// A child process and all other processes in its group.

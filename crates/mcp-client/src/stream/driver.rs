@@ -17,7 +17,7 @@ use crate::connection::shutdown::Shutdown;
 use crate::connection::{Connection, Writer, now};
 use crate::error::{ConnectionEnd, EndCause};
 use crate::stream::io::{read, write};
-use crate::stream::link::{Link, Owner};
+use crate::stream::link::{Link, LinkProcess};
 
 /// The range of the buffer space for one read, in bytes. The space depends on the size of the previous read.
 const READ_BYTES: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
@@ -45,26 +45,25 @@ impl StreamDriver {
     /// Runs until the link ends, then ends the server process.
     pub(crate) async fn run(self) {
         let Self { connection, link, mut lines, handlers, held, report } = self;
-        let Link { mut reader, writer, owner } = link;
-        let mut inbound = Inbound::new(handlers, Some(Box::new(owner.clone())));
+        let Link { mut reader, writer, process } = link;
+        let mut inbound = Inbound::new(handlers, Some(Box::new(process.clone())));
         for line in held {
             inbound.handle_line(&connection, &line, now());
         }
         // Settles the requests in flight even if this future is dropped or panics.
         let guard = EndGuard(Arc::clone(&connection));
-        let cause = serve(&connection, &mut *reader, writer, &mut lines, &owner, &mut inbound).await;
+        let cause = serve(&connection, &mut *reader, writer, &mut lines, &process, &mut inbound).await;
         let is_closed = cause == EndCause::Closed;
         if is_closed {
             connection.end(ConnectionEnd { cause, ..ConnectionEnd::default() });
         } else {
             let stray_line = connection.lock().stray_line.clone();
-            let ended = describe_end(cause, &owner).await;
+            let ended = describe_end(cause, &process).await;
             connection.end(ConnectionEnd {
                 stray_line: stray_line.as_deref().unwrap_or_default().to_owned(),
                 ..ended
             });
         }
-        // From here on a restart may open another link.
         drop(guard);
         // Drops the handlers that still run, without waiting for a handler that blocks its thread.
         drop(inbound);
@@ -78,10 +77,11 @@ impl StreamDriver {
             std::future::pending::<()>().await;
         };
         let shutdown = tokio::select! {
-            shutdown = owner.end(is_closed) => shutdown,
+            shutdown = process.end(is_closed) => shutdown,
             () = drain => Shutdown::default(),
         };
-        connection.exited(shutdown.status);
+        connection.record_exit(shutdown.status);
+        // A restart waits for this before it opens another link.
         let _ = report.send(Some(shutdown));
     }
 }
@@ -96,9 +96,9 @@ impl Drop for EndGuard {
 }
 
 /// Describes the end of a link: the cause, and the exit status and stderr of the process.
-async fn describe_end(cause: EndCause, owner: &Owner) -> ConnectionEnd {
-    let status = owner.exits_within(EXIT_GRACE).await;
-    ConnectionEnd { cause, status, stderr: owner.stderr().await, ..ConnectionEnd::default() }
+async fn describe_end(cause: EndCause, process: &LinkProcess) -> ConnectionEnd {
+    let status = process.exits_within(EXIT_GRACE).await;
+    ConnectionEnd { cause, status, stderr: process.stderr().await, ..ConnectionEnd::default() }
 }
 
 async fn serve(
@@ -106,7 +106,7 @@ async fn serve(
     reader: &mut (dyn AsyncRead + Send + Unpin),
     writer: Writer,
     lines: &mut Lines,
-    owner: &Owner,
+    process: &LinkProcess,
     inbound: &mut Inbound,
 ) -> EndCause {
     let mut writing: Vec<u8> = Vec::new();
@@ -134,7 +134,7 @@ async fn serve(
         let is_written;
         {
             let mut state = connection.lock();
-            state.look();
+            state.clear_changed();
             if writer.is_none() {
                 (writer, is_flushed) = state.take_writer();
             }
@@ -202,7 +202,7 @@ async fn serve(
                 }
                 Err(error) => return EndCause::Read(error.to_string()),
             },
-            _ = owner.exited(), if read_deadline.is_none() => {
+            _ = process.exited(), if read_deadline.is_none() => {
                 read_deadline = Some(tokio::time::Instant::now() + FINAL_READ_TIMEOUT);
             }
             () = until(read_deadline), if read_deadline.is_some() => return EndCause::Server,

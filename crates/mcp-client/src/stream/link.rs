@@ -10,11 +10,11 @@ use crate::connection::transport::Mask;
 #[cfg(feature = "stdio")]
 use crate::stdio::process::{Process, ShutdownTimeouts};
 
-/// The byte streams to one server, and the owner of the server.
+/// The byte streams to one server, and its process if this crate started it.
 pub(crate) struct Link {
     pub(crate) reader: Box<dyn AsyncRead + Send + Unpin>,
     pub(crate) writer: Box<dyn AsyncWrite + Send + Unpin>,
-    pub(crate) owner: Owner,
+    pub(crate) process: LinkProcess,
 }
 
 #[cfg(feature = "stdio")]
@@ -28,53 +28,53 @@ impl Link {
         Ok(Self {
             reader: Box::new(pipes.stdout),
             writer: Box::new(pipes.stdin),
-            owner: Owner::Process(Arc::new(process)),
+            process: LinkProcess::Child(Arc::new(process)),
         })
     }
 }
 
-/// The owner of the server at the other end of a link.
+/// The process at the other end of a link, if this crate started it.
 #[derive(Clone, Debug)]
-pub(crate) enum Owner {
-    /// The host: it opened the streams, so there is no process to end here.
-    Host,
-    /// This crate, which started the process.
+pub(crate) enum LinkProcess {
+    /// No process that this crate may end: the host opened the streams.
+    None,
+    /// A process that this crate started.
     #[cfg(feature = "stdio")]
-    Process(Arc<Process>),
+    Child(Arc<Process>),
 }
 
-impl Owner {
+impl LinkProcess {
     /// Waits for the process to exit. Never returns if there is no process.
     ///
     /// # Cancellation
     /// Cancel safe.
     pub(crate) async fn exited(&self) -> Option<ExitStatus> {
         match self {
-            Self::Host => std::future::pending().await,
+            Self::None => std::future::pending().await,
             #[cfg(feature = "stdio")]
-            Self::Process(process) => process.exited().await,
+            Self::Child(process) => process.exited().await,
         }
     }
 
     /// Returns the exit status if the process exits within this time, otherwise `None`.
     pub(crate) async fn exits_within(&self, time: std::time::Duration) -> Option<ExitStatus> {
         match self {
-            Self::Host => {
+            Self::None => {
                 let _ = time;
                 None
             }
             #[cfg(feature = "stdio")]
-            Self::Process(_) => tokio::time::timeout(time, self.exited()).await.ok().flatten(),
+            Self::Child(_) => tokio::time::timeout(time, self.exited()).await.ok().flatten(),
         }
     }
 
     /// Returns the last stderr output of a process that has exited, after reading the rest of it.
     pub(crate) async fn stderr(&self) -> String {
         match self {
-            Self::Host => String::new(),
+            Self::None => String::new(),
             #[cfg(feature = "stdio")]
-            Self::Process(process) => {
-                process.stderr().settled().await;
+            Self::Child(process) => {
+                process.stderr().read_to_end().await;
                 process.stderr().tail()
             }
         }
@@ -83,9 +83,9 @@ impl Owner {
     /// Returns the last stderr output so far of a process that still runs.
     pub(crate) fn stderr_so_far(&self) -> String {
         match self {
-            Self::Host => String::new(),
+            Self::None => String::new(),
             #[cfg(feature = "stdio")]
-            Self::Process(process) => process.stderr().tail(),
+            Self::Child(process) => process.stderr().tail(),
         }
     }
 
@@ -93,15 +93,13 @@ impl Owner {
     /// this client closed.
     pub(crate) async fn end(&self, patiently: bool) -> Shutdown {
         match self {
-            Self::Host => {
+            Self::None => {
                 let _ = patiently;
                 Shutdown::default()
             }
             #[cfg(feature = "stdio")]
-            Self::Process(process) => {
-                process
-                    .end(if patiently { ShutdownTimeouts::DEFAULT } else { ShutdownTimeouts::FAILED_START })
-                    .await
+            Self::Child(process) => {
+                process.end(if patiently { ShutdownTimeouts::DEFAULT } else { ShutdownTimeouts::SHORT }).await
             }
         }
     }
@@ -109,36 +107,36 @@ impl Owner {
     /// Returns the id of the process group, if there is a process.
     pub(crate) fn group(&self) -> Option<u32> {
         match self {
-            Self::Host => None,
+            Self::None => None,
             #[cfg(feature = "stdio")]
-            Self::Process(process) => process.group(),
+            Self::Child(process) => process.group(),
         }
     }
 
     pub(crate) fn stderr_lines(&self) -> Option<crate::Feed<Arc<str>>> {
         match self {
-            Self::Host => None,
+            Self::None => None,
             #[cfg(feature = "stdio")]
-            Self::Process(process) => Some(process.stderr().lines()),
+            Self::Child(process) => Some(process.stderr().lines()),
         }
     }
 
     /// Kills the process group at once, without a runtime.
     pub(crate) fn kill(&self) {
         match self {
-            Self::Host => {}
+            Self::None => {}
             #[cfg(feature = "stdio")]
-            Self::Process(process) => process.kill(),
+            Self::Child(process) => process.kill(),
         }
     }
 }
 
-impl Mask for Owner {
+impl Mask for LinkProcess {
     fn mask(&self, text: &str) -> String {
         match self {
-            Self::Host => text.to_owned(),
+            Self::None => text.to_owned(),
             #[cfg(feature = "stdio")]
-            Self::Process(process) => process.stderr().mask(text),
+            Self::Child(process) => process.stderr().mask(text),
         }
     }
 }

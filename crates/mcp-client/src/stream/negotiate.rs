@@ -66,7 +66,7 @@ impl NegotiationFailure {
 impl Offer {
     /// Starts a server and negotiates its era. If the server is cached as legacy, it is initialized without a probe; if
     /// that fails, it is started again and probed.
-    pub(crate) async fn negotiate(
+    pub(crate) async fn start_and_negotiate(
         &self,
         launch: &Launch,
         negotiation_cache: Option<&NegotiationCache>,
@@ -80,7 +80,8 @@ impl Offer {
         loop {
             let budget = until.map_or(config.start_budget(), |until| until.saturating_duration_since(now()));
             let link = launch.start()?;
-            let negotiated = match self.over(link, Some(launch), &config.limits, mode, budget).await {
+            let negotiated = match self.negotiate_over(link, Some(launch), &config.limits, mode, budget).await
+            {
                 Ok(negotiated) => negotiated,
                 Err(failed) => {
                     if let Some(negotiation_cache) = negotiation_cache {
@@ -102,7 +103,7 @@ impl Offer {
 
     /// Negotiates the era over a link. If that fails, ends the server. `again` is the program to start if the
     /// negotiation needs a restart.
-    pub(crate) async fn over(
+    pub(crate) async fn negotiate_over(
         &self,
         link: Link,
         again: Option<&Launch>,
@@ -127,23 +128,23 @@ impl Offer {
         };
         let settled = negotiation_run.run().await;
         let LinkNegotiation { machine, link, lines, held, outbox, .. } = negotiation_run;
-        let sample = machine.noise_sample().map(|sample| link.owner.mask(sample));
+        let sample = machine.noise_sample().map(|sample| link.process.mask(sample));
         let noise = NegotiationNoise { lines: machine.noise_lines(), sample };
         match settled {
             Ok(negotiation) => Ok(NegotiatedLink { link, lines, held, unsent: outbox, negotiation, noise }),
             Err(mut source) => {
-                let Link { reader: _, writer, owner } = link;
+                let Link { reader: _, writer, process } = link;
                 let mut stray_line = noise.sample.unwrap_or_default();
                 if let NegotiationError::Noise { sample } = &mut source {
                     *sample = std::mem::take(&mut stray_line);
                 }
                 drop(writer);
                 let left = until.map_or(EXIT_GRACE, |until| until.saturating_duration_since(now()));
-                let status = owner
+                let status = process
                     .exits_within(left.saturating_sub(KILL_RESERVE).min(EXIT_GRACE).max(MIN_EXIT_GRACE))
                     .await;
-                let stderr = if status.is_some() { owner.stderr().await } else { owner.stderr_so_far() };
-                owner.end(false).await;
+                let stderr = if status.is_some() { process.stderr().await } else { process.stderr_so_far() };
+                process.end(false).await;
                 Err(NegotiationFailure {
                     source,
                     ended: ConnectionEnd { cause: EndCause::Server, status, stderr, stray_line },
@@ -242,7 +243,7 @@ impl LinkNegotiation {
                         self.machine.handle_closed();
                     }
                 },
-                _ = self.link.owner.exited(), if read_until.is_none() => {
+                _ = self.link.process.exited(), if read_until.is_none() => {
                     read_until = Some(tokio::time::Instant::now() + FINAL_READ_TIMEOUT);
                 }
                 () = until(read_until), if read_until.is_some() => {
@@ -308,7 +309,7 @@ impl LinkNegotiation {
         self.held.clear();
         self.lines = Lines::new(&self.limits);
         let Some(launch) = &self.again else { return self.machine.handle_not_started() };
-        self.link.owner.end(false).await;
+        self.link.process.end(false).await;
         match launch.start() {
             Ok(link) => {
                 self.link = link;

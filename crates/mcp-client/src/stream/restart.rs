@@ -69,7 +69,7 @@ impl Restarts {
             return Ok(());
         }
         let task = running.get_or_insert_with(|| {
-            let task = tokio::spawn(Arc::clone(&self.restart).run());
+            let task = tokio::spawn(Arc::clone(&self.restart).restart());
             *lock(&self.abort) = Some(task.abort_handle());
             task
         });
@@ -103,7 +103,7 @@ impl Drop for Restarts {
 }
 
 impl Restart {
-    async fn run(self: Arc<Self>) -> Result<()> {
+    async fn restart(self: Arc<Self>) -> Result<()> {
         // Waits for the old process to end: two processes of one server could conflict.
         let mut shutdown = lock(&self.run).shutdown.clone();
         let _ = shutdown.wait_for(Option::is_some).await;
@@ -118,7 +118,8 @@ impl Restart {
             return Ok(());
         }
         tracing::debug!(server = %self.launch, "restarting the server");
-        let negotiated = self.offer.negotiate(&self.launch, self.negotiation_cache.as_ref()).await?;
+        let negotiated =
+            self.offer.start_and_negotiate(&self.launch, self.negotiation_cache.as_ref()).await?;
         if let Some(run) = ServerRun::begin(&self.connection, &self.handlers, negotiated) {
             *lock(&self.run) = run;
             let terms = &self.connection.terms;

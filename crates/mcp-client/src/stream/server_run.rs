@@ -9,13 +9,13 @@ use crate::connection::Connection;
 use crate::connection::handlers::Handlers;
 use crate::connection::shutdown::Shutdown;
 use crate::stream::driver::StreamDriver;
-use crate::stream::link::Owner;
+use crate::stream::link::LinkProcess;
 use crate::stream::negotiate::NegotiatedLink;
 
 /// One run of a server: its process and its driver. Dropping it kills the process group at once.
 #[derive(Debug)]
 pub(crate) struct ServerRun {
-    pub(crate) owner: Owner,
+    pub(crate) process: LinkProcess,
     driver: JoinHandle<()>,
     pub(crate) shutdown: watch::Receiver<Option<Shutdown>>,
 }
@@ -29,9 +29,9 @@ impl ServerRun {
         negotiated: NegotiatedLink,
     ) -> Option<Self> {
         let NegotiatedLink { link, lines, held, unsent, noise, .. } = negotiated;
-        let owner = link.owner.clone();
+        let process = link.process.clone();
         if !connection.begin(unsent) {
-            owner.kill();
+            process.kill();
             return None;
         }
         {
@@ -48,7 +48,7 @@ impl ServerRun {
             held: if connection.dialect().is_modern() { Vec::new() } else { held },
             report,
         };
-        Some(Self { owner, driver: tokio::spawn(driver.run()), shutdown })
+        Some(Self { process, driver: tokio::spawn(driver.run()), shutdown })
     }
 }
 
@@ -56,7 +56,7 @@ impl ServerRun {
     /// Aborts the driver and kills the process group.
     pub(crate) fn end(&self) {
         self.driver.abort();
-        self.owner.kill();
+        self.process.kill();
     }
 }
 

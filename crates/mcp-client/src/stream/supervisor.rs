@@ -6,7 +6,7 @@ use crate::connection::feed::Feed;
 use crate::connection::shutdown::Shutdown;
 use crate::connection::transport::{Supervisor, TransportFuture};
 use crate::error::Result;
-use crate::stream::link::Owner;
+use crate::stream::link::LinkProcess;
 use crate::stream::restart::{Restarts, lock};
 use crate::stream::server_run::ServerRun;
 
@@ -19,8 +19,8 @@ pub(crate) struct StreamSupervisor {
 }
 
 impl StreamSupervisor {
-    fn owner(&self) -> Owner {
-        lock(&self.run).owner.clone()
+    fn process(&self) -> LinkProcess {
+        lock(&self.run).process.clone()
     }
 }
 
@@ -54,10 +54,10 @@ impl Supervisor for StreamSupervisor {
     }
 
     fn process_group(&self) -> Option<u32> {
-        self.owner().group()
+        self.process().group()
     }
 
     fn stderr(&self) -> Option<Feed<Arc<str>>> {
-        self.owner().stderr_lines()
+        self.process().stderr_lines()
     }
 }

@@ -77,10 +77,10 @@ impl Driver {
         if session.id.is_some() {
             // If the server refuses the request, it keeps the session until its own idle timeout.
             let delete_session =
-                transport.endpoint.target.connections.send(|| transport.endpoint.delete_session(&session));
+                transport.endpoint.target.http.send(|| transport.endpoint.delete_session(&session));
             let _ = tokio::time::timeout(DELETE_TIMEOUT, delete_session).await;
         }
-        transport.endpoint.target.connections.close().await;
+        transport.endpoint.target.http.close().await;
         let _ = report.send(Some(Shutdown::default()));
     }
 }
@@ -94,7 +94,7 @@ async fn serve(connection: &Arc<Connection>, transport: &Arc<HttpTransport>) {
         let is_flooded;
         {
             let mut state = connection.lock();
-            state.look();
+            state.clear_changed();
             let session = transport.sessions.current();
             let mut dropped = 0;
             state.take_messages(connection.dialect(), |call, message| {
@@ -169,7 +169,7 @@ impl Post {
             && !(is_sent && transport.endpoint.is_http_sse)
         {
             let mut state = connection.lock();
-            state.peer.handle_lost(call);
+            state.peer.forget_call(call);
             state.subscribers.resubscribed(call, !is_sent);
         }
         message.len()
@@ -207,7 +207,7 @@ async fn send(
         }
     };
     if transport.endpoint.is_http_sse {
-        transport.endpoint.target.connections.drain(answer.body);
+        transport.endpoint.target.http.drain(answer.body);
     } else if is_events(&answer) {
         let mut stream = EventStream::new(answer.body, transport.endpoint.limits());
         let handle = |message: SseMessage<'_>| {

@@ -1,4 +1,4 @@
-//! The address of a server behind a URL, and the headers of every request to it.
+//! Requests to a server whose protocol version is known: its target, and the headers of MCP.
 
 use std::sync::Arc;
 

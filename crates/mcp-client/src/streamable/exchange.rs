@@ -110,14 +110,8 @@ impl Exchange {
             }
         }
         let request = || self.transport.endpoint.message(repeated, &self.body, session);
-        let answer = self
-            .transport
-            .endpoint
-            .target
-            .connections
-            .send(request)
-            .await
-            .map_err(|error| self.lost(error))?;
+        let answer =
+            self.transport.endpoint.target.http.send(request).await.map_err(|error| self.lost(error))?;
         let next = self.handle(answer, session, retry).await?;
         if session.sse_post_target.is_some() && !matches!(next, NextStep::Done) {
             self.connection.lock().departs(self.call, None);
@@ -168,13 +162,13 @@ impl Exchange {
                 }
             }
             StatusCode::TOO_MANY_REQUESTS => {
-                let failure = Failure::TooManyRequests { retry_after: wait(&answer.headers) };
+                let failure = Failure::TooManyRequests { retry_after: retry_after_of(&answer.headers) };
                 if let Some(next) = self.decide(retry, failure) {
                     return Ok(next);
                 }
             }
             status if status.is_success() && session.sse_post_target.is_some() => {
-                self.transport.endpoint.target.connections.drain(answer.body);
+                self.transport.endpoint.target.http.drain(answer.body);
                 // The response arrives on the event stream, if the stream is still open.
                 let is_open = self.transport.sessions.is_open(session);
                 return if is_open {
@@ -283,7 +277,7 @@ impl Exchange {
             }
             let problem = match end {
                 ReadEnd::Enough => {
-                    self.transport.endpoint.target.connections.drain(stream.into_body());
+                    self.transport.endpoint.target.http.drain(stream.into_body());
                     return Ok(NextStep::Done);
                 }
                 ReadEnd::TooLong => return Err(self.unreadable("an event is longer than the message limit")),
@@ -304,7 +298,7 @@ impl Exchange {
                     .transport
                     .endpoint
                     .target
-                    .connections
+                    .http
                     .send(|| self.transport.endpoint.stream(session, Some(after)))
                     .await;
                 match answer {
@@ -327,7 +321,7 @@ impl Exchange {
 
     /// Handles any other response: a JSON-RPC error with an error status, or a body that is not a message.
     async fn refused(&self, answer: RawResponse, session: &Session, retry: &mut Retry) -> Result<NextStep> {
-        let (status, body) = self.transport.endpoint.target.status(answer).await;
+        let (status, body) = self.transport.endpoint.target.read_status(answer).await;
         let incoming = parse_bytes(&body, self.transport.endpoint.limits());
         if incoming.is_err() && !body.is_empty() || status.content_encoding.is_some() {
             self.count_unreadable();

@@ -77,7 +77,7 @@ pub(super) enum StreamProbe {
 
 /// Sends a GET for an event stream, and reads the first event.
 pub(super) async fn probe(target: &HttpTarget) -> Result<StreamProbe, HttpError> {
-    let mut answer = target.connections.send(|| target.get(http::HeaderMap::new(), None)).await?;
+    let mut answer = target.http.send(|| target.get(http::HeaderMap::new(), None)).await?;
     let status = answer.status.as_u16();
     if matches!(status, 401 | 403) {
         return Ok(StreamProbe::Unauthorized(status, challenges(&answer.headers)));
@@ -254,17 +254,17 @@ fn is_answer(message: &[u8], target: &HttpTarget) -> bool {
 /// Posts a message. Returns an error if the server did not accept it.
 async fn post(target: &HttpTarget, to: &PostTarget, method: &Method, message: &Bytes) -> Result<()> {
     let method = || method.clone();
-    let sending = target.connections.send(|| target.post_to(&to.url, &to.uri, message.clone()));
+    let sending = target.http.send(|| target.post_to(&to.url, &to.uri, message.clone()));
     let answer = sending.await.map_err(|error| error.into_lost(method()))?;
     match answer.status.as_u16() {
         200..300 => {
-            target.connections.drain(answer.body);
+            target.http.drain(answer.body);
             Ok(())
         }
         status @ (401 | 403) => {
             Err(Error::Unauthorized { method: method(), status, challenges: challenges(&answer.headers) })
         }
-        _ => Err(Error::Status { method: method(), answer: Box::new(target.status(answer).await.0) }),
+        _ => Err(Error::Status { method: method(), answer: Box::new(target.read_status(answer).await.0) }),
     }
 }
 

@@ -104,8 +104,7 @@ impl NotificationStream<'_> {
         // The previous stream is closed at this point, because servers allow only one at a time.
         let request = || self.transport.endpoint.stream(&self.session, self.last_id.as_deref());
         let answer =
-            tokio::time::timeout(HEADERS_TIMEOUT, self.transport.endpoint.target.connections.send(request))
-                .await;
+            tokio::time::timeout(HEADERS_TIMEOUT, self.transport.endpoint.target.http.send(request)).await;
         if let Some(probed) = probed.take() {
             let _ = probed.send(());
         }
@@ -129,7 +128,7 @@ impl NotificationStream<'_> {
             // If the stream was open before, 404 means that the server does not know the session. Otherwise it means
             // that the server has no notification stream.
             Ok(Ok(answer)) if answer.status == StatusCode::NOT_FOUND && self.was_open => {
-                self.transport.endpoint.target.connections.drain(answer.body);
+                self.transport.endpoint.target.http.drain(answer.body);
                 self.has_renewed = true;
                 match self.transport.renew(&self.session, self.connection).await {
                     Ok(()) => Attempt::Ended(StreamEnd::default()),
@@ -145,7 +144,7 @@ impl NotificationStream<'_> {
     }
 
     fn refused(&mut self, outcome: &Result<RawResponse, HttpError>) -> Attempt {
-        let retry_after = outcome.as_ref().ok().and_then(|answer| wait(&answer.headers));
+        let retry_after = outcome.as_ref().ok().and_then(|answer| retry_after_of(&answer.headers));
         let ended = Attempt::Ended(StreamEnd { retry_after, ..StreamEnd::default() });
         if is_transient(outcome) {
             return ended;

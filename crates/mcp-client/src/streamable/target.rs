@@ -54,7 +54,7 @@ const RESERVED_HEADERS: &[&str] = &[
 
 /// The address of a server, with the headers of every request and the connections to it.
 pub(crate) struct HttpTarget {
-    pub(super) connections: HttpConnections,
+    pub(super) http: HttpConnections,
     pub(super) url: Arc<Url>,
     uri: Uri,
     /// The headers that the host configured.
@@ -134,7 +134,7 @@ impl HttpTarget {
     }
 
     /// Describes a response that is not a message, and returns the first part of its body.
-    pub(super) async fn status(&self, mut answer: RawResponse) -> (HttpStatus, Bytes) {
+    pub(super) async fn read_status(&self, mut answer: RawResponse) -> (HttpStatus, Bytes) {
         let body = excerpt_of(&mut answer).await;
         (self.describe(&answer, &body), body)
     }
@@ -151,7 +151,7 @@ impl HttpTarget {
                 .encoding()
                 .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()),
             excerpt: SafeText::new(&text).at_most(MAX_SHOWN_CHARS).to_string(),
-            retry_after: wait(&answer.headers),
+            retry_after: retry_after_of(&answer.headers),
             location: location(&answer.headers),
         }
     }
@@ -182,7 +182,7 @@ fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> 
 }
 
 /// Returns the delay of `Retry-After`.
-pub(super) fn wait(headers: &HeaderMap) -> Option<std::time::Duration> {
+pub(super) fn retry_after_of(headers: &HeaderMap) -> Option<std::time::Duration> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     retry_after(headers.get(RETRY_AFTER)?.to_str().ok()?, now)
 }

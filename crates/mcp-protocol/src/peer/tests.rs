@@ -114,8 +114,8 @@ fn duplicate_request_id_is_refused_and_the_first_stays_open() {
         assert_eq!(feed(&mut peer, request), Arrival::Ignored(IgnoreReason::Rejected));
         let Some(Transmit::Error { id, error }) = peer.poll_transmit() else { panic!() };
         assert_eq!((id, error.code), (named, ErrorCode::InvalidRequest));
-        assert!(peer.respond(&"a".into()));
-        assert!(!peer.respond(&"a".into()));
+        assert!(peer.complete_request(&"a".into()));
+        assert!(!peer.complete_request(&"a".into()));
     }
 }
 
@@ -125,7 +125,7 @@ fn cancelled_request_is_not_answered() {
     feed(&mut peer, r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#);
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
     assert_eq!(feed(&mut peer, cancel), Arrival::Cancelled(7.into()));
-    assert!(!peer.respond(&7.into()));
+    assert!(!peer.complete_request(&7.into()));
     assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(IgnoreReason::Unknown));
     let malformed = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{}}}"#;
     assert_eq!(feed(&mut peer, malformed), Arrival::Ignored(IgnoreReason::Malformed));
@@ -305,7 +305,7 @@ fn initialize_cannot_be_cancelled_by_its_sender() {
     feed(&mut peer, r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#);
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
     assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(IgnoreReason::Unknown));
-    assert!(peer.respond(&1.into()));
+    assert!(peer.complete_request(&1.into()));
 }
 
 #[test]

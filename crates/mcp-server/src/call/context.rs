@@ -339,7 +339,7 @@ impl Context {
 
     /// Finishes the outcome of a handler. If a question of this run is not answered yet, any error of the handler ends
     /// the run with that question, because an [`AskError`] inside an `anyhow::Error` or text cannot be recognized.
-    pub(crate) fn settle<T>(&self, outcome: Result<T, ToolError>) -> Result<T, ToolError> {
+    pub(crate) fn restore_question<T>(&self, outcome: Result<T, ToolError>) -> Result<T, ToolError> {
         let is_unanswered = self.rounds().is_some_and(Rounds::has_unanswered);
         match outcome {
             Ok(value) => {

@@ -50,7 +50,7 @@ pub(crate) struct CallFuture {
     request: Option<Share>,
     /// Present if calls are observed by metrics or a `tracing` subscriber.
     observation: Option<Box<CallObservation>>,
-    outcome: CallOutcome,
+    observed_outcome: CallOutcome,
 }
 
 /// The future of a handler.
@@ -82,7 +82,7 @@ impl CallFuture {
             call_share: None,
             request: None,
             observation,
-            outcome: CallOutcome::Completed,
+            observed_outcome: CallOutcome::Completed,
         }
     }
 
@@ -101,11 +101,11 @@ impl CallFuture {
 
     /// Polls the handler once. If the handler panics, only this call fails.
     fn poll_handler(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<Reply, ToolError>> {
-        let Self { handler, core, name, outcome, .. } = self;
+        let Self { handler, core, name, observed_outcome, .. } = self;
         let poll = || match handler {
             FunctionFuture::Tool(future) => future.as_mut().poll(cx).map(|result| {
                 let result = result?;
-                *outcome = outcome_of(&result);
+                *observed_outcome = outcome_of(&result);
                 Ok(Reply::result(result))
             }),
             FunctionFuture::Complete(future) => {
@@ -114,14 +114,14 @@ impl CallFuture {
             FunctionFuture::Hooked(future, method) => future.as_mut().poll(cx).map(|hooked| {
                 let hooked = hooked?;
                 if let Outcome::Tool(result) = &hooked {
-                    *outcome = outcome_of(result);
+                    *observed_outcome = outcome_of(result);
                 }
                 Ok(hooked.into_reply(method).unwrap_or_else(|| mismatch_reply(method)))
             }),
         };
         let result = catch_unwind(AssertUnwindSafe(|| core.watchdog.watch(name, poll)));
         result.unwrap_or_else(|_| {
-            self.outcome = CallOutcome::Panicked;
+            self.observed_outcome = CallOutcome::Panicked;
             Poll::Ready(Ok(panic_reply(Some(&self.name))))
         })
     }
@@ -133,7 +133,7 @@ impl CallFuture {
         let is_modern = self.dialect.is_modern();
         let invalid = |message: String| Reply::Error(ErrorObject::new(ErrorCode::InvalidParams, message));
         let failure = error.into_failure();
-        self.outcome = match failure {
+        self.observed_outcome = match failure {
             HandlerFailure::Failed(_) if is_tool => CallOutcome::ToolError,
             HandlerFailure::Failed(_) => CallOutcome::Failed,
             HandlerFailure::Unanswered => CallOutcome::InputRequired,
@@ -178,7 +178,7 @@ impl Future for CallFuture {
                 }
                 let reply = done.unwrap_or_else(|error| self.failure_reply(error));
                 if let Some(observation) = self.observation.take() {
-                    observation.end(self.outcome);
+                    observation.end(self.observed_outcome);
                 }
                 Poll::Ready(reply)
             }

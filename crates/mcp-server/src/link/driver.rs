@@ -247,7 +247,7 @@ impl<'a> Driver<'a> {
                     let dialect = requester.dialect;
                     match self.core.route(request, requester) {
                         RequestAction::Reply(reply) => self.answer(&request.id, dialect, &reply),
-                        RequestAction::Run(run) => self.start(request, dialect, run),
+                        RequestAction::Run(run) => self.poll_or_spawn(request, dialect, run),
                         RequestAction::Listen(filter) => self.open_subscription(&request.id, dialect, filter),
                     }
                 }

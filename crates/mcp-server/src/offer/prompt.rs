@@ -63,7 +63,7 @@ where
             match F::Args::from_call(arguments, &cx) {
                 Ok(args) => {
                     let future = function.call(args, || cx.clone());
-                    Box::pin(async move { cx.settle(future.await.into_prompt()) })
+                    Box::pin(async move { cx.restore_question(future.await.into_prompt()) })
                 }
                 Err(problem) => {
                     Box::pin(ready(Err(ToolError::invalid_params(format!("invalid arguments: {problem}")))))

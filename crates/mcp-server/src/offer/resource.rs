@@ -129,9 +129,9 @@ where
     Arc::new(move |request: ReadRequest, cx: Context| {
         let defaults = ContentDefaults { uri: request.uri.clone(), mime_type: mime_type.clone() };
         let future = function.call(F::Args::from_call(request, &cx), || cx.clone());
-        Box::pin(
-            async move { Ok(ReadResourceResult::new(cx.settle(future.await.into_contents(&defaults))?)) },
-        )
+        Box::pin(async move {
+            Ok(ReadResourceResult::new(cx.restore_question(future.await.into_contents(&defaults))?))
+        })
     })
 }
 

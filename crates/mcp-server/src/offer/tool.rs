@@ -73,7 +73,7 @@ where
         match F::Args::from_call(arguments, &mut context) {
             Ok(args) => {
                 let future = function.call(args, context);
-                Box::pin(async move { settle(used, future.await.into_outcome()) })
+                Box::pin(async move { restore_question(used, future.await.into_outcome()) })
             }
             Err(problem) => Box::pin(ready(Err(ToolError::new(format!("invalid arguments: {problem}"))))),
         }
@@ -83,9 +83,9 @@ where
 
 /// Finishes the outcome of a function by [`Context::settle`]. A function without a context cannot have asked the
 /// client.
-fn settle(context: Option<Context>, outcome: ToolOutcome) -> ToolOutcome {
+fn restore_question(context: Option<Context>, outcome: ToolOutcome) -> ToolOutcome {
     match context {
-        Some(context) => context.settle(outcome),
+        Some(context) => context.restore_question(outcome),
         None => outcome,
     }
 }
@@ -113,7 +113,7 @@ impl Tool {
             match arguments.parse() {
                 Ok(arguments) => {
                     let future = function.call(arguments, || used.insert(context()).clone());
-                    Box::pin(async move { settle(used, future.await.into_outcome()) })
+                    Box::pin(async move { restore_question(used, future.await.into_outcome()) })
                 }
                 Err(error) => Box::pin(ready(Err(ToolError::from(error)))),
             }
@@ -328,7 +328,7 @@ impl From<Arc<dyn ToolSpec>> for Tool {
             match arguments.parse() {
                 Ok(arguments) => {
                     let (spec, cx) = (Arc::clone(&spec), context());
-                    Box::pin(async move { cx.settle(spec.execute(arguments, cx.clone()).await) })
+                    Box::pin(async move { cx.restore_question(spec.execute(arguments, cx.clone()).await) })
                 }
                 Err(error) => Box::pin(ready(Err(ToolError::from(error)))),
             }

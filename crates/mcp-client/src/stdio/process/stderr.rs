@@ -91,7 +91,7 @@ impl Stderr {
     }
 
     /// Waits, for a limited time, until the remaining output of an exited process was read.
-    pub(crate) async fn settled(&self) {
+    pub(crate) async fn read_to_end(&self) {
         let mut is_over = self.is_over.clone();
         let _ = tokio::time::timeout(REMAINING_OUTPUT_TIMEOUT, is_over.wait_for(|over| *over)).await;
     }

@@ -190,7 +190,7 @@ async fn large_stderr_output_is_drained_and_its_tail_is_kept() {
     assert_eq!(line, "done\n");
     drop(pipes.stdin);
     process.exited().await;
-    process.stderr().settled().await;
+    process.stderr().read_to_end().await;
     assert_eq!(process.stderr().tail(), "last words");
 }
 
@@ -205,7 +205,7 @@ async fn env_values_are_masked_in_the_stderr_tail_and_lines() {
     assert_eq!(lines.next().await, Some(FeedItem::Next("key *** and ***".into())));
     drop(pipes);
     process.exited().await;
-    process.stderr().settled().await;
+    process.stderr().read_to_end().await;
     assert_eq!(process.stderr().tail(), "key *** and ***\n\\u{1b}[31m");
 }
 
@@ -215,7 +215,7 @@ async fn secret_cut_at_the_start_of_the_stderr_tail_is_not_shown() {
         .env("KEY", "abcdefghijklmnopqrstuvwxyz");
     let (process, _pipes) = Process::start(&config).unwrap();
     process.exited().await;
-    process.stderr().settled().await;
+    process.stderr().read_to_end().await;
     assert_eq!(process.stderr().tail(), "end");
 }
 

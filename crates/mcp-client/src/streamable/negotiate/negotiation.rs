@@ -59,11 +59,9 @@ pub(in crate::streamable) async fn negotiate(
     {
         // The session will not be used, so it is deleted.
         let headers = HeaderMap::from_iter([(HeaderName::from_static(header::SESSION_ID), session)]);
-        let _ = tokio::time::timeout(
-            Duration::from_secs(1),
-            target.connections.send(|| target.delete(headers.clone())),
-        )
-        .await;
+        let _ =
+            tokio::time::timeout(Duration::from_secs(1), target.http.send(|| target.delete(headers.clone())))
+                .await;
     }
     found
 }
@@ -187,11 +185,8 @@ impl Negotiation<'_> {
         }
         let request = self.target.post(headers, initialized());
         let left = self.until.map_or(INITIALIZED_TIMEOUT, |until| until.saturating_duration_since(now()));
-        match tokio::time::timeout(
-            left.min(INITIALIZED_TIMEOUT),
-            self.target.connections.send(|| request.clone()),
-        )
-        .await
+        match tokio::time::timeout(left.min(INITIALIZED_TIMEOUT), self.target.http.send(|| request.clone()))
+            .await
         {
             Ok(Ok(answer)) if answer.status.is_success() => {}
             Ok(Ok(answer)) => tracing::debug!(
@@ -213,7 +208,7 @@ impl Negotiation<'_> {
 
     async fn send(&mut self, request: RawRequest) -> Result<Option<RawResponse>> {
         let target = Arc::clone(self.target);
-        let answer = self.in_time(target.connections.send(|| request.clone())).await;
+        let answer = self.in_time(target.http.send(|| request.clone())).await;
         self.sent(answer)
     }
 
@@ -276,7 +271,7 @@ impl Negotiation<'_> {
         } else {
             self.note_response(target.describe(&answer, &body));
         }
-        let (wait, location) = (wait(&answer.headers), location(&answer.headers));
+        let (wait, location) = (retry_after_of(&answer.headers), location(&answer.headers));
         if let Some(wait) = wait {
             reply = reply.retry_after(wait);
         }

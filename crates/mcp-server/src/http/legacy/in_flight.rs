@@ -83,7 +83,7 @@ impl InFlightCall {
     /// Ends the request. Returns false if it was cancelled and must not be answered.
     pub(super) fn finish(mut self) -> bool {
         self.is_finished = true;
-        self.session.connection.lock().peer.respond(&self.id)
+        self.session.connection.lock().peer.complete_request(&self.id)
     }
 }
 
@@ -94,7 +94,7 @@ impl Drop for InFlightCall {
         }
         // After `finish` another request may already use the id.
         if !self.is_finished {
-            self.session.connection.lock().peer.respond(&self.id);
+            self.session.connection.lock().peer.complete_request(&self.id);
         }
     }
 }

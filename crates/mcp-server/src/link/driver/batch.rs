@@ -74,7 +74,7 @@ impl Driver<'_> {
 
     pub(super) fn answer_batch(&self, dialect: Dialect, replies: &[(Id, Reply)], errors: &[ErrorObject]) {
         let wanted: Vec<_> =
-            replies.iter().filter(|(id, _)| self.connection.lock().peer.respond(id)).collect();
+            replies.iter().filter(|(id, _)| self.connection.lock().peer.complete_request(id)).collect();
         if wanted.is_empty() && errors.is_empty() {
             return;
         }

@@ -42,7 +42,12 @@ impl RunningTask {
 }
 
 impl Driver<'_> {
-    pub(super) fn start(&mut self, request: &Request<'_>, dialect: Dialect, mut run: Box<CallFuture>) {
+    pub(super) fn poll_or_spawn(
+        &mut self,
+        request: &Request<'_>,
+        dialect: Dialect,
+        mut run: Box<CallFuture>,
+    ) {
         let id = &request.id;
         // The no-op waker is safe because a pending call is polled again when it is spawned.
         match Pin::new(&mut run).poll(&mut TaskContext::from_waker(Waker::noop())) {
@@ -61,7 +66,7 @@ impl Driver<'_> {
     }
 
     pub(super) fn answer(&self, id: &Id, dialect: Dialect, reply: &Reply) {
-        if self.connection.lock().peer.respond(id) {
+        if self.connection.lock().peer.complete_request(id) {
             let meta = &self.core.meta;
             // Fails if the connection is closed.
             let _ = self.outlet.send(|out| reply.write(out, id, dialect, meta));
@@ -93,7 +98,7 @@ impl Driver<'_> {
             // The call was cancelled. `respond` frees its id; nothing is sent.
             Err(_) => {
                 if let Some(id) = &id {
-                    self.connection.lock().peer.respond(id);
+                    self.connection.lock().peer.complete_request(id);
                 }
             }
         }
@@ -101,7 +106,7 @@ impl Driver<'_> {
 
     pub(super) fn cancel(&mut self, id: &Id) {
         if self.subscriptions.remove(id) {
-            self.connection.lock().peer.respond(id);
+            self.connection.lock().peer.complete_request(id);
             return;
         }
         if let Some(running) = self.task_of_request.get(id).and_then(|task| self.running.get(task)) {
