@@ -22,7 +22,7 @@ use crate::connection::cache::Cache;
 use crate::connection::handlers::Handlers;
 use crate::connection::observers::Observers;
 use crate::error::{Error, Result};
-use crate::stream::link::{Link, Owner};
+use crate::stream::link::{Link, LinkProcess};
 use crate::stream::negotiate::Launch;
 use crate::wire_trace::WireTrace;
 

@@ -189,23 +189,19 @@ async fn send(
         tracing::debug!("dropped a message for a session that has ended");
         return false;
     }
-    let mut answer = match transport
-        .endpoint
-        .target
-        .connections
-        .send(|| transport.endpoint.message(&[], message, session))
-        .await
-    {
-        Ok(answer) if answer.status.is_success() => answer,
-        Ok(answer) => {
-            tracing::debug!(status = answer.status.as_u16(), "the server refused a message");
-            return false;
-        }
-        Err(error) => {
-            tracing::debug!(%error, "sending a message failed");
-            return false;
-        }
-    };
+    let mut answer =
+        match transport.endpoint.target.http.send(|| transport.endpoint.message(&[], message, session)).await
+        {
+            Ok(answer) if answer.status.is_success() => answer,
+            Ok(answer) => {
+                tracing::debug!(status = answer.status.as_u16(), "the server refused a message");
+                return false;
+            }
+            Err(error) => {
+                tracing::debug!(%error, "sending a message failed");
+                return false;
+            }
+        };
     if transport.endpoint.is_http_sse {
         transport.endpoint.target.http.drain(answer.body);
     } else if is_events(&answer) {

@@ -13,7 +13,7 @@ use mcp_protocol::retry::{Decision, Failure, Retry, Route};
 use super::backoff::{Cost, StreamBackoff, jitter};
 use super::events::{EventStream, ReadEnd, SseMessage};
 use super::session::Session;
-use super::target::{BodyRead, challenges, read_body, wait};
+use super::target::{BodyRead, challenges, read_body, retry_after_of};
 use super::tool_headers::RepeatedHeaders;
 use super::transport::HttpTransport;
 use crate::connection::transport::OutgoingRequest;

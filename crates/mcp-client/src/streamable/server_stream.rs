@@ -11,7 +11,7 @@ use super::events::{EventStream, ReadEnd, SseMessage};
 use super::exchange::is_events;
 use super::reconnect::{ReconnectPermit, StreamDemand, StreamEnd};
 use super::session::Session;
-use super::target::wait;
+use super::target::retry_after_of;
 use super::transport::HttpTransport;
 use crate::connection::{Connection, now};
 use crate::http::request::{HttpError, RawResponse};

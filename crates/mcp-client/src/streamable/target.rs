@@ -97,7 +97,7 @@ impl HttpTarget {
         let connections = HttpConnections::new(network, &url).map_err(unusable)?;
         let limits = config.limits.clone();
         let own_limits = limits.clone().message(usize::MAX / 8);
-        Ok(Self { connections, url: Arc::new(url), uri, given, posted, limits, own_limits, secrets })
+        Ok(Self { http: connections, url: Arc::new(url), uri, given, posted, limits, own_limits, secrets })
     }
 
     /// Returns the headers of a posted message.

@@ -378,7 +378,7 @@ async fn sse_endpoint_on_another_origin_is_refused_without_a_request() {
 #[tokio::test]
 async fn sse_endpoint_that_is_not_a_plain_http_url_is_described() {
     for (endpoint, described) in [
-        ("javascript:alert(1)", "post to, a `javascript:` URL: only"),
+        ("javascript:alert(1)", "names a `javascript:` URL: only"),
         ("http://u:secret@HOST/mcp", "HOST with a user name or password: only"),
     ] {
         harmless(async {

@@ -6,6 +6,7 @@ mod batching;
 mod blocking;
 mod compile_errors;
 mod crashes;
+mod direct_writes;
 mod display;
 mod eras;
 mod faults;

@@ -23,7 +23,9 @@ use crate::error::{ConnectionEnd, EndCause, Error, HttpStatus, Result};
 use crate::http::request::{HttpError, RawRequest, RawResponse};
 use crate::streamable::events::{EventStream, ReadEnd, SseMessage};
 use crate::streamable::http_sse::{self, HttpSseStream, StreamProbe};
-use crate::streamable::target::{BodyRead, HttpTarget, challenges, excerpt_of, location, read_body, wait};
+use crate::streamable::target::{
+    BodyRead, HttpTarget, challenges, excerpt_of, location, read_body, retry_after_of,
+};
 
 /// The pause before a second attempt if the server sends no `Retry-After`.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
