@@ -56,7 +56,7 @@ async fn layer_error(error: BoxError) -> (StatusCode, String) {
     if error.is::<Elapsed>() {
         (StatusCode::GATEWAY_TIMEOUT, "the tool did not respond in time".to_owned())
     } else if error.is::<Overloaded>() {
-        (StatusCode::SERVICE_UNAVAILABLE, "too many requests; retry later".to_owned())
+        (StatusCode::TOO_MANY_REQUESTS, "retry later".to_owned())
     } else {
         (StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
     }

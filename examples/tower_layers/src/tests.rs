@@ -20,16 +20,13 @@ async fn timeout_ends_a_silent_call_and_not_a_stream() -> Result<(), Box<dyn std
         let call =
             |steps: u32, progress: bool| client.call("work", json!({"steps": steps, "progress": progress}));
         assert_eq!(call(0, false).await?.text(), "0 steps done");
-        // Silent until the timeout; meanwhile another request is one too many.
+        // Silent until the timeout. Another request is one too many; the client sends it again a second later.
         let (silent, other) = tokio::join!(call(9, false), async {
             tokio::time::sleep(Duration::from_millis(100)).await;
             call(0, false).await
         });
-        let status = |result| match result {
-            Err(Error::Status { answer, .. }) => answer.status,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!((status(silent), status(other)), (504, 503), "{era:?}");
+        assert!(matches!(silent, Err(Error::Status { answer, .. }) if answer.status == 504), "{era:?}");
+        assert_eq!(other?.text(), "0 steps done");
         // The headers of an event stream are sent with the first message, before the timeout.
         assert_eq!(call(9, true).on_progress(|_| {}).await?.text(), "9 steps done");
         client.close().await;
