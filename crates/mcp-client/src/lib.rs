@@ -40,9 +40,12 @@
 //!
 //! # Features
 //!
-//! `stdio` (default): starting servers as child processes. Without it, [`McpClient::over`] uses byte streams that are
-//! already open. `http`: servers behind a URL, with TLS and proxies. `blocking`: the client for programs without a
-//! runtime. `test-peer`: the program `mcp-test-peer`, which violates the protocol on purpose.
+//! | feature | default | purpose |
+//! |---|---|---|
+//! | `stdio` | yes | starting servers as child processes: [`ServerConfig::command`]. Without it, [`McpClient::over`] uses byte streams that are already open |
+//! | `http` | no | servers behind a URL, with TLS and proxies: [`ServerConfig::url`] |
+//! | `blocking` | no | the client for programs without a runtime: `blocking::McpClient` |
+//! | `test-peer` | no | the program `mcp-test-peer`, which violates the protocol on purpose |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
 
