@@ -19,6 +19,8 @@ use tower::load_shed::error::Overloaded;
 use tower::timeout::error::Elapsed;
 use tracing::Instrument;
 
+const ADDRESS: &str = "127.0.0.1:8000";
+
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Work {
     /// How many steps of 100 ms the work takes.
@@ -83,7 +85,8 @@ fn service() -> Result<HttpService, mcp_server::Error> {
 async fn run() -> Result<(), Box<dyn std::error::Error>> {
     mcp_server::log_to_stderr();
     let service = service()?;
-    let listener = TcpListener::bind("127.0.0.1:8000").await?;
+    let bound = TcpListener::bind(ADDRESS).await;
+    let listener = bound.map_err(|error| format!("cannot listen on {ADDRESS}: {error}"))?;
     println!("http://{}/mcp", listener.local_addr()?);
     // Disables Nagle's algorithm, which would delay short responses.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
