@@ -71,22 +71,32 @@ async fn run() -> Result<(), Box<dyn Error>> {
     );
     let (mut servers, mut tools) = (Servers::default(), Vec::new());
     for (name, connected) in [("greeter", greeter), ("tasks", tasks)] {
-        match connected {
-            Ok(client) => tools.extend(servers.add(name, client).await?),
+        let added = match connected {
+            Ok(client) => servers.add(name, client).await,
+            Err(error) => Err(error),
+        };
+        match added {
+            Ok(found) => tools.extend(found),
             Err(error) => eprintln!("{name}: {error}"),
         }
     }
+    let done = act(&servers, tools).await;
+    servers.close().await;
+    done
+}
+
+/// Calls the tool that the command line names, or prints all tools.
+async fn act(servers: &Servers, tools: Vec<Tool>) -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
     if let Some(name) = words.next() {
         let arguments: Json = words.next().as_deref().unwrap_or("{}").parse()?;
         println!("{}", SafeText::new(&servers.call(&name, arguments).await?.ok()?.text()));
-    } else {
-        for tool in tools {
-            let description = tool.description.unwrap_or_default();
-            println!("{}: {}", SafeText::name(&tool.name), SafeText::message(&description));
-        }
+        return Ok(());
     }
-    servers.close().await;
+    for tool in tools {
+        let description = tool.description.unwrap_or_default();
+        println!("{}: {}", SafeText::name(&tool.name), SafeText::message(&description));
+    }
     Ok(())
 }
 
