@@ -30,8 +30,8 @@
 //! # What it does for you
 //!
 //! - **Revisions.** A function is written once; the server speaks all five protocol revisions, on stdio and over HTTP.
-//! - **Arguments** are deserialized into your type, whose doc comments become the schema. Invalid arguments do not reach
-//!   the function; the model gets an error that names the field.
+//! - **Arguments** are deserialized into your type, whose doc comments become descriptions in the schema. Invalid
+//!   arguments do not reach the function; the model gets an error that names the field.
 //! - **Errors** of any type are returned with `?`. A panic of a tool ends its call only.
 //! - **Limits.** Messages, calls in flight, sessions and memory are bounded, and every bound can be set.
 //!
