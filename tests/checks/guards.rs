@@ -371,10 +371,67 @@ mod tests {
     }
 
     #[test]
-    fn readme_shows_the_server_of_the_hello_example() {
+    fn front_pages_show_the_server_of_the_hello_example() {
         let read = |path: &str| fs::read_to_string(root().join(path)).expect("a file");
         let example = read("examples/hello/src/main.rs");
         let (_, program) = example.split_once('\n').expect("a first line that says how to run it");
-        assert!(read("README.md").contains(program), "copy examples/hello/src/main.rs into README.md");
+        for page in ["README.md", "crates/mcp-server/README.md", "docs/guides/first-server.md"] {
+            assert!(read(page).contains(program), "copy examples/hello/src/main.rs into {page}");
+        }
+        let crate_page: String =
+            program.lines().map(|line| format!("//! {line}").trim_end().to_owned() + "\n").collect();
+        assert!(read("crates/mcp-server/src/lib.rs").contains(&crate_page), "copy it into the crate page");
+    }
+
+    #[test]
+    fn every_feature_is_in_the_tables_of_crate_page_and_guide() {
+        let read = |path: String| fs::read_to_string(root().join(path)).expect("a file");
+        let guide = read("docs/guides/adding-to-a-project.md".to_owned());
+        for name in ["mcp-server", "mcp-client"] {
+            let (features, default) = features(name);
+            let heading = format!("## Features of `{name}`");
+            let (_, section) = guide.split_once(&heading).expect("a table in the guide");
+            let tables = [section.split("\n## ").next().unwrap_or_default().to_owned(), {
+                let page = read(format!("crates/{name}/src/lib.rs"));
+                page.lines().filter_map(|line| line.strip_prefix("//! ")).collect::<Vec<_>>().join("\n")
+            }];
+            for feature in features.iter().filter(|feature| *feature != "default") {
+                let row =
+                    format!("| `{feature}` | {} |", if default.contains(feature) { "yes" } else { "no" });
+                assert!(tables.iter().all(|table| table.contains(&row)), "{name}: {row}");
+            }
+        }
+    }
+
+    #[test]
+    fn json_in_the_guides_is_valid() {
+        for entry in fs::read_dir(root().join("docs/guides")).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let text = fs::read_to_string(&path).expect("a file");
+            for block in text.split("\n```json\n").skip(1) {
+                let json = block.split("\n```").next().unwrap_or_default();
+                if let Err(error) = serde_json::from_str::<serde_json::Value>(json) {
+                    panic!("{}: {error}: {json}", path.display());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn guides_are_listed_by_their_titles_and_links_lead_somewhere() {
+        let folder = root().join("docs/guides");
+        let list = fs::read_to_string(folder.join("README.md")).expect("a file");
+        for entry in fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let text = fs::read_to_string(&path).expect("a file");
+            let title = text.lines().next().and_then(|line| line.strip_prefix("# ")).expect("a title");
+            assert!(name == "README.md" || list.contains(&format!("- [{title}]({name})\n")), "{name}");
+            for link in text.split("](").skip(1) {
+                let target = link.split([')', '#']).next().unwrap_or_default();
+                let is_elsewhere = target.is_empty() || target.contains("://") || target.contains(' ');
+                assert!(is_elsewhere || folder.join(target).exists(), "{name} links to {target}");
+            }
+        }
     }
 }

@@ -40,10 +40,12 @@
 //!
 //! # Features
 //!
-//! `stdio` (default): starts servers as child processes. Without it, [`McpClient::over`] still connects over byte
-//! streams that are already open. `http`: connects to servers behind a URL, with TLS and proxies. `blocking`: a client
-//! for programs without an async runtime. `test-peer`: the program `mcp-test-peer`, which violates the protocol on
-//! purpose.
+//! | feature | default | purpose |
+//! |---|---|---|
+//! | `stdio` | yes | starting servers as child processes: [`ServerConfig::command`]. Without it, [`McpClient::over`] still connects over open byte streams |
+//! | `http` | no | servers behind a URL, with TLS and proxies: [`ServerConfig::url`] |
+//! | `blocking` | no | the client for programs without a runtime: `blocking::McpClient` |
+//! | `test-peer` | no | the program `mcp-test-peer`, which violates the protocol on purpose |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
 

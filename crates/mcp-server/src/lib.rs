@@ -1,11 +1,13 @@
 //! A Model Context Protocol server: an async function becomes a tool.
 //!
 //! ```no_run
-//! use mcp_server::{Error, McpServer, tool};
+//! use std::process::ExitCode;
+//!
+//! use mcp_server::{McpServer, tool};
 //!
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
 //! struct Hello {
-//!     /// The person to greet.
+//!     /// The name of the person to greet.
 //!     name: String,
 //! }
 //!
@@ -14,11 +16,18 @@
 //! }
 //!
 //! #[tokio::main(flavor = "current_thread")]
-//! async fn main() -> Result<(), Error> {
-//!     McpServer::new(vec![]).tool(tool("hello", hello).description("Greets somebody.")).serve_stdio().await
+//! async fn main() -> ExitCode {
+//!     let server = McpServer::named("hello", env!("CARGO_PKG_VERSION"))
+//!         .tool(tool("hello", hello).description("Greets somebody."));
+//!     if let Err(error) = server.serve_stdio().await {
+//!         eprintln!("{error}");
+//!         return ExitCode::FAILURE;
+//!     }
+//!     ExitCode::SUCCESS
 //! }
 //! ```
 //!
+<<<<<<< HEAD
 //! The server supports all five protocol revisions at once; a function is written once for all of them. A tool returns
 //! any type that implements [`IntoOutcome`]. A [`Context`] provides progress notifications, log messages, cancellation,
 //! and requests to the client (elicitation, sampling, roots). The [`Registry`] adds and removes tools, resources and
@@ -26,6 +35,35 @@
 //!
 //! This documentation calls the revisions from 2024-11-05 to 2025-11-25, which begin with `initialize`, *legacy*, and
 //! the revision 2026-07-28, in which every request is self-contained, *modern*.
+=======
+//! # What it does for you
+//!
+//! - **Revisions.** A function is written once; the server speaks all five protocol revisions, on stdio and over HTTP.
+//! - **Arguments** are deserialized into your type, whose doc comments become descriptions in the schema. Invalid
+//!   arguments do not reach the function; the model gets an error that names the field.
+//! - **Errors** of any type are returned with `?`. A panic of a tool ends its call only.
+//! - **Limits.** Messages, calls in flight, sessions and memory are bounded, and every bound can be set.
+//!
+//! # Map
+//!
+//! | to | look at |
+//! |---|---|
+//! | write a tool: arguments, results, errors | [`tool()`], [`ToolArgs`], [`IntoOutcome`], [`ToolError`] |
+//! | return data with a schema, images or sound | [`Structured`], [`Image`], [`Audio`] |
+//! | share state between tools | [`state()`] |
+//! | run code that blocks | [`blocking()`] |
+//! | send progress and log messages, notice a cancellation | [`Context`] |
+//! | ask the user (elicitation) | [`Context::ask_form`], [`Context::ask`], [`Context::confirm`] |
+//! | ask the model of the host (sampling), or for its folders (roots) | [`Context::ask`], [`Question`], [`Roots`] |
+//! | offer resources and prompts, with completion | [`resource()`], [`resource_template()`], [`prompt()`], [`directory()`] |
+//! | change the offer while the server runs | [`Registry`] |
+//! | wrap calls (middleware), ask for approval | [`McpServer::around`], [`Tool::needs_approval`] |
+//! | serve on stdio, over HTTP, or on any byte stream | [`McpServer::serve_stdio`], [`McpServer::serve_http`], [`McpServer::serve`] |
+//! | mount it in axum, and know who is calling | [`McpServer::into_http_service`], [`Context::extensions`], [`Principal`] |
+//! | set limits and timeouts | [`McpServer::limits`], [`http::HttpOptions`] |
+//! | test in memory | [`McpServer::in_memory`], [`testing`] |
+//! | see every message, count calls | [`WireTrace`], [`Metrics`] |
+>>>>>>> docs23
 //!
 //! # Features
 //!
@@ -119,4 +157,7 @@ mod guides {
         Http "http.md"
         Limits "limits.md"
     }
+
+    #[doc = include_str!("../README.md")]
+    struct Readme;
 }

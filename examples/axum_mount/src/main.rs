@@ -2,6 +2,7 @@
 //!
 //! `TOKEN=secret` is the bearer token of the only user.
 
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use axum::Router;
@@ -11,7 +12,8 @@ use axum::http::header::{AUTHORIZATION, HeaderName, WWW_AUTHENTICATE};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::get;
-use mcp_server::http::HttpOptions;
+use axum::serve::ListenerExt;
+use mcp_server::http::{HttpOptions, HttpService};
 use mcp_server::{Context, McpServer, Principal, ToolError, tool};
 use tokio::net::TcpListener;
 
@@ -49,31 +51,46 @@ async fn hello(cx: Context) -> Result<String, ToolError> {
     Ok(format!("Hello, {}.", user.name))
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let token: Arc<str> = std::env::var("TOKEN").map_err(|_| "set TOKEN to a secret")?.into();
-    let service = McpServer::named("mounted", env!("CARGO_PKG_VERSION"))
-        .tool(tool("hello", hello).description("Greets the user who calls."))
-        .into_http_service(HttpOptions::default())?;
-    let app = Router::new()
-        .route_service("/mcp", service.clone())
+fn app(service: HttpService, token: Arc<str>) -> Router {
+    Router::new()
+        .route_service("/mcp", service)
         .layer(from_fn_with_state(token, authenticate))
         // After the layer: open to everybody.
-        .route("/", get(|| async { "The MCP server is at /mcp." }));
+        .route("/", get(|| async { "The MCP server is at /mcp." }))
+}
+
+fn service() -> Result<HttpService, mcp_server::Error> {
+    McpServer::named("mounted", env!("CARGO_PKG_VERSION"))
+        .tool(tool("hello", hello).description("Greets the user who calls."))
+        .into_http_service(HttpOptions::default())
+}
+
+async fn run() -> Result<(), Box<dyn std::error::Error>> {
+    let token = std::env::var("TOKEN").map_err(|_| "set TOKEN to a secret")?;
+    let service = service()?;
+    let app = app(service.clone(), token.into());
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("http://{}/mcp", listener.local_addr()?);
-    axum::serve(
-        axum::serve::ListenerExt::tap_io(listener, |stream| {
-            // Disable Nagle's algorithm, which would delay short responses.
-            let _ = stream.set_nodelay(true);
-        }),
-        app,
-    )
-    .with_graceful_shutdown(async move {
-        let _ = tokio::signal::ctrl_c().await;
-        // Subscription streams would otherwise delay the shutdown.
-        service.close();
-    })
-    .await?;
+    // Disables Nagle's algorithm, which would delay short responses.
+    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+    axum::serve(listener, app)
+        .with_graceful_shutdown(async move {
+            let _ = tokio::signal::ctrl_c().await;
+            // Subscription streams would otherwise delay the shutdown.
+            service.close();
+        })
+        .await?;
     Ok(())
 }
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    if let Err(error) = run().await {
+        eprintln!("{error}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+#[cfg(test)]
+mod tests;

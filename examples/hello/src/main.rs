@@ -15,7 +15,8 @@ async fn hello(Hello { name }: Hello) -> String {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let server = McpServer::new(vec![]).tool(tool("hello", hello).description("Greets somebody."));
+    let server = McpServer::named("hello", env!("CARGO_PKG_VERSION"))
+        .tool(tool("hello", hello).description("Greets somebody."));
     if let Err(error) = server.serve_stdio().await {
         eprintln!("{error}");
         return ExitCode::FAILURE;

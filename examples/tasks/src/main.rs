@@ -1,8 +1,9 @@
 //! A to-do list: three tools, a resource and a prompt over one shared state: `cargo run -p example-tasks`
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::process::ExitCode;
 
 use mcp_server::protocol::resources::Resource;
-use mcp_server::{Error, McpServer, Structured, ToolError, state};
+use mcp_server::{McpServer, Structured, ToolError, state};
+use tokio::sync::Mutex;
 
 #[derive(Clone, serde::Serialize, schemars::JsonSchema)]
 struct Task {
@@ -26,30 +27,26 @@ struct TaskNumber {
 struct Tasks(Mutex<Vec<Task>>);
 
 impl Tasks {
-    fn lock(&self) -> MutexGuard<'_, Vec<Task>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn add(&self, NewTask { title }: NewTask) -> String {
-        let mut tasks = self.lock();
+        let mut tasks = self.0.lock().await;
         tasks.push(Task { title, is_done: false });
         format!("task {}", tasks.len())
     }
 
     async fn complete(&self, TaskNumber { number }: TaskNumber) -> Result<(), ToolError> {
-        let mut tasks = self.lock();
+        let mut tasks = self.0.lock().await;
         let task = number.checked_sub(1).and_then(|index| tasks.get_mut(index));
         task.ok_or_else(|| ToolError::new(format!("no task {number}; list the tasks first")))?.is_done = true;
         Ok(())
     }
 
     async fn list(&self) -> Structured<Vec<Task>> {
-        Structured(self.lock().clone())
+        Structured(self.0.lock().await.clone())
     }
 
     async fn text(&self) -> String {
         let line = |task: &Task| format!("- [{}] {}\n", if task.is_done { "x" } else { " " }, task.title);
-        self.lock().iter().map(line).collect()
+        self.0.lock().await.iter().map(line).collect()
     }
 
     async fn plan(&self) -> String {
@@ -68,8 +65,9 @@ fn server() -> McpServer {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    server().serve_stdio().await
+async fn main() -> ExitCode {
+    let served = server().serve_stdio().await.inspect_err(|error| eprintln!("{error}"));
+    if served.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 #[cfg(test)]
