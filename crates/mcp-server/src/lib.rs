@@ -27,15 +27,6 @@
 //! }
 //! ```
 //!
-<<<<<<< HEAD
-//! The server supports all five protocol revisions at once; a function is written once for all of them. A tool returns
-//! any type that implements [`IntoOutcome`]. A [`Context`] provides progress notifications, log messages, cancellation,
-//! and requests to the client (elicitation, sampling, roots). The [`Registry`] adds and removes tools, resources and
-//! prompts while the server runs. [`McpServer::in_memory`] connects a client to the server within one test process.
-//!
-//! This documentation calls the revisions from 2024-11-05 to 2025-11-25, which begin with `initialize`, *legacy*, and
-//! the revision 2026-07-28, in which every request is self-contained, *modern*.
-=======
 //! # What it does for you
 //!
 //! - **Revisions.** A function is written once; the server speaks all five protocol revisions, on stdio and over HTTP.
@@ -63,7 +54,9 @@
 //! | set limits and timeouts | [`McpServer::limits`], [`http::HttpOptions`] |
 //! | test in memory | [`McpServer::in_memory`], [`testing`] |
 //! | see every message, count calls | [`WireTrace`], [`Metrics`] |
->>>>>>> docs23
+//!
+//! This documentation calls the revisions from 2024-11-05 to 2025-11-25, which begin with `initialize`, *legacy*, and
+//! the revision 2026-07-28, in which every request is self-contained, *modern*.
 //!
 //! # Features
 //!
