@@ -132,10 +132,13 @@ struct Connection {
     digits: Vec<usize>,
     id: u64,
     received: Vec<u8>,
+    /// Of the body of every response: ids have the same number of digits.
+    length: Option<usize>,
 }
 
 impl Connection {
-    fn open(server: &Server) -> Self {
+    /// Opens a connection whose calls echo a text of about this many bytes.
+    fn open(server: &Server, bytes: usize) -> Self {
         let contender = server.contender;
         let stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -147,6 +150,7 @@ impl Connection {
             digits: Vec::new(),
             id: FIRST_ID,
             received: Vec::new(),
+            length: None,
         };
         let mut headers = format!("Host: 127.0.0.1:{}\r\n", server.port);
         headers += "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
@@ -164,7 +168,9 @@ impl Connection {
                 connection.exchange(&headers, &initialized, "202");
             }
         }
-        let mut params = json!({"name": "echo", "arguments": {"text": format!("hello there {FIRST_ID}")}});
+        let mut text = format!("hello there {FIRST_ID}");
+        text += &" the quick brown fox".repeat(bytes / 20);
+        let mut params = json!({"name": "echo", "arguments": {"text": text}});
         if contender.modern {
             params["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
                 "io.modelcontextprotocol/clientInfo": {"name": "load", "version": "1"},
@@ -214,8 +220,11 @@ impl Connection {
     fn receive(&mut self) {
         let (head, body) = read_response(&mut self.stream, &mut self.received);
         let id = format!("\"id\":{}", self.id);
-        let text = format!("\"text\":\"hello there {}\"", self.id);
+        let text = format!("\"text\":\"hello there {}", self.id);
+        // A text that is cut or longer makes a body of another length.
+        let length = *self.length.get_or_insert(body.len());
         let is_right = head.starts_with(b"HTTP/1.1 200 ")
+            && body.len() == length
             && contains(&body, id.as_bytes())
             && contains(&body, text.as_bytes());
         if !is_right {
@@ -290,32 +299,46 @@ fn read_some(stream: &mut TcpStream, received: &mut Vec<u8>) {
     received.extend_from_slice(&piece[..count]);
 }
 
-const MEASURES: &[&str] =
-    &["32 connections, CPU µs", "32 connections, req/s", "1 connection, p50 µs", "1 connection, p99 µs"];
+const MEASURES: &[&str] = &[
+    "32 connections, CPU µs",
+    "32 connections, req/s",
+    "1 connection, p50 µs",
+    "1 connection, p99 µs",
+    "echo 1 MiB, CPU µs",
+];
 /// Ours in each measure, in times bare axum, and whether less is better.
-const TARGETS: &[(f64, bool)] = &[(1.25, true), (0.85, false), (1.3, true), (1.3, true)];
+const TARGETS: &[(f64, bool)] = &[(1.25, true), (0.85, false), (1.3, true), (1.3, true), (1.0, true)];
+/// Large echoes of each contender in a burst.
+const LARGE_CALLS: u32 = 10;
 
 /// A server with the connections to it.
 struct Running {
     server: Server,
     crowd: Vec<Connection>,
     alone: Connection,
+    large: Connection,
 }
 
 impl Running {
     fn start(contender: &'static Contender) -> Self {
         let server = Server::start(contender);
-        let crowd = (0..32).map(|_| Connection::open(&server)).collect();
-        let alone = Connection::open(&server);
-        let mut running = Self { server, crowd, alone };
+        let crowd = (0..32).map(|_| Connection::open(&server, 0)).collect();
+        let (alone, large) = (Connection::open(&server, 0), Connection::open(&server, 1 << 20));
+        let mut running = Self { server, crowd, alone, large };
         running.burst();
         running
     }
 
-    fn burst(&mut self) -> [f64; 4] {
+    fn burst(&mut self) -> [f64; 5] {
         let (cpu, rate) = self.server.crowd(&mut self.crowd, 3_200);
         let (p50, p99) = self.server.alone(&mut self.alone, 1_000);
-        [cpu, rate, p50, p99]
+        let before = self.server.cpu();
+        for _ in 0..LARGE_CALLS {
+            self.large.send();
+            self.large.receive();
+        }
+        let large = (self.server.cpu() - before).as_secs_f64() * 1e6 / f64::from(LARGE_CALLS);
+        [cpu, rate, p50, p99, large]
     }
 }
 
@@ -328,7 +351,7 @@ fn main() {
     let rounds: usize = std::env::args().nth(1).and_then(|arg| arg.parse().ok()).unwrap_or(5);
     let only = std::env::args().nth(2).unwrap_or_default();
     // By burst, then by contender.
-    let mut results: Vec<Vec<[f64; 4]>> = Vec::new();
+    let mut results: Vec<Vec<[f64; 5]>> = Vec::new();
     for _ in 0..rounds {
         let mut running: Vec<_> = CONTENDERS
             .iter()
@@ -336,7 +359,7 @@ fn main() {
             .collect();
         for _ in 0..BURSTS {
             let burst =
-                |running: &mut Option<Running>| running.as_mut().map_or([f64::NAN; 4], Running::burst);
+                |running: &mut Option<Running>| running.as_mut().map_or([f64::NAN; 5], Running::burst);
             results.push(running.iter_mut().map(burst).collect());
         }
     }
