@@ -11,8 +11,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use mcp_bench::client::responder;
 use mcp_client::{McpClient, NegotiationCache, ServerConfig};
+use mcp_protocol::Limits;
 use mcp_server::http::HttpOptions;
-use mcp_server::{Error, Json, Limits, McpServer, Tool, tool};
+use mcp_server::{Error, Json, McpServer, Tool, tool};
 use serde_json::{Map, Value, json};
 
 /// Runs of each size; the median counts.
