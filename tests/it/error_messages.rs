@@ -130,7 +130,8 @@ async fn calling() -> Vec<Quoted> {
     let mut quoted = vec![
         (
             call("add", json!({"a": 1, "b": "two"})).await,
-            "tool `add` failed: invalid arguments: `b`: invalid type: string \"two\", expected i64",
+            // The rest depends on the feature `validate` of the server.
+            "tool `add` failed: invalid arguments: `b`: ",
         ),
         (call("ad", json!({})).await, "the server refused `tools/call`: unknown tool `ad` (-32602)"),
         (

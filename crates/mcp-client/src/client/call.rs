@@ -92,7 +92,7 @@ impl ToolCall {
     pub(crate) async fn raw(&mut self) -> Result<OwnedBody> {
         if self.cancel.is_some() || is_observed(&self.client.inner().connection) {
             // Boxed because this path is rare: it keeps the common future small.
-            return Box::pin(self.observed()).await;
+            return Box::pin(self.observed_or_cancellable()).await;
         }
         let Self { client, params, timeouts, on_progress, .. } = self;
         let params = sendable(params)?;
@@ -101,7 +101,7 @@ impl ToolCall {
     }
 
     /// Makes a call that is observed, or that the caller may cancel.
-    async fn observed(&mut self) -> Result<OwnedBody> {
+    async fn observed_or_cancellable(&mut self) -> Result<OwnedBody> {
         let Self { client, params, timeouts, on_progress, cancel } = self;
         let params = sendable(params)?;
         let run =

@@ -92,7 +92,7 @@ impl State {
 
     /// Records where the response to a request is expected: on the event stream of the session with this number, or,
     /// without a number, as the response of its own exchange.
-    pub(crate) fn departs(&mut self, call: CallHandle, session: Option<u64>) {
+    pub(crate) fn expect_response_on(&mut self, call: CallHandle, session: Option<u64>) {
         if let Some(waiting) = self.waiting(call) {
             waiting.departure = session.map_or(Departure::Apart, Departure::On);
         }

@@ -51,8 +51,8 @@ impl Endpoint {
         self.target.post(headers, body.clone())
     }
 
-    /// Builds the GET for the notification stream of a legacy server. `after` is the id of the last event, to resume
-    /// the stream.
+    /// Builds the GET that opens the notification stream of a legacy server, or that resumes a stream of a legacy server
+    /// after the event with the id `after`.
     pub(super) fn stream(&self, session: &Session, after: Option<&str>) -> RawRequest {
         let mut headers = HeaderMap::new();
         self.add_standing(&mut headers, session);

@@ -102,10 +102,10 @@ impl Exchange {
         retry: &mut Retry,
     ) -> Result<NextStep> {
         if session.sse_post_target.is_some() {
-            self.connection.lock().departs(self.call, Some(session.generation));
+            self.connection.lock().expect_response_on(self.call, Some(session.generation));
             // From here on, the end of the stream also settles this call.
             if !self.transport.sessions.is_open(session) {
-                self.connection.lock().departs(self.call, None);
+                self.connection.lock().expect_response_on(self.call, None);
                 return self.stream_ended(retry);
             }
         }
@@ -114,7 +114,7 @@ impl Exchange {
             self.transport.endpoint.target.http.send(request).await.map_err(|error| self.lost(error))?;
         let next = self.handle(answer, session, retry).await?;
         if session.sse_post_target.is_some() && !matches!(next, NextStep::Done) {
-            self.connection.lock().departs(self.call, None);
+            self.connection.lock().expect_response_on(self.call, None);
         }
         Ok(next)
     }
