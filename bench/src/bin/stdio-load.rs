@@ -136,6 +136,7 @@ impl Drop for Server {
 const TABLE: Table = Table {
     contenders: &[
         ("hand-written", "echo-hand", &["--tools", "1000"]),
+        ("hand-written, modern", "echo-hand", &["--tools", "1000"]),
         ("ours, legacy", "echo-ours", &["--tools", "1000"]),
         ("ours, modern", "echo-ours", &["--tools", "1000"]),
         ("rmcp", "echo-rmcp", &["--tools", "1000"]),
@@ -152,7 +153,8 @@ const TABLE: Table = Table {
         "idle memory, MB",
         "first answer, ms",
     ],
-    base: |_| 0,
+    // Modern requests are longer: ours are compared with a program that reads the same ones.
+    base: |contender| if matches!(contender, 1 | 3) { 1 } else { 0 },
     base_name: "hand",
 };
 
