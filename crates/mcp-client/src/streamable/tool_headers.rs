@@ -52,8 +52,8 @@ impl ToolHeaders {
         lock(&self.annotations).is_known = false;
     }
 
-    /// Stores the `x-mcp-header` annotations of these tools. Removes and returns the tools whose annotations are invalid
-    /// or exceed the limit for one server: such tools must not be called over HTTP.
+    /// Stores the `x-mcp-header` annotations of these tools. Removes and returns the tools whose annotations are
+    /// invalid or exceed the limit for one server: such tools must not be called over HTTP.
     pub(super) fn learn(&self, tools: &mut Vec<Tool>) -> Vec<SkippedItem> {
         let mut unusable = Vec::new();
         let mut learned = HeaderAnnotations { is_known: true, headers: BTreeMap::new() };
