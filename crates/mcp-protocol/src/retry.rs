@@ -13,7 +13,7 @@
 //! | session refused, method only reads | renew the session | give up |
 //! | session refused, any other method | give up, and renew the session for later requests | give up |
 //! | too many requests | retry after the time in `Retry-After`, unless the deadline is earlier | give up |
-//! | headers do not match the tool's annotations | list the tools again | give up |
+//! | `Mcp-Param-*` headers do not match the tool's schema | list the tools again | give up |
 //! | unauthorized | log in | log in |
 //! | any other response | give up | give up |
 //!
@@ -83,7 +83,8 @@ pub enum Failure {
         /// The value of `Retry-After`.
         retry_after: Option<Duration>,
     },
-    /// The headers of a tool call do not match the annotations of the tool, which may have changed.
+    /// The `Mcp-Param-*` headers of a tool call do not match the `x-mcp-header` annotations of the tool, which may have
+    /// changed.
     HeaderMismatch,
     /// A login is needed. The request was not executed.
     Unauthorized,

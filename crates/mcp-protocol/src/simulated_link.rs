@@ -81,7 +81,7 @@ impl SimulatedLink {
         }
     }
 
-    /// Sets the latency of every byte.
+    /// Sets the one-way latency: bytes arrive this long after they were sent. Default: zero.
     #[must_use]
     pub fn latency(mut self, latency: Duration) -> Self {
         self.latency = latency;

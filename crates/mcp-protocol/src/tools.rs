@@ -53,7 +53,7 @@ object! {
     }
 }
 
-/// An alias of [`Tool`], with the name that RFC 2190 uses.
+/// An alias of [`Tool`], with the name that RFC 2190 of this project (`docs/rfcs`) uses.
 pub type ToolSchema = Tool;
 
 impl Tool {
@@ -263,7 +263,8 @@ pub enum CallToolResponse {
 }
 
 impl CallToolResponse {
-    /// Parses the result of `tools/call`, whatever its result type is.
+    /// Parses the result of `tools/call`: a complete result, a request for input, or a created task, depending on its
+    /// `resultType`.
     ///
     /// # Errors
     /// Fails if the result does not match its result type, or if that type is not valid for `tools/call`.

@@ -262,7 +262,8 @@ pub enum AskError {
     /// The answers and step results of earlier rounds exceed the size limit of the request state. The values are the
     /// size and the limit in bytes.
     #[error(
-        "request state too large: answers and steps of this call take {0} bytes, limit {1}; store large data elsewhere"
+        "request state too large: the answers and the results of `Context::step` in this call take {0} bytes, \
+         limit {1}; store large data elsewhere"
     )]
     StateTooLarge(usize, usize),
     /// The confirmation was already used; it is valid for one run of the call.

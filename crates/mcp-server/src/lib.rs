@@ -32,8 +32,8 @@
 //! - **Revisions.** A function is written once; the server speaks all five protocol revisions, on stdio and over HTTP.
 //! - **Arguments** are deserialized into your type, whose doc comments become descriptions in the schema. Invalid
 //!   arguments do not reach the function; the model gets an error that names the field.
-//! - **Errors** of any type are returned with `?`. A panic of a tool ends its call only.
-//! - **Limits.** Messages, calls in flight, sessions and memory are bounded, and every bound can be set.
+//! - **Errors** of any error type are returned with `?`. If a tool panics, only its own call ends.
+//! - **Limits.** Messages, calls in flight, sessions and memory are bounded, and most bounds can be set.
 //!
 //! # Map
 //!
@@ -45,12 +45,12 @@
 //! | run code that blocks | [`blocking()`] |
 //! | send progress and log messages, notice a cancellation | [`Context`] |
 //! | ask the user (elicitation) | [`Context::ask_form`], [`Context::ask`], [`Context::confirm`] |
-//! | ask the model of the host (sampling), or for its folders (roots) | [`Context::ask`], [`Question`], [`Roots`] |
+//! | ask the host's language model (sampling), or the host for its folders (roots) | [`Context::ask`], [`Question`], [`Roots`] |
 //! | offer resources and prompts, with completion | [`resource()`], [`resource_template()`], [`prompt()`], [`directory()`] |
 //! | change the offer while the server runs | [`Registry`] |
 //! | wrap calls (middleware), ask for approval | [`McpServer::around`], [`Tool::needs_approval`] |
 //! | serve on stdio, over HTTP, or on any byte stream | [`McpServer::serve_stdio`], [`McpServer::serve_http`], [`McpServer::serve`] |
-//! | mount it in axum, and know who is calling | [`McpServer::into_http_service`], [`Context::extensions`], [`Principal`] |
+//! | mount a server in axum, and find out who is calling | [`McpServer::into_http_service`], [`Context::extensions`], [`Principal`] |
 //! | set limits and timeouts | [`McpServer::limits`], [`http::HttpOptions`] |
 //! | test in memory | [`McpServer::in_memory`], [`testing`] |
 //! | see every message, count calls | [`WireTrace`], [`Metrics`] |

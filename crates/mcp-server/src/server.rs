@@ -298,8 +298,8 @@ impl McpServer {
 
     /// Serves one client over any pair of byte streams, one message per line: a Unix socket, a TCP connection, a pipe.
     ///
-    /// Returns after the client has closed its end of the connection: calls in flight may continue for the
-    /// [`grace`](Self::grace) period and are then cancelled.
+    /// After the client has closed its end of the connection, waits up to the [`grace`](Self::grace) period for the
+    /// calls in flight, cancels the rest, and returns.
     ///
     /// # Errors
     /// Fails if the server is not configured correctly, or reading or writing fails.

@@ -22,10 +22,10 @@ struct User {
     name: &'static str,
 }
 
-/// A request that may not reach the server.
+/// The response to a request that is not let through.
 type Unauthorized = (StatusCode, [(HeaderName, &'static str); 1]);
 
-/// The place of a real check: look up the digest of the token in a table, or validate a JWT.
+/// Checks a token. A real program looks up a digest of the token in a table, or validates a JWT.
 fn user_of(token: &str, expected: &str) -> Option<User> {
     (token == expected).then_some(User { name: "ada" })
 }
@@ -40,7 +40,7 @@ async fn authenticate(
     let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     let user = token.and_then(|(_, token)| user_of(token.trim(), &expected));
     let user = user.ok_or((StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Bearer")]))?;
-    // The sessions of this user are closed to others; the tools read the user from their context.
+    // Other users cannot use the sessions of this principal. The tools read the user from their context.
     request.extensions_mut().insert(Principal::new(user.name));
     request.extensions_mut().insert(user);
     Ok(next.run(request).await)
@@ -55,7 +55,7 @@ fn app(service: HttpService, token: Arc<str>) -> Router {
     Router::new()
         .route_service("/mcp", service)
         .layer(from_fn_with_state(token, authenticate))
-        // After the layer: open to everybody.
+        // Added after the layer, so this route needs no token.
         .route("/", get(|| async { "The MCP server is at /mcp." }))
 }
 

@@ -1,4 +1,4 @@
-//! A tool that asks the user twice and books in between, and one that asks for a confirmation, in both eras:
+//! A tool that asks the user twice and makes a booking in between, and one that asks for a confirmation, in both eras:
 //! `cargo run -p example-resumable-wizard`
 //!
 //! **In the modern era the function below runs once per round, from the beginning.** Earlier answers and the results of
@@ -31,7 +31,7 @@ async fn give_back(seats: Seats, cx: Context) -> Result<String, ToolError> {
     if !cx.confirm("give_back", format!("Give back all {count} seats?")).await? {
         return Ok("Nothing was given back.".to_owned());
     }
-    // Only the seats that were confirmed; others may have been booked meanwhile.
+    // Cancels only the seats that were confirmed; others may have been booked in the meantime.
     seats.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| !held.contains(key));
     Ok(format!("{count} seats were given back."))
 }

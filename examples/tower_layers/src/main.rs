@@ -39,14 +39,14 @@ async fn work(Work { steps, progress }: Work, cx: Context) -> String {
     format!("{steps} steps done")
 }
 
-/// Logs each HTTP request. What the server logs during the request is inside the span.
+/// Logs each HTTP request, in a span that also contains the logs of the server during the request.
 async fn trace(request: Request, next: Next) -> Response {
     let span = tracing::info_span!("http", method = %request.method(), path = request.uri().path());
     let traced = async {
         let start = Instant::now();
         let response = next.run(request).await;
         let status = response.status().as_u16();
-        // An event stream continues after its headers.
+        // The request may continue: an event stream is still sent after its headers.
         tracing::info!(status, ms = start.elapsed().as_millis(), "response headers");
         response
     };
@@ -64,7 +64,7 @@ async fn layer_error(error: BoxError) -> (StatusCode, String) {
     }
 }
 
-/// The layers run from the top to the bottom.
+/// A request passes the layers from the top to the bottom.
 fn app(service: HttpService, concurrent: usize, timeout: Duration) -> Router {
     let layers = ServiceBuilder::new()
         .layer(from_fn(trace))
@@ -78,7 +78,7 @@ fn app(service: HttpService, concurrent: usize, timeout: Duration) -> Router {
 fn service() -> Result<HttpService, mcp_server::Error> {
     McpServer::named("layered", env!("CARGO_PKG_VERSION"))
         .tool(tool("work", work).description("Works for a while."))
-        // A limit of the body belongs here: the limits of axum apply to its own extractors only.
+        // Set the size limit of bodies here: the limit of axum applies only to the extractors of axum.
         .into_http_service(HttpOptions::default().body(1 << 20))
 }
 

@@ -217,7 +217,7 @@ fn in_a_later_round(method: &Method, error: Error) -> Error {
         Error::Busy(_) => {
             let source = ErrorObject::new(
                 ErrorCode::InternalError,
-                "too many requests in flight to send the responses",
+                "too many requests in flight: the request that carries the requested input could not be sent",
             );
             Error::Input { method: method.clone(), error: source }
         }

@@ -1,4 +1,5 @@
-//! The client configuration that RFC 2190 specifies, with exactly the same names and fields.
+//! The client configuration that RFC 2190 of this project (`docs/rfcs`) specifies, with exactly the same names and
+//! fields.
 //!
 //! New code should use [`ServerConfig`], which has more options. [`McpClientConfig`] converts into a `ServerConfig`.
 
@@ -9,7 +10,7 @@ use std::time::Duration;
 use crate::config::server_config::ServerConfig;
 use crate::error::Error;
 
-/// A program to start, as defined by RFC 2190.
+/// A program to start, as defined by RFC 2190 of this project (`docs/rfcs`).
 ///
 /// ```
 /// use mcp_client::{McpClientConfig, ServerConfig};
@@ -60,7 +61,7 @@ impl fmt::Debug for McpClientConfig {
     }
 }
 
-/// An OAuth login, as defined by RFC 2190.
+/// An OAuth login, as defined by RFC 2190 of this project (`docs/rfcs`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OAuthConfig {
     /// The provider that issues the tokens.
@@ -73,7 +74,7 @@ pub struct OAuthConfig {
     pub token_storage: TokenStorage,
 }
 
-/// An OAuth provider, as defined by RFC 2190.
+/// An OAuth provider, as defined by RFC 2190 of this project (`docs/rfcs`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OAuthProvider {
     /// GitHub.

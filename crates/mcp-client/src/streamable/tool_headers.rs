@@ -15,8 +15,8 @@ use mcp_protocol::tools::Tool;
 
 use super::lock;
 
-/// The maximum number of bytes that the annotations of all tools of one server take in memory: 1 KiB for each of 4096
-/// tools.
+/// The maximum number of bytes that the `x-mcp-header` annotations of all tools of one server take in memory: 1 KiB for
+/// each of 4096 tools.
 const MAX_ANNOTATION_BYTES: usize = 4 << 20;
 
 /// Headers that repeat parts of a body.
@@ -32,7 +32,7 @@ pub(super) struct ToolHeaders {
 struct HeaderAnnotations {
     /// True once the list was read, or could not be read.
     is_known: bool,
-    /// The annotations by tool name, for tools that have any.
+    /// The headers by tool name, for tools with `x-mcp-header` in their schema.
     headers: BTreeMap<String, Arc<ParamHeaders>>,
 }
 
@@ -52,8 +52,8 @@ impl ToolHeaders {
         lock(&self.annotations).is_known = false;
     }
 
-    /// Stores the annotations of these tools. Removes and returns the tools whose annotations are invalid, or exceed
-    /// the limit for one server: such tools must not be called over HTTP.
+    /// Stores the `x-mcp-header` annotations of these tools. Removes and returns the tools whose annotations are
+    /// invalid or exceed the limit for one server: such tools must not be called over HTTP.
     pub(super) fn learn(&self, tools: &mut Vec<Tool>) -> Vec<SkippedItem> {
         let mut unusable = Vec::new();
         let mut learned = HeaderAnnotations { is_known: true, headers: BTreeMap::new() };

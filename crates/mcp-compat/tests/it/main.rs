@@ -1,7 +1,7 @@
 //! The old names go on compiling, mean the same, and warn.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-/// RFC 2190's usage with the names of the new crates.
+/// The usage that RFC 2190 of this project (docs/rfcs) shows, with the names of the new crates.
 mod with_new_names {
     use mcp_client::{McpClient, McpClientConfig, OAuthConfig, OAuthProvider, TokenStorage};
     use mcp_protocol::tools::ToolSchema;

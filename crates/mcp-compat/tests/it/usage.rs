@@ -1,4 +1,5 @@
-// RFC 2190's usage as code. Included with the names of the new crates and with those of the shim.
+// The usage that RFC 2190 of this project (docs/rfcs) shows, as code. It is included twice: with the names of the new
+// crates, and with the old names of `mcp-compat`.
 
 pub(crate) fn config() -> McpClientConfig {
     McpClientConfig {

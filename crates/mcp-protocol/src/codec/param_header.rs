@@ -48,8 +48,8 @@ enum Kind {
     Boolean,
 }
 
-/// An error for an invalid annotation in the schema of a tool, or for an argument that cannot be sent as a header. Over
-/// HTTP, a tool with an invalid annotation is omitted from lists.
+/// An error for an invalid `x-mcp-header` in the input schema of a tool, or for an argument that cannot be sent as a
+/// header. Over HTTP, a tool with an invalid `x-mcp-header` is omitted from lists.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnnotationError {
@@ -62,19 +62,19 @@ pub enum AnnotationError {
     /// The property is not a string, integer or boolean.
     #[error("`x-mcp-header` `{}` is on a property that is not a string, integer or boolean", SafeText::name(.0))]
     Kind(String),
-    /// The annotation is at a place that is not reachable through `properties` keywords alone, for example under
+    /// The `x-mcp-header` is at a place that is not reachable through `properties` keywords alone, for example under
     /// `items` or `oneOf`.
     #[error("`x-mcp-header` at {} is not reachable through `properties` alone", SafeText::message(.0))]
     Place(String),
-    /// More than 100 properties have an annotation.
+    /// More than 100 properties have an `x-mcp-header`.
     #[error("more than {MAX_PARAM_HEADERS} properties have an `x-mcp-header`")]
     TooMany,
-    /// The paths of the annotated properties exceed 64 KiB in total.
+    /// The paths of the properties with an `x-mcp-header` exceed 64 KiB in total.
     #[error(
         "the paths of the properties with an `x-mcp-header` exceed {MAX_PARAM_PATH_BYTES} bytes in total"
     )]
     LongPaths,
-    /// The annotations of all tools of a server together exceed their size limit.
+    /// The `x-mcp-header` annotations of all tools of a server together exceed their size limit.
     #[error("the `x-mcp-header` annotations of all tools of the server exceed {limit} bytes")]
     ServerTotal {
         /// Maximum number of bytes per server.
@@ -89,10 +89,10 @@ const ANNOTATION_KEYWORD: &str = "x-mcp-header";
 const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 impl ParamHeaders {
-    /// Parses the annotations of an input schema.
+    /// Parses the `x-mcp-header` annotations of an input schema.
     ///
     /// # Errors
-    /// Fails with the first invalid annotation.
+    /// Fails with the first invalid `x-mcp-header`.
     pub fn of(schema: &Json) -> Result<Self, AnnotationError> {
         if !schema.get().contains(ANNOTATION_KEYWORD) {
             return Ok(Self::default());
@@ -108,7 +108,7 @@ impl ParamHeaders {
         self.0.is_empty()
     }
 
-    /// Returns the approximate memory size of the annotations, in bytes.
+    /// Returns the approximate memory size of these headers, in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         let one = |header: &ParamHeader| {

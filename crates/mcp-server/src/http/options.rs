@@ -29,8 +29,9 @@ pub struct HttpOptions {
     /// bodies of calls in flight. Default: 128 MiB. Further bodies get 503. A quarter is reserved for bodies of
     /// at most 16 KiB.
     pub bodies: usize,
-    /// The maximum memory of one session (legacy or HTTP+SSE) or one subscription stream in bytes: client info and
-    /// capabilities, subscribed URIs, and events that are unread or kept for resumption. Default: 4 MiB.
+    /// The maximum memory of one session (legacy or HTTP+SSE) in bytes: client info and capabilities, subscribed URIs,
+    /// and events that are unread or kept for resumption. Also the maximum size of the URIs of one subscription stream.
+    /// Default: 4 MiB.
     pub session_memory: usize,
     /// The maximum memory of all sessions and subscription streams together, in bytes. Default: 256 MiB. At the limit,
     /// the least recently used sessions that are not in use are evicted.
@@ -101,7 +102,7 @@ impl HttpOptions {
         calls: usize,
         /// Sets the maximum total size of request bodies in bytes, of all clients together.
         bodies: usize,
-        /// Sets the maximum memory of one session or subscription stream in bytes.
+        /// Sets the maximum memory of one session in bytes; also the maximum size of the URIs of a subscription stream.
         session_memory: usize,
         /// Sets the maximum memory of all sessions and subscription streams together, in bytes.
         memory: usize,

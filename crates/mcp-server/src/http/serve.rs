@@ -45,7 +45,7 @@ impl McpServer {
     }
 
     /// Serves Streamable HTTP at `/mcp` and the HTTP+SSE transport (2024-11-05) at `/sse` and `/messages` on this
-    /// address, until the process exits. The name of this method is that of RFC 2190.
+    /// address, until the process exits. The name of this method comes from RFC 2190 of this project (`docs/rfcs`).
     ///
     /// # Errors
     /// Fails like [`serve_http`](Self::serve_http).

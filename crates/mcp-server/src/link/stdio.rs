@@ -20,9 +20,9 @@ use crate::server::McpServer;
 impl McpServer {
     /// Serves the client that started this process, on stdin and stdout.
     ///
-    /// Returns after the client has closed stdin: calls in flight may continue for the [`grace`](Self::grace) period
-    /// and are then cancelled. On Unix, `println!` writes to stderr while the server runs. On Windows it writes to
-    /// stdout, which breaks the protocol: use `eprintln!` there.
+    /// After the client has closed stdin, waits up to the [`grace`](Self::grace) period for the calls in flight,
+    /// cancels the rest, and returns. While the server runs on Unix, stdout is redirected, so that `println!` writes to
+    /// stderr. On Windows `println!` writes to stdout, which breaks the protocol: use `eprintln!` there.
     ///
     /// # Errors
     /// Fails if the server is not configured correctly, or reading or writing fails.

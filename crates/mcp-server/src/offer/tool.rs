@@ -261,7 +261,8 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// A tool as a trait object, with the interface of RFC 2190. For most tools, the function [`tool`] is simpler.
+/// A tool as a trait object, with the interface of RFC 2190 of this project (`docs/rfcs`). For most tools, the function
+/// [`tool`] is simpler.
 ///
 /// ```
 /// use mcp_server::{Context, Json, McpServer, ToolError, ToolSpec, async_trait};
