@@ -136,7 +136,7 @@ pub enum Arrival {
     Response(CallHandle),
     /// A malformed response to this call. The call has failed and is complete.
     BrokenResponse(CallHandle),
-    /// A request. Respond to it once, if [`Peer::respond`] returns true.
+    /// A request. Respond to it once, if [`Peer::complete_request`] returns true.
     Request,
     /// The peer cancelled this request.
     #[doc(alias = "cancellation")]
