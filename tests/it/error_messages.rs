@@ -164,7 +164,7 @@ async fn starting() -> Vec<Quoted> {
         ),
         (
             number.in_memory().map(|_| ()).unwrap_err().to_string(),
-            "the server cannot start: the arguments of tool `double` are not an object: take a struct with named fields, whose schema has `\"type\": \"object\"`",
+            "the server cannot start: the arguments of tool `double` are not an object: the function must take a struct with named fields, whose schema has `\"type\": \"object\"`",
         ),
         (
             server().serve_http(([0, 0, 0, 0], 8000).into()).await.unwrap_err().to_string(),
