@@ -58,7 +58,7 @@ impl Pair {
         assert_eq!(name, "add");
         let Add { a, b } = request.params.parse_member("arguments").unwrap().unwrap();
         let result = CallToolResult::text((a + b).to_string());
-        assert!(self.server.respond(&request.id));
+        assert!(self.server.complete_request(&request.id));
         self.down.line(|out| write::response(out, &request.id, &DIALECT.lower(&result))).unwrap();
 
         self.client_lines.push(self.down.bytes());

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod calls;
+mod credentials;
 mod error_messages;
 mod in_memory;
 mod inputs;

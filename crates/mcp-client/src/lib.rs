@@ -60,6 +60,9 @@ mod connect;
     allow(dead_code, reason = "parts of the transport interface are used by HTTP only")
 )]
 mod connection;
+#[cfg(feature = "encrypted-file")]
+#[cfg_attr(docsrs, doc(cfg(feature = "encrypted-file")))]
+pub mod credentials;
 mod error;
 #[cfg(feature = "http")]
 #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
@@ -74,6 +77,9 @@ mod streamable;
 pub mod test_peer;
 mod wire_trace;
 
+#[cfg(feature = "encrypted-file")]
+#[cfg_attr(docsrs, doc(cfg(feature = "encrypted-file")))]
+pub use async_trait::async_trait;
 pub use client::McpClient;
 pub use client::call::{ToolCall, ToolResult};
 pub use client::changes::Changes;
