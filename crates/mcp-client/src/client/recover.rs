@@ -23,11 +23,11 @@ impl McpClient {
         params: &(dyn Lower + Sync),
         options: RequestOptions,
     ) -> Result<OwnedBody> {
-        let call = pin!(self.send_again(method, params, options));
+        let call = pin!(self.send_with_retry(method, params, options));
         observed(&self.inner().connection, method, None, call).await
     }
 
-    async fn send_again(
+    async fn send_with_retry(
         &self,
         method: &Method,
         params: &(dyn Lower + Sync),

@@ -97,7 +97,8 @@ async fn serve(connection: &Arc<Connection>, transport: &Arc<HttpTransport>) {
             state.clear_changed();
             let session = transport.sessions.current();
             let mut dropped = 0;
-            state.take_messages(connection.dialect(), |call, message| {
+            state.queue_transmits(connection.dialect());
+            state.take_messages(|call, message| {
                 if transport.endpoint.is_modern {
                     // A modern server receives only requests, and each request is a separate exchange.
                     dropped += message.len();
@@ -170,7 +171,7 @@ impl Post {
         {
             let mut state = connection.lock();
             state.peer.forget_call(call);
-            state.subscribers.resubscribed(call, !is_sent);
+            state.subscribers.end_resubscription(call, !is_sent);
         }
         message.len()
     }

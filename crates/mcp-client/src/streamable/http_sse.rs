@@ -302,7 +302,7 @@ pub(super) async fn run(transport: Arc<HttpTransport>, connection: Arc<Connectio
             ended.retry = stream.retry();
             drop(stream);
             transport.sessions.end_stream(&session);
-            connection.cut(session.generation, problem);
+            connection.end_session_stream(session.generation, problem);
         }
         // A call may open the new session first.
         while transport.sessions.current().generation == session.generation {
