@@ -2,7 +2,6 @@
 //! with the responses.
 
 use std::future::poll_fn;
-use std::pin::pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -18,7 +17,6 @@ use mcp_protocol::tools::CallToolParams;
 use mcp_protocol::wire_trace::without_query;
 
 use crate::client::McpClient;
-use crate::client::observed::{is_observed, observed};
 use crate::connection::progress::Progress;
 use crate::connection::{InFlightRequest, RequestOptions, RequestUpdate, now};
 use crate::error::{Error, Result, Sent};
@@ -60,19 +58,6 @@ round_params!(CallToolParams, name; GetPromptParams, name; ReadResourceParams, u
 
 /// The progress callback of a call.
 pub(crate) type OnProgress = Box<dyn FnMut(Progress) + Send>;
-
-/// Sends the request until its result is complete, like [`run`], and reports the call to its observers.
-pub(crate) async fn run_observed(
-    client: &McpClient,
-    method: &Method,
-    params: &mut dyn RoundParams,
-    timeouts: Timeouts,
-    on_progress: Option<&mut OnProgress>,
-) -> Result<OwnedBody> {
-    let connection = &client.inner().connection;
-    let name = is_observed(connection).then(|| params.name());
-    observed(connection, method, name, pin!(run(client, method, params, timeouts, on_progress))).await
-}
 
 /// Sends the request until its result is complete. Returns the body of that result.
 pub(crate) async fn run(

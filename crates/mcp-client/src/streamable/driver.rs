@@ -12,8 +12,7 @@ use mcp_protocol::peer::CallHandle;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use super::events::{EventStream, SseMessage};
-use super::exchange::is_events;
+use super::events::{EventStream, SseMessage, is_events};
 use super::session::Session;
 use super::target::{BodyRead, read_body};
 use super::transport::HttpTransport;

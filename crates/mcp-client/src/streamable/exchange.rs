@@ -11,7 +11,7 @@ use mcp_protocol::peer::CallHandle;
 use mcp_protocol::retry::{Decision, Failure, Retry, Route};
 
 use super::backoff::{Cost, StreamBackoff, jitter};
-use super::events::{EventStream, ReadEnd, SseMessage};
+use super::events::{EventStream, ReadEnd, SseMessage, is_events};
 use super::session::Session;
 use super::target::{BodyRead, challenges, read_body, retry_after_of};
 use super::tool_headers::RepeatedHeaders;
@@ -366,11 +366,4 @@ fn is_lost_session(status: &HttpStatus, response: &Response<'_>) -> bool {
     let Response { id: None, outcome: Err(error) } = response else { return false };
     let is_generic = matches!(error.code, ErrorCode::Other(-32000));
     status.status == 400 && is_generic && error.message.to_ascii_lowercase().contains("session")
-}
-
-/// Returns true if the response is an event stream.
-pub(super) fn is_events(answer: &RawResponse) -> bool {
-    answer.status == StatusCode::OK
-        && answer.encoding().is_none()
-        && answer.media_type().as_deref() == Some("text/event-stream")
 }

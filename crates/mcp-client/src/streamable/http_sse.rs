@@ -18,8 +18,7 @@ use mcp_protocol::negotiation::{
 use url::Url;
 
 use super::backoff::Cost;
-use super::events::{EventStream, ReadEnd, SseMessage};
-use super::exchange::is_events;
+use super::events::{EventStream, ReadEnd, SseMessage, is_events};
 use super::negotiate::{endpoint_of, id, initialize, initialized};
 use super::reconnect::StreamEnd;
 use super::target::{EXCERPT_TIMEOUT, HttpTarget, challenges, excerpt_of};

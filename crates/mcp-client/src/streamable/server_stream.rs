@@ -7,8 +7,7 @@ use http::StatusCode;
 use tokio::sync::oneshot;
 
 use super::backoff::Cost;
-use super::events::{EventStream, ReadEnd, SseMessage};
-use super::exchange::is_events;
+use super::events::{EventStream, ReadEnd, SseMessage, is_events};
 use super::reconnect::{ReconnectPermit, StreamDemand, StreamEnd};
 use super::session::Session;
 use super::target::retry_after_of;
