@@ -146,17 +146,15 @@ impl Connection {
         state.wake_driver();
     }
 
-    /// Switches to a new session, which `begin` makes the current one. Messages that are queued for the old session are
-    /// dropped.
-    pub(crate) fn renewed(&self, begin: impl FnOnce()) {
-        let mut state = self.lock();
-        begin();
+    /// Handles the switch to a new session, which is made under the same lock. Messages that are queued for the old
+    /// session are dropped.
+    pub(crate) fn handle_new_session(&self, state: &mut State) {
         state.drop_outbox();
         self.terms.cache.changed(&Change::Gap);
         // In the new session the server may use the same request ids again.
         state.peer.forget_requests();
         state.subscribers.cut();
-        self.request_level_and_subscriptions(&mut state);
+        self.request_level_and_subscriptions(state);
     }
 
     /// Settles the requests whose responses were expected on the event stream of this session, because the stream has

@@ -46,7 +46,7 @@ struct EndOnDrop(Arc<Connection>, Arc<HttpTransport>);
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
         self.0.end_unfinished();
-        self.1.sessions.abort_renewals();
+        self.1.renewals.abort();
         self.1.inbound().abort_handlers();
     }
 }
@@ -70,7 +70,7 @@ impl Driver {
         // An HTTP+SSE session ends with its event stream. A renewal in progress need not finish, because no session has
         // to be deleted.
         let timeout = if transport.endpoint.is_http_sse { Duration::ZERO } else { DELETE_TIMEOUT };
-        transport.sessions.end_renewals(timeout).await;
+        transport.renewals.end(timeout).await;
         drop(end);
         let session = transport.sessions.current();
         if session.id.is_some() {

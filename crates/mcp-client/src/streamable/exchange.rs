@@ -73,7 +73,7 @@ impl Exchange {
                 NextStep::Done => return Ok(()),
                 NextStep::RenewSession => {
                     // Boxed because this path is rare: it keeps the common future small.
-                    Box::pin(self.transport.renew(&session, &self.connection)).await?;
+                    Box::pin(self.transport.renew_session(&session, &self.connection)).await?;
                 }
                 NextStep::Again(after) => tokio::time::sleep(after).await,
             }

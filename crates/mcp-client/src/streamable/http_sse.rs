@@ -309,7 +309,7 @@ pub(super) async fn run(transport: Arc<HttpTransport>, connection: Arc<Connectio
                 next = reconnects.permit(&connection.terms.server, ended) => next,
                 _ = generations.wait_for(|generation| *generation != session.generation) => break,
             };
-            match transport.renew(&session, &connection).await {
+            match transport.renew_session(&session, &connection).await {
                 Ok(()) => permit = Some(next),
                 Err(
                     Error::Unauthorized { .. }

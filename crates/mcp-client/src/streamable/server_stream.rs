@@ -129,7 +129,7 @@ impl NotificationStream<'_> {
             Ok(Ok(answer)) if answer.status == StatusCode::NOT_FOUND && self.was_open => {
                 self.transport.endpoint.target.http.drain(answer.body);
                 self.has_renewed = true;
-                match self.transport.renew(&self.session, self.connection).await {
+                match self.transport.renew_session(&self.session, self.connection).await {
                     Ok(()) => Attempt::Ended(StreamEnd::default()),
                     Err(error) => {
                         tracing::debug!(%error, "opening a new session failed");
