@@ -354,7 +354,7 @@ impl Connect {
                 let link = Link { reader, writer, process: LinkProcess::None }.traced(trace);
                 let name = "the server".to_owned();
                 let negotiated = settings.offer.negotiate_over(link, None, &limits, mode, budget).await;
-                let negotiated = negotiated.map_err(|failed| failed.named(name.clone()))?;
+                let negotiated = negotiated.map_err(|failed| failed.into_error(name.clone()))?;
                 settings.over(negotiated, limits, name, CacheIdentity::unknown(), None)
             }
         }

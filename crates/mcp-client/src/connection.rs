@@ -111,20 +111,21 @@ impl Connection {
         state.is_writer_lent = false;
         state.is_flooded = false;
         state.outbox.restart(unsent);
-        self.request_standing(&mut state);
+        self.request_level_and_subscriptions(&mut state);
         true
     }
 
-    /// Requests the log level and the subscriptions again: the new process or session does not know them.
-    fn request_standing(&self, state: &mut State) {
+    /// Requests the log level and the subscriptions on a new link or in a new session, where the server does not know
+    /// them.
+    fn request_level_and_subscriptions(&self, state: &mut State) {
         // The response does not matter, because a server may ignore the level.
         if let Some(level) = state.log_level.clone() {
             self.request_unawaited(state, &Method::SetLevel, &SetLevelParams::new(level));
         }
-        let Resubscriptions { listens, uris } = state.subscribers.reopened();
+        let Resubscriptions { listens, uris } = state.subscribers.reopen();
         for (key, params) in listens {
             match self.open(state, &Method::Listen, &params, None, LISTEN_TIMEOUTS, now()) {
-                Ok((call, _)) => state.subscribers.listens(key, call),
+                Ok((call, _)) => state.subscribers.set_listen(key, call),
                 Err(_) => state.subscribers.give_up(|subscriber| subscriber == key),
             }
         }
@@ -138,31 +139,29 @@ impl Connection {
                 timeouts,
                 now(),
             ) {
-                Ok((call, _)) => state.subscribers.resubscribes(call, keys),
+                Ok((call, _)) => state.subscribers.begin_resubscription(call, keys),
                 Err(_) => state.subscribers.give_up(|subscriber| keys.contains(&subscriber)),
             }
         }
         state.wake_driver();
     }
 
-    /// Switches to a new session, which `begin` makes the current one. Messages that are queued for the old session are
-    /// dropped.
-    pub(crate) fn renewed(&self, begin: impl FnOnce()) {
-        let mut state = self.lock();
-        begin();
+    /// Handles the switch to a new session, which is made under the same lock. Messages that are queued for the old
+    /// session are dropped.
+    pub(crate) fn handle_new_session(&self, state: &mut State) {
         state.drop_outbox();
         self.terms.cache.changed(&Change::Gap);
         // In the new session the server may use the same request ids again.
         state.peer.forget_requests();
         state.subscribers.cut();
-        self.request_standing(&mut state);
+        self.request_level_and_subscriptions(state);
     }
 
     /// Settles the requests whose responses were expected on the event stream of this session, because the stream has
     /// ended. The connection stays open.
-    pub(crate) fn cut(&self, session: u64, problem: String) {
+    pub(crate) fn end_session_stream(&self, session: u64, problem: String) {
         let ended = Arc::new(ConnectionEnd { cause: EndCause::Network(problem), ..ConnectionEnd::default() });
-        self.lock().lose(session, &ended);
+        self.lock().settle_session(session, &ended);
         self.missed(None);
     }
 
@@ -187,7 +186,7 @@ impl Connection {
     /// Cancels a request whose caller stopped waiting.
     pub(crate) fn cancel(&self, state: &mut State, call: Option<CallHandle>) {
         if call.is_some_and(|call| state.peer.cancel(call, DROPPED_REASON)) {
-            state.transmit(self.dialect());
+            state.queue_transmits(self.dialect());
             state.wake_driver();
         }
     }

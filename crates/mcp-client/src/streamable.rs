@@ -9,6 +9,7 @@ mod http_sse;
 mod listen;
 mod negotiate;
 mod reconnect;
+mod renewal;
 mod server_stream;
 mod session;
 mod supervisor;

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::client::McpClient;
 use crate::client::input_rounds::{self, OnProgress};
-use crate::client::observed::is_observed;
+use crate::client::observed::{is_observed, run_observed};
 use crate::client::running::RunningCall;
 use crate::connection::progress::Progress;
 use crate::error::{Error, Result};
@@ -104,8 +104,7 @@ impl ToolCall {
     async fn observed_or_cancellable(&mut self) -> Result<OwnedBody> {
         let Self { client, params, timeouts, on_progress, cancel } = self;
         let params = sendable(params)?;
-        let run =
-            input_rounds::run_observed(client, &Method::ToolsCall, params, *timeouts, on_progress.as_mut());
+        let run = run_observed(client, &Method::ToolsCall, params, *timeouts, on_progress.as_mut());
         match cancel.take() {
             Some(cancel) => unless(run, cancel).await,
             None => run.await,

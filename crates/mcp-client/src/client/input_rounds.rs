@@ -2,7 +2,6 @@
 //! with the responses.
 
 use std::future::poll_fn;
-use std::pin::pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -18,7 +17,6 @@ use mcp_protocol::tools::CallToolParams;
 use mcp_protocol::wire_trace::without_query;
 
 use crate::client::McpClient;
-use crate::client::observed::{is_observed, observed};
 use crate::connection::progress::Progress;
 use crate::connection::{InFlightRequest, RequestOptions, RequestUpdate, now};
 use crate::error::{Error, Result, Sent};
@@ -33,21 +31,22 @@ const MAX_STEPS_PER_POLL: usize = 32;
 const EMPTY_ROUND_BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(5));
 
 /// Params of a request that can be sent again with the responses of the host.
-pub(crate) trait Repeat: Lower + Send + Sync {
-    fn repeat(&mut self, responses: Option<InputResponses>, state: Option<String>);
+pub(crate) trait RoundParams: Lower + Send + Sync {
+    /// Sets what the next round adds to the params: the responses of the host, and the state from the server.
+    fn set_input(&mut self, responses: Option<InputResponses>, state: Option<String>);
 
     /// The name of the tool or prompt, or the URI of the resource without its query.
     fn name(&self) -> String;
 }
 
-macro_rules! repeat {
+macro_rules! round_params {
     ($($params:ty, $name:ident);*) => { $(
-        impl Repeat for $params {
+        impl RoundParams for $params {
             fn name(&self) -> String {
                 without_query(&self.$name).into_owned()
             }
 
-            fn repeat(&mut self, responses: Option<InputResponses>, state: Option<String>) {
+            fn set_input(&mut self, responses: Option<InputResponses>, state: Option<String>) {
                 self.input_responses = responses;
                 self.request_state = state;
             }
@@ -55,29 +54,16 @@ macro_rules! repeat {
     )* };
 }
 
-repeat!(CallToolParams, name; GetPromptParams, name; ReadResourceParams, uri);
+round_params!(CallToolParams, name; GetPromptParams, name; ReadResourceParams, uri);
 
 /// The progress callback of a call.
 pub(crate) type OnProgress = Box<dyn FnMut(Progress) + Send>;
-
-/// Sends the request until its result is complete, like [`run`], and reports the call to its observers.
-pub(crate) async fn run_observed(
-    client: &McpClient,
-    method: &Method,
-    params: &mut dyn Repeat,
-    timeouts: Timeouts,
-    on_progress: Option<&mut OnProgress>,
-) -> Result<OwnedBody> {
-    let connection = &client.inner().connection;
-    let name = is_observed(connection).then(|| params.name());
-    observed(connection, method, name, pin!(run(client, method, params, timeouts, on_progress))).await
-}
 
 /// Sends the request until its result is complete. Returns the body of that result.
 pub(crate) async fn run(
     client: &McpClient,
     method: &Method,
-    params: &mut dyn Repeat,
+    params: &mut dyn RoundParams,
     mut timeouts: Timeouts,
     mut on_progress: Option<&mut OnProgress>,
 ) -> Result<OwnedBody> {
@@ -125,8 +111,9 @@ pub(crate) async fn run(
         }
         retry.handle_input_round();
         // Boxed because this path is rare: it keeps the common future small.
-        let responses = Box::pin(respond(client, method, &required, &mut asked, &mut later)).await?;
-        params.repeat(responses, required.request_state);
+        let responses =
+            Box::pin(collect_responses(client, method, &required, &mut asked, &mut later)).await?;
+        params.set_input(responses, required.request_state);
         let used = began.map_or(Duration::ZERO, |began| now().saturating_duration_since(began));
         let used = used.saturating_sub(asked);
         timeouts.total = total.map(|total| total.saturating_sub(used));
@@ -227,7 +214,7 @@ fn in_a_later_round(method: &Method, error: Error) -> Error {
 
 /// Collects the responses of the host, and adds the time that this took to `asked`. If no input is requested, waits for
 /// a while and returns `None`.
-async fn respond(
+async fn collect_responses(
     client: &McpClient,
     method: &Method,
     required: &InputRequiredResult,

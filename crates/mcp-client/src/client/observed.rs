@@ -1,14 +1,18 @@
-//! Observed calls: one `tracing` event at the end of each call, and the metrics of the host.
+//! Calls that may be observed: one `tracing` event at the end of each call, and the metrics of the host.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::time::Instant;
 
+use mcp_protocol::dialect::Lower;
 use mcp_protocol::messages::{Method, OwnedBody};
 use mcp_protocol::metrics::{CallEnd, CallLabels, CallOutcome};
+use mcp_protocol::peer::Timeouts;
 use mcp_protocol::safe_text::SafeText;
 use tracing::{Instrument, Level};
 
-use crate::connection::{Connection, now};
+use crate::client::McpClient;
+use crate::client::input_rounds::{self, OnProgress, RoundParams};
+use crate::connection::{Connection, RequestOptions, now};
 use crate::error::{Error, Result};
 
 /// The `tracing` target of the event and of the span, for filters.
@@ -19,8 +23,36 @@ pub(crate) fn is_observed(connection: &Connection) -> bool {
     connection.terms.observers.metrics.is_some() || tracing::enabled!(target: TARGET, Level::DEBUG)
 }
 
+/// Sends a request until its result is complete, like [`input_rounds::run`], and reports the call if it is observed.
+pub(crate) async fn run_observed(
+    client: &McpClient,
+    method: &Method,
+    params: &mut dyn RoundParams,
+    timeouts: Timeouts,
+    on_progress: Option<&mut OnProgress>,
+) -> Result<OwnedBody> {
+    let connection = &client.inner().connection;
+    let name = is_observed(connection).then(|| params.name());
+    let call = pin!(input_rounds::run(client, method, params, timeouts, on_progress));
+    observed(connection, method, name, call).await
+}
+
+impl McpClient {
+    /// Makes a request without input rounds, and reports the call if calls are observed. After a failure, the request
+    /// is sent again if a retry is safe.
+    pub(crate) async fn send(
+        &self,
+        method: &Method,
+        params: &(dyn Lower + Sync),
+        options: RequestOptions,
+    ) -> Result<OwnedBody> {
+        let call = pin!(self.send_with_retry(method, params, options));
+        observed(&self.inner().connection, method, None, call).await
+    }
+}
+
 /// Runs a call, and reports its end if calls are observed. If they are not, this costs a load and a branch.
-pub(crate) async fn observed(
+async fn observed(
     connection: &Connection,
     method: &Method,
     name: Option<String>,

@@ -8,8 +8,9 @@ use mcp_protocol::prompts::{GetPromptParams, GetPromptResult};
 
 use serde::Serialize;
 
+use crate::client::McpClient;
 use crate::client::call::object_of;
-use crate::client::{McpClient, input_rounds};
+use crate::client::observed::run_observed;
 use crate::error::{Error, Result};
 
 impl McpClient {
@@ -36,9 +37,7 @@ impl McpClient {
         params.arguments = object_of(&arguments)
             .and_then(|arguments| arguments.map(strings).transpose())
             .map_err(|problem| Error::Unsendable { method: Method::PromptsGet, problem })?;
-        let body =
-            input_rounds::run_observed(self, &Method::PromptsGet, &mut params, Timeouts::default(), None)
-                .await?;
+        let body = run_observed(self, &Method::PromptsGet, &mut params, Timeouts::default(), None).await?;
         self.complete_round(&Method::PromptsGet, &body)
     }
 

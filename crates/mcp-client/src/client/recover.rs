@@ -1,6 +1,5 @@
 //! Sends one request, and sends it again if `mcp_protocol::retry` decides so.
 
-use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use mcp_protocol::dialect::Lower;
@@ -9,7 +8,6 @@ use mcp_protocol::messages::{Method, OwnedBody};
 use mcp_protocol::peer::Timeouts;
 use mcp_protocol::retry::{Decision, Failure, Retry};
 
-use crate::client::observed::observed;
 use crate::client::{Inner, McpClient};
 use crate::connection::transport::Exchanges;
 use crate::connection::{InFlightRequest, RequestOptions, now};
@@ -17,17 +15,7 @@ use crate::error::{Error, Result, Sent};
 
 impl McpClient {
     /// Makes a request, and sends it again after a failure if a retry is safe.
-    pub(crate) async fn send(
-        &self,
-        method: &Method,
-        params: &(dyn Lower + Sync),
-        options: RequestOptions,
-    ) -> Result<OwnedBody> {
-        let call = pin!(self.send_again(method, params, options));
-        observed(&self.inner().connection, method, None, call).await
-    }
-
-    async fn send_again(
+    pub(super) async fn send_with_retry(
         &self,
         method: &Method,
         params: &(dyn Lower + Sync),

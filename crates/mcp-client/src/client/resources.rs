@@ -4,7 +4,8 @@ use mcp_protocol::messages::Method;
 use mcp_protocol::peer::Timeouts;
 use mcp_protocol::resources::{ReadResourceParams, ReadResourceResult};
 
-use crate::client::{McpClient, input_rounds};
+use crate::client::McpClient;
+use crate::client::observed::run_observed;
 use crate::error::Result;
 
 impl McpClient {
@@ -19,9 +20,7 @@ impl McpClient {
             Ok(body) => return self.complete_round(&Method::ResourcesRead, &body),
             Err(wanted) => wanted,
         };
-        let body =
-            input_rounds::run_observed(self, &Method::ResourcesRead, &mut params, Timeouts::default(), None)
-                .await?;
+        let body = run_observed(self, &Method::ResourcesRead, &mut params, Timeouts::default(), None).await?;
         let is_first = params.input_responses.is_none() && params.request_state.is_none();
         if let Some(wanted) = wanted.filter(|_| is_first && self.dialect().is_modern()) {
             cache.keep(wanted, &body);

@@ -53,8 +53,8 @@ struct RunningHandler {
 #[derive(Debug)]
 pub(crate) struct Inbound {
     handlers: Arc<Handlers>,
-    running: JoinSet<Result<InputResponse, ErrorObject>>,
-    asked: HashMap<tokio::task::Id, RunningHandler>,
+    handler_tasks: JoinSet<Result<InputResponse, ErrorObject>>,
+    handlers_by_task: HashMap<tokio::task::Id, RunningHandler>,
     refusals: Refusals,
     /// Masks secrets in server output before it is logged.
     mask: Option<Box<dyn Mask>>,
@@ -92,8 +92,8 @@ impl Inbound {
     /// it may contain secrets.
     pub(crate) fn new(handlers: Arc<Handlers>, mask: Option<Box<dyn Mask>>) -> Self {
         let refusals = Refusals { since: now(), count: 0, dropped: 0 };
-        let running = JoinSet::new();
-        Self { handlers, running, asked: HashMap::new(), refusals, mask, has_warned: false }
+        let handler_tasks = JoinSet::new();
+        Self { handlers, handler_tasks, handlers_by_task: HashMap::new(), refusals, mask, has_warned: false }
     }
 
     /// Handles all complete lines. Returns the cause if the connection must end.
@@ -138,20 +138,20 @@ impl Inbound {
 
     /// Aborts the running handlers.
     pub(crate) fn abort_handlers(&mut self) {
-        self.running.abort_all();
+        self.handler_tasks.abort_all();
     }
 
     /// Aborts the running handlers of a session that has ended. No responses are sent.
     pub(crate) fn drop_handlers(&mut self, connection: &Connection) {
-        self.running.abort_all();
-        for (_, asked) in self.asked.drain() {
-            connection.resume(&asked.paused);
+        self.handler_tasks.abort_all();
+        for (_, handler) in self.handlers_by_task.drain() {
+            connection.resume(&handler.paused);
         }
     }
 
     /// Returns true if a handler is running.
     pub(crate) fn has_running_handlers(&self) -> bool {
-        !self.running.is_empty()
+        !self.handler_tasks.is_empty()
     }
 
     /// Waits until a handler ends, and sends its response.
@@ -163,12 +163,14 @@ impl Inbound {
     }
 
     pub(crate) fn poll_respond_next(&mut self, connection: &Connection, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(ended) = ready!(self.running.poll_join_next_with_id(cx)) else { return Poll::Ready(()) };
+        let Some(ended) = ready!(self.handler_tasks.poll_join_next_with_id(cx)) else {
+            return Poll::Ready(());
+        };
         let (task, answer) = match ended {
             Ok((task, answer)) => (task, Some(answer)),
             Err(error) => (error.id(), None),
         };
-        let Some(RunningHandler { id, paused, .. }) = self.asked.remove(&task) else {
+        let Some(RunningHandler { id, paused, .. }) = self.handlers_by_task.remove(&task) else {
             return Poll::Ready(());
         };
         connection.resume(&paused);
@@ -247,8 +249,8 @@ impl Inbound {
             }
             (Arrival::Cancelled(id), _) => {
                 // The id of the request stays in use until the handler has ended.
-                if let Some(asked) = self.asked.values().find(|asked| asked.id == id) {
-                    asked.handle.abort();
+                if let Some(handler) = self.handlers_by_task.values().find(|handler| handler.id == id) {
+                    handler.handle.abort();
                 }
             }
             (Arrival::Progress(call), Message::Notification(notification)) => {
@@ -290,7 +292,7 @@ impl Inbound {
                 ErrorCode::MethodNotFound,
                 format!("this client does not support `{}`", shown(&request.method)),
             )
-        } else if self.running.len() >= MAX_RUNNING_HANDLERS {
+        } else if self.handler_tasks.len() >= MAX_RUNNING_HANDLERS {
             ErrorObject::new(ErrorCode::InternalError, "too many requests from the server at once")
         } else {
             match ask(request, dialect) {
@@ -315,8 +317,8 @@ impl Inbound {
         let span =
             tracing::debug_span!("server_request", method = %ask.method(), server = %SafeText::name(&server));
         let answer = async move { handlers.answer_in_time(server, ask).await };
-        let handle = self.running.spawn(answer.instrument(span));
-        self.asked.insert(handle.id(), RunningHandler { id, handle, paused });
+        let handle = self.handler_tasks.spawn(answer.instrument(span));
+        self.handlers_by_task.insert(handle.id(), RunningHandler { id, handle, paused });
         // Wakes the driver, which waits for handlers and may be another task than the caller.
         state.wake_driver();
     }

@@ -12,7 +12,7 @@ use mcp_protocol::subscriptions::ListenParams;
 
 use super::state::State;
 use super::transport::{Exchanges, OutgoingRequest, SubscriptionStream, Transport};
-use super::waiting::{Departure, Waiting};
+use super::waiting::{Delivery, Waiting};
 use super::{Connection, ConnectionTerms, InFlightRequest, RequestOptions, UNAWAITED_TIMEOUT, now};
 use crate::error::{Error, Result, Sent};
 
@@ -29,7 +29,7 @@ impl Connection {
     }
 
     /// Makes a request that is a separate exchange. Nothing is sent before the returned value is awaited.
-    fn exchange(
+    fn request_as_exchange(
         self: &Arc<Self>,
         exchanges: &Arc<dyn Exchanges>,
         method: &Method,
@@ -42,9 +42,9 @@ impl Connection {
             let mut state = self.lock();
             let call = self.reserve(&mut state, method, options.timeouts, opened_at)?;
             let progress = options.progress.then(Box::default);
-            let departure = Departure::Apart;
+            let delivery = Delivery::Exchange;
             let waiting = Waiting {
-                departure,
+                delivery,
                 waker: None,
                 settled: None,
                 progress,
@@ -86,7 +86,7 @@ impl Connection {
         on_open: impl FnOnce(&mut State, CallHandle),
     ) -> Result<InFlightRequest> {
         if let Transport::Exchanges(exchanges) = &self.terms.transport {
-            return self.exchange(exchanges, method, params, options, on_open);
+            return self.request_as_exchange(exchanges, method, params, options, on_open);
         }
         let opened_at = now();
         // Called before locking, because the host's function may use the client.
@@ -95,9 +95,9 @@ impl Connection {
         let (call, offset) =
             self.open(&mut state, method, params, context.as_ref(), options.timeouts, opened_at)?;
         let progress = options.progress.then(Box::default);
-        let departure = Departure::After(offset);
+        let delivery = Delivery::Outbox(offset);
         let waiting = Waiting {
-            departure,
+            delivery,
             waker: None,
             settled: None,
             progress,
@@ -179,7 +179,7 @@ impl Connection {
     ) -> Result<CallHandle> {
         match state.peer.open(method, timeouts, now) {
             Ok(call) => Ok(call),
-            Err(OpenError::Closed) => Err(state.lost(method, Sent::No)),
+            Err(OpenError::Closed) => Err(state.lost_error(method, Sent::No)),
             Err(_) => Err(Error::Busy(state.peer.calls_in_flight())),
         }
     }
@@ -206,7 +206,7 @@ impl Connection {
     pub(crate) fn notify(&self, method: &Method, params: &dyn Lower) -> Result<()> {
         let mut state = self.lock();
         if state.ended.is_some() {
-            return Err(state.lost(method, Sent::No));
+            return Err(state.lost_error(method, Sent::No));
         }
         let view = self.dialect().lower(params);
         state

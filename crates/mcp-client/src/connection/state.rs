@@ -173,7 +173,7 @@ impl State {
     /// Adds a subscriber of a legacy connection. Fails if the connection has ended.
     pub(crate) fn follow(&mut self, filter: SubscriptionFilter, method: &Method) -> Result<u64> {
         match &self.ended {
-            Some(_) => Err(self.lost(method, Sent::No)),
+            Some(_) => Err(self.lost_error(method, Sent::No)),
             None => Ok(self.subscribers.add(filter, None)),
         }
     }
@@ -190,7 +190,8 @@ impl State {
         self.wake_on_unlock(driver);
     }
 
-    pub(super) fn lost(&self, method: &Method, sent: Sent) -> Error {
+    /// Creates the error of a request whose connection has ended.
+    pub(super) fn lost_error(&self, method: &Method, sent: Sent) -> Error {
         Error::Lost { method: method.clone(), sent, ended: self.ended.clone().unwrap_or_default() }
     }
 
@@ -221,13 +222,12 @@ impl State {
     }
 
     /// Hands the messages that wait to the driver, each with its call if it is a request.
-    pub(crate) fn take_messages(&mut self, dialect: Dialect, take: impl FnMut(Option<CallHandle>, &[u8])) {
-        self.transmit(dialect);
+    pub(crate) fn take_messages(&mut self, take: impl FnMut(Option<CallHandle>, &[u8])) {
         self.outbox.drain(take);
     }
 
     /// Queues the cancellations and refusals of the peer.
-    pub(crate) fn transmit(&mut self, dialect: Dialect) {
+    pub(crate) fn queue_transmits(&mut self, dialect: Dialect) {
         while let Some(transmit) = self.peer.poll_transmit() {
             // Cancellations and refusals can always be serialized.
             let _ = match transmit {

@@ -203,7 +203,7 @@ impl Subscribers {
     }
 
     /// Ends the subscription with this request, because the request is settled.
-    pub(crate) fn settled(&mut self, call: CallHandle) {
+    pub(crate) fn end_listen(&mut self, call: CallHandle) {
         for subscriber in self.subscribers.iter_mut().filter(|subscriber| subscriber.listen == Some(call)) {
             subscriber.state = SubscriberState::Over;
             subscriber.wake();
@@ -211,13 +211,13 @@ impl Subscribers {
     }
 
     /// Records a request that subscribes to a resource again.
-    pub(crate) fn resubscribes(&mut self, call: CallHandle, keys: Vec<u64>) {
+    pub(crate) fn begin_resubscription(&mut self, call: CallHandle, keys: Vec<u64>) {
         self.resubscriptions.push((call, keys));
     }
 
     /// Handles the end of a request that subscribes to a resource again. If the server refused it, ends the
     /// subscriptions that depend on it, because they would never report the resource.
-    pub(crate) fn resubscribed(&mut self, call: CallHandle, is_refused: bool) {
+    pub(crate) fn end_resubscription(&mut self, call: CallHandle, is_refused: bool) {
         let Some(at) = self.resubscriptions.iter().position(|(other, _)| *other == call) else { return };
         let (_, keys) = self.resubscriptions.swap_remove(at);
         if is_refused {
@@ -249,7 +249,7 @@ impl Subscribers {
     }
 
     /// Marks lost subscriptions as open, and queues a gap for each. Returns what has to be requested again.
-    pub(crate) fn reopened(&mut self) -> Resubscriptions {
+    pub(crate) fn reopen(&mut self) -> Resubscriptions {
         let mut again = Resubscriptions::default();
         for subscriber in
             self.subscribers.iter_mut().filter(|subscriber| subscriber.state == SubscriberState::Cut)
@@ -296,7 +296,7 @@ impl Subscribers {
     }
 
     /// Sets the new request of a subscription.
-    pub(crate) fn listens(&mut self, key: u64, call: CallHandle) {
+    pub(crate) fn set_listen(&mut self, key: u64, call: CallHandle) {
         if let Some(subscriber) = self.subscribers.iter_mut().find(|subscriber| subscriber.key == key) {
             subscriber.listen = Some(call);
         }

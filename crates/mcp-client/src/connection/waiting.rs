@@ -14,8 +14,8 @@ use crate::error::{ConnectionEnd, Sent};
 /// A request whose caller waits for the response.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// Determines whether the request counts as sent.
-    pub(super) departure: Departure,
+    /// The way in which the request is sent, which determines whether it counts as sent.
+    pub(super) delivery: Delivery,
     pub(super) waker: Option<Waker>,
     pub(super) settled: Option<Settled>,
     pub(super) progress: Option<Box<ProgressQueue>>,
@@ -23,16 +23,16 @@ pub(super) struct Waiting {
     pub(super) pauses_while_asked: bool,
 }
 
-/// The criterion by which a request counts as sent.
+/// The way in which a request is sent and its response arrives.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Departure {
+pub(super) enum Delivery {
     /// The request starts at this position of the outbox. It was sent, at least in part, if more bytes were written.
-    After(u64),
+    Outbox(u64),
     /// The request is a separate exchange. It always counts as possibly sent.
-    Apart,
+    Exchange,
     /// The request is a separate exchange whose response arrives on the event stream of the session with this number.
     /// It always counts as possibly sent.
-    On(u64),
+    SessionStream(u64),
 }
 
 #[derive(Debug)]
@@ -62,9 +62,9 @@ impl State {
             match failure {
                 CallFailure::TimedOut(call, reason) => self.settle_with(call, Settled::TimedOut(reason)),
                 CallFailure::Lost(call) => {
-                    let is_sent = self.waiting(call).is_some_and(|waiting| match waiting.departure {
-                        Departure::After(offset) => offset < written,
-                        Departure::Apart | Departure::On(_) => true,
+                    let is_sent = self.waiting(call).is_some_and(|waiting| match waiting.delivery {
+                        Delivery::Outbox(offset) => offset < written,
+                        Delivery::Exchange | Delivery::SessionStream(_) => true,
                     });
                     let sent = if is_sent { Sent::Maybe } else { Sent::No };
                     self.settle_with(call, Settled::Lost(sent, self.ended.clone().unwrap_or_default()));
@@ -94,14 +94,15 @@ impl State {
     /// without a number, as the response of its own exchange.
     pub(crate) fn expect_response_on(&mut self, call: CallHandle, session: Option<u64>) {
         if let Some(waiting) = self.waiting(call) {
-            waiting.departure = session.map_or(Departure::Apart, Departure::On);
+            waiting.delivery = session.map_or(Delivery::Exchange, Delivery::SessionStream);
         }
     }
 
     /// Settles all requests whose responses were expected on the event stream of this session or an earlier one.
-    pub(super) fn lose(&mut self, session: u64, ended: &Arc<ConnectionEnd>) {
+    pub(super) fn settle_session(&mut self, session: u64, ended: &Arc<ConnectionEnd>) {
         let is_lost = |waiting: &Waiting| {
-            waiting.settled.is_none() && matches!(waiting.departure, Departure::On(on) if on <= session)
+            waiting.settled.is_none()
+                && matches!(waiting.delivery, Delivery::SessionStream(on) if on <= session)
         };
         let calls: Vec<CallHandle> =
             self.waiting.iter().filter(|(_, waiting)| is_lost(waiting)).map(|(call, _)| *call).collect();
@@ -126,7 +127,7 @@ impl State {
 
     fn settle_with(&mut self, call: CallHandle, settled: Settled) {
         let is_refused = !matches!(settled, Settled::Response(Ok(_)) | Settled::Lost(..));
-        self.subscribers.resubscribed(call, is_refused);
+        self.subscribers.end_resubscription(call, is_refused);
         // A subscription whose request was lost may be requested again, so it does not end here.
         let is_made_again = match settled {
             Settled::Lost(..) => true,
@@ -134,7 +135,7 @@ impl State {
             _ => false,
         };
         if !is_made_again {
-            self.subscribers.settled(call);
+            self.subscribers.end_listen(call);
         }
         // The caller may have stopped waiting.
         let Some(waiting) = self.waiting(call) else { return };

@@ -25,7 +25,7 @@ use url::Url;
 use super::connector::{Connector, ProxyRules};
 use super::network::{HttpBody, HttpClient, Network};
 use super::policy::{Denied, NetworkPolicy};
-use super::trace::traced;
+use super::trace::PendingExchange;
 use crate::error::{ConnectionEnd, EndCause, Error, Sent};
 use crate::wire_trace::ConnectionTrace;
 
@@ -195,13 +195,12 @@ impl HttpConnections {
     }
 
     async fn send_once(&self, ask: RawRequest) -> Result<RawResponse, HttpError> {
-        match &self.trace {
-            None => self.exchange(ask).await,
-            Some(trace) => Box::pin(traced(self, ask, trace)).await,
-        }
+        let Some(trace) = &self.trace else { return self.send_untraced(ask).await };
+        let pending = PendingExchange::begin(trace, &ask);
+        pending.end(Box::pin(self.send_untraced(ask)).await)
     }
 
-    pub(super) async fn exchange(&self, ask: RawRequest) -> Result<RawResponse, HttpError> {
+    async fn send_untraced(&self, ask: RawRequest) -> Result<RawResponse, HttpError> {
         self.policy.check_url(&ask.url)?;
         let RawRequest { method, uri, headers, body, .. } = ask;
         let mut request = Request::new(body);

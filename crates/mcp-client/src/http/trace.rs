@@ -8,51 +8,51 @@ use http::HeaderMap;
 use http_body::{Body, Frame};
 use mcp_protocol::wire_trace::{WireDirection, WireMessages, shown_headers};
 
-use super::request::{HttpConnections, HttpError, RawRequest, RawResponse, ResponseBody};
+use super::request::{HttpError, RawRequest, RawResponse, ResponseBody};
 use crate::config::server_config::shown_url;
 use crate::wire_trace::ConnectionTrace;
 
-/// Sends a request, and writes the exchange to the trace.
-pub(super) async fn traced(
-    connections: &HttpConnections,
-    request: RawRequest,
-    trace: &ConnectionTrace,
-) -> Result<RawResponse, HttpError> {
-    let trace = trace.exchange();
-    let RawRequest { method, uri, headers, body, .. } = &request;
-    trace.write(
-        WireDirection::Sent,
-        &format!("{method} {} {}", shown_url(&uri.to_string()), shown_values(headers)),
-    );
-    if !body.is_empty() {
-        trace.write(WireDirection::Sent, &String::from_utf8_lossy(body));
-    }
-    let mut pending = PendingExchange { trace: Some(trace) };
-    let answer = connections.exchange(request).await;
-    let Some(trace) = pending.trace.take() else { return answer };
-    let mut answer = match answer {
-        Ok(answer) => answer,
-        Err(error) => {
-            trace.write(WireDirection::Received, &format!("(failed: {error})"));
-            return Err(error);
-        }
-    };
-    trace
-        .write(WireDirection::Received, &format!("HTTP {} {}", answer.status, shown_values(&answer.headers)));
-    let is_stream = answer.media_type().as_deref() == Some("text/event-stream");
-    let messages = if is_stream { WireMessages::events() } else { WireMessages::whole() };
-    let body = std::mem::replace(&mut answer.body, ResponseBody::empty());
-    answer.body = ResponseBody::Custom(Box::pin(TracedBody { body, messages, trace, is_ended: false }));
-    Ok(answer)
-}
-
-fn shown_values(headers: &HeaderMap) -> String {
-    shown_headers(headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())))
-}
-
 /// An exchange whose response has not arrived. If it is dropped in this state, the trace shows that it was closed.
-struct PendingExchange {
+pub(super) struct PendingExchange {
     trace: Option<ConnectionTrace>,
+}
+
+impl PendingExchange {
+    /// Writes a request that is about to be sent.
+    pub(super) fn begin(trace: &ConnectionTrace, request: &RawRequest) -> Self {
+        let trace = trace.exchange();
+        let RawRequest { method, uri, headers, body, .. } = request;
+        trace.write(
+            WireDirection::Sent,
+            &format!("{method} {} {}", shown_url(&uri.to_string()), shown_values(headers)),
+        );
+        if !body.is_empty() {
+            trace.write(WireDirection::Sent, &String::from_utf8_lossy(body));
+        }
+        Self { trace: Some(trace) }
+    }
+
+    /// Writes the head of the response, or the error. Returns the response with a body that is written while it is
+    /// read.
+    pub(super) fn end(mut self, answer: Result<RawResponse, HttpError>) -> Result<RawResponse, HttpError> {
+        let Some(trace) = self.trace.take() else { return answer };
+        let mut answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                trace.write(WireDirection::Received, &format!("(failed: {error})"));
+                return Err(error);
+            }
+        };
+        trace.write(
+            WireDirection::Received,
+            &format!("HTTP {} {}", answer.status, shown_values(&answer.headers)),
+        );
+        let is_stream = answer.media_type().as_deref() == Some("text/event-stream");
+        let messages = if is_stream { WireMessages::events() } else { WireMessages::whole() };
+        let body = std::mem::replace(&mut answer.body, ResponseBody::empty());
+        answer.body = ResponseBody::Custom(Box::pin(TracedBody { body, messages, trace, is_ended: false }));
+        Ok(answer)
+    }
 }
 
 impl Drop for PendingExchange {
@@ -61,6 +61,10 @@ impl Drop for PendingExchange {
             trace.write(WireDirection::Sent, "(closed before the response)");
         }
     }
+}
+
+fn shown_values(headers: &HeaderMap) -> String {
+    shown_headers(headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())))
 }
 
 /// The body of a response whose messages are written to the trace.

@@ -139,7 +139,7 @@ async fn serve(
                 (writer, is_flushed) = state.take_writer();
             }
             if writing.is_empty() {
-                state.transmit(connection.dialect());
+                state.queue_transmits(connection.dialect());
                 // Lines that are queued while a caller writes are written after those of the caller.
                 if writer.is_some() {
                     state.take_lines(&mut writing);
@@ -182,7 +182,7 @@ async fn serve(
                 }
                 // A server that exited may have written the reason. It is read first.
                 Err(error) if read_deadline.is_none() => {
-                    drain(connection, reader, lines, inbound).await;
+                    handle_final_output(connection, reader, lines, inbound).await;
                     return EndCause::Write(error.to_string());
                 }
                 Err(error) => return EndCause::Write(error.to_string()),
@@ -211,8 +211,8 @@ async fn serve(
     }
 }
 
-/// Reads, for a short time, the output that a server wrote before it closed its stdin.
-async fn drain(
+/// Reads and handles, for a short time, the output that a server wrote before it closed its stdin.
+async fn handle_final_output(
     connection: &Connection,
     reader: &mut (dyn AsyncRead + Send + Unpin),
     lines: &mut Lines,

@@ -58,7 +58,7 @@ pub(crate) struct NegotiationFailure {
 }
 
 impl NegotiationFailure {
-    pub(crate) fn named(self, server: String) -> Error {
+    pub(crate) fn into_error(self, server: String) -> Error {
         Error::Connect { server, error: Box::new(self.source), ended: self.ended }
     }
 }
@@ -88,7 +88,7 @@ impl Offer {
                         negotiation_cache.remove(&digest);
                     }
                     if mode == config.era {
-                        return Err(failed.named(config.to_string()));
+                        return Err(failed.into_error(config.to_string()));
                     }
                     mode = config.era;
                     continue;

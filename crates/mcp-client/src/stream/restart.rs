@@ -59,7 +59,7 @@ impl Restarts {
     ///
     /// # Cancellation
     /// Cancel safe: the restart continues.
-    pub(crate) async fn start(&self) -> Result<()> {
+    pub(crate) async fn restart(&self) -> Result<()> {
         let mut running = self.running.lock().await;
         // The caller that began this restart was dropped. The outcome is outdated.
         if running.as_ref().is_some_and(JoinHandle::is_finished) {
@@ -81,7 +81,7 @@ impl Restarts {
 
     /// Aborts a restart in progress and waits for its task to end. The caller must have closed the connection, so that
     /// no other restart begins.
-    pub(crate) async fn stopped(&self) {
+    pub(crate) async fn stop_and_wait(&self) {
         self.stop();
         if let Some(task) = self.running.lock().await.take() {
             let _ = task.await;

@@ -28,7 +28,7 @@ impl Supervisor for StreamSupervisor {
     fn restart(&self) -> TransportFuture<'_, Result<()>> {
         Box::pin(async {
             match &self.restarts {
-                Some(restarts) => restarts.start().await,
+                Some(restarts) => restarts.restart().await,
                 None => Ok(()),
             }
         })
@@ -37,7 +37,7 @@ impl Supervisor for StreamSupervisor {
     fn shut_down(&self) -> TransportFuture<'_, Shutdown> {
         Box::pin(async {
             if let Some(restarts) = &self.restarts {
-                restarts.stopped().await;
+                restarts.stop_and_wait().await;
             }
             // If the driver was dropped with its runtime, dropping `ServerRun` kills the process.
             let mut shutdown = lock(&self.run).shutdown.clone();

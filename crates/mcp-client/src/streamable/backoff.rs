@@ -41,7 +41,7 @@ pub(super) struct StreamBackoff {
 impl StreamBackoff {
     /// Records the end of a stream that was open for `lived`. Returns the pause before it is reopened, which is at
     /// least the `retry` value of the server (in milliseconds).
-    pub(super) fn ended(
+    pub(super) fn pause_after(
         &mut self,
         lived: Duration,
         retry: Option<u64>,
@@ -85,7 +85,7 @@ mod tests {
         let (mut time, mut connects) = (Duration::ZERO, 0);
         while time < Duration::from_secs(60) {
             connects += 1;
-            time += lived + backoff.ended(lived, retry, Duration::ZERO, cost);
+            time += lived + backoff.pause_after(lived, retry, Duration::ZERO, cost);
         }
         connects
     }
@@ -108,25 +108,25 @@ mod tests {
     fn server_retry_value_is_clamped_and_long_streams_reset_backoff() {
         let mut backoff = StreamBackoff::default();
         assert_eq!(
-            backoff.ended(Duration::ZERO, Some(500), Duration::ZERO, Cost::default()),
+            backoff.pause_after(Duration::ZERO, Some(500), Duration::ZERO, Cost::default()),
             Duration::from_millis(500)
         );
         assert_eq!(
-            backoff.ended(Duration::ZERO, Some(500), Duration::ZERO, Cost::default()),
+            backoff.pause_after(Duration::ZERO, Some(500), Duration::ZERO, Cost::default()),
             Duration::from_secs(2)
         );
         assert_eq!(
-            backoff.ended(RESET_AFTER, Some(u64::MAX), Duration::ZERO, Cost::default()),
+            backoff.pause_after(RESET_AFTER, Some(u64::MAX), Duration::ZERO, Cost::default()),
             RETRY_RANGE.1
         );
-        assert_eq!(backoff.ended(RESET_AFTER, Some(0), Duration::ZERO, Cost::default()), RETRY_RANGE.0);
+        assert_eq!(backoff.pause_after(RESET_AFTER, Some(0), Duration::ZERO, Cost::default()), RETRY_RANGE.0);
         assert_eq!(
-            backoff.ended(RESET_AFTER, None, Duration::from_secs(1), Cost::default()),
+            backoff.pause_after(RESET_AFTER, None, Duration::from_secs(1), Cost::default()),
             FIRST_PAUSE + FIRST_PAUSE / 4
         );
         let mut backoff = StreamBackoff::default();
         let waits: Vec<u64> = (0..7)
-            .map(|_| backoff.ended(Duration::ZERO, None, Duration::ZERO, Cost::default()).as_secs())
+            .map(|_| backoff.pause_after(Duration::ZERO, None, Duration::ZERO, Cost::default()).as_secs())
             .collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30]);
     }

@@ -12,8 +12,7 @@ use mcp_protocol::peer::CallHandle;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use super::events::{EventStream, SseMessage};
-use super::exchange::is_events;
+use super::events::{EventStream, SseMessage, is_events};
 use super::session::Session;
 use super::target::{BodyRead, read_body};
 use super::transport::HttpTransport;
@@ -47,7 +46,7 @@ struct EndOnDrop(Arc<Connection>, Arc<HttpTransport>);
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
         self.0.end_unfinished();
-        self.1.sessions.abort_renewals();
+        self.1.renewals.abort();
         self.1.inbound().abort_handlers();
     }
 }
@@ -71,7 +70,7 @@ impl Driver {
         // An HTTP+SSE session ends with its event stream. A renewal in progress need not finish, because no session has
         // to be deleted.
         let timeout = if transport.endpoint.is_http_sse { Duration::ZERO } else { DELETE_TIMEOUT };
-        transport.sessions.end_renewals(timeout).await;
+        transport.renewals.end(timeout).await;
         drop(end);
         let session = transport.sessions.current();
         if session.id.is_some() {
@@ -97,7 +96,8 @@ async fn serve(connection: &Arc<Connection>, transport: &Arc<HttpTransport>) {
             state.clear_changed();
             let session = transport.sessions.current();
             let mut dropped = 0;
-            state.take_messages(connection.dialect(), |call, message| {
+            state.queue_transmits(connection.dialect());
+            state.take_messages(|call, message| {
                 if transport.endpoint.is_modern {
                     // A modern server receives only requests, and each request is a separate exchange.
                     dropped += message.len();
@@ -170,7 +170,7 @@ impl Post {
         {
             let mut state = connection.lock();
             state.peer.forget_call(call);
-            state.subscribers.resubscribed(call, !is_sent);
+            state.subscribers.end_resubscription(call, !is_sent);
         }
         message.len()
     }

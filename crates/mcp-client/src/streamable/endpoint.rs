@@ -46,7 +46,7 @@ impl Endpoint {
             return self.target.post_to(&to.url, &to.uri, body.clone());
         }
         let mut headers = self.target.headers();
-        self.add_standing(&mut headers, session);
+        self.add_common_headers(&mut headers, session);
         headers.extend(repeated.iter().cloned());
         self.target.post(headers, body.clone())
     }
@@ -55,19 +55,19 @@ impl Endpoint {
     /// after the event with the id `after`.
     pub(super) fn stream(&self, session: &Session, after: Option<&str>) -> RawRequest {
         let mut headers = HeaderMap::new();
-        self.add_standing(&mut headers, session);
+        self.add_common_headers(&mut headers, session);
         self.target.get(headers, after)
     }
 
     /// Builds the DELETE that ends the session of a legacy server.
     pub(super) fn delete_session(&self, session: &Session) -> RawRequest {
         let mut headers = HeaderMap::new();
-        self.add_standing(&mut headers, session);
+        self.add_common_headers(&mut headers, session);
         self.target.delete(headers)
     }
 
     /// Adds the headers that every request carries.
-    fn add_standing(&self, headers: &mut HeaderMap, session: &Session) {
+    fn add_common_headers(&self, headers: &mut HeaderMap, session: &Session) {
         headers.insert(HeaderName::from_static(header::PROTOCOL_VERSION), self.version.clone());
         if let Some(id) = &session.id {
             headers.insert(HeaderName::from_static(header::SESSION_ID), id.clone());

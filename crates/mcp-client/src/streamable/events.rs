@@ -1,9 +1,10 @@
 //! The event stream (`text/event-stream`) of a response.
 
+use http::StatusCode;
 use mcp_protocol::Limits;
 use mcp_protocol::codec::sse::{Events, Item};
 
-use crate::http::request::ResponseBody;
+use crate::http::request::{RawResponse, ResponseBody};
 
 /// An event stream that is being read.
 pub(super) struct EventStream {
@@ -74,6 +75,13 @@ impl EventStream {
     pub(super) fn retry(&self) -> Option<u64> {
         self.events.retry()
     }
+}
+
+/// Returns true if the response is an event stream.
+pub(super) fn is_events(answer: &RawResponse) -> bool {
+    answer.status == StatusCode::OK
+        && answer.encoding().is_none()
+        && answer.media_type().as_deref() == Some("text/event-stream")
 }
 
 /// A message of the stream.

@@ -11,7 +11,7 @@ use mcp_protocol::peer::CallHandle;
 use mcp_protocol::retry::{Decision, Failure, Retry, Route};
 
 use super::backoff::{Cost, StreamBackoff, jitter};
-use super::events::{EventStream, ReadEnd, SseMessage};
+use super::events::{EventStream, ReadEnd, SseMessage, is_events};
 use super::session::Session;
 use super::target::{BodyRead, challenges, read_body, retry_after_of};
 use super::tool_headers::RepeatedHeaders;
@@ -67,13 +67,13 @@ impl Exchange {
             let session = self.transport.sessions.current();
             let next = match self.transport.endpoint.is_http_sse && session.sse_post_target.is_none() {
                 true => self.stream_ended(&mut retry)?,
-                false => self.once(&repeated, &session, &mut retry).await?,
+                false => self.send_once(&repeated, &session, &mut retry).await?,
             };
             match next {
                 NextStep::Done => return Ok(()),
                 NextStep::RenewSession => {
                     // Boxed because this path is rare: it keeps the common future small.
-                    Box::pin(self.transport.renew(&session, &self.connection)).await?;
+                    Box::pin(self.transport.renew_session(&session, &self.connection)).await?;
                 }
                 NextStep::Again(after) => tokio::time::sleep(after).await,
             }
@@ -91,11 +91,11 @@ impl Exchange {
 
     /// Decides what to do if the event stream of the HTTP+SSE transport has ended, and with it the session.
     fn stream_ended(&self, retry: &mut Retry) -> Result<NextStep> {
-        let ended = || self.lost(HttpError::unsent("the event stream ended"));
+        let ended = || self.lost_error(HttpError::unsent("the event stream ended"));
         self.decide(retry, Failure::SessionUnknown).ok_or_else(ended)
     }
 
-    async fn once(
+    async fn send_once(
         &self,
         repeated: &[(http::HeaderName, http::HeaderValue)],
         session: &Session,
@@ -110,22 +110,28 @@ impl Exchange {
             }
         }
         let request = || self.transport.endpoint.message(repeated, &self.body, session);
-        let answer =
-            self.transport.endpoint.target.http.send(request).await.map_err(|error| self.lost(error))?;
-        let next = self.handle(answer, session, retry).await?;
+        let answer = self
+            .transport
+            .endpoint
+            .target
+            .http
+            .send(request)
+            .await
+            .map_err(|error| self.lost_error(error))?;
+        let next = self.handle_response(answer, session, retry).await?;
         if session.sse_post_target.is_some() && !matches!(next, NextStep::Done) {
             self.connection.lock().expect_response_on(self.call, None);
         }
         Ok(next)
     }
 
-    fn lost(&self, error: HttpError) -> Error {
+    fn lost_error(&self, error: HttpError) -> Error {
         error.into_lost(self.method.clone())
     }
 
     /// Returns the error for a request that was sent, but whose response was lost.
-    fn cut(&self, problem: String) -> Error {
-        self.lost(HttpError::maybe_sent(problem))
+    fn lost_response(&self, problem: String) -> Error {
+        self.lost_error(HttpError::maybe_sent(problem))
     }
 
     fn count_unreadable(&self) {
@@ -136,7 +142,7 @@ impl Exchange {
         Error::Unreadable { method: self.method.clone(), problem: problem.into() }
     }
 
-    async fn handle(
+    async fn handle_response(
         &self,
         mut answer: RawResponse,
         session: &Session,
@@ -174,31 +180,31 @@ impl Exchange {
                 return if is_open {
                     Ok(NextStep::Done)
                 } else {
-                    Err(self.cut("the stream ended".to_owned()))
+                    Err(self.lost_response("the stream ended".to_owned()))
                 };
             }
             status if status.is_success() && answer.encoding().is_none() => {
                 match answer.media_type().as_deref() {
-                    Some("application/json") => return self.json(&mut answer).await,
+                    Some("application/json") => return self.handle_json(&mut answer).await,
                     // Boxed, like everything below: these paths are rare, and the common future stays small.
-                    Some("text/event-stream") => return Box::pin(self.stream(answer, session)).await,
+                    Some("text/event-stream") => return Box::pin(self.handle_stream(answer, session)).await,
                     _ => {}
                 }
             }
             _ => {}
         }
-        Box::pin(self.refused(answer, session, retry)).await
+        Box::pin(self.handle_other(answer, session, retry)).await
     }
 
     /// Handles a response whose body is one message.
-    async fn json(&self, answer: &mut RawResponse) -> Result<NextStep> {
+    async fn handle_json(&self, answer: &mut RawResponse) -> Result<NextStep> {
         let body = match read_body(&mut answer.body, self.transport.endpoint.limits().message).await {
             Ok(BodyRead::Complete(body)) => body,
             Ok(BodyRead::TooLong) => {
                 let limit = self.transport.endpoint.limits().message;
                 return Err(self.unreadable(format!("the body is longer than {limit} bytes")));
             }
-            Err(error) => return Err(self.lost(error)),
+            Err(error) => return Err(self.lost_error(error)),
         };
         if body.is_empty() {
             self.count_unreadable();
@@ -235,8 +241,8 @@ impl Exchange {
     }
 
     /// Handles a message of a stream. Returns true if the stream can be closed. If the call is then not settled,
-    /// `stray` is its error.
-    fn read(&self, message: SseMessage<'_>, stray: &mut Option<Error>) -> bool {
+    /// `call_error` is its error.
+    fn handle_event(&self, message: SseMessage<'_>, call_error: &mut Option<Error>) -> bool {
         let error = match message {
             SseMessage::Message(message) => match parse_bytes(message, self.transport.endpoint.limits()) {
                 Ok(incoming) if self.deliver(&incoming) => return true,
@@ -246,7 +252,7 @@ impl Exchange {
                         Incoming::Message(Message::Response(Response { id: None, outcome: Err(_) }))
                     );
                     if is_error {
-                        *stray = Some(self.unmatched(&incoming));
+                        *call_error = Some(self.unmatched(&incoming));
                     }
                     return is_error;
                 }
@@ -257,22 +263,22 @@ impl Exchange {
         self.count_unreadable();
         tracing::debug!(%error, "ignored an event that is not a JSON-RPC message");
         if error.id.as_ref() == Some(&self.call.id()) && error.shape != MessageShape::Request {
-            *stray = Some(self.unreadable(error.to_string()));
+            *call_error = Some(self.unreadable(error.to_string()));
         }
-        stray.is_some()
+        call_error.is_some()
     }
 
     /// Handles a response that is an event stream. If the stream of a legacy server breaks, it is resumed after the
     /// last event id.
-    async fn stream(&self, answer: RawResponse, session: &Session) -> Result<NextStep> {
+    async fn handle_stream(&self, answer: RawResponse, session: &Session) -> Result<NextStep> {
         let mut backoff = StreamBackoff::default();
         let mut stream = EventStream::new(answer.body, self.transport.endpoint.limits());
         let mut opened = now();
         let mut last_id: Option<String> = None;
         loop {
-            let mut stray = None;
-            let end = stream.messages(|message| self.read(message, &mut stray)).await;
-            if let Some(error) = stray {
+            let mut call_error = None;
+            let end = stream.messages(|message| self.handle_event(message, &mut call_error)).await;
+            if let Some(error) = call_error {
                 return Err(error);
             }
             let problem = match end {
@@ -286,14 +292,14 @@ impl Exchange {
             let problem = problem.unwrap_or_else(|| "the stream ended before the response".to_owned());
             last_id = stream.last_id().map(str::to_owned).or(last_id);
             let Some(after) = last_id.as_deref().filter(|_| !self.transport.endpoint.is_modern) else {
-                return Err(self.cut(problem));
+                return Err(self.lost_response(problem));
             };
             let mut lived = now().saturating_duration_since(opened);
             let wish = stream.retry();
             drop(stream);
             // This loop ends when the call times out.
             stream = loop {
-                tokio::time::sleep(backoff.ended(lived, wish, jitter(), Cost::default())).await;
+                tokio::time::sleep(backoff.pause_after(lived, wish, jitter(), Cost::default())).await;
                 let answer = self
                     .transport
                     .endpoint
@@ -309,7 +315,7 @@ impl Exchange {
                     Ok(answer) => {
                         let problem =
                             format!("{problem}; resuming it failed with HTTP status {}", answer.status);
-                        return Err(self.cut(problem));
+                        return Err(self.lost_response(problem));
                     }
                     Err(_) => {}
                 }
@@ -320,7 +326,12 @@ impl Exchange {
     }
 
     /// Handles any other response: a JSON-RPC error with an error status, or a body that is not a message.
-    async fn refused(&self, answer: RawResponse, session: &Session, retry: &mut Retry) -> Result<NextStep> {
+    async fn handle_other(
+        &self,
+        answer: RawResponse,
+        session: &Session,
+        retry: &mut Retry,
+    ) -> Result<NextStep> {
         let (status, body) = self.transport.endpoint.target.read_status(answer).await;
         let incoming = parse_bytes(&body, self.transport.endpoint.limits());
         if incoming.is_err() && !body.is_empty() || status.content_encoding.is_some() {
@@ -355,11 +366,4 @@ fn is_lost_session(status: &HttpStatus, response: &Response<'_>) -> bool {
     let Response { id: None, outcome: Err(error) } = response else { return false };
     let is_generic = matches!(error.code, ErrorCode::Other(-32000));
     status.status == 400 && is_generic && error.message.to_ascii_lowercase().contains("session")
-}
-
-/// Returns true if the response is an event stream.
-pub(super) fn is_events(answer: &RawResponse) -> bool {
-    answer.status == StatusCode::OK
-        && answer.encoding().is_none()
-        && answer.media_type().as_deref() == Some("text/event-stream")
 }

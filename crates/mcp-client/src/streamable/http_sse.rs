@@ -18,8 +18,7 @@ use mcp_protocol::negotiation::{
 use url::Url;
 
 use super::backoff::Cost;
-use super::events::{EventStream, ReadEnd, SseMessage};
-use super::exchange::is_events;
+use super::events::{EventStream, ReadEnd, SseMessage, is_events};
 use super::negotiate::{endpoint_of, id, initialize, initialized};
 use super::reconnect::StreamEnd;
 use super::target::{EXCERPT_TIMEOUT, HttpTarget, challenges, excerpt_of};
@@ -302,7 +301,7 @@ pub(super) async fn run(transport: Arc<HttpTransport>, connection: Arc<Connectio
             ended.retry = stream.retry();
             drop(stream);
             transport.sessions.end_stream(&session);
-            connection.cut(session.generation, problem);
+            connection.end_session_stream(session.generation, problem);
         }
         // A call may open the new session first.
         while transport.sessions.current().generation == session.generation {
@@ -310,7 +309,7 @@ pub(super) async fn run(transport: Arc<HttpTransport>, connection: Arc<Connectio
                 next = reconnects.permit(&connection.terms.server, ended) => next,
                 _ = generations.wait_for(|generation| *generation != session.generation) => break,
             };
-            match transport.renew(&session, &connection).await {
+            match transport.renew_session(&session, &connection).await {
                 Ok(()) => permit = Some(next),
                 Err(
                     Error::Unauthorized { .. }

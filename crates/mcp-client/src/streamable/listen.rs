@@ -36,8 +36,8 @@ pub(super) async fn listen(transport: Arc<HttpTransport>, stream: SubscriptionSt
         (permit, request) = loop {
             let permit = transport.reconnects.permit(&connection.terms.server, ended).await;
             let options = RequestOptions { timeouts: LISTEN_TIMEOUTS, ..RequestOptions::default() };
-            let listens = |state: &mut State, call| state.subscribers.listens(key, call);
-            match connection.request_with(&Method::Listen, &params, options, listens) {
+            let set_listen = |state: &mut State, call| state.subscribers.set_listen(key, call);
+            match connection.request_with(&Method::Listen, &params, options, set_listen) {
                 Ok(request) => break (permit, request),
                 Err(Error::Busy(_)) => ended = StreamEnd::default(),
                 Err(_) => return connection.lock().subscribers.give_up(|subscriber| subscriber == key),

@@ -100,7 +100,7 @@ impl Reconnects {
             biased;
             _ = stable.changed() => self.permit_now(),
             mut backoff = self.backoff.lock() => {
-                let wait = backoff.ended(ended.lived, ended.retry, jitter(), ended.cost);
+                let wait = backoff.pause_after(ended.lived, ended.retry, jitter(), ended.cost);
                 if backoff.is_failing() && !self.is_failing.swap(true, Ordering::Relaxed) {
                     let server = SafeText::name(server);
                     tracing::warn!(%server, "the server keeps closing its notification stream");

@@ -7,8 +7,7 @@ use http::StatusCode;
 use tokio::sync::oneshot;
 
 use super::backoff::Cost;
-use super::events::{EventStream, ReadEnd, SseMessage};
-use super::exchange::is_events;
+use super::events::{EventStream, ReadEnd, SseMessage, is_events};
 use super::reconnect::{ReconnectPermit, StreamDemand, StreamEnd};
 use super::session::Session;
 use super::target::retry_after_of;
@@ -130,7 +129,7 @@ impl NotificationStream<'_> {
             Ok(Ok(answer)) if answer.status == StatusCode::NOT_FOUND && self.was_open => {
                 self.transport.endpoint.target.http.drain(answer.body);
                 self.has_renewed = true;
-                match self.transport.renew(&self.session, self.connection).await {
+                match self.transport.renew_session(&self.session, self.connection).await {
                     Ok(()) => Attempt::Ended(StreamEnd::default()),
                     Err(error) => {
                         tracing::debug!(%error, "opening a new session failed");

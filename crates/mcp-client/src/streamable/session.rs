@@ -1,20 +1,12 @@
-//! The sessions of a legacy server: the current one, and its replacement by a new one.
+//! The current session of a legacy server.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use http::HeaderValue;
-use mcp_protocol::retry::RestartLimit;
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
 
 use super::http_sse::{HttpSseStream, PostTarget};
 use super::lock;
-use crate::connection::now;
-use crate::error::Result;
-
-/// The maximum wait for the task of a renewal that was aborted.
-const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The session of a legacy server. A modern server has none: `id` and `sse_post_target` are empty.
 #[derive(Clone, Debug, Default)]
@@ -60,41 +52,12 @@ impl OpenSession {
 #[derive(Debug)]
 pub(super) struct Sessions {
     current: Mutex<OpenSession>,
-    renewals: Mutex<Renewals>,
     generations: watch::Sender<u64>,
-}
-
-/// The outcome of a renewal; `None` until it is known.
-pub(super) type RenewalOutcome = Option<Result<()>>;
-
-/// Renewals of the session, at most one at a time. A renewal does not belong to a call: it continues if its caller is
-/// dropped.
-#[derive(Debug, Default)]
-struct Renewals {
-    limit: RestartLimit,
-    last: Option<Renewal>,
-    is_over: bool,
-}
-
-#[derive(Debug)]
-struct Renewal {
-    outcome: watch::Receiver<RenewalOutcome>,
-    task: AbortHandle,
-}
-
-/// The next step for a caller whose session was lost.
-pub(super) enum RenewalStep {
-    /// Use the new session: the lost one has already been replaced.
-    Renewed,
-    /// Wait for the outcome of the renewal. If the connection was closed, there is none, and the channel is closed.
-    Wait(watch::Receiver<RenewalOutcome>),
-    /// Give up, because the session was renewed too often. The next renewal is allowed after this time.
-    TooMany(Duration),
 }
 
 impl Sessions {
     pub(super) fn new(first: OpenSession) -> Self {
-        Self { current: Mutex::new(first), renewals: Mutex::default(), generations: watch::channel(0).0 }
+        Self { current: Mutex::new(first), generations: watch::channel(0).0 }
     }
 
     /// Returns the current session.
@@ -135,54 +98,5 @@ impl Sessions {
     /// Notifies the receivers of [`generations`](Self::generations) that the session was replaced.
     pub(super) fn announce(&self, generation: u64) {
         self.generations.send_replace(generation);
-    }
-
-    /// Starts a renewal, unless the session was already replaced or a renewal is in progress. `start` spawns the task
-    /// of the renewal, which waits for the given pause, opens the new session and sends the outcome.
-    pub(super) fn renew(
-        &self,
-        lost: &Session,
-        start: impl FnOnce(Duration, watch::Sender<RenewalOutcome>) -> AbortHandle,
-    ) -> RenewalStep {
-        let mut renewals = lock(&self.renewals);
-        if self.current().generation != lost.generation {
-            return RenewalStep::Renewed;
-        }
-        if let Some(in_progress) = renewals.last.as_ref().filter(|renewal| !renewal.task.is_finished()) {
-            return RenewalStep::Wait(in_progress.outcome.clone());
-        }
-        let (sender, outcome) = watch::channel(None);
-        if renewals.is_over {
-            return RenewalStep::Wait(outcome);
-        }
-        match renewals.limit.start(now()) {
-            Ok(pause) => {
-                renewals.last = Some(Renewal { outcome: outcome.clone(), task: start(pause, sender) });
-                RenewalStep::Wait(outcome)
-            }
-            Err(wait) => RenewalStep::TooMany(wait),
-        }
-    }
-
-    /// Refuses further renewals. A renewal in progress may finish within `timeout`, so that its session can be deleted.
-    pub(super) async fn end_renewals(&self, timeout: Duration) {
-        let Some(Renewal { mut outcome, task }) = self.stop_renewals() else { return };
-        let _ = tokio::time::timeout(timeout, outcome.wait_for(Option::is_some)).await;
-        task.abort();
-        let gone = async { while outcome.changed().await.is_ok() {} };
-        let _ = tokio::time::timeout(ABORT_TIMEOUT, gone).await;
-    }
-
-    /// Refuses further renewals, and aborts a renewal in progress.
-    pub(super) fn abort_renewals(&self) {
-        if let Some(renewal) = self.stop_renewals() {
-            renewal.task.abort();
-        }
-    }
-
-    fn stop_renewals(&self) -> Option<Renewal> {
-        let mut renewals = lock(&self.renewals);
-        renewals.is_over = true;
-        renewals.last.take()
     }
 }
