@@ -216,8 +216,11 @@ mod tests {
     #[test]
     fn client_crate_features_match_the_expected_list() {
         let (features, default) = features("mcp-client");
-        // `oauth`, `keyring`, `encrypted-file`, `host` and `mount` come with what they switch on.
-        assert_eq!(features, ["blocking", "default", "http", "stdio", "test-peer"]);
+        // `oauth`, `host` and `mount` come with what they switch on.
+        assert_eq!(
+            features,
+            ["blocking", "default", "encrypted-file", "http", "keyring", "stdio", "test-peer"]
+        );
         assert_eq!(default, ["stdio"]);
     }
 
@@ -228,6 +231,8 @@ mod tests {
             ("mcp-server", "stdio,serve", 45),
             ("mcp-client", "stdio", 36),
             ("mcp-client", "http", 100),
+            ("mcp-client", "encrypted-file", 60),
+            ("mcp-client", "http,stdio,keyring", 190),
         ] {
             let tree = cargo(&[
                 "tree",
@@ -269,12 +274,17 @@ mod tests {
     /// A clock that jumps must not end a call, nor keep one alive: who needs a date is listed here, and nobody else reads it.
     #[test]
     fn only_listed_files_read_the_system_time() {
-        let dates =
-            ["stream/negotiate.rs", "streamable/negotiate.rs", "streamable/target.rs", "wire_trace.rs"];
+        let dates = [
+            "credentials/folder.rs",
+            "stream/negotiate.rs",
+            "streamable/negotiate.rs",
+            "streamable/target.rs",
+            "wire_trace.rs",
+        ];
         for folder in ["crates/mcp-client/src", "crates/mcp-protocol/src"] {
             for (path, text) in sources(folder) {
                 let is_listed = dates.iter().any(|file| path.ends_with(&format!("mcp-client/src/{file}")));
-                let is_read = shipped(&text).contains("SystemTime::now");
+                let is_read = !path.ends_with("tests.rs") && shipped(&text).contains("SystemTime::now");
                 assert_eq!(is_listed, is_read, "{path}");
             }
         }

@@ -35,6 +35,7 @@
 //! | cache lists and resources of modern servers | [`Cache`] |
 //! | configure proxies, certificates and allowed addresses | `http::Network`, `http::NetworkPolicy` |
 //! | find the processes that a crashed host left | [`Ledger`] |
+//! | store credentials | `credentials` |
 //! | handle errors | [`Error`], [`ConnectionEnd`] |
 //! | see every message, for debugging | [`WireTrace`] |
 //!
@@ -44,6 +45,8 @@
 //! |---|---|---|
 //! | `stdio` | yes | starting servers as child processes: [`ServerConfig::command`]. Without it, [`McpClient::over`] still connects over open byte streams |
 //! | `http` | no | servers behind a URL, with TLS and proxies: [`ServerConfig::url`] |
+//! | `encrypted-file` | no | stores for credentials: encrypted files, environment variables, memory |
+//! | `keyring` | no | credentials in the keychain of the operating system. Includes `encrypted-file` |
 //! | `blocking` | no | the client for programs without a runtime: `blocking::McpClient` |
 //! | `test-peer` | no | the program `mcp-test-peer`, which violates the protocol on purpose |
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -118,6 +121,7 @@ mod guides {
     guides! {
         being_asked "being-asked.md"
         connecting_to_a_url "connecting-to-a-url.md"
+        credentials "credentials.md"
         debugging "debugging.md"
         eras "eras.md"
         errors "errors.md"

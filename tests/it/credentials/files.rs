@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::tool::{Tool, command_line};
 
@@ -23,20 +23,23 @@ fn killed_writer_leaves_the_old_or_the_new_credential() {
     for round in 0..KILLS {
         let mut writer = Tool::start("file", &folder);
         writer.send("write w");
-        // Let at least one write begin, then kill at a random moment of the following ones.
+        // Let two writes finish to see how long one takes, then kill at a random moment of the following ones.
         let mut printed: Option<u64> = None;
-        for _ in 0..=spread(round, 3) {
+        let mut duration = Duration::ZERO;
+        for _ in 0..2 {
+            let started = Instant::now();
             let line = writer.line();
             printed = Some(line.strip_prefix("number ").unwrap_or_else(|| panic!("{line}")).parse().unwrap());
+            duration = started.elapsed();
         }
-        std::thread::sleep(Duration::from_micros(u64::from(spread(round, 3000))));
+        std::thread::sleep(duration * spread(round, 300) / 100);
         writer.kill();
         let text = Tool::start("file", &folder).run("load w");
         let text = text.strip_prefix("text ").unwrap_or_else(|| panic!("round {round}: {text}"));
         let (number, rest) = text.split_once(' ').unwrap();
         let number: u64 = number.parse().unwrap();
         assert!(rest.len() == 20_000 && rest.bytes().all(|byte| byte == rest.as_bytes()[0]), "round {round}");
-        // Everything that was reported as saved is there. One more write may have been finished.
+        // Everything that was reported as saved is there, and maybe more, which was not read.
         let printed = printed.unwrap();
         assert!(
             number >= printed && last.is_none_or(|last| number > last),
@@ -117,13 +120,12 @@ fn read_only_folder_is_an_error_and_can_be_read() {
 fn folder_of_another_owner_is_refused() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("credentials");
-    // The other user must be able to run the program.
+    // The other user must be able to reach the folder and run the program, so both are shown in `/mnt`.
     let script = format!(
-        r#"printf 'save a old\n' | "$@"; mkdir -m 755 /tmp/shown; mount --bind {parent} /tmp/shown
-        cp "$1" /tmp/shown/program; chmod 755 /tmp/shown /tmp/shown/program
+        r#"printf 'save a old\n' | "$@"; mount --bind {parent} /mnt
+        cp "$1" /mnt/program; chmod 755 /mnt /mnt/program
         printf 'load a\nsave a new\n' | setpriv --reuid 12345 --regid 12345 --clear-groups \
-            /tmp/shown/program file /tmp/shown/credentials
-        rmdir /tmp/shown 2>/dev/null || true"#,
+            /mnt/program file /mnt/credentials"#,
         parent = parent.path().display()
     );
     let Some(output) = in_namespace(&script, &folder) else { return };

@@ -96,15 +96,19 @@ async fn close_that_the_runtime_has_not_noticed_loses_no_call() {
                 say => say,
             })
             .await;
-            url.send(web.url.clone()).unwrap();
+            url.send((web.url.clone(), web.open())).unwrap();
             let _ = stopped.await;
             assert_eq!(web.count("tools/call"), 20, "none was made twice");
             web.end().await;
         });
     });
-    let client = McpClient::connect(ServerConfig::url(started.recv().unwrap())).await.unwrap();
+    let (url, open) = started.recv().unwrap();
+    let client = McpClient::connect(ServerConfig::url(url)).await.unwrap();
     for number in 0..20 {
-        std::thread::sleep(Duration::from_millis(10));
+        // The server closes the connection, while the runtime of the client cannot notice it.
+        while open.load(Ordering::SeqCst) > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let text = number.to_string();
         assert_eq!(echo(&client, &text).await.unwrap(), text);
     }

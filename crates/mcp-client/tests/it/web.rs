@@ -166,6 +166,11 @@ impl Web {
         self.connections.load(Ordering::SeqCst)
     }
 
+    /// The number of open connections, for other threads.
+    pub(crate) fn open(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.open)
+    }
+
     /// Waits until every connection is closed.
     pub(crate) async fn is_left(&self) {
         let until = tokio::time::Instant::now() + Duration::from_secs(5);

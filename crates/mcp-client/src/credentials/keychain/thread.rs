@@ -8,7 +8,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -47,10 +47,18 @@ pub(super) trait Items: Send {
     fn remove(&mut self, service: &str, name: &str) -> Result<bool, StoreError>;
 }
 
+/// The state of the thread.
+#[derive(Default)]
+struct Activity {
+    is_running: bool,
+    /// True if a caller stopped waiting for the running operation.
+    is_stuck: bool,
+}
+
 /// The handle of the thread.
 pub(super) struct KeychainThread {
     jobs: Mutex<Option<SyncSender<Job>>>,
-    running_since: Arc<Mutex<Option<Instant>>>,
+    activity: Arc<Mutex<Activity>>,
     open: fn() -> Box<dyn Items>,
 }
 
@@ -62,7 +70,7 @@ impl KeychainThread {
     }
 
     pub(super) fn new(open: fn() -> Box<dyn Items>) -> Self {
-        Self { jobs: Mutex::default(), running_since: Arc::default(), open }
+        Self { jobs: Mutex::default(), activity: Arc::default(), open }
     }
 
     /// Runs one operation. A `Save` that was queued is finished even if this future is dropped; other operations are
@@ -74,7 +82,7 @@ impl KeychainThread {
         operation: Operation,
         dialog: Dialog,
     ) -> Result<Option<Secret>, StoreError> {
-        if dialog == Dialog::Forbidden && self.is_stuck() {
+        if dialog == Dialog::Forbidden && lock(&self.activity).is_stuck {
             return Err(busy("it has not responded to an earlier operation for more than 5 s"));
         }
         let (response, receiver) = oneshot::channel();
@@ -83,7 +91,11 @@ impl KeychainThread {
             Dialog::Allowed => receiver.await,
             Dialog::Forbidden => match tokio::time::timeout(TIMEOUT, receiver).await {
                 Ok(received) => received,
-                Err(_) => return Err(busy("it did not respond within 5 s; it may be waiting for a dialog")),
+                Err(_) => {
+                    let mut activity = lock(&self.activity);
+                    activity.is_stuck = activity.is_running;
+                    return Err(busy("it did not respond within 5 s; it may be waiting for a dialog"));
+                }
             },
         };
         // The thread drops the sender only if the call to the keychain panicked.
@@ -101,30 +113,26 @@ impl KeychainThread {
             },
         };
         let (sender, receiver) = sync_channel(MAX_QUEUED_JOBS);
-        let (running_since, open) = (Arc::clone(&self.running_since), self.open);
+        let (activity, open) = (Arc::clone(&self.activity), self.open);
         std::thread::Builder::new()
             .name("mcp-keychain".to_owned())
-            .spawn(move || serve(&receiver, &running_since, open()))
+            .spawn(move || serve(&receiver, &activity, open()))
             .map_err(|error| unavailable(&format!("cannot start its thread: {error}")))?;
         // The channel is new and has room.
         let queued = sender.try_send(job).map_err(|_| busy("its thread ended"));
         *jobs = Some(sender);
         queued
     }
-
-    fn is_stuck(&self) -> bool {
-        lock(&self.running_since).is_some_and(|since| since.elapsed() > TIMEOUT)
-    }
 }
 
-fn serve(jobs: &Receiver<Job>, running_since: &Mutex<Option<Instant>>, mut items: Box<dyn Items>) {
+fn serve(jobs: &Receiver<Job>, activity: &Mutex<Activity>, mut items: Box<dyn Items>) {
     while let Ok(Job { service, key, operation, response }) = jobs.recv() {
         if response.is_closed() && !matches!(operation, Operation::Save(_)) {
             continue;
         }
-        *lock(running_since) = Some(Instant::now());
+        lock(activity).is_running = true;
         let result = catch_unwind(AssertUnwindSafe(|| run(items.as_mut(), &service, &key, operation)));
-        *lock(running_since) = None;
+        *lock(activity) = Activity::default();
         if let Ok(result) = result {
             // The caller may have stopped waiting.
             drop(response.send(result));

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex as StdMutex;
+use std::time::Instant;
 
 use super::*;
 
