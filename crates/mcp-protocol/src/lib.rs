@@ -48,6 +48,7 @@
 //! | split byte streams into messages | [`codec`] |
 //! | track requests in flight | [`peer`] |
 //! | negotiate the protocol version | [`negotiation`] |
+//! | decide about logins and token refreshes | [`oauth`] |
 //! | name servers and tools, detect changes | [`names`], [`fingerprint`] |
 //! | look up limits | [`limits`] |
 //! | store unparsed JSON | [`json`], [`members`], [`map`] |
@@ -96,6 +97,7 @@ pub mod meta;
 pub mod metrics;
 pub mod names;
 pub mod negotiation;
+pub mod oauth;
 pub mod peer;
 pub mod prompts;
 pub mod resources;
