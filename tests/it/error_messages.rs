@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use mcp_client::protocol::ProtocolVersion;
 use mcp_client::{Error, McpClient, ServerConfig};
 use mcp_server::{Context, McpServer, NoArgs, ToolError, tool};
 use serde_json::json;
@@ -142,6 +143,12 @@ async fn calling() -> Vec<Quoted> {
     ];
     let unknown = client.read_resource("file:///x").await.unwrap_err().to_string();
     quoted.push((unknown, "the server refused `resources/read`: resource not found: file:///x (-32602)"));
+    let legacy = McpClient::over(server().in_memory().unwrap()).versions([ProtocolVersion::V2025_11_25]);
+    let result = legacy.connect().await.unwrap().call("ask", json!({})).await.unwrap();
+    quoted.push((
+        result.ok().unwrap_err().to_string(),
+        "tool `ask` failed: this call needs input, but the client did not declare the capability `elicitation`",
+    ));
     let exits = r#"read line; echo '{"jsonrpc":"2.0","id":"probe-1","result":{"resultType":"complete",
         "supportedVersions":["2026-07-28"],"capabilities":{},"ttlMs":0,"cacheScope":"private"}}'; read line; exit 3"#;
     let client = McpClient::connect(shell(&exits.replace("\n        ", ""))).await.unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use mcp_client::protocol::ProtocolVersion;
 use mcp_client::protocol::capabilities::ClientCapabilities;
 use mcp_client::protocol::elicitation::{
-    BooleanSchema, ElicitFormParams, ElicitResult, FieldValue, FormSchema, StringSchema,
+    BooleanSchema, ElicitFormParams, ElicitResult, ElicitUrlParams, FieldValue, FormSchema, StringSchema,
 };
 use mcp_client::protocol::roots::Root;
 use mcp_client::protocol::sampling::{CreateMessageParams, CreateMessageResult, SamplingMessage};
@@ -46,6 +46,20 @@ async fn form_answer_has_defaults_and_handler_sees_the_server_name() {
         });
         let pair = pair(asking(), version, handlers).await;
         assert_eq!(pair.client.call("ask", json!({})).await.unwrap().text(), "Ada true", "{version}");
+    }
+}
+
+#[tokio::test]
+async fn answer_to_a_url_has_no_content() {
+    for version in &BOTH_ERAS {
+        let server = McpServer::named("asker", "1").tool(tool("ask", |cx: Context| async move {
+            let answer = cx.ask("page", ElicitUrlParams::new("Log in", "https://example.com/login")).await?;
+            Ok::<_, ToolError>(format!("{:?} {:?}", answer.action, answer.content))
+        }));
+        let handlers =
+            Handlers::new().on_url(async |_: ServerRequest<ElicitUrlParams>| ElicitResult::accept([]));
+        let pair = pair(server, version, handlers).await;
+        assert_eq!(pair.client.call("ask", ()).await.unwrap().text(), "Accept None", "{version}");
     }
 }
 

@@ -108,7 +108,7 @@ object! {
 }
 
 impl ElicitResult {
-    /// Creates the result of an accepted form.
+    /// Creates the result of an accepted form, or, with the content `[]`, of a URL that the person agreed to open.
     #[must_use]
     pub fn accept(content: impl Into<Map<String, FieldValue>>) -> Self {
         Self::new(ElicitAction::Accept).content(content)
@@ -119,8 +119,13 @@ impl ElicitResult {
     /// ```
     /// use mcp_protocol::elicitation::ElicitResult;
     ///
-    /// let answer = ElicitResult::accept([]).field("name", "Ada").field("age", 36).field("subscribed", true);
-    /// assert_eq!(answer.content.unwrap().len(), 3);
+    /// let languages = vec!["Rust".to_owned(), "C".to_owned()];
+    /// let answer = ElicitResult::accept([])
+    ///     .field("name", "Ada")
+    ///     .field("age", 36)
+    ///     .field("subscribed", true)
+    ///     .field("languages", languages);
+    /// assert_eq!(answer.content.unwrap().len(), 4);
     /// ```
     #[must_use]
     pub fn field(mut self, name: impl Into<String>, value: impl Into<FieldValue>) -> Self {
@@ -169,7 +174,7 @@ object! {
 pub enum FieldValue {
     /// Text, or a selected option.
     String(String),
-    /// A number.
+    /// A number. To read it from text: `FieldValue::Number(text.parse()?)`.
     Number(serde_json::Number),
     /// A boolean.
     Boolean(bool),
@@ -233,6 +238,12 @@ impl From<bool> for FieldValue {
 impl From<i64> for FieldValue {
     fn from(number: i64) -> Self {
         Self::Number(number.into())
+    }
+}
+
+impl From<Vec<String>> for FieldValue {
+    fn from(options: Vec<String>) -> Self {
+        Self::Strings(options)
     }
 }
 

@@ -236,7 +236,7 @@ pub enum AskError {
     #[error("no answer from the client yet; return this error, and the function runs again with the answer")]
     Unanswered,
     /// The client did not declare the capabilities that this request needs.
-    #[error("the client did not declare the capability for this request (elicitation, sampling or roots)")]
+    #[error("the client did not declare the capability `{}`", name_of(.0))]
     Undeclared(Box<ClientCapabilities>),
     /// The client returned an error response.
     #[error("the client returned an error: {}", SafeText::message(&.0.message))]
@@ -276,4 +276,15 @@ pub enum AskError {
     /// The crate was built without this cargo feature, which the request needs.
     #[error("asking the client needs the cargo feature `{0}` of mcp-server")]
     FeatureDisabled(&'static str),
+}
+
+/// Returns the name of the capability that a request to the client needs.
+fn name_of(needed: &ClientCapabilities) -> &'static str {
+    match (&needed.elicitation, &needed.sampling) {
+        (Some(elicitation), _) if elicitation.has_url() => "elicitation.url",
+        (Some(_), _) => "elicitation",
+        (None, Some(sampling)) if sampling.tools.is_some() => "sampling.tools",
+        (None, Some(_)) => "sampling",
+        (None, None) => "roots",
+    }
 }

@@ -88,7 +88,7 @@ async fn url(asked: ServerRequest<ElicitUrlParams>) -> ElicitResult {
     println!("The server asks you to open this page: {}", SafeText::new(&asked.params.url));
     println!("Host: {}", host(&asked.params.url));
     match read("Type `yes` to agree and open it yourself: ").await.as_deref() {
-        Some("yes") => ElicitResult::new(mcp_client::protocol::elicitation::ElicitAction::Accept),
+        Some("yes") => ElicitResult::accept([]),
         Some(_) => ElicitResult::decline(),
         None => ElicitResult::cancel(),
     }
@@ -109,12 +109,14 @@ fn host(url: &str) -> String {
     SafeText::new(&shown).to_string()
 }
 
-/// Reads a line from the terminal without blocking the runtime.
+/// Reads a line from the terminal on a thread of its own: unlike for `spawn_blocking`, the end of the program does not
+/// wait for it.
 async fn read(prompt: &str) -> Option<String> {
     print!("{prompt}");
     std::io::stdout().flush().ok()?;
-    let line = tokio::task::spawn_blocking(|| std::io::stdin().lines().next()).await.ok()??;
-    line.ok().map(|line| line.trim().to_owned())
+    let (sender, line) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || sender.send(std::io::stdin().lines().next()));
+    line.await.ok()??.ok().map(|line| line.trim().to_owned())
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ impl Handlers {
     }
 
     /// Sets the handler for elicitation in URL mode: a request to open a web page. Show the whole URL, open it only
-    /// with the person's consent, and never fetch it.
+    /// with the person's consent, and never fetch it. `ElicitResult::accept([])` says that the person agreed.
     #[doc(alias = "elicitation")]
     #[doc(alias = "elicitation/create")]
     #[must_use]
@@ -213,7 +213,10 @@ impl Handlers {
             }
             Ask::Elicit(ElicitParams::Url(params)) => {
                 let Some(handler) = &self.url else { return Err(undeclared("elicitation in URL mode")) };
-                Ok(InputResponse::Elicit(handler(ServerRequest { server, params }).await))
+                let mut answer = handler(ServerRequest { server, params }).await;
+                // Only the answer to a form has content (MCP 2026-07-28, schema, `ElicitResult`).
+                answer.content = None;
+                Ok(InputResponse::Elicit(answer))
             }
             Ask::CreateMessage(params) => {
                 let Some(handler) = &self.sample else { return Err(unknown("sampling/createMessage")) };

@@ -24,7 +24,7 @@ object! {
     pub struct FormSchema {
         tag "type" = "object";
         empty {
-            /// Fields by name.
+            /// Fields, sorted by name. The order in which a peer sent them is not kept.
             fields: Map<String, FieldSchema> = "properties",
         }
         optional {

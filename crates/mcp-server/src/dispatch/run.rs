@@ -28,9 +28,6 @@ use crate::offer::tool::ToolOutcome;
 
 /// The maximum number of values in a completion (MCP 2026-07-28, server/utilities/completion).
 const MAX_COMPLETIONS: usize = 100;
-/// The error message for a legacy client without the capability that a call needs.
-const UNDECLARED_INPUT: &str =
-    "this call needs input, but the client did not declare the capability (elicitation, sampling or roots)";
 
 /// The future of a call. It always returns a reply, even if the handler panics.
 pub(crate) struct CallFuture {
@@ -146,10 +143,10 @@ impl CallFuture {
             HandlerFailure::Undeclared(needed) if is_modern => {
                 Reply::Error(ErrorObject::missing_client_capability(*needed))
             }
-            HandlerFailure::Undeclared(_) if is_tool => {
-                Reply::result(CallToolResult::error(UNDECLARED_INPUT))
+            HandlerFailure::Undeclared(needed) => {
+                let text = format!("this call needs input, but {}", AskError::Undeclared(needed));
+                if is_tool { Reply::result(CallToolResult::error(text)) } else { invalid(text) }
             }
-            HandlerFailure::Undeclared(_) => invalid(UNDECLARED_INPUT.to_owned()),
             HandlerFailure::Unanswered => match self.context.as_ref().and_then(Context::rounds) {
                 Some(rounds) => match rounds.input_required(&self.core.sealer) {
                     Ok(result) => Reply::result(result),

@@ -34,7 +34,7 @@ impl<T> FormAnswer<T> {
 }
 
 impl Context {
-    /// Asks the person to fill in a form. The fields of the form are the fields of the struct `T`.
+    /// Asks the person to fill in a form. The fields of the form are the fields of the struct `T`, sorted by name.
     ///
     /// The type of a field is text, a number, a boolean, an enum without data, a list of such enums, or an `Option` of
     /// one of these. The doc comment of a field becomes its description. In all other respects this method is like

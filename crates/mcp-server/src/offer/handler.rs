@@ -16,7 +16,7 @@ use crate::call::context::Context;
     message = "`{Self}` cannot serve calls",
     label = "expected `async fn() -> R`, `async fn(Args) -> R`, `async fn(Context) -> R` or `async fn(Args, Context) -> R`",
     note = "a function that is not async becomes a handler by `mcp_server::blocking`",
-    note = "a method with `&self` becomes a handler by `mcp_server::state`"
+    note = "a method with `&self`, not `&mut self`, becomes a handler by `mcp_server::state`"
 )]
 pub trait Handler<Shape>: Send + Sync + 'static {
     /// The type of the arguments.
