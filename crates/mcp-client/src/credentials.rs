@@ -56,7 +56,7 @@ fn fill_random(bytes: &mut [u8]) {
 }
 
 /// Returns a random id of 32 hexadecimal digits.
-fn random_id() -> String {
+pub(crate) fn random_id() -> String {
     let mut bytes = [0; 16];
     fill_random(&mut bytes);
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

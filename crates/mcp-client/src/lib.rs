@@ -35,6 +35,7 @@
 //! | cache lists and resources of modern servers | [`Cache`] |
 //! | configure proxies, certificates and allowed addresses | `http::Network`, `http::NetworkPolicy` |
 //! | find the processes that a crashed host left | [`Ledger`] |
+//! | log in with OAuth | `oauth` |
 //! | store credentials | `credentials` |
 //! | handle errors | [`Error`], [`ConnectionEnd`] |
 //! | see every message, for debugging | [`WireTrace`] |
@@ -47,6 +48,7 @@
 //! | `http` | no | servers behind a URL, with TLS and proxies: [`ServerConfig::url`] |
 //! | `encrypted-file` | no | stores for credentials: encrypted files, environment variables, memory |
 //! | `keyring` | no | credentials in the keychain of the operating system. Includes `encrypted-file` |
+//! | `oauth` | no | logins with OAuth: device code, client credentials, refresh. Includes `http` and `encrypted-file` |
 //! | `blocking` | no | the client for programs without a runtime: `blocking::McpClient` |
 //! | `test-peer` | no | the program `mcp-test-peer`, which violates the protocol on purpose |
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -70,6 +72,9 @@ mod error;
 #[cfg(feature = "http")]
 #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
 pub mod http;
+#[cfg(feature = "oauth")]
+#[cfg_attr(docsrs, doc(cfg(feature = "oauth")))]
+pub mod oauth;
 #[cfg(feature = "stdio")]
 mod stdio;
 mod stream;

@@ -214,6 +214,10 @@ impl TokenStore for AutoStore {
         format!("first of: {}", stores.join("; "))
     }
 
+    fn describe_location(&self, key: &CredentialKey) -> String {
+        self.location(key).unwrap_or_else(|| self.describe())
+    }
+
     async fn load(&self, key: &CredentialKey, dialog: Dialog) -> Result<Option<Secret>, StoreError> {
         let mut newest: Option<(usize, u64, Secret)> = None;
         let mut failed = None;

@@ -68,6 +68,12 @@ pub trait TokenStore: Send + Sync + 'static {
     /// Returns a description for people, such as `keychain` or `encrypted files in /home/ada/.local/state/mcp`.
     fn describe(&self) -> String;
 
+    /// Returns a description of the place of one credential, for stores that have several.
+    fn describe_location(&self, key: &CredentialKey) -> String {
+        let _ = key;
+        self.describe()
+    }
+
     /// Returns the text that is stored under `key`, or `None` if there is none.
     ///
     /// # Errors

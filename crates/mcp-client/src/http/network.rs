@@ -161,6 +161,12 @@ impl Network {
         self
     }
 
+    /// Returns the policy for URLs and addresses.
+    #[cfg(feature = "oauth")]
+    pub(crate) fn current_policy(&self) -> &NetworkPolicy {
+        &self.policy
+    }
+
     /// Sets the wire trace to which the exchanges of the connection are written.
     pub(crate) fn traced(self, trace: Option<ConnectionTrace>) -> Self {
         Self { trace, ..self }

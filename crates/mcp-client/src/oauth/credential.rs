@@ -1,0 +1,180 @@
+//! A credential as it is stored: the tokens, and what is needed to refresh and revoke them.
+
+use std::time::Duration;
+
+use mcp_protocol::fingerprint::fingerprint;
+use mcp_protocol::oauth::freshness::{Freshness, freshness};
+use mcp_protocol::oauth::refresh::Version;
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use super::grants::IssuedToken;
+use super::options::{OAuthOptions, Resolved};
+use crate::credentials::Secret;
+
+/// The tokens of one login.
+#[derive(Clone, Debug)]
+pub(super) struct Credential {
+    pub(super) access_token: Secret,
+    pub(super) refresh_token: Option<Secret>,
+    pub(super) details: Details,
+}
+
+/// The part of a credential that is not secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Details {
+    /// Random for each login, and kept when its token is refreshed.
+    pub(super) login_id: String,
+    pub(super) issuer: String,
+    pub(super) resource: Option<String>,
+    pub(super) client_id: String,
+    pub(super) token_endpoint: String,
+    pub(super) revocation_endpoint: Option<String>,
+    pub(super) is_secret_in_form: bool,
+    pub(super) scopes: Vec<String>,
+    /// Seconds since 1970.
+    pub(super) obtained_at: u64,
+    /// Seconds, if the server named a lifetime.
+    pub(super) lifetime: Option<u64>,
+}
+
+impl Details {
+    /// Describes a new login. The time and lifetime are those of its first token.
+    pub(super) fn new(options: &OAuthOptions, server: &str, resolved: &Resolved, login_id: &str) -> Self {
+        Self {
+            login_id: login_id.to_owned(),
+            issuer: options.configured_issuer().to_owned(),
+            resource: options.resource(server),
+            client_id: options.client_id.clone(),
+            token_endpoint: resolved.grants.token_endpoint.clone(),
+            revocation_endpoint: resolved.revocation_endpoint.clone(),
+            is_secret_in_form: resolved.grants.is_secret_in_form,
+            scopes: options.scopes.clone(),
+            obtained_at: 0,
+            lifetime: None,
+        }
+    }
+}
+
+/// The stored text. Its fields are wiped by whoever creates it.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    access_token: Zeroizing<String>,
+    refresh_token: Option<Zeroizing<String>>,
+    #[serde(flatten)]
+    details: Details,
+}
+
+impl Credential {
+    /// Reads a stored credential. Returns `None` for text that is not one.
+    pub(super) fn from_stored(text: &Secret) -> Option<Self> {
+        let Stored { access_token, refresh_token, details } = serde_json::from_str(text.expose()).ok()?;
+        Some(Self {
+            access_token: Secret::new(access_token.as_str()),
+            refresh_token: refresh_token.map(|token| Secret::new(token.as_str())),
+            details,
+        })
+    }
+
+    /// Returns the text to store.
+    pub(super) fn to_stored(&self) -> Secret {
+        let copy = |secret: &Secret| Zeroizing::new(secret.expose().to_owned());
+        let stored = Stored {
+            access_token: copy(&self.access_token),
+            refresh_token: self.refresh_token.as_ref().map(copy),
+            details: self.details.clone(),
+        };
+        // Strings and numbers always serialize.
+        Secret::new(serde_json::to_string(&stored).unwrap_or_default())
+    }
+
+    /// Creates the credential of a new login at the time `now`.
+    pub(super) fn issued(issued: IssuedToken, details: Details, now: Duration) -> Self {
+        let empty = Self { access_token: Secret::new(""), refresh_token: None, details };
+        empty.refreshed(issued, now)
+    }
+
+    /// Returns the credential after a refresh at the time `now`, in seconds since 1970. The old refresh token and scopes
+    /// stay if the server did not send new ones.
+    pub(super) fn refreshed(&self, issued: IssuedToken, now: Duration) -> Self {
+        let IssuedToken { access_token, refresh_token, lifetime, scopes } = issued;
+        Self {
+            access_token,
+            refresh_token: refresh_token.or_else(|| self.refresh_token.clone()),
+            details: Details {
+                obtained_at: now.as_secs(),
+                lifetime: lifetime.map(|lifetime| lifetime.as_secs()),
+                scopes: scopes.unwrap_or_else(|| self.details.scopes.clone()),
+                ..self.details.clone()
+            },
+        }
+    }
+
+    pub(super) fn version(&self) -> Version {
+        let refresh = self.refresh_token.as_ref().map_or("", Secret::expose);
+        let digest = fingerprint([self.access_token.expose(), refresh]);
+        Version(digest.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or_default())
+    }
+
+    pub(super) fn freshness(&self, now: Duration) -> Freshness {
+        let Details { obtained_at, lifetime, .. } = self.details;
+        freshness(Duration::from_secs(obtained_at), lifetime.map(Duration::from_secs), now)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in super::super) fn credential() -> Credential {
+        Credential {
+            access_token: Secret::new("access-hush"),
+            refresh_token: Some(Secret::new("refresh-hush")),
+            details: Details {
+                login_id: "login".to_owned(),
+                issuer: "https://as.example".to_owned(),
+                resource: Some("https://mcp.example/mcp".to_owned()),
+                client_id: "client".to_owned(),
+                token_endpoint: "https://as.example/token".to_owned(),
+                revocation_endpoint: None,
+                is_secret_in_form: false,
+                scopes: vec!["read".to_owned()],
+                obtained_at: 1000,
+                lifetime: Some(3600),
+            },
+        }
+    }
+
+    #[test]
+    fn stored_credential_is_read_back_and_debug_shows_no_token() {
+        let credential = credential();
+        let stored = credential.to_stored();
+        let read = Credential::from_stored(&stored).unwrap();
+        assert_eq!(read.details, credential.details);
+        assert_eq!(read.access_token.expose(), "access-hush");
+        assert_eq!(read.version(), credential.version());
+        assert!(!format!("{read:?}").contains("hush"));
+        assert!(Credential::from_stored(&Secret::new("{}")).is_none());
+        assert!(Credential::from_stored(&Secret::new("a bare token")).is_none());
+    }
+
+    #[test]
+    fn refresh_keeps_what_the_server_did_not_send() {
+        let old = credential();
+        let issued = |refresh: Option<&str>| IssuedToken {
+            access_token: Secret::new("new"),
+            refresh_token: refresh.map(Secret::new),
+            lifetime: None,
+            scopes: None,
+        };
+        let kept = old.refreshed(issued(None), Duration::from_secs(2000));
+        assert_eq!(kept.refresh_token.as_ref().unwrap().expose(), "refresh-hush");
+        assert_eq!((kept.details.obtained_at, kept.details.lifetime), (2000, None));
+        assert_eq!(kept.details.scopes, ["read"]);
+        assert_eq!(kept.details.login_id, "login");
+        assert_ne!(kept.version(), old.version());
+        let rotated = old.refreshed(issued(Some("rotated")), Duration::from_secs(2000));
+        assert_eq!(rotated.refresh_token.as_ref().unwrap().expose(), "rotated");
+        assert_ne!(rotated.version(), kept.version());
+    }
+}

@@ -1,0 +1,86 @@
+//! The errors of logins and refreshes.
+
+use mcp_protocol::oauth::refresh::LogInReason;
+use mcp_protocol::safe_text::SafeText;
+
+use crate::credentials::StoreError;
+
+/// An error of a login, a refresh or a logout.
+///
+/// No error contains a token, a code or a secret.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OAuthError {
+    /// Nobody has logged in, or the login is not valid any more.
+    #[error("login needed: {}", reason_text(*.0))]
+    LoginNeeded(LogInReason),
+    /// A setting is missing or cannot be used. Nothing was sent.
+    #[error("invalid OAuth settings: {0}")]
+    Settings(String),
+    /// The network policy does not allow the connection. Nothing was sent.
+    #[error("connection to `{}` denied by the network policy: {}", SafeText::message(host), SafeText::message(reason))]
+    Denied {
+        /// The host that was not connected to.
+        host: String,
+        /// The reason, as a predicate of the host.
+        reason: String,
+    },
+    /// The authorization server could not be reached, or its response is not an OAuth response. A retry may help.
+    #[error("no usable response from {}: {}", SafeText::message(endpoint), SafeText::message(problem))]
+    Unreachable {
+        /// The URL of the endpoint, without its query.
+        endpoint: String,
+        /// The problem.
+        problem: String,
+    },
+    /// The metadata of the authorization server cannot be used.
+    #[error("unusable metadata of authorization server {}: {}", SafeText::message(issuer), SafeText::message(problem))]
+    Metadata {
+        /// The issuer.
+        issuer: String,
+        /// The problem.
+        problem: String,
+    },
+    /// The authorization server refused the request.
+    #[error("the authorization server refused: {}{}", SafeText::name(code), described(description.as_deref()))]
+    Refused {
+        /// The error code, such as `invalid_client`. Untrusted.
+        code: String,
+        /// The description that the server sent. Untrusted.
+        description: Option<String>,
+    },
+    /// The user refused the login.
+    #[error("the user refused the login")]
+    RefusedByUser,
+    /// The code of a device login expired before the user entered it.
+    #[error("the code expired before it was entered; log in again")]
+    Expired,
+    /// A credential store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+fn reason_text(reason: LogInReason) -> &'static str {
+    match reason {
+        LogInReason::NoCredential => "there is no login for this server",
+        LogInReason::NoRefreshToken => "the token is not accepted any more and cannot be refreshed",
+        LogInReason::Refused => "the authorization server has ended the login",
+        LogInReason::ClientRefused => "the authorization server does not accept this client; check the client id and secret",
+    }
+}
+
+fn described(description: Option<&str>) -> String {
+    description.map(|text| format!(" ({})", SafeText::message(text))).unwrap_or_default()
+}
+
+impl OAuthError {
+    /// Returns true if the same attempt may succeed later without a change of settings.
+    #[must_use]
+    pub fn is_retry_safe(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Store(StoreError::Busy { .. }))
+    }
+
+    pub(super) fn is_code(&self, expected: &str) -> bool {
+        matches!(self, Self::Refused { code, .. } if code == expected)
+    }
+}

@@ -1,0 +1,122 @@
+//! The flows of logins, and the revocation.
+
+use std::pin::pin;
+
+use mcp_protocol::oauth::device::{DeviceEnd, DevicePolling, DeviceResponse, DeviceStep};
+use tokio::time::Instant;
+
+use super::credential::{Credential, Details};
+use super::endpoint::{OAuthHttp, endpoint_url};
+use super::error::OAuthError;
+use super::grants::{DeviceCodes, Grants, IssuedToken};
+use super::options::{OAuthOptions, Resolved};
+use super::prompt::LoginPrompt;
+use super::unix_time;
+use crate::credentials::{Secret, random_id};
+
+/// Requests a token for the client itself.
+pub(super) async fn service(
+    server: &str,
+    options: &OAuthOptions,
+    resolved: &Resolved,
+) -> Result<Credential, OAuthError> {
+    let issued = resolved.grants.client_credentials(&options.scopes).await?;
+    let details = Details::new(options, server, resolved, &random_id());
+    Ok(Credential::issued(issued, details, unix_time()))
+}
+
+/// Lets a user log in with a code (RFC 8628).
+pub(super) async fn device<F, Fut>(
+    server: &str,
+    options: &OAuthOptions,
+    resolved: &Resolved,
+    prompt: F,
+) -> Result<Credential, OAuthError>
+where
+    F: FnOnce(LoginPrompt) -> Fut,
+    Fut: Future<Output = ()>,
+{
+    let issuer = options.configured_issuer();
+    let Some(endpoint) = &resolved.device_endpoint else {
+        return Err(OAuthError::Metadata {
+            issuer: issuer.to_owned(),
+            problem: "it has no `device_authorization_endpoint`, so nobody can log in there with a code".to_owned(),
+        });
+    };
+    let codes = resolved.grants.device_codes(endpoint, &options.scopes).await?;
+    let DeviceCodes { device_code, user_code, url, url_with_code, lifetime, interval } = codes;
+    // The user is sent to these pages, so their schemes are checked.
+    endpoint_url(&url)?;
+    let url_with_code = url_with_code.filter(|url| endpoint_url(url).is_ok());
+    let polling = DevicePolling::new(interval, lifetime, Instant::now().into_std());
+    let mut prompt = pin!(prompt(LoginPrompt::DeviceCode {
+        server: server.to_owned(),
+        issuer: issuer.to_owned(),
+        url,
+        url_with_code,
+        code: user_code,
+        expires_in: lifetime,
+    }));
+    let mut polling = pin!(poll(&resolved.grants, &device_code, polling));
+    let mut is_shown = false;
+    let issued = loop {
+        tokio::select! {
+            issued = &mut polling => break issued?,
+            () = &mut prompt, if !is_shown => is_shown = true,
+        }
+    };
+    let details = Details::new(options, server, resolved, &random_id());
+    Ok(Credential::issued(issued, details, unix_time()))
+}
+
+/// Asks the token endpoint until the user has decided.
+async fn poll(grants: &Grants, device_code: &Secret, mut polling: DevicePolling) -> Result<IssuedToken, OAuthError> {
+    loop {
+        match polling.poll(Instant::now().into_std()) {
+            DeviceStep::Wait(until) => tokio::time::sleep_until(until.into()).await,
+            DeviceStep::Send => {
+                let response = match grants.device_token(device_code).await {
+                    Ok(issued) => return Ok(issued),
+                    Err(OAuthError::Refused { code, .. }) => match code.as_str() {
+                        "authorization_pending" => DeviceResponse::Pending,
+                        "slow_down" => DeviceResponse::SlowDown { interval: None },
+                        "access_denied" => DeviceResponse::Denied,
+                        "expired_token" => DeviceResponse::Expired,
+                        _ => DeviceResponse::Failed(code),
+                    },
+                    Err(error) if error.is_retry_safe() => {
+                        tracing::debug!(%error, "cannot ask for the result of a device login");
+                        DeviceResponse::Unreachable
+                    }
+                    Err(error) => return Err(error),
+                };
+                polling.handle_response(response, Instant::now().into_std());
+            }
+            DeviceStep::End(DeviceEnd::Denied) => return Err(OAuthError::RefusedByUser),
+            DeviceStep::End(DeviceEnd::Expired) => return Err(OAuthError::Expired),
+            DeviceStep::End(DeviceEnd::Failed(code)) => return Err(OAuthError::Refused { code, description: None }),
+        }
+    }
+}
+
+/// Revokes the tokens of a login. Returns false if the authorization server does not support that.
+pub(super) async fn revoke(
+    server: &str,
+    options: &OAuthOptions,
+    http: &OAuthHttp,
+    credential: &Credential,
+) -> Result<bool, OAuthError> {
+    let details = &credential.details;
+    let Some(endpoint) = &details.revocation_endpoint else { return Ok(false) };
+    let grants = options.recorded(&details.token_endpoint, details.is_secret_in_form, server, http)?;
+    // Revoking the refresh token ends the whole login.
+    let (token, hint) = match &credential.refresh_token {
+        Some(token) => (token, "refresh_token"),
+        None => (&credential.access_token, "access_token"),
+    };
+    match grants.revoke(endpoint, token, hint).await {
+        Ok(()) => Ok(true),
+        Err(error) if error.is_code("unsupported_token_type") => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,241 @@
+//! The one way to the token of a server.
+//!
+//! # Invariants
+//! - At most one refresh of a credential is in flight in this process; everybody who needs its result waits for it. It
+//!   is a task of its own, so that a caller that stops waiting loses no token.
+//! - A new token is saved before it is used, unless saving fails.
+
+mod refreshing;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mcp_protocol::oauth::freshness::Freshness;
+use mcp_protocol::oauth::refresh::{LogInReason, Version};
+use mcp_protocol::retry::Backoff;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::credential::Credential;
+use super::endpoint::OAuthHttp;
+use super::error::OAuthError;
+use super::options::{Grant, OAuthOptions};
+use super::unix_time;
+use crate::credentials::{CredentialKey, Dialog, Secret, TokenStore};
+
+/// The shortest time between two looks at the store for a login by another process.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// The pauses after failed refreshes.
+const RETRY: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_secs(60));
+/// The maximum number of refreshes for one request of a token.
+const MAX_ATTEMPTS: usize = 3;
+
+/// The token of one server: read from its store, and refreshed when it is due. Clones share it.
+#[derive(Clone)]
+pub struct TokenSource {
+    shared: Arc<Shared>,
+}
+
+/// An access token.
+#[derive(Clone, Debug)]
+pub struct Token {
+    access_token: Secret,
+    version: Version,
+}
+
+impl Token {
+    /// Returns the access token, for the header `Authorization: Bearer …`.
+    #[must_use]
+    pub fn access_token(&self) -> &Secret {
+        &self.access_token
+    }
+}
+
+struct Shared {
+    server: String,
+    options: OAuthOptions,
+    key: CredentialKey,
+    store: Arc<dyn TokenStore>,
+    http: OAuthHttp,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    current: Option<Credential>,
+    /// The time at which the store was read last.
+    looked: Option<Instant>,
+    /// The token that the server refused.
+    refused: Option<Version>,
+    /// The result of the refresh in flight.
+    flight: Option<watch::Receiver<FlightResult>>,
+    /// No refresh is started before this time, because the last one failed with this error.
+    pause: Option<(Instant, OAuthError)>,
+    failures: u32,
+}
+
+/// The result of a refresh, once it is known.
+type FlightResult = Option<Result<(), OAuthError>>;
+
+/// What a request for a token leads to.
+enum Next {
+    Use(Token),
+    Wait(watch::Receiver<FlightResult>),
+    Look,
+    Fail(OAuthError),
+}
+
+impl std::fmt::Debug for TokenSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TokenSource").field("server", &self.shared.server).finish_non_exhaustive()
+    }
+}
+
+impl TokenSource {
+    pub(super) fn new(server: &str, options: OAuthOptions, store: Arc<dyn TokenStore>, http: OAuthHttp) -> Self {
+        let key = options.key(server);
+        let state = Mutex::default();
+        Self { shared: Arc::new(Shared { server: server.to_owned(), options, key, store, http, state }) }
+    }
+
+    /// Returns a token that can be used now. Refreshes it if it has expired, and begins to refresh it if it is about to.
+    ///
+    /// # Errors
+    /// [`OAuthError::LoginNeeded`] if nobody has logged in, or if the login is not valid any more;
+    /// [`OAuthError::Unreachable`] if the token has expired and the authorization server does not respond;
+    /// [`OAuthError::Store`] if the store fails.
+    ///
+    /// # Cancellation
+    /// A refresh that has begun continues.
+    pub async fn token(&self) -> Result<Token, OAuthError> {
+        let mut has_looked = false;
+        for _ in 0..MAX_ATTEMPTS {
+            match self.next(has_looked) {
+                Next::Use(token) => return Ok(token),
+                Next::Look => {
+                    has_looked = true;
+                    self.look().await?;
+                }
+                Next::Wait(mut flight) => {
+                    let finished = flight.wait_for(Option::is_some).await;
+                    let result = finished.ok().and_then(|result| result.clone());
+                    match result.unwrap_or_else(|| Err(aborted())) {
+                        Ok(()) => {}
+                        // Another process may have logged in meanwhile.
+                        Err(OAuthError::LoginNeeded(_)) if !has_looked => {
+                            has_looked = true;
+                            self.look().await?;
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+                Next::Fail(error) => return Err(error),
+            }
+        }
+        Err(OAuthError::LoginNeeded(LogInReason::Refused))
+    }
+
+    /// Returns another token after the server refused this one: one that was obtained meanwhile, or a refreshed one.
+    ///
+    /// # Errors
+    /// Those of [`token`](Self::token).
+    pub async fn token_after_refusal(&self, refused: &Token) -> Result<Token, OAuthError> {
+        {
+            let mut state = self.shared.state();
+            if state.current.as_ref().is_some_and(|current| current.version() == refused.version) {
+                state.refused = Some(refused.version);
+            }
+        }
+        self.token().await
+    }
+
+    fn next(&self, has_looked: bool) -> Next {
+        let mut state = self.shared.state();
+        let Some(current) = &state.current else {
+            if self.shared.options.grant == Grant::ClientCredentials && has_looked {
+                return self.refresh(&mut state, Version(0));
+            }
+            let may_look = !has_looked && state.looked.is_none_or(|looked| looked.elapsed() >= LOOK_INTERVAL);
+            return if may_look { Next::Look } else { Next::Fail(OAuthError::LoginNeeded(LogInReason::NoCredential)) };
+        };
+        let version = current.version();
+        let is_refused = state.refused == Some(version);
+        let can_refresh =
+            current.refresh_token.is_some() || self.shared.options.grant == Grant::ClientCredentials;
+        let token = Token { access_token: current.access_token.clone(), version };
+        match current.freshness(unix_time()) {
+            Freshness::Fresh if !is_refused => Next::Use(token),
+            Freshness::Due if !is_refused => {
+                if can_refresh {
+                    // The old token can be used, so nobody waits.
+                    drop(self.refresh(&mut state, version));
+                }
+                Next::Use(token)
+            }
+            _ if can_refresh => self.refresh(&mut state, version),
+            _ if !is_refused => Next::Use(token),
+            _ if !has_looked && state.looked.is_none_or(|looked| looked.elapsed() >= LOOK_INTERVAL) => Next::Look,
+            _ => Next::Fail(OAuthError::LoginNeeded(LogInReason::NoRefreshToken)),
+        }
+    }
+
+    /// Begins a refresh, or joins the one in flight.
+    fn refresh(&self, state: &mut State, old: Version) -> Next {
+        if let Some(flight) = &state.flight {
+            return Next::Wait(flight.clone());
+        }
+        if let Some((until, error)) = &state.pause
+            && Instant::now() < *until
+        {
+            return Next::Fail(error.clone());
+        }
+        let (sender, receiver) = watch::channel(None);
+        state.flight = Some(receiver.clone());
+        tokio::spawn(refreshing::run(Arc::clone(&self.shared), old, sender));
+        Next::Wait(receiver)
+    }
+
+    /// Reads the store.
+    async fn look(&self) -> Result<(), OAuthError> {
+        let found = self.shared.load(Dialog::Forbidden).await;
+        let mut state = self.shared.state();
+        state.looked = Some(Instant::now());
+        if let Some(found) = found? {
+            state.current = Some(found);
+        }
+        Ok(())
+    }
+
+    /// Makes a credential current that was just saved by a login, or forgets it after a logout.
+    pub(super) fn replace(&self, credential: Option<Credential>) {
+        let mut state = self.shared.state();
+        *state = State { current: credential, flight: state.flight.take(), ..State::default() };
+    }
+}
+
+fn aborted() -> OAuthError {
+    OAuthError::Unreachable {
+        endpoint: "the token endpoint".to_owned(),
+        problem: "the refresh was aborted, because the runtime is shutting down".to_owned(),
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the stored credential. One of another issuer, client or resource counts as absent.
+    async fn load(&self, dialog: Dialog) -> Result<Option<Credential>, OAuthError> {
+        let Some(text) = self.store.load(&self.key, dialog).await? else { return Ok(None) };
+        let Some(credential) = Credential::from_stored(&text) else { return Ok(None) };
+        let details = &credential.details;
+        let is_ours = details.issuer == self.options.configured_issuer()
+            && details.client_id == self.options.client_id
+            && details.resource == self.options.resource(&self.server);
+        Ok(is_ours.then_some(credential))
+    }
+}
+
+#[cfg(test)]
+mod tests;

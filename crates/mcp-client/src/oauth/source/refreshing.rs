@@ -1,0 +1,231 @@
+//! One refresh: does what `RefreshTransaction` decides.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_protocol::oauth::freshness::Freshness;
+use mcp_protocol::oauth::refresh::{
+    Loaded, LogInReason, Obstacle, Redeemed, RefreshEnd, RefreshStep, RefreshTransaction, Version,
+};
+use mcp_protocol::retry::Backoff;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::{FlightResult, RETRY, Shared};
+use crate::credentials::{Dialog, StoreError};
+use crate::oauth::credential::{Credential, Details};
+use crate::oauth::error::OAuthError;
+use crate::oauth::options::Grant;
+use crate::oauth::unix_time;
+
+/// The pauses between attempts to save a new credential.
+const SAVE_RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+/// The time for which a credential that could not be saved is still tried to be saved after its last user has gone.
+const SAVE_AFTER_CLOSE: Duration = Duration::from_secs(20);
+
+/// Refreshes the credential with the version `old`, and reports the result.
+pub(super) async fn run(shared: Arc<Shared>, old: Version, result: watch::Sender<FlightResult>) {
+    let mut transaction = RefreshTransaction::new(old, now());
+    let mut work = Work { shared: &shared, lock: None, credential: None, error: None };
+    let end = loop {
+        match transaction.poll() {
+            RefreshStep::End(end) => break end,
+            step => work.step(step, &mut transaction).await,
+        }
+    };
+    let Work { lock, credential, error, .. } = work;
+    let outcome = {
+        let mut state = shared.state();
+        state.flight = None;
+        let outcome = match end {
+            RefreshEnd::Found | RefreshEnd::Refreshed { .. } => Ok(()),
+            RefreshEnd::LogIn(reason) => Err(OAuthError::LoginNeeded(reason)),
+            RefreshEnd::Unavailable(obstacle) => Err(error.unwrap_or_else(|| obstacle_error(&shared, obstacle))),
+        };
+        match &outcome {
+            Ok(()) => {
+                state.current.clone_from(&credential);
+                (state.refused, state.pause, state.failures) = (None, None, 0);
+            }
+            Err(OAuthError::LoginNeeded(LogInReason::ClientRefused)) => {}
+            Err(OAuthError::LoginNeeded(_)) => state.current = None,
+            Err(error) => {
+                let mut pause = RETRY;
+                pause.fail(state.failures);
+                state.failures = state.failures.saturating_add(1);
+                state.pause = Some((Instant::now() + pause.pause(), error.clone()));
+                tracing::warn!(server = shared.server, %error, "cannot refresh a token");
+            }
+        }
+        outcome
+    };
+    // Nobody may be waiting any more.
+    drop(result.send(Some(outcome)));
+    if let (RefreshEnd::Refreshed { is_saved: false }, Some(credential)) = (end, credential) {
+        save_later(&shared, &credential).await;
+    }
+    drop(lock);
+}
+
+struct Work<'a> {
+    shared: &'a Shared,
+    lock: Option<crate::credentials::StoreLock>,
+    /// The credential that was read last, or the new one.
+    credential: Option<Credential>,
+    /// The last failure of the store or of the server.
+    error: Option<OAuthError>,
+}
+
+impl Work<'_> {
+    async fn step(&mut self, step: RefreshStep, transaction: &mut RefreshTransaction) {
+        let store = &self.shared.store;
+        match step {
+            RefreshStep::Lock { timeout } => match store.lock(&self.shared.key, timeout).await {
+                Ok(lock) => {
+                    self.lock = Some(lock);
+                    transaction.handle_lock(true, now());
+                }
+                Err(StoreError::Busy { .. }) => transaction.handle_lock(false, now()),
+                Err(error) => {
+                    self.error = Some(error.into());
+                    transaction.handle_lock_failure();
+                }
+            },
+            RefreshStep::Load => {
+                let loaded = match self.shared.load(Dialog::Forbidden).await {
+                    Ok(found) => {
+                        self.credential = found;
+                        self.describe()
+                    }
+                    Err(error) => {
+                        self.error = Some(error);
+                        Loaded::Failed
+                    }
+                };
+                transaction.handle_loaded(loaded);
+            }
+            RefreshStep::Redeem => {
+                let redeemed = self.redeem().await;
+                transaction.handle_redeemed(redeemed);
+            }
+            RefreshStep::Save => {
+                let saved = match &self.credential {
+                    Some(credential) => {
+                        store.save(&self.shared.key, &credential.to_stored(), Dialog::Forbidden).await
+                    }
+                    None => Ok(()),
+                };
+                if let Err(error) = &saved {
+                    tracing::error!(server = self.shared.server, %error, "cannot save a refreshed token; it is kept in memory and saved later");
+                }
+                transaction.handle_saved(saved.is_ok());
+            }
+            RefreshStep::Delete => {
+                if let Err(error) = store.delete(&self.shared.key, Dialog::Forbidden).await {
+                    tracing::warn!(server = self.shared.server, %error, "cannot delete a token that was refused");
+                }
+                transaction.handle_deleted();
+            }
+            RefreshStep::End(_) => {}
+        }
+    }
+
+    fn describe(&self) -> Loaded {
+        let is_service = self.shared.options.grant == Grant::ClientCredentials;
+        let Some(credential) = &self.credential else {
+            // A service can request a token without an old one.
+            return if is_service {
+                Loaded::Credential { version: Version(0), is_usable: false, can_refresh: true }
+            } else {
+                Loaded::Nothing
+            };
+        };
+        let version = credential.version();
+        let is_refused = self.shared.state().refused == Some(version);
+        Loaded::Credential {
+            version,
+            is_usable: !is_refused && credential.freshness(unix_time()) == Freshness::Fresh,
+            can_refresh: credential.refresh_token.is_some() || is_service,
+        }
+    }
+
+    async fn redeem(&mut self) -> Redeemed {
+        match self.issue().await {
+            Ok(credential) => {
+                self.credential = Some(credential);
+                Redeemed::Token
+            }
+            Err(error) if error.is_code("invalid_grant") => Redeemed::InvalidGrant,
+            Err(error) if error.is_code("invalid_client") || error.is_code("unauthorized_client") => {
+                Redeemed::InvalidClient
+            }
+            Err(error) => {
+                self.error = Some(error);
+                Redeemed::Unreachable
+            }
+        }
+    }
+
+    /// Requests a new token.
+    async fn issue(&self) -> Result<Credential, OAuthError> {
+        let Shared { server, options, http, .. } = self.shared;
+        if options.grant == Grant::ClientCredentials {
+            let resolved = options.resolve(server, http).await?;
+            let issued = resolved.grants.client_credentials(&options.scopes).await?;
+            let details = Details::new(options, server, &resolved, &self.login_id());
+            return Ok(Credential::issued(issued, details, unix_time()));
+        }
+        let Some(old) = &self.credential else { return Err(OAuthError::LoginNeeded(LogInReason::NoCredential)) };
+        let Details { token_endpoint, is_secret_in_form, .. } = &old.details;
+        let grants = options.recorded(token_endpoint, *is_secret_in_form, server, http)?;
+        let Some(refresh_token) = &old.refresh_token else {
+            return Err(OAuthError::LoginNeeded(LogInReason::NoRefreshToken));
+        };
+        let issued = grants.refresh(refresh_token).await?;
+        Ok(old.refreshed(issued, unix_time()))
+    }
+
+    fn login_id(&self) -> String {
+        let old = self.credential.as_ref().map(|credential| credential.details.login_id.clone());
+        old.unwrap_or_else(crate::credentials::random_id)
+    }
+}
+
+/// Saves a credential that could not be saved at first. The caller holds the lock: until the credential is saved, the
+/// store has a refresh token that was redeemed, and nobody may redeem it again.
+async fn save_later(shared: &Arc<Shared>, credential: &Credential) {
+    let mut pause = SAVE_RETRY;
+    let mut gone_since = None;
+    loop {
+        tokio::time::sleep(pause.pause()).await;
+        pause.fail(1);
+        match shared.store.save(&shared.key, &credential.to_stored(), Dialog::Forbidden).await {
+            Ok(()) => {
+                tracing::info!(server = shared.server, "the refreshed token is saved now");
+                return;
+            }
+            Err(error) => tracing::debug!(server = shared.server, %error, "cannot save a refreshed token"),
+        }
+        if Arc::strong_count(shared) == 1 {
+            // Short pauses: there is not much time left.
+            pause.reset();
+            let since: &mut Instant = gone_since.get_or_insert_with(Instant::now);
+            if since.elapsed() > SAVE_AFTER_CLOSE {
+                tracing::error!(server = shared.server, "a refreshed token could not be saved and is lost; log in again");
+                return;
+            }
+        }
+    }
+}
+
+fn obstacle_error(shared: &Shared, obstacle: Obstacle) -> OAuthError {
+    let problem = match obstacle {
+        Obstacle::Locked => "another process has been refreshing the token for more than 15 s",
+        Obstacle::Store | Obstacle::Server => "it did not respond",
+    };
+    OAuthError::Unreachable { endpoint: shared.options.configured_issuer().to_owned(), problem: problem.to_owned() }
+}
+
+fn now() -> std::time::Instant {
+    Instant::now().into_std()
+}

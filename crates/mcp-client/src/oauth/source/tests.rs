@@ -1,0 +1,283 @@
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+
+use super::*;
+use crate::credentials::{MemoryStore, StoreError, StoreLock};
+use crate::http::{HttpBody, HttpClient, Network, ResponseFuture};
+use crate::oauth::credential::tests::credential;
+
+const SERVER: &str = "https://mcp.example/mcp";
+
+/// An authorization server that gives the scripted responses.
+#[derive(Clone, Default)]
+struct Script {
+    responses: Arc<Mutex<VecDeque<(u16, &'static str)>>>,
+    requests: Arc<Mutex<Vec<String>>>,
+    delay: Duration,
+}
+
+impl HttpClient for Script {
+    fn send(&self, request: http::Request<bytes::Bytes>) -> ResponseFuture<'_> {
+        let body = String::from_utf8(request.into_body().to_vec()).unwrap();
+        self.requests.lock().unwrap().push(body);
+        let (status, text) = self.responses.lock().unwrap().pop_front().expect("a scripted response");
+        Box::pin(async move {
+            tokio::time::sleep(self.delay).await;
+            let body = http_body_util::Full::new(bytes::Bytes::from_static(text.as_bytes()));
+            let body: HttpBody = Box::pin(http_body_util::BodyExt::map_err(body, |never| match never {}));
+            Ok(http::Response::builder().status(status).body(body).unwrap())
+        })
+    }
+}
+
+/// A store in memory whose saves can fail.
+#[derive(Clone, Default)]
+struct FailingStore {
+    memory: MemoryStore,
+    failing_saves: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl TokenStore for FailingStore {
+    fn describe(&self) -> String {
+        self.memory.describe()
+    }
+
+    async fn load(&self, key: &CredentialKey, dialog: Dialog) -> Result<Option<Secret>, StoreError> {
+        self.memory.load(key, dialog).await
+    }
+
+    async fn save(&self, key: &CredentialKey, secret: &Secret, dialog: Dialog) -> Result<(), StoreError> {
+        let is_failing = |left: usize| left.checked_sub(1);
+        if self.failing_saves.fetch_update(Ordering::SeqCst, Ordering::SeqCst, is_failing).is_ok() {
+            return Err(StoreError::Unavailable { store: self.describe(), cause: "of this test".to_owned() });
+        }
+        self.memory.save(key, secret, dialog).await
+    }
+
+    async fn delete(&self, key: &CredentialKey, dialog: Dialog) -> Result<bool, StoreError> {
+        self.memory.delete(key, dialog).await
+    }
+
+    async fn lock(&self, key: &CredentialKey, timeout: Duration) -> Result<StoreLock, StoreError> {
+        self.memory.lock(key, timeout).await
+    }
+}
+
+struct Fixture {
+    store: FailingStore,
+    script: Script,
+    source: TokenSource,
+}
+
+fn options() -> OAuthOptions {
+    OAuthOptions::issuer("https://as.example", "client")
+}
+
+fn fixture(responses: &[(u16, &'static str)]) -> Fixture {
+    let script = Script { delay: Duration::from_millis(100), ..Script::default() };
+    script.responses.lock().unwrap().extend(responses.iter().copied());
+    let store = FailingStore::default();
+    let http = OAuthHttp::new(Network::new().client(script.clone()));
+    let source = TokenSource::new(SERVER, options(), Arc::new(store.clone()), http);
+    Fixture { store, script, source }
+}
+
+impl Fixture {
+    /// Stores a credential that was obtained this many seconds ago and lives for an hour.
+    async fn store_credential(&self, age: u64, change: impl FnOnce(&mut Credential)) {
+        let mut stored = credential();
+        stored.details.obtained_at = unix_time().as_secs() - age;
+        stored.details.lifetime = Some(3600);
+        change(&mut stored);
+        self.store.memory.save(&options().key(SERVER), &stored.to_stored(), Dialog::Allowed).await.unwrap();
+    }
+
+    async fn stored(&self) -> Option<Credential> {
+        let text = self.store.memory.load(&options().key(SERVER), Dialog::Allowed).await.unwrap();
+        text.and_then(|text| Credential::from_stored(&text))
+    }
+
+    async fn token(&self) -> Result<String, OAuthError> {
+        self.source.token().await.map(|token| token.access_token().expose().to_owned())
+    }
+
+    fn requests(&self) -> Vec<String> {
+        self.script.requests.lock().unwrap().clone()
+    }
+}
+
+const ROTATED: (u16, &str) =
+    (200, r#"{"access_token":"new","token_type":"bearer","refresh_token":"rotated","expires_in":3600}"#);
+
+#[tokio::test(start_paused = true)]
+async fn fresh_token_is_used_and_absent_login_is_reported() {
+    let fixture = fixture(&[]);
+    let error = fixture.token().await.unwrap_err();
+    assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::NoCredential)), "{error}");
+    fixture.store_credential(0, |_| {}).await;
+    // A login by another process is noticed after a second.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(fixture.token().await.unwrap(), "access-hush");
+    assert!(fixture.requests().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn expired_token_is_refreshed_once_for_all_callers() {
+    let fixture = fixture(&[ROTATED]);
+    fixture.store_credential(4000, |_| {}).await;
+    let mut callers = tokio::task::JoinSet::new();
+    for _ in 0..50 {
+        let source = fixture.source.clone();
+        callers.spawn(async move { source.token().await.unwrap().access_token().expose().to_owned() });
+    }
+    assert!(callers.join_all().await.iter().all(|token| token == "new"));
+    let requests = fixture.requests();
+    assert_eq!(requests.len(), 1);
+    assert!(requests[0].contains("grant_type=refresh_token") && requests[0].contains("refresh_token=refresh-hush"));
+    assert!(requests[0].contains("resource=https%3A%2F%2Fmcp.example%2Fmcp"), "{requests:?}");
+    assert_eq!(fixture.stored().await.unwrap().refresh_token.unwrap().expose(), "rotated");
+}
+
+#[tokio::test(start_paused = true)]
+async fn caller_that_stops_waiting_loses_no_token() {
+    let fixture = fixture(&[ROTATED]);
+    fixture.store_credential(4000, |_| {}).await;
+    // Dropped while the request is in flight, and then nobody waits.
+    assert!(tokio::time::timeout(Duration::from_millis(50), fixture.token()).await.is_err());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(fixture.stored().await.unwrap().access_token.expose(), "new");
+    assert_eq!(fixture.token().await.unwrap(), "new");
+    assert_eq!(fixture.requests().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn token_that_is_due_is_used_while_it_is_refreshed() {
+    let fixture = fixture(&[(503, ""), ROTATED]);
+    fixture.store_credential(3590, |_| {}).await;
+    assert_eq!(fixture.token().await.unwrap(), "access-hush", "nobody waits for the refresh");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // The refresh failed; the next one is 5 s later.
+    assert_eq!(fixture.token().await.unwrap(), "access-hush");
+    assert_eq!(fixture.requests().len(), 1);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(fixture.token().await.unwrap(), "access-hush");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(fixture.token().await.unwrap(), "new");
+    assert_eq!(fixture.requests().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unreachable_server_ends_no_login() {
+    let fixture = fixture(&[(502, "<html>"), (200, "{}"), (200, r#"{"error":"temporarily_unavailable"}"#), ROTATED]);
+    fixture.store_credential(4000, |_| {}).await;
+    for pause in [5, 10, 20] {
+        let error = fixture.token().await.unwrap_err();
+        assert!(!matches!(error, OAuthError::LoginNeeded(_)), "{error}");
+        let requests = fixture.requests().len();
+        assert_eq!(fixture.token().await.unwrap_err().to_string(), error.to_string(), "no request before the pause");
+        assert_eq!(fixture.requests().len(), requests);
+        tokio::time::sleep(Duration::from_secs(pause)).await;
+    }
+    assert_eq!(fixture.token().await.unwrap(), "new");
+}
+
+#[tokio::test(start_paused = true)]
+async fn invalid_grant_deletes_only_the_token_that_was_refused() {
+    const REFUSED: (u16, &str) = (400, r#"{"error":"invalid_grant"}"#);
+    let alone = fixture(&[REFUSED]);
+    alone.store_credential(4000, |_| {}).await;
+    let error = alone.token().await.unwrap_err();
+    assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::Refused)), "{error}");
+    assert!(alone.stored().await.is_none());
+    // Another program logs in while the refresh is in flight, without taking the lock.
+    let raced = fixture(&[REFUSED]);
+    raced.store_credential(4000, |_| {}).await;
+    let (token, ()) = tokio::join!(raced.token(), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        raced.store_credential(0, |newer| newer.access_token = Secret::new("newer")).await;
+    });
+    assert_eq!(token.unwrap(), "newer");
+    assert_eq!(raced.stored().await.unwrap().access_token.expose(), "newer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_client_and_changed_issuer_delete_nothing() {
+    let refused = fixture(&[(401, r#"{"error":"invalid_client"}"#)]);
+    refused.store_credential(4000, |_| {}).await;
+    let error = refused.token().await.unwrap_err();
+    assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::ClientRefused)), "{error}");
+    assert!(refused.stored().await.is_some());
+    for change in [
+        (|other: &mut Credential| other.details.issuer = "https://other.example".to_owned()) as fn(&mut Credential),
+        |other| other.details.client_id = "other".to_owned(),
+        |other| other.details.resource = None,
+    ] {
+        let changed = fixture(&[]);
+        changed.store_credential(0, change).await;
+        let error = changed.token().await.unwrap_err();
+        assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::NoCredential)), "{error}");
+        assert!(changed.stored().await.is_some() && changed.requests().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_token_is_refreshed_once_and_a_newer_one_is_used_at_once() {
+    let fixture = fixture(&[ROTATED]);
+    fixture.store_credential(0, |_| {}).await;
+    let first = fixture.source.token().await.unwrap();
+    let (one, other) = tokio::join!(fixture.source.token_after_refusal(&first), fixture.source.token_after_refusal(&first));
+    assert_eq!(one.unwrap().access_token().expose(), "new");
+    assert_eq!(other.unwrap().access_token().expose(), "new");
+    // Somebody comes late with the old token.
+    assert_eq!(fixture.source.token_after_refusal(&first).await.unwrap().access_token().expose(), "new");
+    assert_eq!(fixture.requests().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn token_without_refresh_token_is_used_until_it_is_refused() {
+    let fixture = fixture(&[]);
+    fixture.store_credential(4000, |stored| stored.refresh_token = None).await;
+    let token = fixture.source.token().await.unwrap();
+    let error = fixture.source.token_after_refusal(&token).await.map(drop).unwrap_err();
+    assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::NoRefreshToken)), "{error}");
+    // A login elsewhere is picked up.
+    fixture.store_credential(0, |stored| stored.access_token = Secret::new("newer")).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(fixture.token().await.unwrap(), "newer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn unsaved_token_is_used_and_saved_later_under_the_lock() {
+    let fixture = fixture(&[ROTATED]);
+    fixture.store_credential(4000, |_| {}).await;
+    fixture.store.failing_saves.store(3, Ordering::SeqCst);
+    assert_eq!(fixture.token().await.unwrap(), "new");
+    let key = options().key(SERVER);
+    // Nobody else can redeem the old token, which is still stored.
+    let error = fixture.store.lock(&key, Duration::from_millis(500)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Busy { .. }), "{error}");
+    assert_eq!(fixture.stored().await.unwrap().access_token.expose(), "access-hush");
+    tokio::time::sleep(Duration::from_secs(1 + 2 + 4)).await;
+    assert_eq!(fixture.stored().await.unwrap().access_token.expose(), "new");
+    fixture.store.lock(&key, Duration::ZERO).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn unsaved_token_of_a_closed_client_is_given_up_in_the_end() {
+    let Fixture { store, source, .. } = {
+        let fixture = fixture(&[ROTATED]);
+        fixture.store_credential(4000, |_| {}).await;
+        fixture
+    };
+    store.failing_saves.store(usize::MAX, Ordering::SeqCst);
+    source.token().await.unwrap();
+    drop(source);
+    let key = options().key(SERVER);
+    let started = Instant::now();
+    store.lock(&key, Duration::from_secs(60)).await.unwrap();
+    let waited = started.elapsed();
+    assert!((20..30).contains(&waited.as_secs()), "{waited:?}");
+}
