@@ -271,7 +271,7 @@ impl McpClient {
         self.with(|client| async move { client.complete(&params).await })
     }
 
-    /// Subscribes to changes of lists and of single resources. See [`crate::McpClient::changes`].
+    /// Subscribes to changes of lists and of individual resources. See [`crate::McpClient::changes`].
     ///
     /// # Errors
     /// Fails if the server responds with an error, the request times out, or the connection is lost.

@@ -245,8 +245,9 @@ impl McpClient {
     /// Sends any request of the protocol and parses its result as `T`.
     ///
     /// # Errors
-    /// [`Error::NotOffered`] if the protocol version does not have the method; a [`Method::Other`] is always sent. Also
-    /// fails if the server responds with an error, the request times out, or the connection is lost.
+    /// [`Error::NotOffered`] if the protocol version does not have the method. This is not checked for
+    /// [`Method::Other`]. Also fails if the server responds with an error, the request times out, or the connection is
+    /// lost.
     ///
     /// # Cancellation
     /// Dropping the future cancels the request on the server.

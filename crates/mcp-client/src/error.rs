@@ -58,14 +58,14 @@ pub enum Error {
     },
     /// The network policy does not allow the connection. Nothing was sent.
     #[error(
-        "connection to `{}` denied by the network policy: {}",
+        "connection to `{}` denied by the network policy: it {}",
         SafeText::message(host),
         SafeText::message(reason)
     )]
     Denied {
         /// The host that was not connected to.
         host: String,
-        /// The reason, as a predicate of the host: `is a multicast address`.
+        /// The reason, as a predicate with the host as subject: `is a multicast address`.
         reason: String,
     },
     /// A server of the HTTP+SSE transport (2024-11-05) sent an `endpoint` event whose URL is on another web origin,
@@ -161,7 +161,7 @@ pub enum Error {
     /// Too many requests are in flight, or the server does not read its input. Nothing was sent. The number is that of
     /// the requests in flight.
     #[error(
-        "too many requests in flight ({0}), or the server does not read its input; wait for one to finish"
+        "too many requests in flight ({0}), or the server does not read its input; wait for a request to finish"
     )]
     Busy(usize),
     /// The server did not declare the capability for this method, or its protocol version does not have the method.
@@ -249,7 +249,7 @@ pub enum Blame {
     Link,
 }
 
-/// The answer to whether a request was sent before its connection ended.
+/// Whether a request was sent before its connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// Not a single byte of it was sent.

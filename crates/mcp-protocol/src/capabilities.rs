@@ -140,7 +140,7 @@ object! {
     /// The resources capability of a server.
     pub struct ResourcesCapability {
         optional {
-            /// True if clients can subscribe to single resources.
+            /// True if clients can subscribe to individual resources.
             subscribe: bool = "subscribe",
             /// True if the server sends list-changed notifications.
             list_changed: bool = "listChanged",

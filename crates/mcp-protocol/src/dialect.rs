@@ -172,8 +172,8 @@ impl Dialect {
         methods::has_inside(self, method)
     }
 
-    /// Returns how an error response on stdio is written if the id of the request is unknown. Over HTTP, the `id` is
-    /// always omitted in this case.
+    /// Returns the form of the `id` member in an error response on stdio to a request whose id is unknown. Over HTTP,
+    /// the member is always omitted in this case.
     #[must_use]
     pub fn no_id(self) -> NoId {
         if self.index() < Self::V2025_11_25.index() { NoId::Null } else { NoId::Omitted }

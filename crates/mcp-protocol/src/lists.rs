@@ -18,15 +18,15 @@ pub struct SkippedItem {
 }
 
 impl SkippedItem {
-    /// Creates a report about an item that was read but cannot be used. Its position is 0.
+    /// Creates the report of an item that was read but cannot be used. Its [`position`](Self::position) is 0.
     #[must_use]
     pub fn new(name: Option<String>, error: impl Into<BodyError>) -> Self {
         Self { position: 0, name, error: error.into() }
     }
 }
 
-/// Reads the first `limit` items of a page: the elements of `member`, which become `items` of the result. Items that
-/// cannot be read are skipped and reported.
+/// Reads a page with the first `limit` elements of its array `member`, and stores these items in the list that `items`
+/// returns. Items that cannot be read are skipped and reported.
 pub(crate) fn raise_each<P: Raise, T: Raise>(
     dialect: Dialect,
     page: &Body<'_>,

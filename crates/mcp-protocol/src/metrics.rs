@@ -61,8 +61,8 @@ pub trait Metrics: Send + Sync + 'static {
 pub struct CallLabels<'a> {
     /// The method, such as `tools/call`.
     pub method: &'a Method,
-    /// The name of the tool or prompt, or the URI of the resource without its query. `None` for other methods. On a
-    /// server, also `None` if the server does not have it.
+    /// The name of the tool or prompt, or the URI of the resource without its query. `None` for other methods, and on
+    /// a server that does not have this tool, prompt or resource.
     pub name: Option<&'a str>,
     /// The name of the server.
     pub server: &'a str,

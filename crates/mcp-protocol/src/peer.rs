@@ -33,8 +33,8 @@ use deadline::{NextDeadline, Timers};
 /// The requests in flight of one connection, in both directions.
 ///
 /// **Poll the failures and the deadline again after every input or command.** Cancellations and failures that are not
-/// polled count toward the limit of calls in flight. Failures are never dropped, and cancellations only when the
-/// connection closes.
+/// polled count toward the limit of calls in flight. Failures are never dropped; cancellations are dropped only when
+/// the connection closes.
 ///
 /// ```
 /// use std::time::Instant;
@@ -136,7 +136,7 @@ pub enum Arrival {
     Response(CallHandle),
     /// A malformed response to this call. The call has failed and is complete.
     BrokenResponse(CallHandle),
-    /// A request. Respond to it once, if [`Peer::complete_request`] returns true.
+    /// A request. When the result is known, call [`Peer::complete_request`], and respond if it returns true.
     Request,
     /// The peer cancelled this request.
     #[doc(alias = "cancellation")]
@@ -173,7 +173,7 @@ pub enum IgnoreReason {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Transmit {
-    /// `notifications/cancelled`. On modern HTTP, close the stream of the request instead of sending it.
+    /// `notifications/cancelled`. On modern HTTP, do not send it: close the stream of the request instead.
     #[doc(alias = "cancellation")]
     Cancelled {
         /// Id of the cancelled request.
@@ -349,9 +349,9 @@ impl Peer {
         true
     }
 
-    /// Pauses the timeouts of a call while the user is asked. After `cap`, the call times out. Pauses may overlap: the
-    /// timeouts continue when the last pause ends. Returns false, without pausing, if the call was already completed or
-    /// has been paused ten times.
+    /// Pauses the timeouts of a call while the user is asked. If the pause lasts longer than `cap`, the call times out.
+    /// Pauses may overlap: the timeouts continue when the last pause ends. Returns false, without pausing, if the call
+    /// was already completed or has been paused ten times.
     pub fn pause(&mut self, call: CallHandle, cap: Duration, now: Instant) -> bool {
         let Some(slot) = self.slot(call) else { return false };
         let is_paused = slot.timers.pause(cap, now);

@@ -15,7 +15,7 @@ object! {
             prompts_list_changed: bool = "promptsListChanged",
             /// Changes of the resource list.
             resources_list_changed: bool = "resourcesListChanged",
-            /// Updates of single resources, by URI.
+            /// Updates of individual resources, by URI.
             resource_subscriptions: Vec<String> = "resourceSubscriptions",
             /// Status changes of tasks, by id; tasks extension.
             task_ids: Vec<String> = "taskIds",

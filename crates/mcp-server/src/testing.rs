@@ -179,7 +179,9 @@ impl RawClient {
         loop {
             match self.lines.poll_line() {
                 Some(Line::Whole(line)) => return Ok(serde_json::from_slice(line)?),
-                Some(_) => return Err(io::Error::other("the server sent a line beyond the length limit")),
+                Some(_) => {
+                    return Err(io::Error::other("the server sent a line longer than the message limit"));
+                }
                 None => {}
             }
             if stream::read(&mut self.reader, self.lines.space(), PIPE_BYTES).await? == 0 {

@@ -61,7 +61,8 @@ impl<T: Clone + Send + 'static> Feed<T> {
         Self { feed: Some(feed), thread }
     }
 
-    /// Waits for the next item. Returns `None` after the server has ended.
+    /// Waits for the next item. Returns `None` once there are no more items, because the connection or the process has
+    /// ended.
     #[expect(clippy::should_implement_trait, reason = "it does; this is the name in the asynchronous client")]
     pub fn next(&mut self) -> Option<FeedItem<T>> {
         let mut feed = self.feed.take()?;

@@ -37,7 +37,8 @@ pub struct Changes {
 }
 
 impl McpClient {
-    /// Subscribes to changes of lists and of single resources. Returns once the server has accepted the subscription.
+    /// Subscribes to changes of lists and of individual resources. Returns once the server has accepted the
+    /// subscription.
     ///
     /// ```no_run
     /// # async fn example(client: mcp_client::McpClient) -> mcp_client::Result<()> {

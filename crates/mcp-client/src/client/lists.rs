@@ -51,8 +51,8 @@ struct Page<T> {
 }
 
 impl McpClient {
-    /// Returns all tools, sorted by name. Returns an empty list without a request if the server declares capabilities,
-    /// but no tools.
+    /// Returns all tools, sorted by name. If the server declares its capabilities, but not `tools`, returns an empty
+    /// list without sending a request.
     ///
     /// # Errors
     /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a
@@ -121,8 +121,8 @@ impl McpClient {
         })
     }
 
-    /// Returns all resources. A resource that cannot be parsed is left out with a logged warning. Returns an empty list
-    /// without a request if the server declares capabilities, but no resources.
+    /// Returns all resources. A resource that cannot be parsed is left out with a logged warning. If the server
+    /// declares its capabilities, but not `resources`, returns an empty list without sending a request.
     ///
     /// # Errors
     /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a
@@ -139,8 +139,8 @@ impl McpClient {
         .await
     }
 
-    /// Returns all resource templates. A template that cannot be parsed is left out with a logged warning. Returns an
-    /// empty list without a request if the server declares capabilities, but no resources.
+    /// Returns all resource templates. A template that cannot be parsed is left out with a logged warning. If the
+    /// server declares its capabilities, but not `resources`, returns an empty list without sending a request.
     ///
     /// # Errors
     /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a
@@ -157,8 +157,8 @@ impl McpClient {
         .await
     }
 
-    /// Returns all prompts. A prompt that cannot be parsed is left out with a logged warning. Returns an empty list
-    /// without a request if the server declares capabilities, but no prompts.
+    /// Returns all prompts. A prompt that cannot be parsed is left out with a logged warning. If the server declares
+    /// its capabilities, but not `prompts`, returns an empty list without sending a request.
     ///
     /// # Errors
     /// [`Error::IncompleteList`] if the list exceeds its limits. Also fails if the server responds with an error, a

@@ -12,13 +12,18 @@ use check::Check;
 
 /// A mismatch between the result of a tool call and the output schema of the tool.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the result does not match the tool's output schema: {problem} at `{path}`")]
+#[error("the result does not match the tool's output schema: {problem}{}", place(path))]
 #[non_exhaustive]
 pub struct SchemaMismatch {
     /// The position in the structured content, as a JSON Pointer. Empty if the whole content does not match.
     pub path: String,
     /// The problem.
     pub problem: String,
+}
+
+/// Returns the end of the error text: the path, unless the problem is with the whole content.
+fn place(path: &str) -> String {
+    if path.is_empty() { String::new() } else { format!(" at `{path}`") }
 }
 
 impl ToolResult {

@@ -80,7 +80,8 @@ impl McpClient {
         }
     }
 
-    /// Does what was decided. Returns `None` if the request is not sent again, and an error if the preparation failed.
+    /// Carries out a decision: waits, restarts the server or lists the tools. Returns `None` if the request must not be
+    /// sent again, and an error if the action failed.
     async fn carry_out(&self, decision: Decision) -> Option<Result<()>> {
         match decision {
             Decision::RestartServer => return self.restart().await,

@@ -84,7 +84,7 @@ pub struct UrlTarget {
 impl ServerConfig {
     /// Describes a program to start, which communicates over its standard input and output.
     ///
-    /// A name without a slash is searched in the folders of `PATH`, with the value of `PATH` that the program itself
+    /// A name without a slash is looked up in the folders of `PATH`, with the value of `PATH` that the program itself
     /// receives. No shell is involved.
     #[must_use]
     pub fn command(program: impl Into<OsString>) -> ServerConfig<CommandTarget> {
@@ -200,8 +200,8 @@ impl ServerConfig<CommandTarget> {
     /// Allows restarts: if the program has ended, the next call, or a task that waits for changes, starts it again.
     /// After five restarts in 30 s, calls fail for a while ([`Error::TooManyRestarts`]).
     ///
-    /// Requests that were lost with the old process are sent again only if they were not sent before, or if their
-    /// method only reads, such as `tools/list`.
+    /// A request that was in flight when the old process ended is sent to the new process only if no byte of it was
+    /// sent before, or if its method only reads, such as `tools/list`.
     #[must_use]
     pub fn restarts(mut self) -> Self {
         self.target.restarts = true;

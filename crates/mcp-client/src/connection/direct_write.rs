@@ -8,7 +8,7 @@ use tokio::io::AsyncWrite as _;
 use super::Connection;
 use super::state::{State, Writer};
 
-/// Lines and the writer in the hands of a caller. Both go back to the state when this is dropped.
+/// The queued lines and the writer, lent to a caller. Dropping this value returns both to the state.
 ///
 /// The caller writes after it has released the lock of the state: a server on the same core may respond at once, and the
 /// driver, which needs the lock to read the response, would have to wait for it.

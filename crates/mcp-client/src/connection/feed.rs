@@ -4,8 +4,8 @@
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-/// A stream of the items that a server sends after the feed was created. A slow reader does not delay the server: the
-/// oldest items that do not fit the buffer of 256 items are dropped, and [`FeedItem::Gap`] reports their number.
+/// A stream of the items that a server sends after the feed was created. A slow reader does not delay the server: if
+/// 256 items are unread, each new item replaces the oldest one. [`FeedItem::Gap`] reports the number of dropped items.
 #[derive(Debug)]
 pub struct Feed<T>(broadcast::Receiver<T>);
 
@@ -23,7 +23,8 @@ impl<T: Clone> Feed<T> {
         Self(receiver)
     }
 
-    /// Waits for the next item. Returns `None` after the server has ended.
+    /// Waits for the next item. Returns `None` once there are no more items, because the connection or the process has
+    /// ended.
     ///
     /// # Cancellation
     /// Cancel safe: nothing is lost.

@@ -82,7 +82,7 @@ pub(crate) struct Resubscriptions {
     pub(crate) uris: BTreeMap<String, Vec<u64>>,
 }
 
-/// What a subscriber receives next.
+/// The next change for a subscriber, or the reason why there is none.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NextChange {
     Change(Change),
@@ -172,8 +172,7 @@ impl Subscribers {
         uris.any(|followed| followed == uri)
     }
 
-    /// Queues a change. A modern server names the subscription that it is for; a change of a legacy server is for all
-    /// subscribers.
+    /// Queues a change: for one subscription, if a modern server named it, or for all subscribers of a legacy server.
     pub(crate) fn changed(&mut self, subscription: Option<&Id>, change: &Change) {
         for subscriber in &mut self.subscribers {
             let is_meant = match (subscriber.listen, subscription) {

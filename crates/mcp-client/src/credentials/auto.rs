@@ -21,9 +21,9 @@ use super::{
 
 /// A store that uses the first of several stores that works.
 ///
-/// - **Reading.** All stores are read, and the newest credential counts. A store that is not available is skipped with a
-///   warning. If no store has the credential and one of them is locked, busy or damaged, that is the result, because the
-///   credential may be there.
+/// - **Reading.** All stores are read, and the newest credential is returned. A store that is not available is skipped
+///   with a warning. If no store has the credential and one of them is locked, busy or damaged, the error of this store
+///   is returned, because the credential may be in it.
 /// - **A new login** ([`Dialog::Allowed`]) is saved in the first store in which a test item can be written, read and
 ///   deleted. Older credentials in the other stores are deleted.
 /// - **A refreshed credential** ([`Dialog::Forbidden`]) is saved where it was read.
@@ -59,7 +59,7 @@ struct State {
     warned: HashMap<usize, StoreError>,
 }
 
-/// The store that [`AutoStore`] would write to, and why not another one.
+/// The store to which [`AutoStore`] would write, and the errors of the stores that it tried first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreReport {
@@ -92,9 +92,9 @@ impl AutoStore {
     /// Uses the keychain (feature `keyring`), then encrypted files, then the environment variable. `service` is the name
     /// of the program, under which the keychain lists its items.
     ///
-    /// The files and locks are in the folder `credentials/<service>` of the folder in the environment variable
-    /// `MCP_HOME`. Without the variable, that is the folder `mcp` in `$XDG_STATE_HOME` or `~/.local/state`, on macOS in
-    /// `~/Library/Application Support`, and on Windows in `%LOCALAPPDATA%`.
+    /// The files and locks are in the folder `credentials/<service>` below the folder that the environment variable
+    /// `MCP_HOME` names. If the variable is not set, this is the folder `mcp` in `$XDG_STATE_HOME` or `~/.local/state`,
+    /// on macOS in `~/Library/Application Support`, and on Windows in `%LOCALAPPDATA%`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the user has no home folder, or if `service` is not usable as a file name.
@@ -114,8 +114,8 @@ impl AutoStore {
         Self { stores, locks, state: Mutex::default() }
     }
 
-    /// Returns the store to which a new login would be written, and why not another one. Each store is tested by
-    /// writing, reading and deleting a random item.
+    /// Returns the store to which a new login would be written, and the errors of the stores that were tried first.
+    /// Each store is tested by writing, reading and deleting a random item.
     pub async fn choose(&self, dialog: Dialog) -> StoreReport {
         let (chosen, refused) = self.first_working(dialog).await;
         StoreReport { chosen: chosen.map(|at| self.stores[at].describe()), refused }
@@ -184,7 +184,7 @@ fn credential_folder(service: &str) -> Result<PathBuf, StoreError> {
     let is_name = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
     if service.is_empty() || service.starts_with('.') || service.len() > 64 || !service.chars().all(is_name) {
         return failed(
-            "the service name must be 1 to 64 of A-Z, a-z, 0-9, `-`, `_` and `.`, and not begin with `.`",
+            "the service name must be 1 to 64 characters of A-Z, a-z, 0-9, `-`, `_` and `.`, and not begin with `.`",
         );
     }
     match state_folder(|name| std::env::var_os(name)) {
@@ -201,7 +201,7 @@ async fn test(store: &dyn TokenStore, dialog: Dialog) -> Result<(), StoreError> 
     let deleted = store.delete(&key, dialog).await;
     let is_same = loaded?.is_some_and(|loaded| loaded.expose() == secret.expose());
     if !is_same || !deleted? {
-        let cause = "it does not keep what it accepts".to_owned();
+        let cause = "it accepted a test item, but did not return it".to_owned();
         return Err(StoreError::Unavailable { store: store.describe(), cause });
     }
     Ok(())

@@ -9,7 +9,7 @@ use super::{CredentialKey, Dialog, Secret, StoreError, StoreLock, TokenStore};
 
 /// A store that reads one environment variable, whatever the key is, and cannot be written.
 ///
-/// A variable that is not set, or empty, is no credential.
+/// If the variable is not set or is empty, there is no credential.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

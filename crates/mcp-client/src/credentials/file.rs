@@ -19,10 +19,10 @@ use super::{CredentialKey, Dialog, MAX_SECRET_BYTES, Secret, StoreError, StoreLo
 
 /// A store that keeps each credential in an encrypted file of a private folder.
 ///
-/// The files are encrypted with XChaCha20-Poly1305 and bound to their credential key, so that they cannot be exchanged.
-/// A write replaces the file as a whole and waits until it is on disk: after a crash there is the old or the new
-/// credential. A damaged file is an error when it is read, and is renamed, not overwritten, when a new credential is
-/// saved.
+/// The files are encrypted with XChaCha20-Poly1305 and bound to their credential key, so that one file cannot be passed
+/// off as another. A write replaces the file as a whole and waits until it is on disk: after a crash there is the old or
+/// the new credential. A damaged file is an error when it is read, and is renamed, not overwritten, when a new
+/// credential is saved.
 ///
 /// # The key
 ///

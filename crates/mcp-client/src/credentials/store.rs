@@ -13,7 +13,8 @@ use super::{CredentialKey, Secret};
 pub enum Dialog {
     /// The user is present and waits for this operation, for example during a login. The store may wait without limit.
     Allowed,
-    /// Nobody may be present, for example when a token is refreshed. The store answers or fails within 5 s.
+    /// The user may be absent, for example when a token is refreshed. The store shows no dialog, and responds or fails
+    /// within 5 s.
     Forbidden,
 }
 
@@ -77,7 +78,7 @@ pub trait TokenStore: Send + Sync + 'static {
     /// Returns the text that is stored under `key`, or `None` if there is none.
     ///
     /// # Errors
-    /// Fails if the store cannot tell: see [`StoreError`].
+    /// Fails if the store cannot be read: see [`StoreError`].
     async fn load(&self, key: &CredentialKey, dialog: Dialog) -> Result<Option<Secret>, StoreError>;
 
     /// Stores a text under `key` and replaces an earlier one.
@@ -93,11 +94,11 @@ pub trait TokenStore: Send + Sync + 'static {
     async fn delete(&self, key: &CredentialKey, dialog: Dialog) -> Result<bool, StoreError>;
 
     /// Waits until no other user of this store, in this or another process, holds the lock for `key`, and takes it.
-    /// Whoever replaces a credential by a newer one holds this lock, so that a token is refreshed once and not by each
+    /// Hold this lock while replacing a credential with a newer one, so that a token is refreshed once and not by each
     /// process. The lock is released when it is dropped, and when the process ends.
     ///
     /// # Errors
-    /// [`StoreError::Busy`] if the lock is still held after `timeout`, and other errors if there can be no lock.
+    /// [`StoreError::Busy`] if the lock is still held after `timeout`, and other errors if the lock cannot be created.
     async fn lock(&self, key: &CredentialKey, timeout: Duration) -> Result<StoreLock, StoreError>;
 }
 
@@ -148,7 +149,8 @@ pub enum StoreError {
         /// The cause.
         cause: String,
     },
-    /// The stored data is damaged, or was written with another key. It is kept: a new login puts it aside.
+    /// The stored data is damaged, or was written with another key. The store keeps it until a new login is
+    /// saved.
     #[error("{store} has a damaged credential: {cause}; log in again to replace it")]
     Corrupt {
         /// The description of the store.
@@ -164,8 +166,8 @@ pub enum StoreError {
         /// The cause.
         cause: String,
     },
-    /// Other users could read or change the data, or this user may not.
-    #[error("{store} is refused: {cause}")]
+    /// Other users can access the data, or this user cannot.
+    #[error("cannot use {store}: {cause}")]
     Permissions {
         /// The description of the store.
         store: String,

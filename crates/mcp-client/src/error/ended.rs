@@ -60,7 +60,9 @@ impl fmt::Display for ConnectionEnd {
             EndCause::Read(error) => write!(f, "; read failed: {}", SafeText::message(error))?,
             EndCause::Network(problem) => write!(f, "; network error: {}", SafeText::message(problem))?,
             EndCause::Response(answer) => write!(f, "; the response was {answer}")?,
-            EndCause::EndlessLine => f.write_str("; the server sent a line without end")?,
+            EndCause::EndlessLine => {
+                f.write_str("; the server sent a line longer than four times the message limit")?
+            }
             EndCause::Flood => f.write_str("; the server sent too many requests that are not allowed")?,
             EndCause::Internal => {
                 f.write_str("; internal error in mcp-client: the connection's task panicked")?

@@ -36,7 +36,7 @@ impl fmt::Display for HttpStatus {
         }
         let is_empty = self.excerpt.is_empty() && self.content_encoding.is_none();
         if is_empty && self.status == 200 && self.content_type.as_deref() != Some("text/event-stream") {
-            f.write_str(", empty")?;
+            f.write_str(", empty body")?;
         }
         if let Some(location) = &self.location {
             write!(f, "; redirect to {} was not followed", SafeText::new(location).at_most(200))?;

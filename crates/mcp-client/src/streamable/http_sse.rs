@@ -196,7 +196,7 @@ pub(super) async fn handshake(
                 }
                 Some(HttpAction::Failed(source)) => return Err(failed(name, source, problem)),
                 Some(_) | None => {
-                    problem = "it is not an HTTP+SSE server";
+                    problem = "this is not a server of the HTTP+SSE transport";
                     machine.handle_network_failure();
                 }
             }

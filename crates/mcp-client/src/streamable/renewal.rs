@@ -48,7 +48,8 @@ type RenewalOutcome = Option<Result<()>>;
 pub(super) enum RenewalStep {
     /// Use the new session: the lost one has already been replaced.
     Renewed,
-    /// Wait for the outcome of the renewal. If the connection was closed, there is none, and the channel is closed.
+    /// Wait for the outcome of the renewal. If the connection is closed before the outcome is known, this channel is
+    /// closed, too.
     Wait(watch::Receiver<RenewalOutcome>),
     /// Give up, because the session was renewed too often. The next renewal is allowed after this time.
     TooMany(Duration),

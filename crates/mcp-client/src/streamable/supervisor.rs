@@ -24,8 +24,8 @@ pub(crate) struct HttpSupervisor {
 }
 
 impl HttpSupervisor {
-    /// Starts the driver, and waits a moment for the notification stream to open: what servers send before that is
-    /// lost.
+    /// Starts the driver, and waits a moment for the notification stream to open, because messages that a server
+    /// sends before that are lost.
     pub(crate) async fn begin(connection: &Arc<Connection>, transport: &Arc<HttpTransport>) -> Self {
         let (report, shutdown) = watch::channel(None);
         let (probed, is_probed) = oneshot::channel();

@@ -110,8 +110,8 @@ async fn odd_web_response_to_connect_is_reported_with_its_status() {
         ),
         (gzip("text/html"), &["200 with text/html, compressed with gzip although", PAGE]),
         (gzip("application/json"), &["200 with application/json, compressed with gzip although"]),
-        (Say::status(200, &[("content-type", "text/html")], ""), &["200 with text/html, empty", PAGE]),
-        (Say::status(200, &[], ""), &["HTTP status 200, empty"]),
+        (Say::status(200, &[("content-type", "text/html")], ""), &["200 with text/html, empty body", PAGE]),
+        (Say::status(200, &[], ""), &["HTTP status 200, empty body"]),
         (slow("text/html"), &["200 with text/html"]),
         (slow("application/json"), &["200 with application/json"]),
     ] {

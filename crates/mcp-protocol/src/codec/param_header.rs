@@ -53,8 +53,8 @@ enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnnotationError {
-    /// The header name is not a token.
-    #[error("`x-mcp-header` must be a non-empty token, not {}", SafeText::name(.0))]
+    /// The value is not a token, as RFC 9110 defines it for header names.
+    #[error("`x-mcp-header` must be a valid part of an HTTP header name, not {}", SafeText::name(.0))]
     NotAToken(String),
     /// Two properties have the same header.
     #[error("duplicate `x-mcp-header` `{}`", SafeText::name(.0))]

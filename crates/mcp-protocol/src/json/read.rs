@@ -1,7 +1,7 @@
 //! Parsing of JSON text into types with one non-generic reader, to keep compile times and code size low.
 //!
-//! Values are parsed in place, without an intermediate tree. Errors contain the path of the value. Only after an error,
-//! a second pass determines this path.
+//! Values are parsed in place, without an intermediate tree. Errors contain the path of the value. This path is
+//! determined by a second pass, which takes place only after an error.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -57,7 +57,9 @@ impl<'a> Reader<'a> {
         let before = self.scanner.clone();
         parse(self.any()?).ok_or_else(|| {
             self.scanner = before;
-            serde_json::Error::custom(format_args!("expected {expected}, found another number"))
+            serde_json::Error::custom(format_args!(
+                "expected {expected}, found a number out of range or of another kind"
+            ))
         })
     }
 
@@ -498,7 +500,7 @@ mod tests {
         );
         assert_eq!(
             wrong(r#"{"tools":[],"ttlMs":1.5}"#),
-            "`ttlMs`: expected an integer, found another number"
+            "`ttlMs`: expected an integer, found a number out of range or of another kind"
         );
         assert_eq!(
             wrong(r#"{"tools":[],"nextCursor":"\ud800"}"#),

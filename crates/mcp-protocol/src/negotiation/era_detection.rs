@@ -33,11 +33,11 @@ pub(super) struct EraDetection {
     /// True if the next request may reach another server, for example behind a load balancer. A server that rejects a
     /// version that it lists is then probed once more.
     pub(super) may_reach_another_server: bool,
-    /// A probe with a version that the server listed in an error was sent.
+    /// True once a probe was sent with a version that the server listed in an error.
     pub(super) corrected: bool,
-    /// A modern server rejected `initialize`, and another probe was sent.
+    /// True once a modern server rejected `initialize` and was probed again.
     pub(super) reprobed: bool,
-    /// Additional capabilities were declared.
+    /// True once additional capabilities were declared.
     pub(super) declared: bool,
     /// The error response to the probe.
     pub(super) probe_error: Option<ErrorObject>,

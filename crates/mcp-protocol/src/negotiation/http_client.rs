@@ -66,7 +66,8 @@ pub enum HttpAction {
         /// Version in the envelope and the header.
         version: ProtocolVersion,
     },
-    /// Report with [`HttpClientNegotiation::handle_declared`] whether the client can also declare these capabilities.
+    /// The server requires these capabilities. Check whether the client has them, and call
+    /// [`HttpClientNegotiation::handle_declared`] with the answer.
     Declare(Box<ClientCapabilities>),
     /// POST `initialize` with this version. If an event stream was opened, POST to the endpoint that it named.
     Initialize {

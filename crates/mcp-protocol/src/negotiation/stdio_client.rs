@@ -80,7 +80,8 @@ pub enum StdioAction {
         /// Version in the envelope.
         version: ProtocolVersion,
     },
-    /// Report with [`StdioClientNegotiation::handle_declared`] whether the client can also declare these capabilities.
+    /// The server requires these capabilities. Check whether the client has them, and call
+    /// [`StdioClientNegotiation::handle_declared`] with the answer.
     Declare(Box<ClientCapabilities>),
     /// Send `initialize` with this id and version.
     Initialize {

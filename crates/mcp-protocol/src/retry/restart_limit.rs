@@ -12,18 +12,19 @@ const START_WINDOW: Duration = Duration::from_secs(30);
 /// The pauses before the second and later starts within the window.
 const RESTART_BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), START_WINDOW);
 
-/// Limits how often one server is started, or a new session with it is opened: at most five times in 30 s, with
-/// increasing pauses.
+/// Limits how often one server is restarted, or its session renewed: at most five times in 30 s, with increasing
+/// pauses.
 #[derive(Debug, Default)]
 pub struct RestartLimit {
     starts: VecDeque<Instant>,
 }
 
 impl RestartLimit {
-    /// Counts a start and returns the pause to make before it, which is zero for the first start within 30 s.
+    /// Counts a restart or renewal, and returns the pause to make before it. The pause is zero if it is the first one
+    /// within 30 s.
     ///
     /// # Errors
-    /// If the limit is reached, the `Err` variant is the time until the next start is allowed. The start is not
+    /// If the limit is reached, returns the time until the next restart or renewal is allowed. A refused one is not
     /// counted.
     pub fn start(&mut self, now: Instant) -> Result<Duration, Duration> {
         let age = |start: &Instant| now.saturating_duration_since(*start);

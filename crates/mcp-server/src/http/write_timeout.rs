@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 /// A stream that fails with `TimedOut` if a write is pending for longer than the timeout. Without it, a client that
-/// does not read could hold memory of the server for ever.
+/// does not read could hold memory of the server forever.
 pub(super) struct WriteTimeout {
     stream: TokioIo<TcpStream>,
     timeout: Duration,

@@ -114,7 +114,7 @@ pub(crate) fn check_resource_uri(uri: &str) -> Result<(), String> {
             Ok(())
         }
         _ => Err(format!(
-            "invalid resource URI `{uri}`: it needs a scheme, as in `notes://today`, and no blanks"
+            "invalid resource URI `{uri}`: use a scheme, as in `notes://today`, and no whitespace"
         )),
     }
 }

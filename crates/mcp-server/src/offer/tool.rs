@@ -81,8 +81,8 @@ where
     Tool { definition, start: Arc::new(start), needs_approval: false }
 }
 
-/// Finishes the outcome of a function by [`Context::settle`]. A function without a context cannot have asked the
-/// client.
+/// Applies [`Context::restore_question`] to the outcome of a function. A function without a context cannot have asked
+/// the client.
 fn restore_question(context: Option<Context>, outcome: ToolOutcome) -> ToolOutcome {
     match context {
         Some(context) => context.restore_question(outcome),
@@ -374,7 +374,9 @@ impl ToolEntry {
         let name = &definition.name;
         let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         if name.is_empty() || name.len() > 128 || !name.chars().all(is_letter) {
-            return Err(format!("invalid tool name `{name}`: use 1 to 128 of A-Z, a-z, 0-9, `_`, `-`, `.`"));
+            return Err(format!(
+                "invalid tool name `{name}`: use 1 to 128 characters of A-Z, a-z, 0-9, `_`, `-`, `.`"
+            ));
         }
         if definition.input_schema.member("type") != Some("\"object\"") {
             return Err(format!(

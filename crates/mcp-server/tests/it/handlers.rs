@@ -462,8 +462,8 @@ async fn invalid_and_repeated_definitions_are_errors_at_start() {
         [
             "the arguments of tool `number` are not an object: the function must take a struct with named fields, \
              whose schema has `\"type\": \"object\"`",
-            "invalid resource URI `today`: it needs a scheme, as in `notes://today`, and no blanks",
-            "invalid resource URI `x: y`: it needs a scheme, as in `notes://today`, and no blanks",
+            "invalid resource URI `today`: use a scheme, as in `notes://today`, and no whitespace",
+            "invalid resource URI `x: y`: use a scheme, as in `notes://today`, and no whitespace",
             "duplicate resource `x://twice`",
             "duplicate resource template `x://{a}`",
             "duplicate prompt `again`",

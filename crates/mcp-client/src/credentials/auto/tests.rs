@@ -102,7 +102,7 @@ async fn store_that_loses_writes_is_not_chosen() {
     assert!(store.location(key).is_some());
     let report = store.choose(Dialog::Forbidden).await;
     assert_eq!(report.refused.len(), 1);
-    assert!(report.refused[0].to_string().contains("does not keep"), "{report:?}");
+    assert!(report.refused[0].to_string().contains("did not return it"), "{report:?}");
     assert!(
         second.memory.load(key, Dialog::Forbidden).await.unwrap().is_some(),
         "the test item is another one"

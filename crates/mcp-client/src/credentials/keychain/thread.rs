@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! - At most one call to the keychain is running, and at most [`MAX_QUEUED_JOBS`] wait for it.
-//! - The thread is the one thread of this crate that nobody waits for: a call to the keychain cannot be interrupted. It
-//!   holds no lock while it waits for the keychain.
+//! - Nothing waits for the end of this thread, unlike the other threads of this crate, because a call to the keychain
+//!   cannot be interrupted. The thread holds no lock while it waits for the keychain.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
