@@ -74,7 +74,7 @@ async fn poll(grants: &Grants, device_code: &Secret, mut polling: DevicePolling)
     loop {
         match polling.poll(Instant::now().into_std()) {
             DeviceStep::Wait(until) => tokio::time::sleep_until(until.into()).await,
-            DeviceStep::Send => {
+            DeviceStep::Request => {
                 let response = match grants.device_token(device_code).await {
                     Ok(issued) => return Ok(issued),
                     Err(OAuthError::Refused { code, .. }) => match code.as_str() {

@@ -10,7 +10,7 @@
 //! // The first request is sent after the default interval.
 //! let at = now + Duration::from_secs(5);
 //! assert_eq!(polling.poll(now), DeviceStep::Wait(at));
-//! assert_eq!(polling.poll(at), DeviceStep::Send);
+//! assert_eq!(polling.poll(at), DeviceStep::Request);
 //! polling.handle_response(DeviceResponse::Pending, at);
 //! assert_eq!(polling.poll(at), DeviceStep::Wait(at + Duration::from_secs(5)));
 //! polling.handle_response(DeviceResponse::Denied, at);
@@ -58,7 +58,7 @@ pub enum DeviceStep {
     Wait(Instant),
     /// Send a request to the token endpoint, and report its result with [`DevicePolling::handle_response`]. A response
     /// with a token ends the polling.
-    Send,
+    Request,
     /// Stop: there will be no token.
     End(DeviceEnd),
 }
@@ -106,7 +106,7 @@ impl DevicePolling {
         match &self.end {
             Some(end) => DeviceStep::End(end.clone()),
             None if now >= self.deadline => DeviceStep::End(DeviceEnd::Expired),
-            None if now >= self.next => DeviceStep::Send,
+            None if now >= self.next => DeviceStep::Request,
             None => DeviceStep::Wait(self.next.min(self.deadline)),
         }
     }
@@ -145,7 +145,7 @@ mod tests {
             let DeviceStep::Wait(until) = polling.poll(now) else { panic!("{:?}", polling.poll(now)) };
             pauses.push((until - now).as_secs());
             now = until;
-            assert_eq!(polling.poll(now), DeviceStep::Send);
+            assert_eq!(polling.poll(now), DeviceStep::Request);
             polling.handle_response(response.clone(), now);
         }
         pauses
