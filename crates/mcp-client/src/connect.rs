@@ -55,6 +55,8 @@ pub struct Connect {
     ledger: Option<crate::Ledger>,
     #[cfg(feature = "http")]
     network: crate::http::Network,
+    #[cfg(feature = "oauth")]
+    oauth: Option<(crate::oauth::Credentials, crate::oauth::OAuthOptions)>,
 }
 
 /// The destination of a connection.
@@ -172,6 +174,8 @@ impl Connect {
             ledger: None,
             #[cfg(feature = "http")]
             network: crate::http::Network::new(),
+            #[cfg(feature = "oauth")]
+            oauth: None,
         }
     }
 
@@ -231,6 +235,23 @@ impl Connect {
     #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
     pub fn network(mut self, network: &crate::http::Network) -> Self {
         self.network = network.clone();
+        self
+    }
+
+    /// Sends a token of these credentials with every request to a server behind a URL, unless the config has a header
+    /// `Authorization`. The token is refreshed when it is due, and when the server refuses it; a request that was
+    /// refused is sent once more.
+    ///
+    /// Nobody is asked to log in: if there is no login, connecting and calls fail with [`Error::LoginNeeded`] before
+    /// anything is sent. Log in with [`Credentials::login`](crate::oauth::Credentials::login).
+    #[cfg(feature = "oauth")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "oauth")))]
+    pub fn oauth(
+        mut self,
+        credentials: &crate::oauth::Credentials,
+        options: crate::oauth::OAuthOptions,
+    ) -> Self {
+        self.oauth = Some((credentials.clone(), options));
         self
     }
 
@@ -342,6 +363,13 @@ impl Connect {
                     #[cfg(feature = "http")]
                     Target::Url(url) => {
                         let network = self.network.traced(wire_trace.map(|trace| url.traced(&trace)));
+                        #[cfg(feature = "oauth")]
+                        let network = match self.oauth.filter(|_| !url.has_authorization()) {
+                            Some((credentials, options)) => {
+                                network.authorized(Arc::new(credentials.token_source(&url.url, &options)))
+                            }
+                            None => network,
+                        };
                         settings.with_url(config.with_target(|()| url), network).await
                     }
                     #[cfg(not(feature = "http"))]

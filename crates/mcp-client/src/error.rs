@@ -13,6 +13,7 @@ use mcp_protocol::codec::challenge::Challenge;
 use mcp_protocol::errors::{BodyError, ErrorObject};
 use mcp_protocol::messages::Method;
 use mcp_protocol::negotiation::NegotiationError;
+use mcp_protocol::oauth::refresh::LogInReason;
 use mcp_protocol::peer::TimeoutReason;
 use mcp_protocol::safe_text::SafeText;
 
@@ -90,6 +91,24 @@ pub enum Error {
         status: u16,
         /// The challenges of the response (`WWW-Authenticate`): the credentials that the server accepts. Untrusted.
         challenges: Vec<Challenge>,
+    },
+    /// A login is needed before anything can be sent. Nothing was sent.
+    #[error("login needed for `{}`: {}", SafeText::message(server), reason.as_str())]
+    LoginNeeded {
+        /// The URL of the server.
+        server: String,
+        /// The reason.
+        reason: LogInReason,
+    },
+    /// There is a login, but no token could be obtained. Nothing was sent.
+    #[error("no token for `{}`: {}", SafeText::message(server), SafeText::message(problem))]
+    NoToken {
+        /// The URL of the server.
+        server: String,
+        /// The problem.
+        problem: String,
+        /// True if a retry is safe: the authorization server or the credential store did not respond.
+        is_retry_safe: bool,
     },
     /// The HTTP response is not a JSON-RPC message, for example an error status without a JSON-RPC error, or a web
     /// page.
@@ -276,6 +295,7 @@ impl Error {
             | Self::InvalidConfig { .. }
             | Self::Denied { .. }
             | Self::Unauthorized { .. }
+            | Self::LoginNeeded { .. }
             | Self::Cancelled { .. }
             | Self::Busy(_)
             | Self::NotOffered { .. }
@@ -292,7 +312,7 @@ impl Error {
             | Self::Unreadable { .. }
             | Self::TooManyRestarts { .. }
             | Self::IncompleteList { .. } => Blame::Server,
-            Self::Lost { .. } | Self::TimedOut { .. } => Blame::Link,
+            Self::Lost { .. } | Self::TimedOut { .. } | Self::NoToken { .. } => Blame::Link,
         }
     }
 
@@ -307,6 +327,8 @@ impl Error {
                 | Self::Lost { sent: Sent::No, .. }
                 | Self::Connect { .. }
                 | Self::TooManyRestarts { .. }
+                | Self::LoginNeeded { .. }
+                | Self::NoToken { is_retry_safe: true, .. }
         ) || matches!(self, Self::Status { answer, .. } if answer.status == 429)
     }
 
@@ -341,6 +363,7 @@ impl Error {
                 let is_scope = |challenge: &Challenge| challenge.error() == Some("insufficient_scope");
                 *status == 401 || challenges.iter().any(is_scope)
             }
+            Self::LoginNeeded { .. } => true,
             _ => false,
         }
     }

@@ -236,6 +236,14 @@ impl UrlTarget {
     }
 }
 
+#[cfg(feature = "oauth")]
+impl UrlTarget {
+    /// Returns true if the program configured the header `Authorization`.
+    pub(crate) fn has_authorization(&self) -> bool {
+        self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+    }
+}
+
 impl ServerConfig<UrlTarget> {
     /// Adds a header to every request to the URL. It is not sent anywhere else, and its value is never shown.
     #[must_use]

@@ -11,8 +11,8 @@ use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use super::http_error::HttpError;
 use super::policy::NetworkPolicy;
-use super::request::HttpError;
 use crate::wire_trace::ConnectionTrace;
 
 /// The network settings for servers behind a URL. Create one value, and use it for all connections.
@@ -38,6 +38,9 @@ pub struct Network {
     pub(super) client: Option<Arc<dyn HttpClient>>,
     /// The wire trace of the connection that these settings are for.
     pub(super) trace: Option<ConnectionTrace>,
+    /// Adds authorization to the requests of the connection that these settings are for.
+    #[cfg(feature = "oauth")]
+    pub(super) authorizer: Option<Arc<dyn super::authorizer::Authorizer>>,
     /// A unique number for a custom client or TLS configuration. It keeps their responses apart in the response cache,
     /// because their credentials are not known.
     custom_id: Option<u64>,
@@ -159,6 +162,13 @@ impl Network {
         self.client = Some(Arc::new(client));
         self.custom_id = Some(next_custom_id());
         self
+    }
+
+    /// Sets what adds authorization to the requests of the connection.
+    #[cfg(feature = "oauth")]
+    pub(crate) fn authorized(self, authorizer: Arc<dyn super::authorizer::Authorizer>) -> Self {
+        // Responses of different logins must not be mixed in a shared cache.
+        Self { authorizer: Some(authorizer), custom_id: Some(next_custom_id()), ..self }
     }
 
     /// Returns the policy for URLs and addresses.

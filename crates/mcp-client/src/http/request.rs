@@ -1,4 +1,4 @@
-//! HTTP requests, and whether a failed one was sent. Only this file uses the client API of the HTTP library.
+//! HTTP requests. Only this file uses the client API of the HTTP library.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -9,6 +9,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+#[cfg(feature = "oauth")]
+use http::header::AUTHORIZATION;
 use http::header::{CONTENT_ENCODING, LOCATION, PROXY_AUTHORIZATION};
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -16,17 +18,19 @@ use http_body::Body as _;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::{CaptureConnection, HttpInfo, capture_connection};
-use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::TokioTimer;
 use tokio::task::JoinSet;
 use url::Url;
 
+#[cfg(feature = "oauth")]
+use super::authorizer::{Authorization, Authorizer};
 use super::connector::{Connector, ProxyRules};
+use super::http_error::HttpError;
 use super::network::{HttpBody, HttpClient, Network};
-use super::policy::{Denied, NetworkPolicy};
+use super::policy::NetworkPolicy;
 use super::trace::PendingExchange;
-use crate::error::{ConnectionEnd, EndCause, Error, Sent};
 use crate::wire_trace::ConnectionTrace;
 
 /// The time that an idle connection stays in the pool. It is shorter than the idle timeouts of common servers.
@@ -50,6 +54,8 @@ pub(crate) struct HttpConnections {
     policy: NetworkPolicy,
     connections: ConnectionTasks,
     trace: Option<ConnectionTrace>,
+    #[cfg(feature = "oauth")]
+    authorizer: Option<Arc<dyn Authorizer>>,
 }
 
 /// The HTTP client that sends the requests.
@@ -84,72 +90,6 @@ pub(crate) enum ResponseBody {
     Custom(HttpBody),
 }
 
-/// The error of an HTTP request that got no complete response.
-#[derive(Debug)]
-pub struct HttpError {
-    sent: Sent,
-    problem: String,
-    pub(crate) denied: Option<Denied>,
-}
-
-impl HttpError {
-    /// Creates an error for a request of which no byte was sent.
-    #[must_use]
-    pub fn unsent(problem: impl Into<String>) -> Self {
-        Self { sent: Sent::No, problem: problem.into(), denied: None }
-    }
-
-    /// Creates an error for a request that may have been sent, at least in part.
-    #[must_use]
-    pub fn maybe_sent(problem: impl Into<String>) -> Self {
-        Self { sent: Sent::Maybe, problem: problem.into(), denied: None }
-    }
-
-    /// Tells whether the request was sent.
-    #[must_use]
-    pub fn sent(&self) -> Sent {
-        self.sent
-    }
-
-    /// Converts this error into the error of an MCP request.
-    pub(crate) fn into_lost(self, method: mcp_protocol::messages::Method) -> Error {
-        if let Some(Denied { host, reason }) = self.denied {
-            return Error::Denied { host, reason };
-        }
-        let ended = ConnectionEnd { cause: EndCause::Network(self.problem), ..ConnectionEnd::default() };
-        Error::Lost { method, sent: self.sent, ended: Arc::new(ended) }
-    }
-}
-
-impl fmt::Display for HttpError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        mcp_protocol::safe_text::SafeText::message(&self.problem).fmt(f)
-    }
-}
-
-impl StdError for HttpError {}
-
-impl From<Denied> for HttpError {
-    fn from(denied: Denied) -> Self {
-        Self { sent: Sent::No, problem: denied.to_string(), denied: Some(denied) }
-    }
-}
-
-impl From<ClientError> for HttpError {
-    /// A request counts as not sent if connecting failed, or if hyper returned it because its pooled connection was
-    /// closed.
-    fn from(error: ClientError) -> Self {
-        let causes = || std::iter::successors(error.source(), |error| (*error).source());
-        let is_returned =
-            causes().any(|cause| cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled));
-        let sent = if error.is_connect() || is_returned { Sent::No } else { Sent::Maybe };
-        let denied = causes().find_map(|cause| cause.downcast_ref::<Denied>()).cloned();
-        // The last cause is the most specific one.
-        let problem = causes().last().map_or_else(|| error.to_string(), ToString::to_string);
-        Self { sent, problem, denied }
-    }
-}
-
 impl HttpConnections {
     /// Creates the connections to one server. The certificates of the platform are loaded only for HTTPS.
     pub(crate) fn new(network: &Network, url: &Url) -> Result<Self, String> {
@@ -172,15 +112,55 @@ impl HttpConnections {
                 Backend::BuiltIn(Box::new(client), authorization)
             }
         };
-        Ok(Self { client, policy: network.policy.clone(), connections, trace: network.trace.clone() })
+        Ok(Self {
+            client,
+            policy: network.policy.clone(),
+            connections,
+            trace: network.trace.clone(),
+            #[cfg(feature = "oauth")]
+            authorizer: network.authorizer.clone(),
+        })
     }
 
     /// Sends the request that `make` returns, and follows redirects to the same web origin that keep method and body.
     /// `make` is called again for each redirect, so that a request without redirects is not copied.
     ///
+    /// If these connections have an authorizer, it adds the header `Authorization`, and the request is sent once more if
+    /// the server refuses it with status 401 and there is another token.
+    ///
     /// # Cancellation
     /// Dropping the future ends the exchange.
     pub(crate) async fn send(&self, make: impl Fn() -> RawRequest) -> Result<RawResponse, HttpError> {
+        #[cfg(feature = "oauth")]
+        if let Some(authorizer) = &self.authorizer {
+            return Box::pin(self.send_authorized(&**authorizer, make)).await;
+        }
+        self.send_with_redirects(make).await
+    }
+
+    #[cfg(feature = "oauth")]
+    async fn send_authorized(
+        &self,
+        authorizer: &dyn Authorizer,
+        make: impl Fn() -> RawRequest,
+    ) -> Result<RawResponse, HttpError> {
+        let with = |authorization: &Authorization| {
+            let mut request = make();
+            request.headers.insert(AUTHORIZATION, authorization.header.clone());
+            request
+        };
+        let first = authorizer.authorization().await.map_err(HttpError::refused)?;
+        let response = self.send_with_redirects(|| with(&first)).await?;
+        if response.status != StatusCode::UNAUTHORIZED {
+            return Ok(response);
+        }
+        // The server refused the request before it executed it, so it may be sent again.
+        let second = authorizer.authorization_after(&first).await.map_err(HttpError::refused)?;
+        self.drain(response.body);
+        self.send_with_redirects(|| with(&second)).await
+    }
+
+    async fn send_with_redirects(&self, make: impl Fn() -> RawRequest) -> Result<RawResponse, HttpError> {
         let ask = make();
         let mut url = Arc::clone(&ask.url);
         let mut answer = self.send_once(ask).await?;

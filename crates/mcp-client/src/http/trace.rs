@@ -8,7 +8,8 @@ use http::HeaderMap;
 use http_body::{Body, Frame};
 use mcp_protocol::wire_trace::{WireDirection, WireMessages, shown_headers};
 
-use super::request::{HttpError, RawRequest, RawResponse, ResponseBody};
+use super::http_error::HttpError;
+use super::request::{RawRequest, RawResponse, ResponseBody};
 use crate::config::server_config::shown_url;
 use crate::wire_trace::ConnectionTrace;
 

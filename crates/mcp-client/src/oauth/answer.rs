@@ -26,7 +26,11 @@ pub(super) fn members(endpoint: &str, response: &OAuthResponse) -> Result<Member
     let status = response.status;
     let is_form = response.media_type.as_deref() == Some("application/x-www-form-urlencoded");
     let parsed = if is_form {
-        Some(url::form_urlencoded::parse(&response.body).map(|(name, value)| (name.into(), value.into())).collect())
+        Some(
+            url::form_urlencoded::parse(&response.body)
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+        )
     } else {
         serde_json::from_slice::<Members>(&response.body).ok()
     };
@@ -82,7 +86,9 @@ fn whole_seconds(value: &Value) -> Option<u64> {
 fn scope_text(value: &Value) -> Option<String> {
     let scopes: Vec<&str> = match value {
         Value::String(text) => text.split([' ', ',']).filter(|scope| !scope.is_empty()).collect(),
-        Value::Array(scopes) => scopes.iter().filter_map(Value::as_str).filter(|scope| !scope.is_empty()).collect(),
+        Value::Array(scopes) => {
+            scopes.iter().filter_map(Value::as_str).filter(|scope| !scope.is_empty()).collect()
+        }
         _ => return None,
     };
     (!scopes.is_empty()).then(|| scopes.join(" "))
@@ -104,16 +110,33 @@ mod tests {
 
     #[test]
     fn deviating_token_responses_are_read() {
-        let expected = json!({"access_token": "t", "token_type": "Bearer", "expires_in": 3600, "scope": "a b"});
+        let expected =
+            json!({"access_token": "t", "token_type": "Bearer", "expires_in": 3600, "scope": "a b"});
         for (status, media_type, body) in [
-            (200, "application/json", r#"{"access_token":"t","token_type":"Bearer","expires_in":3600,"scope":"a b"}"#),
+            (
+                200,
+                "application/json",
+                r#"{"access_token":"t","token_type":"Bearer","expires_in":3600,"scope":"a b"}"#,
+            ),
             (201, "text/json", r#"{"access_token":"t","expires_in":"3600","scope":["a","b"]}"#),
-            (200, "text/plain", r#"{"access_token":"t","token_type":null,"expires_in":3600.0,"scope":"a,b"}"#),
-            (200, "application/x-www-form-urlencoded", "access_token=t&token_type=Bearer&expires_in=3600&scope=a%2Cb"),
+            (
+                200,
+                "text/plain",
+                r#"{"access_token":"t","token_type":null,"expires_in":3600.0,"scope":"a,b"}"#,
+            ),
+            (
+                200,
+                "application/x-www-form-urlencoded",
+                "access_token=t&token_type=Bearer&expires_in=3600&scope=a%2Cb",
+            ),
         ] {
             assert_eq!(read(status, media_type, body).unwrap(), expected, "{body}");
         }
-        let odd = read(200, "application/json", r#"{"access_token":"t","expires_in":-1,"scope":"","interval":"x"}"#);
+        let odd = read(
+            200,
+            "application/json",
+            r#"{"access_token":"t","expires_in":-1,"scope":"","interval":"x"}"#,
+        );
         assert_eq!(odd.unwrap(), json!({"access_token": "t", "token_type": "Bearer"}));
     }
 

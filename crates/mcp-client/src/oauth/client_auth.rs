@@ -84,7 +84,8 @@ impl SigningKey {
         let encode = |value: &serde_json::Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let signed = format!("{}.{}", encode(&header), encode(&claims));
         let signature = self.sign(signed.as_bytes());
-        let signature = signature.ok_or_else(|| OAuthError::Settings("the private key cannot sign".to_owned()))?;
+        let signature =
+            signature.ok_or_else(|| OAuthError::Settings("the private key cannot sign".to_owned()))?;
         Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
@@ -116,7 +117,8 @@ mod tests {
         assert_eq!(format!("{key:?}"), "SigningKey(..)");
         let assertion = key.assertion("the-client", "https://as.example", 1000).unwrap();
         let (signed, signature) = assertion.rsplit_once('.').unwrap();
-        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document.as_ref(), &random).unwrap();
+        let pair =
+            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document.as_ref(), &random).unwrap();
         UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, pair.public_key())
             .verify(signed.as_bytes(), &URL_SAFE_NO_PAD.decode(signature).unwrap())
             .unwrap();
@@ -134,7 +136,10 @@ mod tests {
     fn text_that_is_not_a_private_key_is_refused_without_showing_it() {
         for pem in ["", "hush", "-----BEGIN PRIVATE KEY-----\naHVzaA==\n-----END PRIVATE KEY-----\n"] {
             let error = SigningKey::from_pem(pem, None).unwrap_err();
-            assert!(!format!("{error:?}").contains("hush") && !format!("{error:?}").contains("aHVz"), "{error:?}");
+            assert!(
+                !format!("{error:?}").contains("hush") && !format!("{error:?}").contains("aHVz"),
+                "{error:?}"
+            );
         }
     }
 }

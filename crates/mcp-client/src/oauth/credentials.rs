@@ -70,7 +70,7 @@ impl Credentials {
     pub fn token_source(&self, server: &str, options: &OAuthOptions) -> TokenSource {
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || TokenSource::new(server, options.clone(), Arc::clone(&self.store), self.http.clone());
-        sources.entry(options.key(server)).or_insert_with(new).clone()
+        sources.entry(options.credential_key(server)).or_insert_with(new).clone()
     }
 
     /// Logs in, and stores the credential. For a user, `prompt` is called with what the user must do; its future runs
@@ -83,7 +83,12 @@ impl Credentials {
     ///
     /// # Cancellation
     /// Dropping the future ends the login. Nothing is stored.
-    pub async fn login<F, Fut>(&self, server: &str, options: &OAuthOptions, prompt: F) -> Result<LoginStatus, OAuthError>
+    pub async fn login<F, Fut>(
+        &self,
+        server: &str,
+        options: &OAuthOptions,
+        prompt: F,
+    ) -> Result<LoginStatus, OAuthError>
     where
         F: FnOnce(LoginPrompt) -> Fut,
         Fut: Future<Output = ()>,
@@ -93,7 +98,7 @@ impl Credentials {
             Grant::ClientCredentials => login::service(server, options, &resolved).await?,
             Grant::Login => login::device(server, options, &resolved, prompt).await?,
         };
-        let key = options.key(server);
+        let key = options.credential_key(server);
         let _lock = self.store.lock(&key, LOCK_TIMEOUT).await?;
         self.store.save(&key, &credential.to_stored(), Dialog::Allowed).await?;
         let status = LoginStatus::new(&credential, self.store.describe_location(&key));
@@ -105,8 +110,12 @@ impl Credentials {
     ///
     /// # Errors
     /// [`OAuthError::Store`] if the store fails.
-    pub async fn status(&self, server: &str, options: &OAuthOptions) -> Result<Option<LoginStatus>, OAuthError> {
-        let key = options.key(server);
+    pub async fn status(
+        &self,
+        server: &str,
+        options: &OAuthOptions,
+    ) -> Result<Option<LoginStatus>, OAuthError> {
+        let key = options.credential_key(server);
         let Some(text) = self.store.load(&key, Dialog::Allowed).await? else { return Ok(None) };
         let credential = Credential::from_stored(&text);
         Ok(credential.map(|credential| LoginStatus::new(&credential, self.store.describe_location(&key))))
@@ -118,7 +127,7 @@ impl Credentials {
     /// # Errors
     /// [`OAuthError::Store`] if the store cannot be read or locked.
     pub async fn logout(&self, server: &str, options: &OAuthOptions) -> Result<LogoutReport, OAuthError> {
-        let key = options.key(server);
+        let key = options.credential_key(server);
         let _lock = self.store.lock(&key, LOCK_TIMEOUT).await?;
         let stored = self.store.load(&key, Dialog::Allowed).await?;
         let (mut is_revoked, mut revocation_error) = (false, None);

@@ -11,6 +11,7 @@ use url::{Host, Url};
 
 use super::error::OAuthError;
 use crate::config::server_config::shown_url;
+use crate::error::Error;
 use crate::http::request::{HttpConnections, RawRequest};
 use crate::http::target_url::parse_url;
 use crate::http::{Network, NetworkPolicy};
@@ -73,8 +74,7 @@ impl OAuthHttp {
         body: Vec<u8>,
     ) -> Result<OAuthResponse, OAuthError> {
         let url = endpoint_url(text)?;
-        let unreachable =
-            |problem: String| OAuthError::Unreachable { endpoint: shown_url(text), problem };
+        let unreachable = |problem: String| OAuthError::Unreachable { endpoint: shown_url(text), problem };
         let uri: http::Uri = url.as_str().parse().map_err(|_| unreachable("not a valid URL".to_owned()))?;
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -88,10 +88,13 @@ impl OAuthHttp {
             body: body.clone(),
         };
         let exchange = async {
-            let mut response = connections.send(request).await.map_err(|error| match error.denied {
-                Some(denied) => OAuthError::Denied { host: denied.host, reason: denied.reason },
-                None => unreachable(error.to_string()),
-            })?;
+            let mut response =
+                connections.send(request).await.map_err(|error| match error.refusal.as_deref() {
+                    Some(Error::Denied { host, reason }) => {
+                        OAuthError::Denied { host: host.clone(), reason: reason.clone() }
+                    }
+                    _ => unreachable(error.to_string()),
+                })?;
             if response.encoding().is_some() {
                 return Err(unreachable("the response is compressed, which was not requested".to_owned()));
             }
@@ -99,11 +102,17 @@ impl OAuthHttp {
             while let Some(chunk) = response.body.chunk().await {
                 let chunk = chunk.map_err(|error| unreachable(error.to_string()))?;
                 if read.len() + chunk.len() > MAX_RESPONSE_BYTES {
-                    return Err(unreachable(format!("the response is larger than {MAX_RESPONSE_BYTES} bytes")));
+                    return Err(unreachable(format!(
+                        "the response is larger than {MAX_RESPONSE_BYTES} bytes"
+                    )));
                 }
                 read.extend_from_slice(&chunk);
             }
-            Ok(OAuthResponse { status: response.status.as_u16(), media_type: response.media_type(), body: read })
+            Ok(OAuthResponse {
+                status: response.status.as_u16(),
+                media_type: response.media_type(),
+                body: read,
+            })
         };
         let result = tokio::time::timeout(TIMEOUT, exchange).await;
         connections.close().await;
@@ -134,7 +143,10 @@ pub(super) fn endpoint_url(text: &str) -> Result<Url, OAuthError> {
         None => false,
     };
     if url.scheme() != "https" && !is_local {
-        return Err(OAuthError::Settings(format!("`{}` needs HTTPS; HTTP is for this machine only", shown())));
+        return Err(OAuthError::Settings(format!(
+            "`{}` needs HTTPS; HTTP is for this machine only",
+            shown()
+        )));
     }
     Ok(url)
 }
@@ -145,10 +157,18 @@ mod tests {
 
     #[test]
     fn endpoints_need_https_except_on_this_machine() {
-        for url in ["https://as.example/token", "http://127.0.0.1:1/token", "http://localhost/t", "http://[::1]/t"] {
+        for url in
+            ["https://as.example/token", "http://127.0.0.1:1/token", "http://localhost/t", "http://[::1]/t"]
+        {
             assert!(endpoint_url(url).is_ok(), "{url}");
         }
-        for url in ["http://as.example/token", "http://10.0.0.1/t", "ftp://as.example", "as.example", "https://u:p@a/"] {
+        for url in [
+            "http://as.example/token",
+            "http://10.0.0.1/t",
+            "ftp://as.example",
+            "as.example",
+            "https://u:p@a/",
+        ] {
             let error = endpoint_url(url).unwrap_err();
             assert!(matches!(error, OAuthError::Settings(_)), "{error}");
             assert!(!error.to_string().contains(":p@"), "{error}");
@@ -158,7 +178,8 @@ mod tests {
     #[tokio::test]
     async fn learned_endpoints_must_be_public_or_on_the_same_host() {
         let http = OAuthHttp::new(Network::new().no_proxy());
-        let error = http.get("https://10.1.2.3/token", Trust::LearnedFrom("as.example")).await.map(drop).unwrap_err();
+        let error =
+            http.get("https://10.1.2.3/token", Trust::LearnedFrom("as.example")).await.map(drop).unwrap_err();
         assert!(matches!(error, OAuthError::Denied { .. }), "{error}");
         let url = Url::parse("https://10.1.2.3/token").unwrap();
         let policy = |http: &OAuthHttp, trust| http.network_for(&url, trust).current_policy().clone();

@@ -12,13 +12,17 @@ use crate::credentials::StoreError;
 #[non_exhaustive]
 pub enum OAuthError {
     /// Nobody has logged in, or the login is not valid any more.
-    #[error("login needed: {}", reason_text(*.0))]
+    #[error("login needed: {}", .0.as_str())]
     LoginNeeded(LogInReason),
     /// A setting is missing or cannot be used. Nothing was sent.
     #[error("invalid OAuth settings: {0}")]
     Settings(String),
     /// The network policy does not allow the connection. Nothing was sent.
-    #[error("connection to `{}` denied by the network policy: {}", SafeText::message(host), SafeText::message(reason))]
+    #[error(
+        "connection to `{}` denied by the network policy: {}",
+        SafeText::message(host),
+        SafeText::message(reason)
+    )]
     Denied {
         /// The host that was not connected to.
         host: String,
@@ -34,7 +38,11 @@ pub enum OAuthError {
         problem: String,
     },
     /// The metadata of the authorization server cannot be used.
-    #[error("unusable metadata of authorization server {}: {}", SafeText::message(issuer), SafeText::message(problem))]
+    #[error(
+        "unusable metadata of authorization server {}: {}",
+        SafeText::message(issuer),
+        SafeText::message(problem)
+    )]
     Metadata {
         /// The issuer.
         issuer: String,
@@ -58,15 +66,6 @@ pub enum OAuthError {
     /// A credential store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-fn reason_text(reason: LogInReason) -> &'static str {
-    match reason {
-        LogInReason::NoCredential => "there is no login for this server",
-        LogInReason::NoRefreshToken => "the token is not accepted any more and cannot be refreshed",
-        LogInReason::Refused => "the authorization server has ended the login",
-        LogInReason::ClientRefused => "the authorization server does not accept this client; check the client id and secret",
-    }
 }
 
 fn described(description: Option<&str>) -> String {

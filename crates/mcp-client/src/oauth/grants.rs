@@ -10,13 +10,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
+use mcp_protocol::safe_text::SafeText;
 use oauth2::basic::{BasicClient, BasicTokenResponse};
 use oauth2::{
-    AsyncHttpClient, AuthType, ClientId, ClientSecret, DeviceAuthorizationUrl, EmptyExtraDeviceAuthorizationFields, EndpointNotSet,
-    EndpointSet, HttpRequest, HttpResponse, RefreshToken, RequestTokenError, Scope, StandardDeviceAuthorizationResponse,
-    TokenResponse as _, TokenUrl,
+    AsyncHttpClient, AuthType, ClientId, ClientSecret, DeviceAuthorizationUrl,
+    EmptyExtraDeviceAuthorizationFields, EndpointNotSet, EndpointSet, HttpRequest, HttpResponse,
+    RefreshToken, RequestTokenError, Scope, StandardDeviceAuthorizationResponse, TokenResponse as _,
+    TokenUrl,
 };
-use mcp_protocol::safe_text::SafeText;
 
 use super::answer::{Members, members};
 use super::client_auth::ClientAuth;
@@ -69,7 +70,8 @@ type Client = BasicClient<EndpointNotSet, EndpointNotSet, EndpointNotSet, Endpoi
 
 impl Grants {
     fn client(&self) -> Result<Client, OAuthError> {
-        let token_url = TokenUrl::new(self.token_endpoint.clone()).map_err(|_| invalid_url("token endpoint"))?;
+        let token_url =
+            TokenUrl::new(self.token_endpoint.clone()).map_err(|_| invalid_url("token endpoint"))?;
         let mut client = BasicClient::new(ClientId::new(self.client_id.clone())).set_token_uri(token_url);
         client = client.set_auth_type(AuthType::RequestBody);
         if let ClientAuth::Secret(secret) = &self.auth {
@@ -83,7 +85,8 @@ impl Grants {
 
     /// The parameters of every token request besides those of its grant.
     fn more_parameters(&self) -> Result<Vec<(&'static str, String)>, OAuthError> {
-        let mut parameters: Vec<_> = self.resource.iter().map(|resource| ("resource", resource.clone())).collect();
+        let mut parameters: Vec<_> =
+            self.resource.iter().map(|resource| ("resource", resource.clone())).collect();
         if let ClientAuth::PrivateKey(key) = &self.auth {
             let audience = if self.issuer.is_empty() { &self.token_endpoint } else { &self.issuer };
             let assertion = key.assertion(&self.client_id, audience, super::unix_time().as_secs())?;
@@ -96,7 +99,8 @@ impl Grants {
     /// Requests a token for this client itself.
     pub(super) async fn client_credentials(&self, scopes: &[String]) -> Result<IssuedToken, OAuthError> {
         let client = self.client()?;
-        let mut request = client.exchange_client_credentials().add_scopes(scopes.iter().cloned().map(Scope::new));
+        let mut request =
+            client.exchange_client_credentials().add_scopes(scopes.iter().cloned().map(Scope::new));
         for (name, value) in self.more_parameters()? {
             request = request.add_extra_param(name, value);
         }
@@ -115,7 +119,11 @@ impl Grants {
     }
 
     /// Begins a device login.
-    pub(super) async fn device_codes(&self, endpoint: &str, scopes: &[String]) -> Result<DeviceCodes, OAuthError> {
+    pub(super) async fn device_codes(
+        &self,
+        endpoint: &str,
+        scopes: &[String],
+    ) -> Result<DeviceCodes, OAuthError> {
         let url = DeviceAuthorizationUrl::new(endpoint.to_owned())
             .map_err(|_| invalid_url("device authorization endpoint"))?;
         let client = self.client()?.set_device_authorization_url(url);
@@ -138,7 +146,8 @@ impl Grants {
 
     /// Asks once whether the user has decided about a device login.
     pub(super) async fn device_token(&self, device_code: &Secret) -> Result<IssuedToken, OAuthError> {
-        let mut form = vec![("grant_type", DEVICE_GRANT.to_owned()), ("device_code", device_code.expose().to_owned())];
+        let mut form =
+            vec![("grant_type", DEVICE_GRANT.to_owned()), ("device_code", device_code.expose().to_owned())];
         form.extend(self.more_parameters()?);
         let members = self.post_form(&self.token_endpoint, form).await?;
         parse_token(members, &self.token_endpoint)
@@ -234,13 +243,19 @@ fn plain_error(error: LibraryError, endpoint: &str) -> OAuthError {
     }
 }
 
-fn issued(response: Result<BasicTokenResponse, LibraryError>, endpoint: &str) -> Result<IssuedToken, OAuthError> {
+fn issued(
+    response: Result<BasicTokenResponse, LibraryError>,
+    endpoint: &str,
+) -> Result<IssuedToken, OAuthError> {
     let response = response.map_err(|error| plain_error(error, endpoint))?;
     let token_type = response.token_type();
     if *token_type != oauth2::basic::BasicTokenType::Bearer {
         return Err(OAuthError::Unreachable {
             endpoint: crate::config::server_config::shown_url(endpoint),
-            problem: format!("the token has the type `{}`, not `Bearer`", SafeText::name(token_type.as_ref())),
+            problem: format!(
+                "the token has the type `{}`, not `Bearer`",
+                SafeText::name(token_type.as_ref())
+            ),
         });
     }
     Ok(IssuedToken {

@@ -40,7 +40,8 @@ where
     let Some(endpoint) = &resolved.device_endpoint else {
         return Err(OAuthError::Metadata {
             issuer: issuer.to_owned(),
-            problem: "it has no `device_authorization_endpoint`, so nobody can log in there with a code".to_owned(),
+            problem: "it has no `device_authorization_endpoint`, so nobody can log in there with a code"
+                .to_owned(),
         });
     };
     let codes = resolved.grants.device_codes(endpoint, &options.scopes).await?;
@@ -70,7 +71,11 @@ where
 }
 
 /// Asks the token endpoint until the user has decided.
-async fn poll(grants: &Grants, device_code: &Secret, mut polling: DevicePolling) -> Result<IssuedToken, OAuthError> {
+async fn poll(
+    grants: &Grants,
+    device_code: &Secret,
+    mut polling: DevicePolling,
+) -> Result<IssuedToken, OAuthError> {
     loop {
         match polling.poll(Instant::now().into_std()) {
             DeviceStep::Wait(until) => tokio::time::sleep_until(until.into()).await,
@@ -94,7 +99,9 @@ async fn poll(grants: &Grants, device_code: &Secret, mut polling: DevicePolling)
             }
             DeviceStep::End(DeviceEnd::Denied) => return Err(OAuthError::RefusedByUser),
             DeviceStep::End(DeviceEnd::Expired) => return Err(OAuthError::Expired),
-            DeviceStep::End(DeviceEnd::Failed(code)) => return Err(OAuthError::Refused { code, description: None }),
+            DeviceStep::End(DeviceEnd::Failed(code)) => {
+                return Err(OAuthError::Refused { code, description: None });
+            }
         }
     }
 }

@@ -19,7 +19,8 @@ pub(super) struct ServerMetadata {
 
 /// Fetches the metadata of a configured issuer.
 pub(super) async fn fetch(http: &OAuthHttp, issuer: &str) -> Result<ServerMetadata, OAuthError> {
-    let unusable = |problem: &str| OAuthError::Metadata { issuer: issuer.to_owned(), problem: problem.to_owned() };
+    let unusable =
+        |problem: &str| OAuthError::Metadata { issuer: issuer.to_owned(), problem: problem.to_owned() };
     let mut last = None;
     for url in well_known_urls(issuer)? {
         let response = match http.get(&url, Trust::Configured).await {

@@ -30,6 +30,8 @@ pub struct OAuthOptions {
     secret: Option<ClientSecret>,
     pub(super) scopes: Vec<String>,
     has_resource: bool,
+    /// True if the secret is sent in the form, whatever the metadata says.
+    is_secret_in_form: bool,
 }
 
 /// Where the endpoints of the authorization server are.
@@ -67,6 +69,7 @@ impl OAuthOptions {
             secret: None,
             scopes: Vec::new(),
             has_resource: true,
+            is_secret_in_form: false,
         }
     }
 
@@ -134,6 +137,14 @@ impl OAuthOptions {
         self
     }
 
+    /// Sends the client secret in the form (`client_secret_post`). By default it is sent in a header if the metadata of
+    /// the issuer allows that (`client_secret_basic`).
+    #[must_use]
+    pub fn secret_in_form(mut self) -> Self {
+        self.is_secret_in_form = true;
+        self
+    }
+
     /// Authenticates the client with a private key instead of a secret (`private_key_jwt`): PKCS#8 in PEM, on the curve
     /// P-256 or RSA. `id` is the id of the key (`kid`), if the server knows several.
     #[must_use]
@@ -142,8 +153,9 @@ impl OAuthOptions {
         self
     }
 
-    /// Returns the key of the credential for this server, which is known without a network.
-    pub(super) fn key(&self, server: &str) -> CredentialKey {
+    /// Returns the key under which the credential for this server is stored. It is known without a network.
+    #[must_use]
+    pub fn credential_key(&self, server: &str) -> CredentialKey {
         CredentialKey::new([&self.name, server, self.configured_issuer(), &self.client_id])
     }
 
@@ -178,7 +190,9 @@ impl OAuthOptions {
             Some(ClientSecret::Variable(variable)) => match std::env::var(variable) {
                 Ok(secret) if !secret.is_empty() => ClientAuth::Secret(Secret::new(secret)),
                 _ => {
-                    let problem = format!("the environment variable {variable}, which has the client secret, is not set");
+                    let problem = format!(
+                        "the environment variable {variable}, which has the client secret, is not set"
+                    );
                     return Err(OAuthError::Settings(problem));
                 }
             },
@@ -192,7 +206,8 @@ impl OAuthOptions {
     pub(super) async fn resolve(&self, server: &str, http: &OAuthHttp) -> Result<Resolved, OAuthError> {
         self.check()?;
         let auth = self.auth()?;
-        let configured_host = endpoint_url(self.configured_issuer())?.host_str().unwrap_or_default().to_owned();
+        let configured_host =
+            endpoint_url(self.configured_issuer())?.host_str().unwrap_or_default().to_owned();
         let (token_endpoint, device, revocation, methods) = match &self.endpoints {
             Endpoints::Known { token, device, .. } => {
                 // GitHub and Google take the secret from the form.
@@ -210,7 +225,8 @@ impl OAuthOptions {
         };
         // Without a list, the default of RFC 8414 is `client_secret_basic`.
         let has = |method: &str| methods.iter().any(|known| known == method);
-        let is_secret_in_form = has("client_secret_post") && !has("client_secret_basic");
+        let is_secret_in_form =
+            self.is_secret_in_form || has("client_secret_post") && !has("client_secret_basic");
         let grants = Grants {
             http: http.clone(),
             client_id: self.client_id.clone(),
@@ -239,7 +255,10 @@ impl OAuthOptions {
             is_secret_in_form,
             token_endpoint: token_endpoint.to_owned(),
             issuer: self.configured_issuer().to_owned(),
-            configured_host: endpoint_url(self.configured_issuer())?.host_str().unwrap_or_default().to_owned(),
+            configured_host: endpoint_url(self.configured_issuer())?
+                .host_str()
+                .unwrap_or_default()
+                .to_owned(),
             resource: self.resource(server),
         })
     }

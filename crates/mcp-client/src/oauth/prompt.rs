@@ -35,7 +35,11 @@ impl fmt::Display for LoginPrompt {
         writeln!(f, "and enter this code within {} minutes:", expires_in.as_secs().div_ceil(60))?;
         writeln!(f, "\n    {}\n", SafeText::name(code))?;
         if let Some(url) = url_with_code {
-            writeln!(f, "or open this page, which has the code filled in:\n\n    {}\n", SafeText::message(url))?;
+            writeln!(
+                f,
+                "or open this page, which has the code filled in:\n\n    {}\n",
+                SafeText::message(url)
+            )?;
         }
         f.write_str("Waiting…")
     }

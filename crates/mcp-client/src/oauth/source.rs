@@ -10,6 +10,7 @@ mod refreshing;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use http::HeaderValue;
 use mcp_protocol::oauth::freshness::Freshness;
 use mcp_protocol::oauth::refresh::{LogInReason, Version};
 use mcp_protocol::retry::Backoff;
@@ -22,6 +23,8 @@ use super::error::OAuthError;
 use super::options::{Grant, OAuthOptions};
 use super::unix_time;
 use crate::credentials::{CredentialKey, Dialog, Secret, TokenStore};
+use crate::error::Error;
+use crate::http::authorizer::{Authorization, AuthorizationFuture, Authorizer};
 
 /// The shortest time between two looks at the store for a login by another process.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -92,8 +95,13 @@ impl std::fmt::Debug for TokenSource {
 }
 
 impl TokenSource {
-    pub(super) fn new(server: &str, options: OAuthOptions, store: Arc<dyn TokenStore>, http: OAuthHttp) -> Self {
-        let key = options.key(server);
+    pub(super) fn new(
+        server: &str,
+        options: OAuthOptions,
+        store: Arc<dyn TokenStore>,
+        http: OAuthHttp,
+    ) -> Self {
+        let key = options.credential_key(server);
         let state = Mutex::default();
         Self { shared: Arc::new(Shared { server: server.to_owned(), options, key, store, http, state }) }
     }
@@ -140,13 +148,40 @@ impl TokenSource {
     /// # Errors
     /// Those of [`token`](Self::token).
     pub async fn token_after_refusal(&self, refused: &Token) -> Result<Token, OAuthError> {
+        self.token_after(refused.version).await
+    }
+
+    async fn token_after(&self, refused: Version) -> Result<Token, OAuthError> {
         {
             let mut state = self.shared.state();
-            if state.current.as_ref().is_some_and(|current| current.version() == refused.version) {
-                state.refused = Some(refused.version);
+            if state.current.as_ref().is_some_and(|current| current.version() == refused) {
+                state.refused = Some(refused);
             }
         }
         self.token().await
+    }
+
+    /// Converts an error into that of a request to the server.
+    fn request_error(&self, error: OAuthError) -> Error {
+        let server = self.shared.server.clone();
+        match error {
+            OAuthError::LoginNeeded(reason) => Error::LoginNeeded { server, reason },
+            error => {
+                Error::NoToken { server, problem: error.to_string(), is_retry_safe: error.is_retry_safe() }
+            }
+        }
+    }
+
+    fn authorization_of(&self, token: Result<Token, OAuthError>) -> Result<Authorization, Error> {
+        let token = token.map_err(|error| self.request_error(error))?;
+        let header = HeaderValue::from_str(&format!("Bearer {}", token.access_token.expose()));
+        let mut header = header.map_err(|_| Error::NoToken {
+            server: self.shared.server.clone(),
+            problem: "the token has characters that are not allowed in a header".to_owned(),
+            is_retry_safe: false,
+        })?;
+        header.set_sensitive(true);
+        Ok(Authorization { header, token_id: token.version.0 })
     }
 
     fn next(&self, has_looked: bool) -> Next {
@@ -156,7 +191,11 @@ impl TokenSource {
                 return self.refresh(&mut state, Version(0));
             }
             let may_look = !has_looked && state.looked.is_none_or(|looked| looked.elapsed() >= LOOK_INTERVAL);
-            return if may_look { Next::Look } else { Next::Fail(OAuthError::LoginNeeded(LogInReason::NoCredential)) };
+            return if may_look {
+                Next::Look
+            } else {
+                Next::Fail(OAuthError::LoginNeeded(LogInReason::NoCredential))
+            };
         };
         let version = current.version();
         let is_refused = state.refused == Some(version);
@@ -174,7 +213,9 @@ impl TokenSource {
             }
             _ if can_refresh => self.refresh(&mut state, version),
             _ if !is_refused => Next::Use(token),
-            _ if !has_looked && state.looked.is_none_or(|looked| looked.elapsed() >= LOOK_INTERVAL) => Next::Look,
+            _ if !has_looked && state.looked.is_none_or(|looked| looked.elapsed() >= LOOK_INTERVAL) => {
+                Next::Look
+            }
             _ => Next::Fail(OAuthError::LoginNeeded(LogInReason::NoRefreshToken)),
         }
     }
@@ -210,6 +251,16 @@ impl TokenSource {
     pub(super) fn replace(&self, credential: Option<Credential>) {
         let mut state = self.shared.state();
         *state = State { current: credential, flight: state.flight.take(), ..State::default() };
+    }
+}
+
+impl Authorizer for TokenSource {
+    fn authorization(&self) -> AuthorizationFuture<'_> {
+        Box::pin(async { self.authorization_of(self.token().await) })
+    }
+
+    fn authorization_after<'a>(&'a self, refused: &'a Authorization) -> AuthorizationFuture<'a> {
+        Box::pin(async { self.authorization_of(self.token_after(Version(refused.token_id)).await) })
     }
 }
 

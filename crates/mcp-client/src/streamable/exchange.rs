@@ -19,7 +19,8 @@ use super::transport::HttpTransport;
 use crate::connection::transport::OutgoingRequest;
 use crate::connection::{Connection, now};
 use crate::error::{ConnectionEnd, EndCause, Error, HttpStatus, Result};
-use crate::http::request::{HttpError, RawResponse};
+use crate::http::http_error::HttpError;
+use crate::http::request::RawResponse;
 
 /// One request. It is sent, and its response is read, while its caller polls [`run`](Self::run). Dropping that future
 /// closes the response stream.

@@ -26,8 +26,7 @@ use super::transport::HttpTransport;
 use crate::config::offer::Offer;
 use crate::connection::{Connection, now};
 use crate::error::{ConnectionEnd, EndCause, Error, HttpStatus, Result};
-use crate::http::policy::Denied;
-use crate::http::request::HttpError;
+use crate::http::http_error::HttpError;
 
 /// The timeout for the first event of a stream.
 const FIRST_EVENT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -123,9 +122,7 @@ pub(super) async fn open(
     let network = |problem: &str| failed(name, NegotiationError::Http(HttpFailure::Network), problem);
     let probe = match tokio::time::timeout(FIRST_EVENT_TIMEOUT.min(budget), probe(target)).await {
         Ok(Ok(probe)) => probe,
-        Ok(Err(HttpError { denied: Some(Denied { host, reason }), .. })) => {
-            return Err(Error::Denied { host, reason });
-        }
+        Ok(Err(HttpError { refusal: Some(error), .. })) => return Err(*error),
         Ok(Err(error)) => return Err(network(&error.to_string())),
         Err(_) => return Err(timed_out(name)),
     };

@@ -16,7 +16,7 @@ use super::transport::HttpTransport;
 use super::{http_sse, lock};
 use crate::connection::{Connection, now};
 use crate::error::{Error, Result};
-use crate::http::request::HttpError;
+use crate::http::http_error::HttpError;
 
 /// The timeout for opening a new session.
 const RENEWAL_TIMEOUT: Duration = Duration::from_secs(30);

@@ -13,7 +13,8 @@ use super::session::Session;
 use super::target::retry_after_of;
 use super::transport::HttpTransport;
 use crate::connection::{Connection, now};
-use crate::http::request::{HttpError, RawResponse};
+use crate::http::http_error::HttpError;
+use crate::http::request::RawResponse;
 
 /// The timeout for the response headers.
 const HEADERS_TIMEOUT: Duration = Duration::from_secs(30);
@@ -173,6 +174,6 @@ fn is_transient(outcome: &Result<RawResponse, HttpError>) -> bool {
             answer.status.is_server_error() && answer.status != StatusCode::NOT_IMPLEMENTED
                 || matches!(answer.status.as_u16(), 408 | 409 | 425 | 429)
         }
-        Err(error) => error.denied.is_none(),
+        Err(error) => error.refusal.as_ref().is_none_or(|error| error.is_retry_safe()),
     }
 }

@@ -16,7 +16,8 @@ use url::Url;
 use crate::config::server_config::{ServerConfig, UrlTarget};
 use crate::error::{Error, HttpStatus, Result};
 use crate::http::Network;
-use crate::http::request::{HttpConnections, HttpError, RawRequest, RawResponse, ResponseBody};
+use crate::http::http_error::HttpError;
+use crate::http::request::{HttpConnections, RawRequest, RawResponse, ResponseBody};
 use crate::http::target_url::parse_url;
 
 /// The maximum number of bytes that are read of a response that is not a message.

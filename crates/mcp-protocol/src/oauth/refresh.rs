@@ -130,6 +130,21 @@ pub enum LogInReason {
     ClientRefused,
 }
 
+impl LogInReason {
+    /// Returns the reason as a clause for people.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoCredential => "nobody has logged in",
+            Self::NoRefreshToken => "the token is not accepted any more and cannot be refreshed",
+            Self::Refused => "the authorization server has ended the login",
+            Self::ClientRefused => {
+                "the authorization server does not accept this client; check the client id and secret"
+            }
+        }
+    }
+}
+
 /// The reason why a token could not be refreshed now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {

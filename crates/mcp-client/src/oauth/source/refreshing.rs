@@ -40,7 +40,9 @@ pub(super) async fn run(shared: Arc<Shared>, old: Version, result: watch::Sender
         let outcome = match end {
             RefreshEnd::Found | RefreshEnd::Refreshed { .. } => Ok(()),
             RefreshEnd::LogIn(reason) => Err(OAuthError::LoginNeeded(reason)),
-            RefreshEnd::Unavailable(obstacle) => Err(error.unwrap_or_else(|| obstacle_error(&shared, obstacle))),
+            RefreshEnd::Unavailable(obstacle) => {
+                Err(error.unwrap_or_else(|| obstacle_error(&shared, obstacle)))
+            }
         };
         match &outcome {
             Ok(()) => {
@@ -175,7 +177,9 @@ impl Work<'_> {
             let details = Details::new(options, server, &resolved, &self.login_id());
             return Ok(Credential::issued(issued, details, unix_time()));
         }
-        let Some(old) = &self.credential else { return Err(OAuthError::LoginNeeded(LogInReason::NoCredential)) };
+        let Some(old) = &self.credential else {
+            return Err(OAuthError::LoginNeeded(LogInReason::NoCredential));
+        };
         let Details { token_endpoint, is_secret_in_form, .. } = &old.details;
         let grants = options.recorded(token_endpoint, *is_secret_in_form, server, http)?;
         let Some(refresh_token) = &old.refresh_token else {
@@ -211,7 +215,10 @@ async fn save_later(shared: &Arc<Shared>, credential: &Credential) {
             pause.reset();
             let since: &mut Instant = gone_since.get_or_insert_with(Instant::now);
             if since.elapsed() > SAVE_AFTER_CLOSE {
-                tracing::error!(server = shared.server, "a refreshed token could not be saved and is lost; log in again");
+                tracing::error!(
+                    server = shared.server,
+                    "a refreshed token could not be saved and is lost; log in again"
+                );
                 return;
             }
         }
@@ -223,7 +230,10 @@ fn obstacle_error(shared: &Shared, obstacle: Obstacle) -> OAuthError {
         Obstacle::Locked => "another process has been refreshing the token for more than 15 s",
         Obstacle::Store | Obstacle::Server => "it did not respond",
     };
-    OAuthError::Unreachable { endpoint: shared.options.configured_issuer().to_owned(), problem: problem.to_owned() }
+    OAuthError::Unreachable {
+        endpoint: shared.options.configured_issuer().to_owned(),
+        problem: problem.to_owned(),
+    }
 }
 
 fn now() -> std::time::Instant {

@@ -92,11 +92,15 @@ impl Fixture {
         stored.details.obtained_at = unix_time().as_secs() - age;
         stored.details.lifetime = Some(3600);
         change(&mut stored);
-        self.store.memory.save(&options().key(SERVER), &stored.to_stored(), Dialog::Allowed).await.unwrap();
+        self.store
+            .memory
+            .save(&options().credential_key(SERVER), &stored.to_stored(), Dialog::Allowed)
+            .await
+            .unwrap();
     }
 
     async fn stored(&self) -> Option<Credential> {
-        let text = self.store.memory.load(&options().key(SERVER), Dialog::Allowed).await.unwrap();
+        let text = self.store.memory.load(&options().credential_key(SERVER), Dialog::Allowed).await.unwrap();
         text.and_then(|text| Credential::from_stored(&text))
     }
 
@@ -136,7 +140,10 @@ async fn expired_token_is_refreshed_once_for_all_callers() {
     assert!(callers.join_all().await.iter().all(|token| token == "new"));
     let requests = fixture.requests();
     assert_eq!(requests.len(), 1);
-    assert!(requests[0].contains("grant_type=refresh_token") && requests[0].contains("refresh_token=refresh-hush"));
+    assert!(
+        requests[0].contains("grant_type=refresh_token")
+            && requests[0].contains("refresh_token=refresh-hush")
+    );
     assert!(requests[0].contains("resource=https%3A%2F%2Fmcp.example%2Fmcp"), "{requests:?}");
     assert_eq!(fixture.stored().await.unwrap().refresh_token.unwrap().expose(), "rotated");
 }
@@ -171,13 +178,18 @@ async fn token_that_is_due_is_used_while_it_is_refreshed() {
 
 #[tokio::test(start_paused = true)]
 async fn unreachable_server_ends_no_login() {
-    let fixture = fixture(&[(502, "<html>"), (200, "{}"), (200, r#"{"error":"temporarily_unavailable"}"#), ROTATED]);
+    let fixture =
+        fixture(&[(502, "<html>"), (200, "{}"), (200, r#"{"error":"temporarily_unavailable"}"#), ROTATED]);
     fixture.store_credential(4000, |_| {}).await;
     for pause in [5, 10, 20] {
         let error = fixture.token().await.unwrap_err();
         assert!(!matches!(error, OAuthError::LoginNeeded(_)), "{error}");
         let requests = fixture.requests().len();
-        assert_eq!(fixture.token().await.unwrap_err().to_string(), error.to_string(), "no request before the pause");
+        assert_eq!(
+            fixture.token().await.unwrap_err().to_string(),
+            error.to_string(),
+            "no request before the pause"
+        );
         assert_eq!(fixture.requests().len(), requests);
         tokio::time::sleep(Duration::from_secs(pause)).await;
     }
@@ -211,7 +223,8 @@ async fn refused_client_and_changed_issuer_delete_nothing() {
     assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::ClientRefused)), "{error}");
     assert!(refused.stored().await.is_some());
     for change in [
-        (|other: &mut Credential| other.details.issuer = "https://other.example".to_owned()) as fn(&mut Credential),
+        (|other: &mut Credential| other.details.issuer = "https://other.example".to_owned())
+            as fn(&mut Credential),
         |other| other.details.client_id = "other".to_owned(),
         |other| other.details.resource = None,
     ] {
@@ -228,7 +241,8 @@ async fn refused_token_is_refreshed_once_and_a_newer_one_is_used_at_once() {
     let fixture = fixture(&[ROTATED]);
     fixture.store_credential(0, |_| {}).await;
     let first = fixture.source.token().await.unwrap();
-    let (one, other) = tokio::join!(fixture.source.token_after_refusal(&first), fixture.source.token_after_refusal(&first));
+    let (one, other) =
+        tokio::join!(fixture.source.token_after_refusal(&first), fixture.source.token_after_refusal(&first));
     assert_eq!(one.unwrap().access_token().expose(), "new");
     assert_eq!(other.unwrap().access_token().expose(), "new");
     // Somebody comes late with the old token.
@@ -255,7 +269,7 @@ async fn unsaved_token_is_used_and_saved_later_under_the_lock() {
     fixture.store_credential(4000, |_| {}).await;
     fixture.store.failing_saves.store(3, Ordering::SeqCst);
     assert_eq!(fixture.token().await.unwrap(), "new");
-    let key = options().key(SERVER);
+    let key = options().credential_key(SERVER);
     // Nobody else can redeem the old token, which is still stored.
     let error = fixture.store.lock(&key, Duration::from_millis(500)).await.unwrap_err();
     assert!(matches!(error, StoreError::Busy { .. }), "{error}");
@@ -275,7 +289,7 @@ async fn unsaved_token_of_a_closed_client_is_given_up_in_the_end() {
     store.failing_saves.store(usize::MAX, Ordering::SeqCst);
     source.token().await.unwrap();
     drop(source);
-    let key = options().key(SERVER);
+    let key = options().credential_key(SERVER);
     let started = Instant::now();
     store.lock(&key, Duration::from_secs(60)).await.unwrap();
     let waited = started.elapsed();

@@ -20,7 +20,8 @@ use super::messages::{id, initialize, initialized};
 use crate::config::offer::{Offer, has_all};
 use crate::connection::now;
 use crate::error::{ConnectionEnd, EndCause, Error, HttpStatus, Result};
-use crate::http::request::{HttpError, RawRequest, RawResponse};
+use crate::http::http_error::HttpError;
+use crate::http::request::{RawRequest, RawResponse};
 use crate::streamable::events::{EventStream, ReadEnd, SseMessage};
 use crate::streamable::http_sse::{self, HttpSseStream, StreamProbe};
 use crate::streamable::target::{
@@ -218,9 +219,7 @@ impl Negotiation<'_> {
     fn sent<T>(&mut self, answer: Option<Result<T, HttpError>>) -> Result<Option<T>> {
         match answer {
             Some(Ok(answer)) => Ok(Some(answer)),
-            Some(Err(HttpError { denied: Some(denied), .. })) => {
-                Err(Error::Denied { host: denied.host, reason: denied.reason })
-            }
+            Some(Err(HttpError { refusal: Some(error), .. })) => Err(*error),
             Some(Err(error)) => {
                 self.no_response(error.to_string());
                 Ok(None)

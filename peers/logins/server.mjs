@@ -1,0 +1,81 @@
+// A real authorization server (oidc-provider) on a port of its own, for `peers/run-logins`. Prints its issuer, and has
+// two pages of its own: `/check` tells whether an access token is valid, `/counts` how often each request was made.
+//
+//   node server.mjs PUBLIC-KEY-FILE     the public key (JWK) of the client `service-key`
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { Provider } from "oidc-provider";
+
+const resource = "https://mcp.example.com/mcp";
+const device = "urn:ietf:params:oauth:grant-type:device_code";
+const user = { redirect_uris: [], response_types: [], grant_types: [device, "refresh_token"] };
+const service = { redirect_uris: [], response_types: [], grant_types: ["client_credentials"] };
+const clients = [
+  { client_id: "cli", token_endpoint_auth_method: "none", application_type: "native", ...user },
+  // Its tokens live for four seconds.
+  { client_id: "cli-short", token_endpoint_auth_method: "none", application_type: "native", ...user },
+  // Its codes live for two seconds.
+  { client_id: "cli-late", token_endpoint_auth_method: "none", application_type: "native", ...user },
+  { client_id: "service-basic", client_secret: "s-basic%+ &:=", token_endpoint_auth_method: "client_secret_basic", ...service },
+  { client_id: "service-post", client_secret: "s-post", token_endpoint_auth_method: "client_secret_post", ...service },
+  {
+    client_id: "service-key",
+    token_endpoint_auth_method: "private_key_jwt",
+    jwks: { keys: [JSON.parse(readFileSync(process.argv[2], "utf8"))] },
+    ...service,
+  },
+];
+
+const counts = {};
+const count = (what) => (counts[what] = (counts[what] ?? 0) + 1);
+
+const server = createServer();
+await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+const issuer = `http://127.0.0.1:${server.address().port}`;
+
+const provider = new Provider(issuer, {
+  clients,
+  scopes: ["openid", "offline_access", "notes:read"],
+  rotateRefreshToken: true,
+  issueRefreshToken: async (_context, client) => client.grantTypeAllowed("refresh_token"),
+  findAccount: async (_context, id) => ({ accountId: id, claims: async () => ({ sub: id }) }),
+  cookies: { keys: ["key of the tests"] },
+  ttl: { DeviceCode: (_context, _code, client) => (client.clientId === "cli-late" ? 2 : 600) },
+  features: {
+    devInteractions: { enabled: true },
+    clientCredentials: { enabled: true },
+    deviceFlow: { enabled: true },
+    revocation: { enabled: true },
+    resourceIndicators: {
+      enabled: true,
+      defaultResource: () => resource,
+      useGrantedResource: () => true,
+      getResourceServerInfo: (_context, _resource, client) => ({
+        scope: "notes:read",
+        audience: resource,
+        accessTokenFormat: "opaque",
+        accessTokenTTL: client.clientId === "cli-short" ? 4 : 3600,
+      }),
+    },
+  },
+});
+provider.on("grant.success", (context) => count(`${context.oidc.params.grant_type} ok`));
+provider.on("grant.error", (context, error) => count(`${context.oidc.params?.grant_type} ${error.error}`));
+provider.on("revocation.error", (_context, error) => count(`revocation ${error.error}`));
+
+provider.use(async (context, next) => {
+  if (context.path === "/counts") {
+    context.body = counts;
+    return;
+  }
+  if (context.path === "/check") {
+    const text = (context.get("authorization") ?? "").replace(/^Bearer /, "");
+    const token = (await provider.AccessToken.find(text)) ?? (await provider.ClientCredentials.find(text));
+    context.status = token?.isValid && [token.aud].flat().includes(resource) ? 200 : 401;
+    context.body = { client: token?.clientId ?? null };
+    return;
+  }
+  await next();
+});
+server.on("request", provider.callback());
+console.log(issuer);

@@ -1,0 +1,32 @@
+//! Logins at a real authorization server: `peers/run-logins` starts this program.
+//!
+//!     logins FOLDER KEYCHAIN       FOLDER has the authorization server; KEYCHAIN is `keychain` or `file`
+//!
+//! With other arguments, it is one of the processes that share a login: see `worker.rs`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a program of the tests")]
+
+mod flows;
+mod server;
+mod shared;
+mod worker;
+
+use std::path::Path;
+use std::time::Instant;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["worker", ..] => worker::run(&words[1..]).await,
+        [folder] => {
+            let started = Instant::now();
+            flows::run(Path::new(folder)).await;
+            for store in ["file", "keychain"] {
+                shared::run(Path::new(folder), store).await;
+            }
+            println!("logins: all passed in {:.1} s", started.elapsed().as_secs_f64());
+        }
+        _ => panic!("usage: logins FOLDER"),
+    }
+}

@@ -1,0 +1,98 @@
+//! The authorization server, and the user who logs in at it.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use mcp_client::oauth::{Credentials, LoginPrompt, LoginStatus, OAuthError, OAuthOptions};
+
+/// The MCP server for which the tokens are.
+pub(crate) const RESOURCE: &str = "https://mcp.example.com/mcp";
+
+pub(crate) struct Server {
+    process: Child,
+    /// Kept open: a server whose output nobody reads may end.
+    _output: BufReader<ChildStdout>,
+    folder: PathBuf,
+    pub(crate) issuer: String,
+    /// The private key of the client `service-key`, in PEM.
+    pub(crate) key: String,
+}
+
+impl Server {
+    pub(crate) fn start(folder: &Path) -> Self {
+        let key = std::fs::read_to_string(folder.join("key.pem")).unwrap();
+        let mut process = Command::new("node")
+            .arg(folder.join("server.mjs"))
+            .arg(folder.join("key.jwk"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut issuer = String::new();
+        let mut output = BufReader::new(process.stdout.take().unwrap());
+        output.read_line(&mut issuer).unwrap();
+        assert!(issuer.starts_with("http://127.0.0.1:"), "the authorization server does not start: {issuer}");
+        Self { process, _output: output, folder: folder.to_owned(), issuer: issuer.trim().to_owned(), key }
+    }
+
+    /// Options for a user who logs in with this client.
+    pub(crate) fn user(&self, client: &str) -> OAuthOptions {
+        OAuthOptions::issuer(&self.issuer, client).scopes(["openid", "offline_access", "notes:read"])
+    }
+
+    /// Lets the scripted user decide.
+    pub(crate) async fn decide(&self, prompt: LoginPrompt, decision: &str) {
+        let LoginPrompt::DeviceCode { url_with_code: Some(url), .. } = prompt else { panic!("{prompt:?}") };
+        let user = tokio::process::Command::new("node")
+            .arg(self.folder.join("user.mjs"))
+            .args([url.as_str(), decision])
+            .status();
+        assert!(user.await.unwrap().success(), "the user cannot decide");
+    }
+
+    pub(crate) async fn log_in(
+        &self,
+        credentials: &Credentials,
+        options: &OAuthOptions,
+        decision: &str,
+    ) -> Result<LoginStatus, OAuthError> {
+        credentials.login(RESOURCE, options, |prompt| self.decide(prompt, decision)).await
+    }
+
+    /// Returns how often each grant succeeded or failed.
+    pub(crate) async fn counts(&self) -> BTreeMap<String, u64> {
+        serde_json::from_str(&get(&format!("{}/counts", self.issuer), None).await.1).unwrap()
+    }
+
+    pub(crate) async fn accepts(&self, token: &str) -> bool {
+        accepts(&self.issuer, token).await
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// Tells whether a token is valid at the server.
+pub(crate) async fn accepts(issuer: &str, token: &str) -> bool {
+    get(&format!("{issuer}/check"), Some(token)).await.0 == 200
+}
+
+/// A GET with a plain socket, so that nothing of ours is in between.
+async fn get(url: &str, token: Option<&str>) -> (u16, String) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let authorization = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+    let mut stream = tokio::net::TcpStream::connect(host).await.unwrap();
+    let request = format!("GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{authorization}\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}

@@ -1,0 +1,137 @@
+//! One of several processes that share a login.
+//!
+//! `worker MODE STORE FOLDER ISSUER`:
+//!
+//! | mode | what it does |
+//! |---|---|
+//! | `share` | for ten seconds, asks for the token ten times per second, and checks new ones at the server |
+//! | `once` | asks for a new token once, after a line on stdin |
+//! | `hold` | takes the lock, prints `held`, and waits |
+//! | `stall` | refreshes the token, and waits for ever instead of saving it |
+//!
+//! It prints `token DIGEST` for each new token, or `error TEXT`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mcp_client::async_trait;
+use mcp_client::credentials::{
+    CredentialKey, Dialog, EncryptedFile, Keychain, Secret, StoreError, StoreLock, TokenStore,
+};
+use mcp_client::oauth::{Credentials, OAuthOptions};
+
+use crate::server::{RESOURCE, accepts};
+
+pub(crate) fn store(kind: &str, folder: &Path) -> AnyStore {
+    AnyStore(match kind {
+        "file" => Arc::new(EncryptedFile::new(folder)),
+        "keychain" => Arc::new(Keychain::new("mcp-tests", folder)),
+        other => panic!("unknown store `{other}`"),
+    })
+}
+
+pub(crate) fn options(issuer: &str, client: &str) -> OAuthOptions {
+    OAuthOptions::issuer(issuer, client).scopes(["openid", "offline_access", "notes:read"])
+}
+
+/// A store of either kind.
+#[derive(Clone)]
+pub(crate) struct AnyStore(Arc<dyn TokenStore>);
+
+#[async_trait]
+impl TokenStore for AnyStore {
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+
+    async fn load(&self, key: &CredentialKey, dialog: Dialog) -> Result<Option<Secret>, StoreError> {
+        self.0.load(key, dialog).await
+    }
+
+    async fn save(&self, key: &CredentialKey, secret: &Secret, dialog: Dialog) -> Result<(), StoreError> {
+        self.0.save(key, secret, dialog).await
+    }
+
+    async fn delete(&self, key: &CredentialKey, dialog: Dialog) -> Result<bool, StoreError> {
+        self.0.delete(key, dialog).await
+    }
+
+    async fn lock(&self, key: &CredentialKey, timeout: Duration) -> Result<StoreLock, StoreError> {
+        self.0.lock(key, timeout).await
+    }
+}
+
+/// A store that never finishes a save.
+struct Stalling(AnyStore);
+
+#[async_trait]
+impl TokenStore for Stalling {
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+
+    async fn load(&self, key: &CredentialKey, dialog: Dialog) -> Result<Option<Secret>, StoreError> {
+        self.0.load(key, dialog).await
+    }
+
+    async fn save(&self, _: &CredentialKey, _: &Secret, _: Dialog) -> Result<(), StoreError> {
+        println!("stalled");
+        std::future::pending().await
+    }
+
+    async fn delete(&self, key: &CredentialKey, dialog: Dialog) -> Result<bool, StoreError> {
+        self.0.delete(key, dialog).await
+    }
+
+    async fn lock(&self, key: &CredentialKey, timeout: Duration) -> Result<StoreLock, StoreError> {
+        self.0.lock(key, timeout).await
+    }
+}
+
+pub(crate) async fn run(words: &[&str]) {
+    let [mode, kind, folder, issuer] = words[..] else {
+        panic!("usage: logins worker MODE STORE FOLDER ISSUER")
+    };
+    let store = store(kind, Path::new(folder));
+    let options = options(issuer, "cli-short");
+    if mode == "hold" {
+        let _lock = store.lock(&options.credential_key(RESOURCE), Duration::from_secs(15)).await.unwrap();
+        println!("held");
+        std::future::pending::<()>().await;
+    }
+    if mode == "stall" {
+        let source = Credentials::of(Stalling(store)).token_source(RESOURCE, &options);
+        let token = source.token().await.unwrap();
+        drop(source.token_after_refusal(&token).await);
+        unreachable!("the save does not finish");
+    }
+    let source = Credentials::of(store).token_source(RESOURCE, &options);
+    if mode == "once" {
+        let old = source.token().await;
+        println!("ready");
+        std::io::stdin().read_line(&mut String::new()).unwrap();
+        let token = match old {
+            Ok(old) => source.token_after_refusal(&old).await,
+            Err(error) => Err(error),
+        };
+        match token {
+            Ok(token) => println!("token {}", CredentialKey::new([token.access_token().expose()])),
+            Err(error) => println!("error {error}"),
+        }
+        return;
+    }
+    let (started, mut last) = (Instant::now(), String::new());
+    while started.elapsed() < Duration::from_secs(10) {
+        match source.token().await {
+            Ok(token) if token.access_token().expose() != last => {
+                last = token.access_token().expose().to_owned();
+                assert!(accepts(issuer, &last).await, "the server does not accept a token");
+                println!("token {}", CredentialKey::new([&last]));
+            }
+            Ok(_) => {}
+            Err(error) => println!("error {error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
