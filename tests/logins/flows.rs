@@ -1,9 +1,11 @@
 //! Each flow once: logins that are approved, refused, late and cancelled; services; refresh; revocation.
 
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use mcp_client::oauth::{Credentials, LogInReason, OAuthError, OAuthOptions};
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::server::{RESOURCE, Server};
 
@@ -13,6 +15,7 @@ pub(crate) async fn run(folder: &Path) {
     services(&server).await;
     refresh_and_reuse(&server).await;
     logout(&server).await;
+    examples(&server).await;
 }
 
 fn step(name: &str) {
@@ -103,4 +106,37 @@ async fn logout(server: &Server) {
     let again = credentials.logout(RESOURCE, &cli).await.unwrap();
     assert!(!again.was_logged_in && !again.is_revoked);
     step("logout with revocation");
+}
+
+/// Runs `examples/device_login` as a user would, with a home folder of its own.
+async fn examples(server: &Server) {
+    let home = tempfile::tempdir().unwrap();
+    let program = std::env::current_exe().unwrap().with_file_name("example-device-login");
+    let run = |command: &str| {
+        let mut process = tokio::process::Command::new(&program);
+        process.args([server.issuer.as_str(), "cli", RESOURCE, command]).env("MCP_HOME", home.path());
+        process
+    };
+    let output = async |command: &str| {
+        let output = run(command).output().await.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!(output("status").await, "not logged in");
+    let mut login = run("login").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut shown = BufReader::new(login.stderr.take().unwrap()).lines();
+    let page = loop {
+        let line = shown.next_line().await.unwrap().expect("a page");
+        if line.contains("user_code=") {
+            break line.trim().to_owned();
+        }
+    };
+    server.open_page(&page, "approve").await;
+    let output_of_login = login.wait_with_output().await.unwrap();
+    let text = String::from_utf8(output_of_login.stdout).unwrap();
+    assert!(text.starts_with("logged in; the token is in: keychain"), "{text}");
+    assert!(output("status").await.starts_with("logged in at http://127.0.0.1:"));
+    assert_eq!(output("logout").await, "logged out");
+    assert_eq!(output("logout").await, "you were not logged in");
+    step("examples/device_login");
 }

@@ -45,9 +45,14 @@ impl Server {
     /// Lets the scripted user decide.
     pub(crate) async fn decide(&self, prompt: LoginPrompt, decision: &str) {
         let LoginPrompt::DeviceCode { url_with_code: Some(url), .. } = prompt else { panic!("{prompt:?}") };
+        self.open_page(&url, decision).await;
+    }
+
+    /// Lets the scripted user open a page and decide.
+    pub(crate) async fn open_page(&self, url: &str, decision: &str) {
         let user = tokio::process::Command::new("node")
             .arg(self.folder.join("user.mjs"))
-            .args([url.as_str(), decision])
+            .args([url, decision])
             .status();
         assert!(user.await.unwrap().success(), "the user cannot decide");
     }

@@ -132,6 +132,7 @@ mod guides {
         errors "errors.md"
         first_client "first-client.md"
         http_in_companies "http-in-companies.md"
+        logging_in "logging-in.md"
         migrating "migrating.md"
         misbehaving_peer "misbehaving-peer.md"
         network_policy "network-policy.md"

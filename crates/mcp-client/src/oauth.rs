@@ -33,6 +33,8 @@ mod login;
 mod metadata;
 mod options;
 mod prompt;
+#[cfg(test)]
+mod scripted;
 mod source;
 mod status;
 

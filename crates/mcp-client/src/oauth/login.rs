@@ -127,3 +127,6 @@ pub(super) async fn revoke(
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests;

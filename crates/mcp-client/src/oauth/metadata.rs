@@ -25,6 +25,10 @@ pub(super) async fn fetch(http: &OAuthHttp, issuer: &str) -> Result<ServerMetada
     for url in well_known_urls(issuer)? {
         let response = match http.get(&url, Trust::Configured).await {
             Ok(response) if response.status == 200 => response,
+            Ok(response) if response.status >= 500 || response.status == 429 => {
+                let problem = format!("HTTP status {}", response.status);
+                return Err(OAuthError::Unreachable { endpoint: url, problem });
+            }
             Ok(response) => {
                 last = Some(unusable(&format!("{url} has HTTP status {}", response.status)));
                 continue;

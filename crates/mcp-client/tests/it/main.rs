@@ -20,6 +20,7 @@ mod http_sessions;
 mod http_sse;
 mod http_streams;
 mod lists;
+mod oauth;
 mod observed;
 mod reach;
 mod restarts;

@@ -1,36 +1,14 @@
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 
 use super::*;
 use crate::credentials::{MemoryStore, StoreError, StoreLock};
-use crate::http::{HttpBody, HttpClient, Network, ResponseFuture};
+use crate::http::Network;
 use crate::oauth::credential::tests::credential;
+use crate::oauth::scripted::Script;
 
 const SERVER: &str = "https://mcp.example/mcp";
-
-/// An authorization server that gives the scripted responses.
-#[derive(Clone, Default)]
-struct Script {
-    responses: Arc<Mutex<VecDeque<(u16, &'static str)>>>,
-    requests: Arc<Mutex<Vec<String>>>,
-    delay: Duration,
-}
-
-impl HttpClient for Script {
-    fn send(&self, request: http::Request<bytes::Bytes>) -> ResponseFuture<'_> {
-        let body = String::from_utf8(request.into_body().to_vec()).unwrap();
-        self.requests.lock().unwrap().push(body);
-        let (status, text) = self.responses.lock().unwrap().pop_front().expect("a scripted response");
-        Box::pin(async move {
-            tokio::time::sleep(self.delay).await;
-            let body = http_body_util::Full::new(bytes::Bytes::from_static(text.as_bytes()));
-            let body: HttpBody = Box::pin(http_body_util::BodyExt::map_err(body, |never| match never {}));
-            Ok(http::Response::builder().status(status).body(body).unwrap())
-        })
-    }
-}
 
 /// A store in memory whose saves can fail.
 #[derive(Clone, Default)]
@@ -77,8 +55,7 @@ fn options() -> OAuthOptions {
 }
 
 fn fixture(responses: &[(u16, &'static str)]) -> Fixture {
-    let script = Script { delay: Duration::from_millis(100), ..Script::default() };
-    script.responses.lock().unwrap().extend(responses.iter().copied());
+    let script = Script::new(responses);
     let store = FailingStore::default();
     let http = OAuthHttp::new(Network::new().client(script.clone()));
     let source = TokenSource::new(SERVER, options(), Arc::new(store.clone()), http);
@@ -109,7 +86,7 @@ impl Fixture {
     }
 
     fn requests(&self) -> Vec<String> {
-        self.script.requests.lock().unwrap().clone()
+        self.script.requests()
     }
 }
 

@@ -1,0 +1,145 @@
+use std::sync::Mutex;
+
+use super::*;
+use crate::http::Network;
+use crate::oauth::scripted::{Script, Scripted};
+use crate::oauth::{Credentials, LoginStatus};
+
+const SERVER: &str = "https://mcp.example/mcp";
+
+/// Logs in, and returns the result, the prompts and the seconds between the requests.
+async fn log_in(
+    options: &OAuthOptions,
+    responses: &[Scripted],
+) -> (Result<LoginStatus, OAuthError>, Vec<LoginPrompt>, Vec<u64>, Vec<String>) {
+    let script = Script::new(responses);
+    let credentials = Credentials::in_memory().network(&Network::new().client(script.clone()));
+    let prompts = Mutex::new(Vec::new());
+    let status =
+        credentials.login(SERVER, options, async |prompt| prompts.lock().unwrap().push(prompt)).await;
+    let times = script.times();
+    let pauses = times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect();
+    (status, prompts.into_inner().unwrap(), pauses, script.requests())
+}
+
+const TOKEN: Scripted = (200, r#"{"access_token":"t","token_type":"bearer"}"#);
+
+#[tokio::test(start_paused = true)]
+async fn github_answers_with_forms_and_errors_with_status_200() {
+    let (status, prompts, pauses, requests) = log_in(
+        &OAuthOptions::github("Iv1").scopes(["repo", "read:org"]),
+        &[
+            (200, "device_code=d&user_code=WDJB-MJHT&verification_uri=https%3A%2F%2Fgithub.com%2Flogin%2Fdevice&expires_in=899&interval=5"),
+            (200, "error=authorization_pending&error_description=x"),
+            (200, "error=slow_down&error_description=x&interval=10"),
+            (200, "access_token=t&scope=repo%2Cread%3Aorg&token_type=bearer"),
+        ],
+    )
+    .await;
+    let status = status.unwrap();
+    assert_eq!(
+        (status.scopes, status.expires_at, status.can_refresh),
+        (vec!["repo".into(), "read:org".into()], None, false)
+    );
+    assert_eq!(pauses, [5, 5, 10]);
+    let [LoginPrompt::DeviceCode { url, code, .. }] = &prompts[..] else { panic!("{prompts:?}") };
+    assert_eq!((url.as_str(), code.as_str()), ("https://github.com/login/device", "WDJB-MJHT"));
+    assert!(
+        requests[0].contains("client_id=Iv1") && requests[0].contains("scope=repo+read%3Aorg"),
+        "{requests:?}"
+    );
+    // GitHub does not know the parameter.
+    assert!(!requests.iter().any(|request| request.contains("resource=")), "{requests:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn google_gets_the_client_secret_in_the_form() {
+    let (status, _, pauses, requests) = log_in(
+        &OAuthOptions::google("id", "s-123").scopes(["email"]),
+        &[
+            (200, r#"{"device_code":"d","user_code":"c","verification_url":"https://www.google.com/device","expires_in":1800,"interval":5}"#),
+            (428, r#"{"error":"authorization_pending","error_description":"Precondition Required"}"#),
+            (403, r#"{"error":"slow_down","error_description":"Forbidden"}"#),
+            TOKEN,
+        ],
+    )
+    .await;
+    status.unwrap();
+    assert_eq!(pauses, [5, 5, 10]);
+    assert!(requests[1].contains("client_secret=s-123"), "{requests:?}");
+}
+
+fn issuer() -> OAuthOptions {
+    OAuthOptions::issuer("https://as.example", "client")
+}
+
+const METADATA: Scripted = (
+    200,
+    r#"{"issuer":"https://as.example","token_endpoint":"https://as.example/token","device_authorization_endpoint":"https://as.example/device"}"#,
+);
+const CODES: Scripted =
+    (200, r#"{"device_code":"d","user_code":"c","verification_uri":"https://as.example/d","expires_in":60}"#);
+
+#[tokio::test(start_paused = true)]
+async fn transient_failures_and_slow_down_do_not_end_a_login() {
+    let (status, _, pauses, _) = log_in(
+        &issuer(),
+        &[METADATA, CODES, (0, ""), (502, "<html>"), (400, r#"{"error":"authorization_pending"}"#), TOKEN],
+    )
+    .await;
+    status.unwrap();
+    assert_eq!(pauses, [0, 5, 10, 20, 5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn device_login_ends_with_each_final_error() {
+    for (response, text) in [
+        (r#"{"error":"access_denied"}"#, "the user refused the login"),
+        (r#"{"error":"expired_token"}"#, "the code expired before it was entered; log in again"),
+        (r#"{"error":"invalid_scope"}"#, "the authorization server refused: invalid_scope"),
+    ] {
+        let (status, ..) = log_in(&issuer(), &[METADATA, CODES, (400, response)]).await;
+        assert_eq!(status.unwrap_err().to_string(), text);
+    }
+    // Nobody acts.
+    let pending = [(400, r#"{"error":"authorization_pending"}"#); 11];
+    let (status, _, pauses, _) = log_in(&issuer(), &[&[METADATA, CODES][..], &pending].concat()).await;
+    assert!(matches!(status.unwrap_err(), OAuthError::Expired));
+    assert!(pauses.iter().sum::<u64>() < 60, "{pauses:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_with_other_schemes_are_not_shown() {
+    for url in ["javascript:alert(1)", "file:///etc/passwd", "http://as.example/d"] {
+        let codes =
+            format!(r#"{{"device_code":"d","user_code":"c","verification_uri":"{url}","expires_in":60}}"#);
+        let (status, prompts, ..) = log_in(&issuer(), &[METADATA, (200, codes.leak())]).await;
+        assert!(
+            matches!(status, Err(OAuthError::Settings(_) | OAuthError::Unreachable { .. })),
+            "{status:?}"
+        );
+        assert!(prompts.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_endpoints_and_settings_are_named() {
+    let no_device = (200, r#"{"issuer":"https://as.example","token_endpoint":"https://as.example/token"}"#);
+    let other_issuer =
+        (200, r#"{"issuer":"https://evil.example","token_endpoint":"https://as.example/token"}"#);
+    let service = OAuthOptions::client_credentials("https://as.example", "id");
+    for (options, responses, part) in [
+        (issuer(), vec![no_device], "no `device_authorization_endpoint`"),
+        (issuer(), vec![(200, r#"{"issuer":"https://as.example"}"#)], "no `token_endpoint`"),
+        (issuer(), vec![other_issuer], "names another issuer: `https://evil.example`"),
+        (issuer(), vec![(404, "<html>"), (404, "<html>")], "HTTP status 404"),
+        (service.clone(), vec![], "client secret or private key"),
+        (service.secret_env("MCP_TESTS_NO_SUCH_VARIABLE"), vec![], "MCP_TESTS_NO_SUCH_VARIABLE"),
+        (OAuthOptions::issuer("https://as.example", ""), vec![], "client id is missing"),
+        (OAuthOptions::issuer("http://as.example", "id"), vec![], "needs HTTPS"),
+    ] {
+        let (status, ..) = log_in(&options, &responses).await;
+        let error = status.unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}

@@ -1,0 +1,205 @@
+//! Tokens of OAuth on requests over HTTP: the scripted server is both the MCP server and the authorization server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use mcp_client::oauth::{Credentials, LogInReason, OAuthOptions};
+use mcp_client::{Blame, Error, McpClient, ServerConfig, WireTrace};
+use serde_json::json;
+
+use crate::web::{Say, Seen, Web, against, echo, legacy, modern};
+
+/// The state of the scripted servers.
+#[derive(Default)]
+struct Issuer {
+    /// The number of issued tokens. The MCP server accepts only the newest one that is not revoked.
+    issued: AtomicUsize,
+    revoked: AtomicUsize,
+}
+
+impl Issuer {
+    /// Answers requests to the authorization server, and refuses others without the newest token.
+    fn answer(&self, seen: &Seen, otherwise: impl Fn(&Seen) -> Say) -> Say {
+        let host = seen.header("host").unwrap();
+        match seen.path.as_str() {
+            "/.well-known/oauth-authorization-server" => Say::json(
+                200,
+                &json!({"issuer": format!("http://{host}"), "token_endpoint": format!("http://{host}/token")}),
+            ),
+            "/token" => {
+                let number = self.issued.fetch_add(1, Ordering::SeqCst) + 1;
+                let token = json!({"access_token": format!("t-{number}"), "token_type": "Bearer", "expires_in": 3600});
+                Say::json(200, &token)
+            }
+            _ => {
+                let newest = self.issued.load(Ordering::SeqCst);
+                let is_good = seen.header("authorization") == Some(&format!("Bearer t-{newest}"));
+                if is_good && self.revoked.load(Ordering::SeqCst) < newest {
+                    otherwise(seen)
+                } else {
+                    Say::status(401, &[("WWW-Authenticate", "Bearer error=\"invalid_token\"")], "")
+                }
+            }
+        }
+    }
+
+    fn revoke_all(&self) {
+        self.revoked.store(self.issued.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+
+    fn issued(&self) -> usize {
+        self.issued.load(Ordering::SeqCst)
+    }
+}
+
+/// A service at the scripted authorization server.
+fn service(web: &Web) -> OAuthOptions {
+    let origin = web.url.strip_suffix("/mcp").unwrap();
+    OAuthOptions::client_credentials(origin, "service").secret("s-123")
+}
+
+fn config(web: &Web) -> ServerConfig {
+    ServerConfig::url(&web.url).into()
+}
+
+fn calls(web: &Web) -> usize {
+    web.count("tools/call")
+}
+
+#[tokio::test]
+async fn without_a_login_nothing_is_sent() {
+    against(modern, |web| async move {
+        let origin = web.url.strip_suffix("/mcp").unwrap();
+        let user = OAuthOptions::issuer(origin, "cli");
+        let connect = McpClient::builder(config(&web)).oauth(&Credentials::in_memory(), user);
+        let error = connect.connect().await.unwrap_err();
+        let is_expected = matches!(&error, Error::LoginNeeded { reason: LogInReason::NoCredential, .. });
+        assert!(is_expected && error.needs_login() && error.blame() == Blame::Caller, "{error}");
+        assert_eq!(error.to_string(), format!("login needed for `{}`: nobody has logged in", web.url));
+        assert!(web.seen().is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn refused_token_is_replaced_and_the_call_sent_once_more() {
+    for is_modern in [true, false] {
+        let issuer = Arc::new(Issuer::default());
+        let shared = Arc::clone(&issuer);
+        let script = move |seen: &Seen| {
+            shared.answer(seen, |seen| if is_modern { modern(seen) } else { legacy(seen, "s1") })
+        };
+        against(script, |web| async move {
+            let issuer = &*issuer;
+            let connect = McpClient::builder(config(&web)).oauth(&Credentials::in_memory(), service(&web));
+            let client = connect.connect().await.unwrap();
+            assert_eq!(echo(&client, "one").await.unwrap(), "one");
+            assert_eq!((issuer.issued(), calls(&web)), (1, 1));
+            issuer.revoke_all();
+            assert_eq!(echo(&client, "two").await.unwrap(), "two");
+            assert_eq!(issuer.issued(), 2);
+            // Many calls at once lead to one refresh.
+            issuer.revoke_all();
+            let mut running = tokio::task::JoinSet::new();
+            for number in 0..20 {
+                let client = client.clone();
+                running.spawn(async move { echo(&client, &number.to_string()).await.unwrap() });
+            }
+            assert_eq!(running.join_all().await.len(), 20);
+            assert_eq!(issuer.issued(), 3);
+            client.close().await;
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn token_that_is_refused_again_is_an_error() {
+    let issuer = Arc::new(Issuer::default());
+    let shared = Arc::clone(&issuer);
+    let refuse_calls = move |seen: &Seen| {
+        shared.answer(seen, |seen| match seen.method() {
+            "tools/call" => Say::status(401, &[("WWW-Authenticate", "Bearer")], ""),
+            _ => modern(seen),
+        })
+    };
+    against(refuse_calls, |web| async move {
+        let connect = McpClient::builder(config(&web)).oauth(&Credentials::in_memory(), service(&web));
+        let client = connect.connect().await.unwrap();
+        let error = echo(&client, "one").await.unwrap_err();
+        assert!(matches!(error, Error::Unauthorized { status: 401, .. }) && error.needs_login(), "{error}");
+        assert_eq!((issuer.issued(), calls(&web)), (2, 2), "one more token, one more try");
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn configured_header_takes_precedence_over_oauth() {
+    let issuer = Arc::new(Issuer::default());
+    let shared = Arc::clone(&issuer);
+    let script = move |seen: &Seen| match seen.header("authorization") {
+        Some("Bearer configured") => modern(seen),
+        _ => shared.answer(seen, modern),
+    };
+    against(script, |web| async move {
+        let config = ServerConfig::url(&web.url).bearer_token("configured");
+        let client = McpClient::builder(config)
+            .oauth(&Credentials::in_memory(), service(&web))
+            .connect()
+            .await
+            .unwrap();
+        assert_eq!(echo(&client, "one").await.unwrap(), "one");
+        assert_eq!(issuer.issued(), 0);
+        client.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn unreachable_authorization_server_is_a_retry_safe_error() {
+    let script = |seen: &Seen| match seen.path.as_str() {
+        "/.well-known/oauth-authorization-server" => Say::status(503, &[], ""),
+        "/.well-known/openid-configuration" => Say::status(503, &[], ""),
+        _ => modern(seen),
+    };
+    against(script, |web| async move {
+        let connect = McpClient::builder(config(&web)).oauth(&Credentials::in_memory(), service(&web));
+        let error = connect.connect().await.unwrap_err();
+        assert!(matches!(error, Error::NoToken { .. }) && error.is_retry_safe(), "{error:?}");
+        assert!(error.to_string().contains("HTTP status 503"), "{error}");
+        assert_eq!(web.count("server/discover"), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn wire_trace_and_debug_show_no_token() {
+    let issuer = Arc::new(Issuer::default());
+    let shared = Arc::clone(&issuer);
+    against(
+        move |seen| shared.answer(seen, modern),
+        |web| async move {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            let trace = WireTrace::new(file.reopen().unwrap());
+            let options = service(&web);
+            let credentials = Credentials::in_memory();
+            let connect =
+                McpClient::builder(config(&web)).oauth(&credentials, options.clone()).wire_trace(&trace);
+            let debug = format!("{connect:?} {options:?} {credentials:?}");
+            let client = connect.connect().await.unwrap();
+            echo(&client, "one").await.unwrap();
+            let debug = format!(
+                "{debug} {client:?} {:?}",
+                credentials.token_source(&web.url, &options).token().await
+            );
+            client.close().await;
+            let traced = std::fs::read_to_string(file.path()).unwrap();
+            assert!(traced.contains("tools/call"), "{traced}");
+            for text in [traced, debug] {
+                assert!(!text.contains("t-1") && !text.contains("s-123"), "{text}");
+            }
+        },
+    )
+    .await;
+}
