@@ -25,6 +25,7 @@ use tokio::task::JoinSet;
 
 use super::io::{WriteBuffer, read, write};
 use crate::budget::{Budget, Share};
+use crate::call::context::Requester;
 use crate::connection::outlet::{Outlet, OutletFraming};
 use crate::connection::{Client, Connection};
 use crate::dispatch::core::Core;
@@ -155,6 +156,8 @@ struct Driver<'a> {
     negotiation: StdioServerNegotiation,
     connection: Arc<Connection>,
     client: Option<Arc<Client>>,
+    /// The sender of the last request, which usually sends the next one, too.
+    requester: Option<Requester>,
     outlet: Arc<Outlet>,
     /// The tasks of the calls in flight, and their data by task id.
     runs: JoinSet<TaskOutput>,
@@ -177,6 +180,7 @@ impl<'a> Driver<'a> {
             negotiation: StdioServerNegotiation::new(versions),
             connection: Arc::new(connection),
             client: None,
+            requester: None,
             outlet: Arc::new(Outlet::new(OutletFraming::Lines, MAX_UNWRITTEN_BYTES, memory.clone())),
             runs: JoinSet::new(),
             running: HashMap::new(),
@@ -243,7 +247,9 @@ impl<'a> Driver<'a> {
             (Arrival::Request, Message::Request(request)) => match self.negotiate(message, request) {
                 Admission::Route(requester) => {
                     let dialect = requester.dialect;
-                    match self.core.route(request, requester) {
+                    let action = self.core.route(request, &requester);
+                    self.requester = Some(requester);
+                    match action {
                         RequestAction::Reply(reply) => self.answer(&request.id, dialect, &reply),
                         RequestAction::Run(run) => self.poll_or_spawn(request, dialect, run),
                         RequestAction::Listen(filter) => self.open_subscription(&request.id, dialect, filter),
