@@ -214,7 +214,7 @@ impl McpClient {
     /// [`Connect::log_level`](crate::Connect::log_level).
     #[must_use]
     pub fn log_messages(&self) -> Feed<Arc<LogMessageParams>> {
-        Feed::new(self.inner.connection.lock().log_messages())
+        self.inner.connection.lock().log_messages()
     }
 
     /// Sets the minimum level of the log messages that a legacy server sends. For a modern server, use
