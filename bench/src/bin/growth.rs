@@ -34,16 +34,86 @@ struct Row {
 
 const ROWS: &[Row] = &[
     Row { name: "list", of: "tools", sizes: &[100, 1_000, 10_000], unit: "µs", cost: list, most: 1.1 },
-    Row { name: "dispatch", of: "tools", sizes: &[100, 1_000, 10_000], unit: "µs", cost: dispatch, most: 0.15 },
-    Row { name: "stdio message", of: "bytes", sizes: &[10_000, 100_000, 1_000_000, 10_000_000], unit: "µs", cost: message, most: 1.1 },
-    Row { name: "argument keys", of: "keys", sizes: &[100, 1_000, 10_000], unit: "µs", cost: argument_keys, most: 1.1 },
-    Row { name: "_meta keys", of: "keys", sizes: &[100, 1_000, 10_000], unit: "µs", cost: meta_keys, most: 1.1 },
-    Row { name: "cancel, stdio", of: "calls", sizes: &[100, 1_000, 10_000], unit: "µs", cost: cancel_over_stdio, most: 1.15 },
-    Row { name: "cancel, HTTP", of: "calls", sizes: &[100, 1_000], unit: "µs", cost: cancel_over_http, most: 1.15 },
-    Row { name: "new session at the limit", of: "sessions", sizes: &[100, 1_000, 10_000], unit: "µs", cost: sessions, most: 0.5 },
-    Row { name: "HTTP body", of: "bytes", sizes: &[10_000, 100_000, 1_000_000, 10_000_000], unit: "µs", cost: body, most: 1.1 },
-    Row { name: "children of a client", of: "children", sizes: &[3, 30, 300], unit: "µs", cost: children, most: 1.15 },
-    Row { name: "memory of children", of: "children", sizes: &[3, 30, 300], unit: "KiB", cost: children_memory, most: 1.15 },
+    Row {
+        name: "dispatch",
+        of: "tools",
+        sizes: &[100, 1_000, 10_000],
+        unit: "µs",
+        cost: dispatch,
+        most: 0.15,
+    },
+    Row {
+        name: "stdio message",
+        of: "bytes",
+        sizes: &[10_000, 100_000, 1_000_000, 10_000_000],
+        unit: "µs",
+        cost: message,
+        most: 1.1,
+    },
+    Row {
+        name: "argument keys",
+        of: "keys",
+        sizes: &[100, 1_000, 10_000],
+        unit: "µs",
+        cost: argument_keys,
+        most: 1.1,
+    },
+    Row {
+        name: "_meta keys",
+        of: "keys",
+        sizes: &[100, 1_000, 10_000],
+        unit: "µs",
+        cost: meta_keys,
+        most: 1.1,
+    },
+    Row {
+        name: "cancel, stdio",
+        of: "calls",
+        sizes: &[100, 1_000, 10_000],
+        unit: "µs",
+        cost: cancel_over_stdio,
+        most: 1.15,
+    },
+    Row {
+        name: "cancel, HTTP",
+        of: "calls",
+        sizes: &[100, 1_000],
+        unit: "µs",
+        cost: cancel_over_http,
+        most: 1.15,
+    },
+    Row {
+        name: "new session at the limit",
+        of: "sessions",
+        sizes: &[100, 1_000, 10_000],
+        unit: "µs",
+        cost: sessions,
+        most: 0.5,
+    },
+    Row {
+        name: "HTTP body",
+        of: "bytes",
+        sizes: &[10_000, 100_000, 1_000_000, 10_000_000],
+        unit: "µs",
+        cost: body,
+        most: 1.1,
+    },
+    Row {
+        name: "children of a client",
+        of: "children",
+        sizes: &[3, 30, 300],
+        unit: "µs",
+        cost: children,
+        most: 1.15,
+    },
+    Row {
+        name: "memory of children",
+        of: "children",
+        sizes: &[3, 30, 300],
+        unit: "KiB",
+        cost: children_memory,
+        most: 1.15,
+    },
 ];
 
 fn main() {
@@ -56,8 +126,10 @@ fn main() {
     }
     let mut table = Vec::new();
     let mut above = Vec::new();
-    for row in ROWS.iter().filter(|row| arguments.is_empty() || arguments.iter().any(|name| name == row.name)) {
-        let costs: Vec<f64> = row.sizes.iter().map(|size| median((0..RUNS).map(|_| (row.cost)(*size)))).collect();
+    for row in ROWS.iter().filter(|row| arguments.is_empty() || arguments.iter().any(|name| name == row.name))
+    {
+        let costs: Vec<f64> =
+            row.sizes.iter().map(|size| median((0..RUNS).map(|_| (row.cost)(*size)))).collect();
         let exponent = slope(row.sizes, &costs);
         print!("{:<26}", row.name);
         for (size, cost) in row.sizes.iter().zip(&costs) {
@@ -375,14 +447,17 @@ fn children(count: usize) -> f64 {
 
 /// KiB that a process grows by when it connects to this many servers.
 fn children_memory(count: usize) -> f64 {
-    let output =
-        Command::new(std::env::current_exe().unwrap()).args(["connect", &count.to_string()]).output().unwrap();
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["connect", &count.to_string()])
+        .output()
+        .unwrap();
     String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
 }
 
 async fn connect_and_tell_memory(count: &str) {
     let cache = NegotiationCache::new();
-    let connect = || McpClient::builder(ServerConfig::command(responder())).negotiation_cache(&cache).connect();
+    let connect =
+        || McpClient::builder(ServerConfig::command(responder())).negotiation_cache(&cache).connect();
     // What all connections share does not count.
     let first = connect().await.unwrap();
     let before = resident();
