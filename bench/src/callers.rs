@@ -1,31 +1,36 @@
 //! Clients that call `echo`, over whatever transport.
 
 use mcp_client::McpClient;
-use mcp_protocol::Json;
 use rmcp::model::CallToolRequestParams;
 use rmcp::service::{Peer, RoleClient, RunningService};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::client::Caller;
 
 const TEXT: &str = "hello there";
 
+/// The arguments of a call, like those of the hand-written client.
+#[derive(Serialize)]
+struct Arguments {
+    text: &'static str,
+}
+
 /// Ours, through the public `call` path with its deadlines on.
 #[derive(Clone)]
 pub struct Ours {
     client: McpClient,
-    arguments: Json,
 }
 
 impl Ours {
     pub fn new(client: &McpClient) -> Self {
-        Self { client: client.clone(), arguments: Json::from(json!({"text": TEXT})) }
+        Self { client: client.clone() }
     }
 }
 
 impl Caller for Ours {
     async fn call(&self, _: u64) {
-        let outcome = self.client.call("echo", self.arguments.clone()).await.unwrap();
+        let outcome = self.client.call("echo", Arguments { text: TEXT }).await.unwrap();
         assert_eq!(outcome.content()[0].as_text(), Some(TEXT));
     }
 }

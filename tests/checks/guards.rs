@@ -216,10 +216,10 @@ mod tests {
     #[test]
     fn client_crate_features_match_the_expected_list() {
         let (features, default) = features("mcp-client");
-        // `oauth`, `host` and `mount` come with what they switch on.
+        // `host` and `mount` come with what they switch on.
         assert_eq!(
             features,
-            ["blocking", "default", "encrypted-file", "http", "keyring", "stdio", "test-peer"]
+            ["blocking", "default", "encrypted-file", "http", "keyring", "oauth", "stdio", "test-peer"]
         );
         assert_eq!(default, ["stdio"]);
     }
@@ -232,7 +232,8 @@ mod tests {
             ("mcp-client", "stdio", 36),
             ("mcp-client", "http", 100),
             ("mcp-client", "encrypted-file", 60),
-            ("mcp-client", "http,stdio,keyring", 190),
+            ("mcp-client", "http,oauth", 120),
+            ("mcp-client", "http,oauth,keyring", 190),
         ] {
             let tree = cargo(&[
                 "tree",
@@ -276,6 +277,7 @@ mod tests {
     fn only_listed_files_read_the_system_time() {
         let dates = [
             "credentials/folder.rs",
+            "oauth/clock.rs",
             "stream/negotiate.rs",
             "streamable/negotiate.rs",
             "streamable/target.rs",
@@ -353,6 +355,7 @@ mod tests {
             "/src/lib.rs",
             "/src/blocking.rs",
             "/src/http",
+            "/src/oauth",
             "/src/stream",
             "/src/stdio",
             "/src/config/",

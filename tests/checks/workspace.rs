@@ -33,6 +33,13 @@ const LICENCES: &[&str] = &[
 /// Crates of which two versions are known to be in the lock file, with the reason.
 const DUPLICATES: &[(&str, &str)] = &[
     ("base64", "hyper-util's proxies took 0.23 early; oauth2 wants 0.22"),
+    ("block-buffer", "oauth2's sha2 0.10 and Secret Service's sha2 0.11"),
+    ("cpufeatures", "oauth2's sha2 0.10 and argon2's blake2 0.11"),
+    ("crypto-common", "oauth2's sha2 0.10 and argon2's blake2 0.11"),
+    ("digest", "oauth2's sha2 0.10 and argon2's blake2 0.11"),
+    ("sha2", "oauth2 wants 0.10; Secret Service 0.11"),
+    ("thiserror", "oauth2 wants 1"),
+    ("thiserror-impl", "oauth2 wants thiserror 1"),
     ("getrandom", "jsonschema's ahash, with the feature `validate` only"),
     ("syn", "jsonschema's strum, with the feature `validate` only; a build tool"),
 ];

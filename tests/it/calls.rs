@@ -81,7 +81,11 @@ async fn arguments_are_any_value_that_serializes_to_an_object() {
     let map = std::collections::HashMap::from([("text", "map")]);
     assert_eq!(client.call(&name, &map).await.unwrap().text(), "map");
     let json: mcp_client::protocol::Json = r#"{"text": "json"}"#.parse().unwrap();
-    assert_eq!(client.call(name, json).await.unwrap().text(), "json");
+    assert_eq!(client.call(name, json.clone()).await.unwrap().text(), "json");
+    assert_eq!(client.call_json("echo", json).await.unwrap().text(), "json");
+    assert_eq!(client.call_json("five", mcp_client::protocol::Json::default()).await.unwrap().text(), "5");
+    let list = client.call_json("echo", json!([1]).into()).await.unwrap_err();
+    assert_eq!(list.to_string(), client.call("echo", [1]).await.unwrap_err().to_string());
     let wrong_keys = std::collections::HashMap::from([([1, 2], 3)]);
     let calls = [client.call("echo", 5), client.call("echo", "text"), client.call("echo", wrong_keys)];
     for call in calls {

@@ -3,7 +3,7 @@
 //! Each row does one kind of work at sizes that are ten times apart, takes the median CPU time of a few runs, and fits an
 //! exponent: 0 for work that does not depend on the size, 1 for work in proportion to it. A row above its limit is
 //! reported at the end. The program starts itself as the server. CPU time is the server's own, from the kernel; in the
-//! last row it is the client's. Pin it with `taskset -c 0`.
+//! last rows it is the client's. Pin it with `taskset -c 0`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -25,23 +25,95 @@ struct Row {
     /// The unit of a size.
     of: &'static str,
     sizes: &'static [usize],
-    /// CPU µs of the work at a size.
+    unit: &'static str,
+    /// The cost of the work at a size: CPU µs, or KiB of memory.
     cost: fn(usize) -> f64,
     /// The largest exponent that is accepted.
     most: f64,
 }
 
 const ROWS: &[Row] = &[
-    Row { name: "list", of: "tools", sizes: &[100, 1_000, 10_000], cost: list, most: 1.1 },
-    Row { name: "dispatch", of: "tools", sizes: &[100, 1_000, 10_000], cost: dispatch, most: 0.15 },
-    Row { name: "stdio message", of: "bytes", sizes: &[10_000, 100_000, 1_000_000, 10_000_000], cost: message, most: 1.1 },
-    Row { name: "argument keys", of: "keys", sizes: &[100, 1_000, 10_000], cost: argument_keys, most: 1.1 },
-    Row { name: "_meta keys", of: "keys", sizes: &[100, 1_000, 10_000], cost: meta_keys, most: 1.1 },
-    Row { name: "cancel, stdio", of: "calls", sizes: &[100, 1_000, 10_000], cost: cancel_over_stdio, most: 1.15 },
-    Row { name: "cancel, HTTP", of: "calls", sizes: &[100, 1_000], cost: cancel_over_http, most: 1.15 },
-    Row { name: "new session at the limit", of: "sessions", sizes: &[100, 1_000, 10_000], cost: sessions, most: 0.5 },
-    Row { name: "HTTP body", of: "bytes", sizes: &[10_000, 100_000, 1_000_000, 10_000_000], cost: body, most: 1.1 },
-    Row { name: "children of a client", of: "children", sizes: &[3, 30, 300], cost: children, most: 1.15 },
+    Row { name: "list", of: "tools", sizes: &[100, 1_000, 10_000], unit: "µs", cost: list, most: 1.1 },
+    Row {
+        name: "dispatch",
+        of: "tools",
+        sizes: &[100, 1_000, 10_000],
+        unit: "µs",
+        cost: dispatch,
+        most: 0.15,
+    },
+    Row {
+        name: "stdio message",
+        of: "bytes",
+        sizes: &[10_000, 100_000, 1_000_000, 10_000_000],
+        unit: "µs",
+        cost: message,
+        most: 1.1,
+    },
+    Row {
+        name: "argument keys",
+        of: "keys",
+        sizes: &[100, 1_000, 10_000],
+        unit: "µs",
+        cost: argument_keys,
+        most: 1.1,
+    },
+    Row {
+        name: "_meta keys",
+        of: "keys",
+        sizes: &[100, 1_000, 10_000],
+        unit: "µs",
+        cost: meta_keys,
+        most: 1.1,
+    },
+    Row {
+        name: "cancel, stdio",
+        of: "calls",
+        sizes: &[100, 1_000, 10_000],
+        unit: "µs",
+        cost: cancel_over_stdio,
+        most: 1.15,
+    },
+    Row {
+        name: "cancel, HTTP",
+        of: "calls",
+        sizes: &[100, 1_000],
+        unit: "µs",
+        cost: cancel_over_http,
+        most: 1.15,
+    },
+    Row {
+        name: "new session at the limit",
+        of: "sessions",
+        sizes: &[100, 1_000, 10_000],
+        unit: "µs",
+        cost: sessions,
+        most: 0.5,
+    },
+    Row {
+        name: "HTTP body",
+        of: "bytes",
+        sizes: &[10_000, 100_000, 1_000_000, 10_000_000],
+        unit: "µs",
+        cost: body,
+        most: 1.1,
+    },
+    Row {
+        name: "children of a client",
+        of: "children",
+        sizes: &[3, 30, 300],
+        unit: "µs",
+        cost: children,
+        most: 1.15,
+    },
+    Row {
+        name: "memory of children",
+        of: "children",
+        sizes: &[3, 30, 300],
+        unit: "KiB",
+        cost: children_memory,
+        most: 1.15,
+    },
 ];
 
 fn main() {
@@ -49,22 +121,25 @@ fn main() {
     match arguments.first().map(String::as_str) {
         Some("serve-stdio") => return runtime().block_on(serve_stdio(&arguments[1])).unwrap(),
         Some("serve-http") => return runtime().block_on(serve_http(&arguments[1])).unwrap(),
+        Some("connect") => return runtime().block_on(connect_and_tell_memory(&arguments[1])),
         _ => {}
     }
     let mut table = Vec::new();
     let mut above = Vec::new();
-    for row in ROWS.iter().filter(|row| arguments.is_empty() || arguments.iter().any(|name| name == row.name)) {
-        let costs: Vec<f64> = row.sizes.iter().map(|size| median((0..RUNS).map(|_| (row.cost)(*size)))).collect();
+    for row in ROWS.iter().filter(|row| arguments.is_empty() || arguments.iter().any(|name| name == row.name))
+    {
+        let costs: Vec<f64> =
+            row.sizes.iter().map(|size| median((0..RUNS).map(|_| (row.cost)(*size)))).collect();
         let exponent = slope(row.sizes, &costs);
         print!("{:<26}", row.name);
         for (size, cost) in row.sizes.iter().zip(&costs) {
-            print!("{:>22}", format!("{size}: {cost:.1} µs"));
+            print!("{:>22}", format!("{size}: {cost:.1} {}", row.unit));
         }
         println!("   exponent {exponent:.2} in {}", row.of);
         if exponent > row.most {
             above.push(format!("{}: exponent {exponent:.2}, at most {}", row.name, row.most));
         }
-        table.push(json!({"row": row.name, "of": row.of, "sizes": row.sizes, "cpu_us": costs, "exponent": exponent}));
+        table.push(json!({"row": row.name, "of": row.of, "sizes": row.sizes, "unit": row.unit, "costs": costs, "exponent": exponent}));
     }
     for above in &above {
         println!("ABOVE {above}");
@@ -368,4 +443,37 @@ fn children(count: usize) -> f64 {
         }
     });
     (mcp_bench::cpu(std::process::id()) - before).as_secs_f64() * 1e6
+}
+
+/// KiB that a process grows by when it connects to this many servers.
+fn children_memory(count: usize) -> f64 {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["connect", &count.to_string()])
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+}
+
+async fn connect_and_tell_memory(count: &str) {
+    let cache = NegotiationCache::new();
+    let connect =
+        || McpClient::builder(ServerConfig::command(responder())).negotiation_cache(&cache).connect();
+    // What all connections share does not count.
+    let first = connect().await.unwrap();
+    let before = resident();
+    let mut clients = Vec::new();
+    for _ in 0..count.parse().unwrap() {
+        clients.push(connect().await.unwrap());
+    }
+    println!("{}", resident() - before);
+    for client in clients.into_iter().chain([first]) {
+        client.close().await;
+    }
+}
+
+/// The resident memory of this process in KiB.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
 }

@@ -221,8 +221,9 @@ impl Connection {
         let (head, body) = read_response(&mut self.stream, &mut self.received);
         let id = format!("\"id\":{}", self.id);
         let text = format!("\"text\":\"hello there {}", self.id);
-        // A text that is cut or longer makes a body of another length.
-        let length = *self.length.get_or_insert(body.len());
+        // A text that is cut or longer makes a body of another length. Events also have numbers, whose length changes.
+        let is_event = !body.starts_with(b"{");
+        let length = if is_event { body.len() } else { *self.length.get_or_insert(body.len()) };
         let is_right = head.starts_with(b"HTTP/1.1 200 ")
             && body.len() == length
             && contains(&body, id.as_bytes())

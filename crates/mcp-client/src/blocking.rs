@@ -54,7 +54,7 @@ use mcp_protocol::prompts::{GetPromptResult, Prompt};
 use mcp_protocol::resources::{ReadResourceResult, Resource, ResourceTemplate};
 use mcp_protocol::subscriptions::SubscriptionFilter;
 use mcp_protocol::tools::Tool;
-use mcp_protocol::{Era, ProtocolVersion};
+use mcp_protocol::{Era, Json, ProtocolVersion};
 use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -160,6 +160,11 @@ impl McpClient {
     #[doc(alias = "tools/call")]
     pub fn call(&self, tool: impl Into<String>, arguments: impl Serialize) -> ToolCall {
         ToolCall::new(self.client.call(tool, arguments), Arc::clone(&self.thread))
+    }
+
+    /// Calls a tool with arguments that are JSON already. See [`crate::McpClient::call_json`].
+    pub fn call_json(&self, tool: impl Into<String>, arguments: Json) -> ToolCall {
+        ToolCall::new(self.client.call_json(tool, arguments), Arc::clone(&self.thread))
     }
 
     /// Calls a tool and returns the result object unchanged, `isError` included.

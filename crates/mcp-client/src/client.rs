@@ -20,10 +20,10 @@ use mcp_protocol::logging::{LogLevel, LogMessageParams, SetLevelParams};
 use mcp_protocol::messages::{EmptyParams, EmptyResult, Method};
 use mcp_protocol::negotiation::{NegotiationResult, ServerResponse};
 use mcp_protocol::peer::Stats;
-use mcp_protocol::{Dialect, Era, ProtocolVersion};
+use mcp_protocol::{Dialect, Era, Json, ProtocolVersion};
 use serde::Serialize;
 
-use crate::client::call::ToolCall;
+use crate::client::call::{ToolCall, object, object_of};
 use crate::connection::feed::Feed;
 use crate::connection::handlers::Handlers;
 use crate::connection::shutdown::Shutdown;
@@ -183,7 +183,20 @@ impl McpClient {
     /// # Ok(()) }
     /// ```
     pub fn call(&self, tool: impl Into<String>, arguments: impl Serialize) -> ToolCall {
-        ToolCall::new(self.clone(), tool.into(), &arguments)
+        ToolCall::new(self.clone(), tool.into(), object_of(&arguments))
+    }
+
+    /// Calls a tool with arguments that are JSON already, like [`call`](Self::call). They are checked to be an object,
+    /// and not serialized again.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mcp_client::McpClient) -> Result<(), Box<dyn std::error::Error>> {
+    /// let arguments: mcp_protocol::Json = r#"{"city": "Oslo"}"#.parse()?;
+    /// let outcome = client.call_json("forecast", arguments).await?;
+    /// # drop(outcome); Ok(()) }
+    /// ```
+    pub fn call_json(&self, tool: impl Into<String>, arguments: Json) -> ToolCall {
+        ToolCall::new(self.clone(), tool.into(), object(arguments))
     }
 
     /// Calls a tool and returns the result object unchanged, `isError` included.
@@ -201,7 +214,7 @@ impl McpClient {
     /// [`Connect::log_level`](crate::Connect::log_level).
     #[must_use]
     pub fn log_messages(&self) -> Feed<Arc<LogMessageParams>> {
-        Feed::new(self.inner.connection.lock().log_messages())
+        self.inner.connection.lock().log_messages()
     }
 
     /// Sets the minimum level of the log messages that a legacy server sends. For a modern server, use

@@ -24,6 +24,7 @@
 
 mod answer;
 mod client_auth;
+mod clock;
 mod credential;
 mod credentials;
 mod endpoint;
@@ -38,8 +39,6 @@ mod scripted;
 mod source;
 mod status;
 
-use std::time::{Duration, SystemTime};
-
 pub use credentials::Credentials;
 pub use error::OAuthError;
 pub use mcp_protocol::oauth::refresh::LogInReason;
@@ -47,8 +46,3 @@ pub use options::OAuthOptions;
 pub use prompt::LoginPrompt;
 pub use source::{Token, TokenSource};
 pub use status::{LoginStatus, LogoutReport};
-
-/// Returns the time since 1970.
-fn unix_time() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
-}

@@ -617,13 +617,23 @@ impl Peer {
     }
 
     fn slot(&mut self, call: CallHandle) -> Option<&mut OpenCall> {
-        let at = self.calls.binary_search_by_key(&call.0, |slot| slot.id).ok()?;
+        let at = self.position(call)?;
         self.calls.get_mut(at)
     }
 
     fn take(&mut self, call: CallHandle) -> Option<OpenCall> {
-        let at = self.calls.binary_search_by_key(&call.0, |slot| slot.id).ok()?;
+        let at = self.position(call)?;
         self.calls.remove(at)
+    }
+
+    fn position(&self, call: CallHandle) -> Option<usize> {
+        // Calls usually end in the order in which they were opened. The ids in flight are then consecutive.
+        let first = self.calls.front()?.id;
+        let expected = usize::try_from(call.0.checked_sub(first)?).ok()?;
+        if self.calls.get(expected).is_some_and(|slot| slot.id == call.0) {
+            return Some(expected);
+        }
+        self.calls.binary_search_by_key(&call.0, |slot| slot.id).ok()
     }
 }
 

@@ -136,7 +136,7 @@ impl McpServer {
             memory,
             large_bodies: Budget::within(&bodies, options.bodies - options.bodies / 4),
             bodies,
-            buffers: Arc::default(),
+            buffers: Arc::new(BufferPool::new(options.body)),
             options,
             closing: watch::Sender::new(false),
             #[cfg(feature = "serve")]

@@ -39,8 +39,9 @@ pub struct ToolCall {
 }
 
 impl ToolCall {
-    pub(crate) fn new(client: McpClient, tool: String, arguments: &impl Serialize) -> Self {
-        let params = object_of(arguments).map(|arguments| {
+    /// Creates a call. The `Err` variant of the arguments says why they cannot be sent.
+    pub(crate) fn new(client: McpClient, tool: String, arguments: Result<Option<Json>, String>) -> Self {
+        let params = arguments.map(|arguments| {
             let mut params = CallToolParams::new(tool);
             params.arguments = arguments;
             params
@@ -110,13 +111,6 @@ impl ToolCall {
             None => run.await,
         }
     }
-
-    async fn outcome(mut self) -> Result<ToolResult> {
-        let dialect = self.client.dialect();
-        let body = self.raw().await?;
-        let tool = self.params.map(|params| params.name).unwrap_or_default();
-        ToolResult::read(tool, dialect, &body).map_err(|error| Error::unreadable(&Method::ToolsCall, &error))
-    }
 }
 
 /// Returns the params of a call, or the error if they cannot be sent.
@@ -130,11 +124,15 @@ fn sendable(params: &mut Result<CallToolParams, String>) -> Result<&mut CallTool
 /// Serializes arguments to a JSON object. Returns `None` if they serialize to null. The `Err` variant describes the
 /// problem.
 pub(super) fn object_of(arguments: &impl Serialize) -> Result<Option<Json>, String> {
-    match Json::of(arguments) {
-        Ok(arguments) if arguments.is_null() => Ok(None),
-        Ok(arguments) if arguments.is_object() => Ok(Some(arguments)),
-        Ok(_) => Err("arguments must be an object".to_owned()),
-        Err(error) => Err(format!("invalid arguments: {error}")),
+    Json::of(arguments).map_err(|error| format!("invalid arguments: {error}")).and_then(object)
+}
+
+/// Returns arguments that are an object, and `None` if they are null. The `Err` variant describes the problem.
+pub(super) fn object(arguments: Json) -> Result<Option<Json>, String> {
+    match arguments {
+        arguments if arguments.is_null() => Ok(None),
+        arguments if arguments.is_object() => Ok(Some(arguments)),
+        _ => Err("arguments must be an object".to_owned()),
     }
 }
 
@@ -154,8 +152,14 @@ impl IntoFuture for ToolCall {
     type Output = Result<ToolResult>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.outcome())
+    fn into_future(mut self) -> Self::IntoFuture {
+        // Not an async function, whose future would have space for the call twice.
+        Box::pin(async move {
+            let body = self.raw().await?;
+            let (dialect, tool) = (self.client.dialect(), self.params.map(|params| params.name));
+            ToolResult::read(tool.unwrap_or_default(), dialect, &body)
+                .map_err(|error| Error::unreadable(&Method::ToolsCall, &error))
+        })
     }
 }
 

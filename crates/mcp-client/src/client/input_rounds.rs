@@ -3,7 +3,7 @@
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mcp_protocol::dialect::{Lower, Raise};
 use mcp_protocol::errors::{BodyError, ErrorCode, ErrorObject};
@@ -64,43 +64,71 @@ pub(crate) async fn run(
     client: &McpClient,
     method: &Method,
     params: &mut dyn RoundParams,
-    mut timeouts: Timeouts,
+    timeouts: Timeouts,
     mut on_progress: Option<&mut OnProgress>,
 ) -> Result<OwnedBody> {
-    let total = timeouts.total;
     let mut began = None;
     if client.exchanges().is_some_and(|exchanges| *method == Method::ToolsCall && exchanges.needs_tools()) {
-        began = Some(now());
-        timeouts.total = Box::pin(learn(client, method, timeouts)).await?;
+        // Boxed because this path is rare: it keeps the common future small.
+        return Box::pin(async {
+            began = Some(now());
+            let mut left = timeouts;
+            left.total = learn(client, method, timeouts).await?;
+            let outcome = send_once(client, method, params, left, &mut on_progress, &mut began).await;
+            more_rounds(client, method, params, (timeouts.total, left), on_progress, began, outcome).await
+        })
+        .await;
     }
-    let connection = &client.inner().connection;
+    match send_once(client, method, params, timeouts, &mut on_progress, &mut began).await {
+        Ok(body) if !may_require_input(client, &body) => Ok(body),
+        outcome => {
+            // Boxed like above.
+            let timeouts = (timeouts.total, timeouts);
+            Box::pin(more_rounds(client, method, params, timeouts, on_progress, began, outcome)).await
+        }
+    }
+}
+
+/// Sends the request and waits for its outcome. Sets `began` to the time of the first request.
+async fn send_once(
+    client: &McpClient,
+    method: &Method,
+    params: &dyn RoundParams,
+    timeouts: Timeouts,
+    on_progress: &mut Option<&mut OnProgress>,
+    began: &mut Option<Instant>,
+) -> Result<OwnedBody> {
+    let options = options(timeouts, on_progress.is_some());
+    let mut request = client.inner().connection.request(method, params, options)?;
+    began.get_or_insert(request.opened_at());
+    poll_fn(|cx| poll_response(&mut request, on_progress, cx)).await
+}
+
+/// Continues after the first round: recovers from its failure, or sends the request again as long as the server
+/// requests input. `timeouts` are the total timeout of the call, and the timeouts of the first round.
+async fn more_rounds(
+    client: &McpClient,
+    method: &Method,
+    params: &mut dyn RoundParams,
+    (total, mut timeouts): (Option<Duration>, Timeouts),
+    mut on_progress: Option<&mut OnProgress>,
+    mut began: Option<Instant>,
+    mut outcome: Result<OwnedBody>,
+) -> Result<OwnedBody> {
     // The time that the host needed to answer. It does not count toward the timeouts of the call.
     let mut asked = Duration::ZERO;
     let mut later = EMPTY_ROUND_BACKOFF;
     let mut retry = client.new_retry(method);
     for round in 0..=MAX_ROUNDS {
-        let outcome = match connection.request(method, &*params, options(timeouts, on_progress.is_some())) {
-            Ok(mut request) => {
-                began.get_or_insert(request.opened_at());
-                poll_fn(|cx| poll_response(&mut request, &mut on_progress, cx)).await
-            }
-            Err(error) => Err(error),
-        };
         let body = match outcome {
             Ok(body) => body,
             Err(error) => {
-                // Boxed because this path is rare: it keeps the common future small.
-                Box::pin(async {
-                    let first = *began.get_or_insert_with(now);
-                    timeouts.total = match client.recover_from(&mut retry, error, timeouts, first).await {
-                        Err(error) if round > 0 => return Err(in_a_later_round(method, error)),
-                        left => left?,
-                    };
-                    let options = options(timeouts, on_progress.is_some());
-                    let mut request = connection.request(method, &*params, options)?;
-                    poll_fn(|cx| poll_response(&mut request, &mut on_progress, cx)).await
-                })
-                .await?
+                let first = *began.get_or_insert_with(now);
+                timeouts.total = match client.recover_from(&mut retry, error, timeouts, first).await {
+                    Err(error) if round > 0 => return Err(in_a_later_round(method, error)),
+                    left => left?,
+                };
+                send_once(client, method, params, timeouts, &mut on_progress, &mut began).await?
             }
         };
         let Some(required) = input_required(client, method, &body)? else { return Ok(body) };
@@ -110,9 +138,7 @@ pub(crate) async fn run(
             break;
         }
         retry.handle_input_round();
-        // Boxed because this path is rare: it keeps the common future small.
-        let responses =
-            Box::pin(collect_responses(client, method, &required, &mut asked, &mut later)).await?;
+        let responses = collect_responses(client, method, &required, &mut asked, &mut later).await?;
         params.set_input(responses, required.request_state);
         let used = began.map_or(Duration::ZERO, |began| now().saturating_duration_since(began));
         let used = used.saturating_sub(asked);
@@ -125,6 +151,7 @@ pub(crate) async fn run(
                 stray_line: None,
             });
         }
+        outcome = send_once(client, method, params, timeouts, &mut on_progress, &mut began).await;
     }
     let problem = format!(
         "the server requested input in more than {MAX_ROUNDS} rounds, or more than {MAX_INPUTS} inputs in one round"
@@ -232,17 +259,22 @@ async fn collect_responses(
     Ok(Some(responses))
 }
 
+/// Returns false if the result is certainly complete. Searches the text, which is cheap: most results are complete, and
+/// only the caller parses them.
+fn may_require_input(client: &McpClient, body: &OwnedBody) -> bool {
+    client.dialect().is_modern() && body.text().contains("input_required")
+}
+
 /// Returns the request for input, or `None` if the result is complete.
 fn input_required(
     client: &McpClient,
     method: &Method,
     body: &OwnedBody,
 ) -> Result<Option<InputRequiredResult>> {
-    let dialect = client.dialect();
-    // Searches the text first, which is cheap: most results are complete, and only the caller parses them.
-    if !dialect.is_modern() || !body.text().contains("input_required") {
+    if !may_require_input(client, body) {
         return Ok(None);
     }
+    let dialect = client.dialect();
     let unreadable = |error| Error::unreadable(method, &error);
     let whole = body.body();
     match whole.raise_member::<ResultType>("resultType").map_err(unreadable)? {

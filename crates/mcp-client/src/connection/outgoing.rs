@@ -194,8 +194,7 @@ impl Connection {
         out: &mut Vec<u8>,
     ) -> std::result::Result<(), serde_json::Error> {
         let ConnectionTerms { dialect, envelope, .. } = &self.terms;
-        let token = call.progress_token();
-        let mut lowering = Lowering::to(*dialect).with_progress_token(&token);
+        let mut lowering = Lowering::to(*dialect).with_progress_of(call);
         if let Some(meta) = context.or(envelope.as_ref()) {
             lowering = lowering.with_meta(meta);
         }

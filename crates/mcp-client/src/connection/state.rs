@@ -13,17 +13,14 @@ use mcp_protocol::peer::{CallHandle, Peer, Transmit};
 use mcp_protocol::subscriptions::SubscriptionFilter;
 use mcp_protocol::{Dialect, Limits};
 use tokio::io::AsyncWrite;
-use tokio::sync::broadcast;
 
 use super::locked::WakeList;
 use super::now;
 use super::outbox::{Framing, Outbox};
 use super::waiting::Waiting;
+use crate::connection::feed::{Feed, FeedSender};
 use crate::connection::subscribers::Subscribers;
 use crate::error::{ConnectionEnd, Error, Result, Sent};
-
-/// The maximum number of unread log messages.
-const MAX_QUEUED_LOGS: usize = 256;
 
 pub(crate) struct State {
     pub(crate) peer: Peer,
@@ -44,7 +41,7 @@ pub(crate) struct State {
     /// The log level of the connection, to be set again after a restart.
     pub(crate) log_level: Option<LogLevel>,
     /// Log messages from the server; `None` after the connection has ended.
-    pub(super) logs: Option<broadcast::Sender<Arc<LogMessageParams>>>,
+    pub(super) logs: FeedSender<Arc<LogMessageParams>>,
     pub(super) driver: Option<Waker>,
     /// The number of settled calls whose callers were woken and have not run yet.
     pub(super) woken_callers: usize,
@@ -92,7 +89,7 @@ impl State {
             waiting: VecDeque::new(),
             subscribers: Subscribers::default(),
             log_level,
-            logs: Some(broadcast::channel(MAX_QUEUED_LOGS).0),
+            logs: FeedSender::Unread,
             driver: None,
             woken_callers: 0,
             wakes: WakeList::default(),
@@ -117,7 +114,7 @@ impl State {
     /// Ends all subscriptions and log feeds.
     pub(super) fn end_feeds(&mut self) {
         self.subscribers.end();
-        self.logs = None;
+        self.logs.end();
     }
 
     /// Responds to a request from the server, unless the server cancelled it.
@@ -288,21 +285,17 @@ impl State {
         }
     }
 
-    /// Returns a receiver of the log messages that the server sends from now on. If the connection has ended, it
-    /// receives none.
-    pub(crate) fn log_messages(&self) -> broadcast::Receiver<Arc<LogMessageParams>> {
-        match &self.logs {
-            Some(logs) => logs.subscribe(),
-            None => broadcast::channel(1).1,
-        }
+    /// Returns the log messages that the server sends from now on. If the connection has ended, there are none.
+    pub(crate) fn log_messages(&mut self) -> Feed<Arc<LogMessageParams>> {
+        self.logs.feed()
     }
 
     /// Passes a log message to its readers; parses it only if there are any.
     pub(crate) fn logged(&self, message: impl FnOnce() -> Option<LogMessageParams>) {
-        if let Some(logs) = self.logs.as_ref().filter(|logs| logs.receiver_count() > 0)
+        if self.logs.has_readers()
             && let Some(message) = message()
         {
-            let _ = logs.send(Arc::new(message));
+            self.logs.send(Arc::new(message));
         }
     }
 

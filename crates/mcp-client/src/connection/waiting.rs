@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use mcp_protocol::errors::ErrorObject;
-use mcp_protocol::messages::{OwnedBody, ProgressParams};
+use mcp_protocol::messages::{Id, OwnedBody, ProgressParams};
 use mcp_protocol::peer::{CallFailure, CallHandle, TimeoutReason};
 
 use super::state::State;
@@ -86,8 +86,20 @@ impl State {
     }
 
     pub(super) fn waiting(&mut self, call: CallHandle) -> Option<&mut Waiting> {
-        let at = self.waiting.binary_search_by_key(&call, |(call, _)| *call).ok()?;
+        let at = self.position(call)?;
         self.waiting.get_mut(at).map(|(_, waiting)| waiting)
+    }
+
+    fn position(&self, call: CallHandle) -> Option<usize> {
+        // Most calls are settled in the order in which they were made, and removed in the same order.
+        let expected = match (call.id(), self.waiting.front()?.0.id()) {
+            (Id::Number(call), Id::Number(first)) => usize::try_from(call.checked_sub(first)?).ok()?,
+            _ => return None,
+        };
+        if self.waiting.get(expected).is_some_and(|(at, _)| *at == call) {
+            return Some(expected);
+        }
+        self.waiting.binary_search_by_key(&call, |(call, _)| *call).ok()
     }
 
     /// Records where the response to a request is expected: on the event stream of the session with this number, or,
@@ -119,7 +131,7 @@ impl State {
 
     /// Removes a call. Returns its outcome, or `None` if it was not settled.
     pub(super) fn stop_waiting(&mut self, call: CallHandle) -> Option<Settled> {
-        let at = self.waiting.binary_search_by_key(&call, |(call, _)| *call).ok()?;
+        let at = self.position(call)?;
         let (_, waiting) = self.waiting.remove(at)?;
         self.woken_callers -= usize::from(waiting.settled.is_some());
         waiting.settled

@@ -15,10 +15,10 @@ use super::endpoint::OAuthResponse;
 use super::error::OAuthError;
 
 /// The members of a response.
-pub(super) type Members = Map<String, Value>;
+pub(super) type ResponseMembers = Map<String, Value>;
 
 /// Returns the members of a successful response, as RFC 6749 and RFC 8628 define them.
-pub(super) fn members(endpoint: &str, response: &OAuthResponse) -> Result<Members, OAuthError> {
+pub(super) fn members(endpoint: &str, response: &OAuthResponse) -> Result<ResponseMembers, OAuthError> {
     let unusable = |problem: String| OAuthError::Unreachable {
         endpoint: crate::config::server_config::shown_url(endpoint),
         problem,
@@ -32,10 +32,10 @@ pub(super) fn members(endpoint: &str, response: &OAuthResponse) -> Result<Member
                 .collect(),
         )
     } else {
-        serde_json::from_slice::<Members>(&response.body).ok()
+        serde_json::from_slice::<ResponseMembers>(&response.body).ok()
     };
     // A response to a revocation has no body (RFC 7009).
-    let parsed = parsed.or_else(|| (status == 200 && response.body.is_empty()).then(Members::new));
+    let parsed = parsed.or_else(|| (status == 200 && response.body.is_empty()).then(ResponseMembers::new));
     // The body is not shown: it may contain tokens.
     let Some(mut members) = parsed else {
         return Err(unusable(format!("HTTP status {status} with a body that is not JSON")));

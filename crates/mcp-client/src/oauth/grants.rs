@@ -19,7 +19,7 @@ use oauth2::{
     TokenUrl,
 };
 
-use super::answer::{Members, members};
+use super::answer::{ResponseMembers, members};
 use super::client_auth::ClientAuth;
 use super::endpoint::{OAuthHttp, Trust};
 use super::error::OAuthError;
@@ -66,10 +66,10 @@ pub(super) struct DeviceCodes {
     pub(super) interval: Option<Duration>,
 }
 
-type Client = BasicClient<EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointSet>;
+type LibraryClient = BasicClient<EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointSet>;
 
 impl Grants {
-    fn client(&self) -> Result<Client, OAuthError> {
+    fn client(&self) -> Result<LibraryClient, OAuthError> {
         let token_url =
             TokenUrl::new(self.token_endpoint.clone()).map_err(|_| invalid_url("token endpoint"))?;
         let mut client = BasicClient::new(ClientId::new(self.client_id.clone())).set_token_uri(token_url);
@@ -89,7 +89,7 @@ impl Grants {
             self.resource.iter().map(|resource| ("resource", resource.clone())).collect();
         if let ClientAuth::PrivateKey(key) = &self.auth {
             let audience = if self.issuer.is_empty() { &self.token_endpoint } else { &self.issuer };
-            let assertion = key.assertion(&self.client_id, audience, super::unix_time().as_secs())?;
+            let assertion = key.assertion(&self.client_id, audience, super::clock::unix_time().as_secs())?;
             parameters.push(("client_assertion_type", ASSERTION_TYPE.to_owned()));
             parameters.push(("client_assertion", assertion));
         }
@@ -182,7 +182,11 @@ impl Grants {
     }
 
     /// Sends a form, with the authentication of the client.
-    async fn post_form(&self, endpoint: &str, form: Vec<(&str, String)>) -> Result<Members, OAuthError> {
+    async fn post_form(
+        &self,
+        endpoint: &str,
+        form: Vec<(&str, String)>,
+    ) -> Result<ResponseMembers, OAuthError> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
         let mut text = url::form_urlencoded::Serializer::new(String::new());
@@ -201,7 +205,12 @@ impl Grants {
         self.post(endpoint, headers, text.finish().into_bytes()).await
     }
 
-    async fn post(&self, endpoint: &str, headers: HeaderMap, body: Vec<u8>) -> Result<Members, OAuthError> {
+    async fn post(
+        &self,
+        endpoint: &str,
+        headers: HeaderMap,
+        body: Vec<u8>,
+    ) -> Result<ResponseMembers, OAuthError> {
         let trust = Trust::LearnedFrom(&self.configured_host);
         let response = self.http.post(endpoint, trust, headers, body).await?;
         members(endpoint, &response)
@@ -266,7 +275,7 @@ fn issued(
     })
 }
 
-fn parse_token(members: Members, endpoint: &str) -> Result<IssuedToken, OAuthError> {
+fn parse_token(members: ResponseMembers, endpoint: &str) -> Result<IssuedToken, OAuthError> {
     let parsed = serde_json::from_value(serde_json::Value::Object(members));
     let missing = |_| RequestTokenError::Other(String::new());
     issued(parsed.map_err(missing), endpoint)

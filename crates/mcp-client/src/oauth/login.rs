@@ -5,13 +5,13 @@ use std::pin::pin;
 use mcp_protocol::oauth::device::{DeviceEnd, DevicePolling, DeviceResponse, DeviceStep};
 use tokio::time::Instant;
 
+use super::clock::unix_time;
 use super::credential::{Credential, Details};
 use super::endpoint::{OAuthHttp, endpoint_url};
 use super::error::OAuthError;
 use super::grants::{DeviceCodes, Grants, IssuedToken};
 use super::options::{OAuthOptions, Resolved};
 use super::prompt::LoginPrompt;
-use super::unix_time;
 use crate::credentials::{Secret, random_id};
 
 /// Requests a token for the client itself.

@@ -17,11 +17,11 @@ use mcp_protocol::retry::Backoff;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::clock::unix_time;
 use super::credential::Credential;
 use super::endpoint::OAuthHttp;
 use super::error::OAuthError;
 use super::options::{Grant, OAuthOptions};
-use super::unix_time;
 use crate::credentials::{CredentialKey, Dialog, Secret, TokenStore};
 use crate::error::Error;
 use crate::http::authorizer::{Authorization, AuthorizationFuture, Authorizer};

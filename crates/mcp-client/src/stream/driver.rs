@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use mcp_protocol::codec::line::Lines;
+use mcp_protocol::codec::line::{Lines, ReadSize};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
 
@@ -19,8 +19,6 @@ use crate::error::{ConnectionEnd, EndCause};
 use crate::stream::io::{read, write};
 use crate::stream::link::{Link, LinkProcess};
 
-/// The range of the buffer space for one read, in bytes. The space depends on the size of the previous read.
-const READ_BYTES: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
 /// The maximum time for reading the stdout of an exited process: another process may keep the pipe open forever.
 pub(crate) const FINAL_READ_TIMEOUT: Duration = Duration::from_millis(200);
 /// The maximum wait for the exit of a server that closed its stdout.
@@ -116,7 +114,7 @@ async fn serve(
     // The writer is kept here while there is something to write. Otherwise it is in the state, where callers can use
     // it.
     let mut writer = Some(writer);
-    let mut room = *READ_BYTES.start();
+    let mut read_size = ReadSize::default();
     let mut alarm = Alarm::new();
     // The time to stop reading the pipe, once the process has exited.
     let mut read_deadline: Option<tokio::time::Instant> = None;
@@ -189,13 +187,13 @@ async fn serve(
             },
             () = inbound.respond_next(connection), if inbound.has_running_handlers() => {}
             () = poll_fn(|cx| if connection.lock().poll_changed(cx) { Poll::Ready(()) } else { Poll::Pending }) => {}
-            read = read(reader, lines.space(), room) => match read {
+            read = read(reader, lines.space(), read_size.bytes()) => match read {
                 Ok(0) => {
                     inbound.handle_rest(connection, lines, now());
                     return EndCause::Server;
                 }
                 Ok(count) => {
-                    room = (count * 2).clamp(*READ_BYTES.start(), *READ_BYTES.end());
+                    read_size.handle_read(count);
                     if let Some(cause) = inbound.handle_lines(connection, lines, now()) {
                         return cause;
                     }
@@ -220,7 +218,7 @@ async fn handle_final_output(
 ) {
     let until = tokio::time::Instant::now() + FINAL_READ_TIMEOUT;
     while let Ok(Ok(1..)) =
-        tokio::time::timeout_at(until, read(reader, lines.space(), *READ_BYTES.end())).await
+        tokio::time::timeout_at(until, read(reader, lines.space(), ReadSize::MAX_BYTES)).await
     {
         inbound.handle_lines(connection, lines, now());
     }

@@ -158,6 +158,55 @@ impl Lines {
     }
 }
 
+/// The size of the next read from a stream, which adapts to the previous reads: 4 KiB to 64 KiB.
+///
+/// It shrinks only after two small reads in a row. The rest of a burst that did not fit is small, too, and the next burst
+/// is usually as large as the last one: otherwise a peer that always sends the same amount would be read in two pieces,
+/// and answered in two.
+///
+/// ```
+/// use mcp_protocol::codec::line::ReadSize;
+///
+/// let mut size = ReadSize::default();
+/// size.handle_read(size.bytes());
+/// assert_eq!(size.bytes(), 8 << 10);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct ReadSize {
+    bytes: usize,
+    was_small: bool,
+}
+
+impl ReadSize {
+    /// The smallest size, in bytes.
+    pub const MIN_BYTES: usize = 4 << 10;
+    /// The largest size, in bytes.
+    pub const MAX_BYTES: usize = 64 << 10;
+
+    /// Returns the number of bytes to reserve for the next read.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Handles a read of `count` bytes.
+    pub fn handle_read(&mut self, count: usize) {
+        let is_small = count < self.bytes / 4;
+        if count >= self.bytes {
+            self.bytes = (self.bytes * 2).min(Self::MAX_BYTES);
+        } else if is_small && self.was_small {
+            self.bytes = (self.bytes / 2).max(Self::MIN_BYTES);
+        }
+        self.was_small = is_small;
+    }
+}
+
+impl Default for ReadSize {
+    fn default() -> Self {
+        Self { bytes: Self::MIN_BYTES, was_small: false }
+    }
+}
+
 /// Returns at most `limit` bytes of a line that is not a message, for display. Control characters are escaped, and `…`
 /// marks truncation.
 ///

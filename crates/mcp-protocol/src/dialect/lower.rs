@@ -8,6 +8,7 @@ use super::{Dialect, REVISION_COUNT};
 use crate::json::{Json, Transcode, write};
 use crate::messages::Id;
 use crate::meta::Meta;
+use crate::peer::CallHandle;
 
 pub(crate) type Written = Result<(), serde_json::Error>;
 
@@ -33,7 +34,29 @@ pub trait Lower {
 pub struct Lowering<'a> {
     dialect: Option<Dialect>,
     meta: Option<&'a Meta>,
-    progress_token: Option<&'a Id>,
+    progress_token: Option<TokenSource<'a>>,
+}
+
+/// The progress token of a body.
+#[derive(Clone, Copy, Debug)]
+enum TokenSource<'a> {
+    Id(&'a Id),
+    /// The token of a call, written without being allocated.
+    Call(CallHandle),
+}
+
+impl Lower for TokenSource<'_> {
+    fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
+        match self {
+            Self::Id(id) => id.lower(cx, out),
+            Self::Call(call) => {
+                out.push(b'"');
+                call.id().lower(cx, out)?;
+                out.push(b'"');
+                Ok(())
+            }
+        }
+    }
 }
 
 impl<'a> Lowering<'a> {
@@ -57,7 +80,14 @@ impl<'a> Lowering<'a> {
     /// Adds the progress token to the `_meta` of the body.
     #[must_use]
     pub const fn with_progress_token(mut self, token: &'a Id) -> Self {
-        self.progress_token = Some(token);
+        self.progress_token = Some(TokenSource::Id(token));
+        self
+    }
+
+    /// Adds the progress token of a call to the `_meta` of the body, see [`CallHandle::progress_token`].
+    #[must_use]
+    pub const fn with_progress_of(mut self, call: CallHandle) -> Self {
+        self.progress_token = Some(TokenSource::Call(call));
         self
     }
 
@@ -138,7 +168,7 @@ impl Lower for MergedMeta<'_> {
             if let Some(token) = cx.progress_token
                 && written & Meta::PROGRESS_TOKEN == 0
             {
-                member(out, "progressToken", token, cx)?;
+                member(out, "progressToken", &token, cx)?;
                 written |= Meta::PROGRESS_TOKEN;
             }
             if let Some(meta) = cx.meta {

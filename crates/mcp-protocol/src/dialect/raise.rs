@@ -141,6 +141,10 @@ impl<T: Raise> Raise for Vec<T> {
 impl<T: Raise> Fill for Vec<T> {
     fn fill(&mut self, from: &mut Reader<'_>, how: Raising) -> Read<()> {
         from.array(&mut |from| {
+            // Most lists have one element. Without this, the first one would reserve space for four.
+            if self.capacity() == 0 {
+                self.reserve_exact(1);
+            }
             self.push(T::raise(from, how)?);
             Ok(())
         })

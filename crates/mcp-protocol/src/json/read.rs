@@ -9,7 +9,7 @@ use std::ops::Range;
 use serde::de::Error as _;
 
 use super::Json;
-use super::scan::{self, Fault, FaultKind, Scanner};
+use super::scan::{self, Fault, FaultKind, Scanner, Span};
 use crate::dialect::{Fill, Raising};
 use crate::limits::MAX_DEPTH;
 use crate::members::Members;
@@ -38,13 +38,18 @@ impl<'a> Reader<'a> {
         if self.scanner.peek() != Some(b'"') {
             return Err(self.unexpected("a string"));
         }
-        let before = self.scanner.clone();
-        let token = self.scanner.string().map_err(|fault| self.fault(fault))?;
-        if !token.escaped {
-            return Ok(Cow::Borrowed(token.inner().of(self.text)));
+        match self.scanner.string() {
+            Ok(token) if !token.escaped => Ok(Cow::Borrowed(token.inner().of(self.text))),
+            Ok(token) => self.decode(token.span).map(Cow::Owned),
+            Err(fault) => Err(self.fault(fault)),
         }
-        serde_json::from_str(token.span.of(self.text)).map(Cow::Owned).map_err(|_| {
-            self.scanner = before;
+    }
+
+    /// Decodes a string that was just read and has escapes.
+    #[cold]
+    fn decode(&mut self, string: Span) -> Read<String> {
+        serde_json::from_str(string.of(self.text)).map_err(|_| {
+            self.scanner.go_to(string.start);
             serde_json::Error::custom("unpaired surrogate in a string")
         })
     }

@@ -189,21 +189,21 @@ impl<'a> Scanner<'a> {
             return Err(self.fault());
         }
         // Fast path: most keys end within eight bytes.
-        let at = self.at + 1;
+        let mut at = self.at + 1;
         if let Some(word) = self.bytes.get(at..at + WORD_BYTES) {
-            let end = at + special_bytes(word).trailing_zeros() as usize / 8;
-            if end < at + WORD_BYTES && self.bytes.get(end) == Some(&b'"') {
+            at += special_bytes(word).trailing_zeros() as usize / 8;
+            if self.bytes.get(at) == Some(&b'"') {
                 let start = self.at as u32;
-                self.at = end + 1;
+                self.at = at + 1;
                 return Ok(StringToken { span: Span { start, end: self.at as u32 }, escaped: false });
             }
         }
-        self.long_string()
+        self.long_string(at)
     }
 
-    fn long_string(&mut self) -> Scan<StringToken> {
+    /// Skips a string that starts here. The bytes before `at` are known to be plain.
+    fn long_string(&mut self, mut at: usize) -> Scan<StringToken> {
         let start = self.at as u32;
-        let mut at = self.at + 1;
         let mut escaped = false;
         loop {
             at = plain_run(self.bytes, at);

@@ -7,8 +7,10 @@ use super::scan::plain_run;
 /// Text without escapes is found in blocks and copied at once; serde_json checks every byte separately, which takes
 /// twice as long for long texts.
 pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
+    // A long text is usually the last part of a message except for brackets, for which the buffer should not double.
+    const BYTES_AFTER: usize = 64;
     let bytes = text.as_bytes();
-    out.reserve(bytes.len() + 2);
+    out.reserve(bytes.len() + 2 + BYTES_AFTER);
     out.push(b'"');
     let mut start = 0;
     loop {

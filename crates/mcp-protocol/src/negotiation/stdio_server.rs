@@ -200,20 +200,15 @@ pub(super) fn modern(
     request: &Request<'_>,
 ) -> Result<Option<(Dialect, Meta)>, ErrorObject> {
     let invalid = |error: BodyError| ErrorObject::new(ErrorCode::InvalidParams, error.to_string());
-    let meta = request.params.meta();
-    // An unsupported version is reported first, even if the rest of the envelope is malformed.
-    let stated = match &meta {
-        Ok(Some(Meta { protocol_version: Some(version), .. })) => Some(version.clone()),
-        // A malformed version is an error. An absent version means that the request is not modern.
-        _ => stated_version(&request.params).map_err(invalid)?,
-    };
-    let Some(stated) = stated else { return Ok(None) };
+    // Read before the rest of `_meta`: a legacy request may have a large one, and an unsupported version is reported even
+    // if the rest of the envelope is malformed.
+    let Some(stated) = stated_version(&request.params).map_err(invalid)? else { return Ok(None) };
     let dialect =
         stated.dialect().filter(|dialect| dialect.era() == Era::Modern && versions.contains(&stated));
     let Some(dialect) = dialect else {
         return Err(ErrorObject::unsupported_version(&stated, versions));
     };
-    let meta = meta.map_err(invalid)?.unwrap_or_default();
+    let meta = request.params.meta().map_err(invalid)?.unwrap_or_default();
     if let Some(LogLevel::Other(level)) = &meta.log_level {
         return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("`{level}` is not a log level")));
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, Lowering};
 use crate::messages::{EmptyParams, EmptyResult};
 use crate::simulated_link::SimulatedLink;
 
@@ -318,6 +318,32 @@ fn progress_token_must_match_exactly() {
         );
         assert_eq!(feed(&mut peer, &text), Arrival::Ignored(IgnoreReason::Unknown), "{token}");
     }
+}
+
+#[test]
+fn progress_token_of_a_call_is_written_like_the_token() {
+    let call =
+        Peer::client(Limits::default()).open(&Method::Ping, Timeouts::default(), Instant::now()).unwrap();
+    let (lowering, params) = (Lowering::to(Dialect::V2025_11_25), EmptyParams::new());
+    let written = lowering.with_progress_of(call).root(&params).to_json().unwrap();
+    assert_eq!(written.get(), r#"{"_meta":{"progressToken":"1"}}"#);
+    let token = call.progress_token();
+    assert_eq!(lowering.with_progress_token(&token).root(&params).to_json().unwrap(), written);
+}
+
+#[test]
+fn responses_in_any_order_complete_their_calls() {
+    let mut peer = Peer::client(Limits::default());
+    let calls: Vec<CallHandle> =
+        (0..5).map(|_| peer.open(&Method::Ping, Timeouts::default(), Instant::now()).unwrap()).collect();
+    let response = |id: i64| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+    for id in [i64::MIN, -1, 0, 6, i64::MAX] {
+        assert_eq!(feed(&mut peer, &response(id)), Arrival::Ignored(IgnoreReason::Unknown), "{id}");
+    }
+    for at in [3, 0, 4, 1, 2] {
+        assert_eq!(feed(&mut peer, &response(at as i64 + 1)), Arrival::Response(calls[at]));
+    }
+    assert_eq!(feed(&mut peer, &response(3)), Arrival::Ignored(IgnoreReason::Late));
 }
 
 #[test]

@@ -37,6 +37,7 @@ struct CallData {
     registry: Registry,
     rounds: Option<Rounds>,
     progress: Option<ProgressReporter>,
+    /// The log level when the call began.
     log_level: Option<LogLevel>,
     /// The number of requests to a legacy client.
     asks: AtomicU32,
@@ -54,7 +55,7 @@ struct CallData {
 #[derive(Clone)]
 pub(crate) struct Requester {
     pub(crate) dialect: Dialect,
-    /// The `_meta` of the request.
+    /// The `_meta` of a modern request. That of a legacy request is read only when a context needs it.
     pub(crate) meta: Option<Arc<Meta>>,
     /// Present for a legacy request.
     pub(crate) legacy: Option<LegacyClient>,
@@ -62,12 +63,11 @@ pub(crate) struct Requester {
     pub(crate) identity: Identity,
 }
 
-/// The client of a legacy connection, and the log level that was set when the request arrived.
+/// The client of a legacy connection.
 #[derive(Clone)]
 pub(crate) struct LegacyClient {
     pub(crate) connection: Arc<Connection>,
     pub(crate) client: Option<Arc<Client>>,
-    pub(crate) log_level: Option<LogLevel>,
 }
 
 /// The progress token of a request, and the rate limit of its progress notifications.
@@ -94,7 +94,7 @@ impl Context {
         let progress = token
             .map(|token| ProgressReporter { token, gate: Mutex::new(ProgressGate::new(Instant::now())) });
         let log_level = match &requester.legacy {
-            Some(legacy) => legacy.log_level.clone(),
+            Some(legacy) => legacy.connection.lock().log_level.clone(),
             None => requester.meta.as_ref().and_then(|meta| meta.log_level.clone()),
         };
         Self(Arc::new(CallData {

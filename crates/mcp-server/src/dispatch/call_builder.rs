@@ -7,6 +7,7 @@ use mcp_protocol::Dialect;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::input::InputResponses;
 use mcp_protocol::messages::{Method, Request};
+use mcp_protocol::meta::Meta;
 use mcp_protocol::safe_text::SafeText;
 
 use super::core::Core;
@@ -21,7 +22,7 @@ pub(super) struct CallBuilder<'a> {
     pub(super) name: Arc<str>,
     pub(super) arguments: &'a str,
     pub(super) dialect: Dialect,
-    requester: Requester,
+    requester: &'a Requester,
     /// The rounds of the call. Set if the request carries answers or state of earlier rounds; otherwise created with
     /// the context.
     rounds: Option<Rounds>,
@@ -34,7 +35,7 @@ impl<'a> CallBuilder<'a> {
         request: &'a Request<'a>,
         name: Arc<str>,
         arguments: &'a str,
-        requester: Requester,
+        requester: &'a Requester,
     ) -> Result<Self, ErrorObject> {
         let dialect = requester.dialect;
         let mut call =
@@ -55,19 +56,31 @@ impl<'a> CallBuilder<'a> {
 
     /// Returns the tracing span of the call. It does not contain the arguments.
     pub(super) fn span(&self) -> tracing::Span {
-        let trace = self.requester.meta.as_ref().and_then(|meta| meta.traceparent.as_deref());
         tracing::debug_span!(
             "call",
             method = %self.request.method,
             name = %SafeText::name(&self.name),
             id = %SafeText::name(&self.request.id.to_string()),
-            traceparent = trace.map(|trace| tracing::field::display(SafeText::name(trace))),
+            // Evaluated only if the span is enabled.
+            traceparent = self.traceparent().map(tracing::field::display),
         )
     }
 
     /// Returns true if the call can ask the client in several rounds: any modern call except completion.
     fn has_rounds(&self) -> bool {
         self.dialect.is_modern() && self.request.method != Method::Complete
+    }
+
+    /// Returns the `_meta` of the request. A legacy request with an invalid `_meta` is accepted, and has none.
+    fn meta(&self) -> Option<Arc<Meta>> {
+        match &self.requester.legacy {
+            Some(_) => self.request.params.meta().ok().flatten().map(Arc::new),
+            None => self.requester.meta.clone(),
+        }
+    }
+
+    fn traceparent(&self) -> Option<String> {
+        self.meta()?.traceparent.as_deref().map(|trace| SafeText::name(trace).to_string())
     }
 
     fn binding(&self) -> Binding {
@@ -93,7 +106,7 @@ impl<'a> CallBuilder<'a> {
             id: self.request.id.clone(),
             method: self.request.method.clone(),
             name: Arc::clone(&self.name),
-            requester: self.requester.clone(),
+            requester: Requester { meta: self.meta(), ..Requester::clone(self.requester) },
             registry: self.core.registry.clone(),
             rounds,
             ask_timeout: self.core.ask_timeout,

@@ -31,7 +31,7 @@ impl Core {
         self: &Arc<Self>,
         snapshot: &Snapshot,
         request: &Request<'_>,
-        requester: Requester,
+        requester: &Requester,
     ) -> RouteResult {
         let name = member::<Cow<'_, str>>(request, "name")?.ok_or_else(|| missing("name"))?;
         let arguments = match request.params.member("arguments").map_err(invalid)? {
@@ -97,9 +97,9 @@ impl Core {
         self: &Arc<Self>,
         snapshot: &Snapshot,
         request: &Request<'_>,
-        requester: Requester,
+        requester: &Requester,
     ) -> RouteResult {
-        let params: GetPromptParams = raise(request, &requester)?;
+        let params: GetPromptParams = raise(request, requester)?;
         let Some(prompt) = snapshot.prompts.get(&params.name) else {
             let message = format!("unknown prompt `{}`", params.name);
             return Err(ErrorObject::new(ErrorCode::InvalidParams, message));
@@ -131,7 +131,7 @@ impl Core {
         self: &Arc<Self>,
         snapshot: &Snapshot,
         request: &Request<'_>,
-        requester: Requester,
+        requester: &Requester,
     ) -> RouteResult {
         let uri: String = member(request, "uri")?.ok_or_else(|| missing("uri"))?;
         check_uri(&uri)?;
@@ -157,9 +157,9 @@ impl Core {
         self: &Arc<Self>,
         snapshot: &Snapshot,
         request: &Request<'_>,
-        requester: Requester,
+        requester: &Requester,
     ) -> RouteResult {
-        let params: CompleteParams = raise(request, &requester)?;
+        let params: CompleteParams = raise(request, requester)?;
         let unknown = |what: String| Err(ErrorObject::new(ErrorCode::InvalidParams, what));
         let completers = match &params.reference {
             CompletionReference::Prompt(prompt) => match snapshot.prompts.get(&prompt.name) {

@@ -33,7 +33,7 @@ pub(super) type RouteResult = Result<RequestAction, ErrorObject>;
 
 impl Core {
     /// Routes a request. If a handler has to run, its future is returned without having been polled.
-    pub(crate) fn route(self: &Arc<Self>, request: &Request<'_>, requester: Requester) -> RequestAction {
+    pub(crate) fn route(self: &Arc<Self>, request: &Request<'_>, requester: &Requester) -> RequestAction {
         let action = self.action(request, requester);
         if let RequestAction::Reply(reply) = &action
             && let Some(observation) = CallObservation::begin(self, request, None)
@@ -43,7 +43,7 @@ impl Core {
         action
     }
 
-    fn action(self: &Arc<Self>, request: &Request<'_>, requester: Requester) -> RequestAction {
+    fn action(self: &Arc<Self>, request: &Request<'_>, requester: &Requester) -> RequestAction {
         let is_call = matches!(
             request.method,
             Method::ToolsCall | Method::ResourcesRead | Method::PromptsGet | Method::Complete
@@ -54,19 +54,19 @@ impl Core {
         let snapshot = self.registry.snapshot();
         let routed = match &request.method {
             Method::ToolsCall => self.call_tool(&snapshot, request, requester),
-            Method::ToolsList => page(self, &snapshot, &snapshot.tools, request, &requester),
-            Method::ResourcesList => page(self, &snapshot, &snapshot.resources, request, &requester),
-            Method::ResourceTemplatesList => page(self, &snapshot, &snapshot.templates, request, &requester),
-            Method::PromptsList => page(self, &snapshot, &snapshot.prompts, request, &requester),
+            Method::ToolsList => page(self, &snapshot, &snapshot.tools, request, requester),
+            Method::ResourcesList => page(self, &snapshot, &snapshot.resources, request, requester),
+            Method::ResourceTemplatesList => page(self, &snapshot, &snapshot.templates, request, requester),
+            Method::PromptsList => page(self, &snapshot, &snapshot.prompts, request, requester),
             Method::ResourcesRead => self.read_resource(&snapshot, request, requester),
             Method::PromptsGet => self.get_prompt(&snapshot, request, requester),
             Method::Complete => self.complete(&snapshot, request, requester),
             Method::Discover => Ok(RequestAction::Reply(Reply::result(self.discover(&snapshot)))),
             Method::Ping => Ok(RequestAction::Reply(Reply::Empty)),
-            Method::Listen => listen(request, &requester),
-            Method::SetLevel => set_level(request, &requester),
-            Method::ResourcesSubscribe => subscribe(request, &requester, true),
-            Method::ResourcesUnsubscribe => subscribe(request, &requester, false),
+            Method::Listen => listen(request, requester),
+            Method::SetLevel => set_level(request, requester),
+            Method::ResourcesSubscribe => subscribe(request, requester, true),
+            Method::ResourcesUnsubscribe => subscribe(request, requester, false),
             other => Err(ErrorObject::new(
                 ErrorCode::MethodNotFound,
                 format!("method not found: `{}`", other.as_str()),

@@ -10,20 +10,27 @@ use bytes::Bytes;
 
 /// The minimum capacity of a kept buffer. Smaller buffers are kept by the allocator itself.
 const MIN_KEPT_BYTES: usize = 64 << 10;
-/// The maximum total capacity of the kept buffers.
-const MAX_KEPT_BYTES: usize = 8 << 20;
 /// The initial capacity of a response buffer: enough for most responses without reallocation.
 const RESPONSE_CAPACITY_BYTES: usize = 512;
 
 /// The kept buffers of a service.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct BufferPool {
+    /// The maximum total capacity of the kept buffers.
+    max_kept_bytes: usize,
     buffers: Mutex<Vec<Vec<u8>>>,
     /// True if the pool has buffers. A service that never sees a large message therefore never takes the lock.
     has_buffers: AtomicBool,
 }
 
 impl BufferPool {
+    /// Creates a pool for bodies of at most `max_body_bytes`. It keeps as much as one such body and a response of the same
+    /// size.
+    pub(super) fn new(max_body_bytes: usize) -> Self {
+        let max_kept_bytes = max_body_bytes.saturating_mul(2);
+        Self { max_kept_bytes, buffers: Mutex::default(), has_buffers: AtomicBool::new(false) }
+    }
+
     /// Returns an empty buffer with this capacity, or up to twice as much.
     pub(super) fn take(&self, capacity: usize) -> Vec<u8> {
         if capacity >= MIN_KEPT_BYTES && self.has_buffers.load(Ordering::Relaxed) {
@@ -73,7 +80,7 @@ impl BufferPool {
         buffer.clear();
         let mut buffers = self.lock();
         let kept: usize = buffers.iter().map(Vec::capacity).sum();
-        if buffer.capacity() >= MIN_KEPT_BYTES && kept + buffer.capacity() <= MAX_KEPT_BYTES {
+        if buffer.capacity() >= MIN_KEPT_BYTES && kept + buffer.capacity() <= self.max_kept_bytes {
             buffers.push(buffer);
             self.has_buffers.store(true, Ordering::Relaxed);
         }
@@ -106,6 +113,12 @@ impl Drop for PooledBuffer {
 mod tests {
     use super::*;
 
+    const MAX_KEPT_BYTES: usize = 8 << 20;
+
+    fn new_pool() -> BufferPool {
+        BufferPool::new(MAX_KEPT_BYTES / 2)
+    }
+
     fn capacities(pool: &BufferPool) -> Vec<usize> {
         pool.lock().iter().map(Vec::capacity).collect()
     }
@@ -118,7 +131,7 @@ mod tests {
 
     #[test]
     fn large_buffer_is_reused_when_its_bytes_are_dropped() {
-        let pool = Arc::new(BufferPool::default());
+        let pool = Arc::new(new_pool());
         let bytes = pool.share(full(1 << 20));
         assert_eq!(capacities(&pool), [0; 0], "in use");
         let address = bytes.as_ptr();
@@ -133,7 +146,7 @@ mod tests {
 
     #[test]
     fn only_a_buffer_of_about_the_wanted_size_is_taken() {
-        let pool = Arc::new(BufferPool::default());
+        let pool = Arc::new(new_pool());
         drop(pool.share(full(1 << 20)));
         for capacity in [(1 << 19) - 1, (1 << 20) + 1] {
             assert_eq!(pool.take(capacity).capacity(), capacity);
@@ -143,7 +156,7 @@ mod tests {
 
     #[test]
     fn small_buffers_are_not_kept() {
-        let pool = Arc::new(BufferPool::default());
+        let pool = Arc::new(new_pool());
         drop(pool.share(full(MIN_KEPT_BYTES - 1)));
         assert_eq!(capacities(&pool), [0; 0]);
         drop(pool.share(full(MIN_KEPT_BYTES)));
@@ -152,7 +165,7 @@ mod tests {
 
     #[test]
     fn kept_buffers_are_limited_in_total() {
-        let pool = Arc::new(BufferPool::default());
+        let pool = Arc::new(new_pool());
         let shared: Vec<Bytes> = (0..20).map(|_| pool.share(full(1 << 20))).collect();
         drop(shared);
         assert_eq!(capacities(&pool).iter().sum::<usize>(), MAX_KEPT_BYTES);
@@ -161,14 +174,22 @@ mod tests {
     }
 
     #[test]
+    fn largest_body_and_its_response_are_kept() {
+        let pool = Arc::new(BufferPool::new(16 << 20));
+        let (body, response) = (pool.share(full(16 << 20)), pool.share(full(16 << 20)));
+        drop((body, response));
+        assert_eq!(capacities(&pool), [16 << 20, 16 << 20]);
+    }
+
+    #[test]
     fn short_response_does_not_hold_a_large_buffer() {
-        let pool = Arc::new(BufferPool::default());
+        let pool = Arc::new(new_pool());
         drop(pool.share(full(1 << 20)));
         let mut buffer = pool.take_for_response();
         assert_eq!(buffer.capacity(), 1 << 20);
         buffer.extend_from_slice(b"short");
         let bytes = pool.share(buffer);
         assert_eq!((&bytes[..], capacities(&pool)), (&b"short"[..], vec![1 << 20]));
-        assert_eq!(BufferPool::default().take_for_response().capacity(), RESPONSE_CAPACITY_BYTES);
+        assert_eq!(new_pool().take_for_response().capacity(), RESPONSE_CAPACITY_BYTES);
     }
 }

@@ -131,7 +131,7 @@ impl ServiceState {
             self.sessions.reclaim(MAX_URI_BYTES + URI_OVERHEAD_BYTES);
         }
         let (stream, outlet) = session.outlet();
-        let mut run = match self.core.route(request, requester(session, request, &outlet, identity)) {
+        let mut run = match self.core.route(request, &requester(session, &outlet, identity)) {
             RequestAction::Run(run) => run,
             RequestAction::Reply(reply) => return FirstPoll::Done(self.reply_legacy(call, &reply)),
             // No legacy version has `subscriptions/listen`.
@@ -239,19 +239,13 @@ impl ServiceState {
     }
 }
 
-fn requester(
-    session: &Session,
-    request: &Request<'_>,
-    outlet: &Arc<Outlet>,
-    identity: Identity,
-) -> Requester {
+fn requester(session: &Session, outlet: &Arc<Outlet>, identity: Identity) -> Requester {
     Requester {
         dialect: session.dialect,
-        meta: request.params.meta().ok().flatten().map(Arc::new),
+        meta: None,
         legacy: Some(LegacyClient {
             connection: Arc::clone(&session.connection),
             client: Some(Arc::clone(&session.client)),
-            log_level: session.connection.lock().log_level.clone(),
         }),
         outlet: Arc::clone(outlet),
         identity,

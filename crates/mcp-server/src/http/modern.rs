@@ -44,7 +44,7 @@ impl ServiceState {
             Arc::new(Outlet::new(OutletFraming::Events, MAX_UNREAD_BYTES, Some(Arc::clone(&self.memory))));
         let requester =
             Requester { dialect, meta: Some(meta), legacy: None, outlet: Arc::clone(&outlet), identity };
-        let mut run = match self.core.route(request, requester) {
+        let mut run = match self.core.route(request, &requester) {
             RequestAction::Reply(reply) => return FirstPoll::Done(self.reply(&request.id, dialect, &reply)),
             RequestAction::Listen(filter) if accepts_events(headers) => {
                 return FirstPoll::Done(self.listen(&request.id, dialect, &filter, outlet));

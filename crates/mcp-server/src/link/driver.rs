@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mcp_protocol::codec::line::{Line, Lines};
+use mcp_protocol::codec::line::{Line, Lines, ReadSize};
 use mcp_protocol::errors::DecodeError;
 use mcp_protocol::messages::{Id, Incoming, Message, parse_bytes};
 use mcp_protocol::negotiation::{StdioClassification, StdioServerNegotiation};
@@ -25,6 +25,7 @@ use tokio::task::JoinSet;
 
 use super::io::{WriteBuffer, read, write};
 use crate::budget::{Budget, Share};
+use crate::call::context::Requester;
 use crate::connection::outlet::{Outlet, OutletFraming};
 use crate::connection::{Client, Connection};
 use crate::dispatch::core::Core;
@@ -34,9 +35,6 @@ use negotiate::Admission;
 use subscriptions::Subscriptions;
 use tasks::{RunningTask, TaskOutput};
 
-/// The minimum and maximum size of one read, in bytes. The size adapts to the input, because the buffer space for it is
-/// zeroed before each read.
-const READ_BYTES: std::ops::RangeInclusive<usize> = (4 << 10)..=(64 << 10);
 /// The number of unwritten bytes above which reading stops.
 const MAX_UNWRITTEN_BYTES: usize = 1 << 20;
 /// The time limit for writing the remaining messages after calls were cancelled, and the limit for dropping the calls.
@@ -72,7 +70,8 @@ async fn serve(
     let mut cancelled = false;
     // True at the end of input. Lines that were already read may still be unprocessed.
     let mut is_end = false;
-    let mut room = *READ_BYTES.start();
+    // It adapts also because the buffer space is zeroed before each read.
+    let mut read_size = ReadSize::default();
     // False while the writer may hold bytes that are not flushed.
     let mut is_flushed = true;
     loop {
@@ -111,11 +110,11 @@ async fn serve(
             Some(ended) = driver.runs.join_next_with_id(), if !driver.runs.is_empty() => driver.handle_task_end(ended),
             () = driver.outlet.filled(), if writing.is_empty() => {}
             change = changes.recv() => driver.handle_change(change),
-            read = read(reader, lines.space(), room), if reads => {
+            read = read(reader, lines.space(), read_size.bytes()), if reads => {
                 driver.now = Instant::now();
                 let count = read?;
                 is_end = count == 0;
-                room = (count * 2).clamp(*READ_BYTES.start(), *READ_BYTES.end());
+                read_size.handle_read(count);
             }
             // Limits the waiting time for calls and for a client that does not read.
             () = wait_until(ending), if ending.is_some() => {
@@ -157,6 +156,8 @@ struct Driver<'a> {
     negotiation: StdioServerNegotiation,
     connection: Arc<Connection>,
     client: Option<Arc<Client>>,
+    /// The sender of the last request, which usually sends the next one, too.
+    requester: Option<Requester>,
     outlet: Arc<Outlet>,
     /// The tasks of the calls in flight, and their data by task id.
     runs: JoinSet<TaskOutput>,
@@ -179,6 +180,7 @@ impl<'a> Driver<'a> {
             negotiation: StdioServerNegotiation::new(versions),
             connection: Arc::new(connection),
             client: None,
+            requester: None,
             outlet: Arc::new(Outlet::new(OutletFraming::Lines, MAX_UNWRITTEN_BYTES, memory.clone())),
             runs: JoinSet::new(),
             running: HashMap::new(),
@@ -245,7 +247,9 @@ impl<'a> Driver<'a> {
             (Arrival::Request, Message::Request(request)) => match self.negotiate(message, request) {
                 Admission::Route(requester) => {
                     let dialect = requester.dialect;
-                    match self.core.route(request, requester) {
+                    let action = self.core.route(request, &requester);
+                    self.requester = Some(requester);
+                    match action {
                         RequestAction::Reply(reply) => self.answer(&request.id, dialect, &reply),
                         RequestAction::Run(run) => self.poll_or_spawn(request, dialect, run),
                         RequestAction::Listen(filter) => self.open_subscription(&request.id, dialect, filter),

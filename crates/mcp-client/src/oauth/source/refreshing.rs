@@ -13,10 +13,10 @@ use tokio::time::Instant;
 
 use super::{FlightResult, RETRY, Shared};
 use crate::credentials::{Dialog, StoreError};
+use crate::oauth::clock::unix_time;
 use crate::oauth::credential::{Credential, Details};
 use crate::oauth::error::OAuthError;
 use crate::oauth::options::Grant;
-use crate::oauth::unix_time;
 
 /// The pauses between attempts to save a new credential.
 const SAVE_RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));

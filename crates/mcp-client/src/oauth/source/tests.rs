@@ -214,7 +214,7 @@ async fn refused_client_and_changed_issuer_delete_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_token_is_refreshed_once_and_a_newer_one_is_used_at_once() {
+async fn refused_token_is_refreshed_once_and_a_newer_one_used_at_once() {
     let fixture = fixture(&[ROTATED]);
     fixture.store_credential(0, |_| {}).await;
     let first = fixture.source.token().await.unwrap();

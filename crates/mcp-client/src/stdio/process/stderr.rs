@@ -1,17 +1,20 @@
 //! The stderr of a server. It is always read and offered line by line; its end is kept for errors, up to a limit.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io::{self, Write};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use mcp_protocol::safe_text::SafeText;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::process::ChildStderr;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::connection::feed::Feed;
+use crate::connection::feed::{Feed, FeedSender};
 
 /// The maximum number of bytes of output that are kept.
 const MAX_TAIL_BYTES: usize = 64 << 10;
@@ -21,8 +24,6 @@ const MAX_SHOWN_LINES: usize = 20;
 const MAX_SHOWN_LINE_CHARS: usize = 400;
 /// The maximum number of bytes of one line that a subscriber receives.
 const MAX_LINE_BYTES: usize = 8 << 10;
-/// The maximum number of lines that are buffered for a slow subscriber.
-const MAX_BUFFERED_LINES: usize = 256;
 /// The minimum length of a value that is masked. Shorter values are too common in ordinary text.
 const MIN_SECRET_BYTES: usize = 4;
 /// The maximum wait for the remaining output of an exited process, because a descendant may hold the pipe open forever.
@@ -37,8 +38,8 @@ pub(crate) struct Stderr {
     reader: JoinHandle<()>,
 }
 
-/// The sender of lines. It is removed at the end of the output, so that subscribers see the end.
-type LineSender = Arc<Mutex<Option<broadcast::Sender<Arc<str>>>>>;
+/// The sender of lines. It ends with the output, so that subscribers see the end.
+type LineSender = Arc<Mutex<FeedSender<Arc<str>>>>;
 
 #[derive(Debug)]
 struct Tail {
@@ -65,15 +66,14 @@ impl Stderr {
         // search.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         let tail = Arc::new(Tail { kept: Mutex::default(), secrets, is_inherited });
-        let lines = Arc::new(Mutex::new(Some(broadcast::channel(MAX_BUFFERED_LINES).0)));
+        let lines = Arc::new(Mutex::new(FeedSender::Unread));
         let (over, is_over) = watch::channel(false);
         let reader = tokio::spawn(read(pipe, Arc::clone(&tail), Arc::clone(&lines), over));
         Self { tail, lines, is_over, reader }
     }
 
     pub(crate) fn lines(&self) -> Feed<Arc<str>> {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        Feed::new(lines.as_ref().map_or_else(|| broadcast::channel(1).1, broadcast::Sender::subscribe))
+        lock(&self.lines).feed()
     }
 
     /// Masks the configured environment values in a text.
@@ -148,44 +148,63 @@ impl Tail {
 }
 
 async fn read(mut pipe: ChildStderr, tail: Arc<Tail>, lines: LineSender, over: watch::Sender<bool>) {
-    let mut buffer = [0; 8 << 10];
-    let mut line = Vec::new();
-    // True while reading the rest of a line whose beginning was read when there was no subscriber.
-    let mut is_inside = false;
-    loop {
+    let mut splitter = LineSplitter::default();
+    let mut read_some = |cx: &mut Context<'_>| {
+        // Not part of the future, which exists for every process.
+        let mut buffer = [0; 8 << 10];
         let mut space = ReadBuf::new(&mut buffer);
-        let read = std::future::poll_fn(|cx| std::pin::Pin::new(&mut pipe).poll_read(cx, &mut space)).await;
+        let read = ready!(Pin::new(&mut pipe).poll_read(cx, &mut space));
         if read.is_err() || space.filled().is_empty() {
-            break;
+            return Poll::Ready(false);
         }
         tail.push(space.filled());
-        let listened = |lines: &broadcast::Sender<Arc<str>>| tail.is_inherited || lines.receiver_count() > 0;
-        let listening = lines.lock().unwrap_or_else(PoisonError::into_inner).clone().filter(listened);
-        let Some(listening) = listening else {
-            line.clear();
-            is_inside = !space.filled().ends_with(b"\n");
-            continue;
-        };
-        for piece in space.filled().split_inclusive(|byte| *byte == b'\n') {
-            // The rest of a line is skipped: it may contain a part of a secret, which would not be masked.
-            if is_inside {
-                is_inside = !piece.ends_with(b"\n");
-                continue;
-            }
-            line.extend_from_slice(&piece[..piece.len().min(MAX_LINE_BYTES.saturating_sub(line.len()))]);
-            if piece.ends_with(b"\n") {
-                send(&tail, &listening, &mut line);
-            }
-        }
+        splitter.push(space.filled(), &tail, &lines);
+        Poll::Ready(true)
+    };
+    while poll_fn(&mut read_some).await {}
+    if !splitter.line.is_empty() {
+        send(&tail, &lines, &mut splitter.line);
     }
-    let last = lines.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(last) = last.filter(|_| !line.is_empty()) {
-        send(&tail, &last, &mut line);
-    }
+    lock(&lines).end();
     let _ = over.send(true);
 }
 
-fn send(tail: &Tail, lines: &broadcast::Sender<Arc<str>>, line: &mut Vec<u8>) {
+/// Splits output into lines for the subscribers.
+#[derive(Default)]
+struct LineSplitter {
+    /// The beginning of a line.
+    line: Vec<u8>,
+    /// True while reading the rest of a line whose beginning was read when there was no subscriber.
+    is_inside: bool,
+}
+
+impl LineSplitter {
+    fn push(&mut self, bytes: &[u8], tail: &Tail, lines: &LineSender) {
+        if !tail.is_inherited && !lock(lines).has_readers() {
+            self.line.clear();
+            self.is_inside = !bytes.ends_with(b"\n");
+            return;
+        }
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            // The rest of a line is skipped: it may contain a part of a secret, which would not be masked.
+            if self.is_inside {
+                self.is_inside = !piece.ends_with(b"\n");
+                continue;
+            }
+            let room = MAX_LINE_BYTES.saturating_sub(self.line.len());
+            self.line.extend_from_slice(&piece[..piece.len().min(room)]);
+            if piece.ends_with(b"\n") {
+                send(tail, lines, &mut self.line);
+            }
+        }
+    }
+}
+
+fn lock(lines: &LineSender) -> MutexGuard<'_, FeedSender<Arc<str>>> {
+    lines.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn send(tail: &Tail, lines: &LineSender, line: &mut Vec<u8>) {
     let is_cut = line.len() == MAX_LINE_BYTES;
     let text = tail.mask(String::from_utf8_lossy(line).trim_end());
     let text = if is_cut { tail.mask_end(text) } else { text };
@@ -194,6 +213,5 @@ fn send(tail: &Tail, lines: &broadcast::Sender<Arc<str>>, line: &mut Vec<u8>) {
         // If this process has no stderr, the line is lost.
         let _ = writeln!(io::stderr(), "{text}");
     }
-    // Fails if there are no subscribers, which is not an error.
-    let _ = lines.send(text.into());
+    lock(lines).send(text.into());
 }

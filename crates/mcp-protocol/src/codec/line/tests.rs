@@ -104,3 +104,35 @@ fn outbox_that_is_never_empty_does_not_grow() {
     }
     assert!(outbox.buffer.capacity() <= IDLE_BUFFER_BYTES);
 }
+
+#[test]
+fn equal_amounts_are_soon_read_at_once() {
+    for amount in [1, 3 << 10, 7 << 10, (32 << 10) + 1, 40 << 10, 64 << 10] {
+        let mut size = ReadSize::default();
+        let mut reads = 0;
+        for _ in 0..10 {
+            let mut left = amount;
+            reads = 0;
+            while left > 0 {
+                let count = left.min(size.bytes());
+                left -= count;
+                reads += 1;
+                size.handle_read(count);
+            }
+        }
+        assert_eq!(reads, 1, "{amount} bytes");
+    }
+}
+
+#[test]
+fn read_size_shrinks_after_small_reads() {
+    let mut size = ReadSize::default();
+    for _ in 0..10 {
+        size.handle_read(1 << 20);
+    }
+    assert_eq!(size.bytes(), ReadSize::MAX_BYTES);
+    for _ in 0..10 {
+        size.handle_read(100);
+    }
+    assert_eq!(size.bytes(), ReadSize::MIN_BYTES);
+}

@@ -39,8 +39,8 @@ impl ServiceState {
                             let (_, outlet) = session.outlet();
                             // Requests to the client and progress need a stream, which a batch does not have.
                             outlet.close();
-                            let requester = requester(session, &request, &outlet, identity.clone());
-                            let reply = match self.core.route(&request, requester) {
+                            let requester = requester(session, &outlet, identity.clone());
+                            let reply = match self.core.route(&request, &requester) {
                                 RequestAction::Reply(reply) => Some(reply),
                                 RequestAction::Run(run) => tokio::select! {
                                     reply = run => Some(reply),

@@ -42,7 +42,7 @@ impl Driver<'_> {
                         )))
                     } else {
                         match self.negotiate(&message, &request) {
-                            Admission::Route(requester) => self.core.route(&request, requester),
+                            Admission::Route(requester) => self.core.route(&request, &requester),
                             Admission::Reply(_, reply) => RequestAction::Reply(reply),
                         }
                     };

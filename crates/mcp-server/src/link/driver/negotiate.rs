@@ -5,6 +5,7 @@ use std::sync::Arc;
 use mcp_protocol::Dialect;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::messages::{Message, Method, Request};
+use mcp_protocol::meta::Meta;
 use mcp_protocol::negotiation::StdioClassification;
 
 use super::Driver;
@@ -35,23 +36,11 @@ impl Driver<'_> {
             return Admission::Reply(self.dialect(), reply);
         }
         let (dialect, meta) = match self.negotiation.classify(message) {
-            StdioClassification::Modern(dialect, meta) => {
-                let outlet = Arc::clone(&self.outlet);
-                return Admission::Route(Requester {
-                    dialect,
-                    meta: Some(meta),
-                    legacy: None,
-                    outlet,
-                    identity: Identity::default(),
-                });
-            }
-            StdioClassification::Legacy(dialect) => {
-                // A legacy request with an invalid `_meta` is still accepted.
-                (dialect, request.params.meta().ok().flatten().map(Arc::new))
-            }
+            StdioClassification::Modern(dialect, meta) => (dialect, Some(meta)),
+            StdioClassification::Legacy(dialect) => (dialect, None),
             StdioClassification::Initialize(dialect, params) => {
                 let (reply, client) = self.core.initialize(dialect, *params);
-                self.client = Some(Arc::new(client));
+                (self.client, self.requester) = (Some(Arc::new(client)), None);
                 return Admission::Reply(dialect, reply);
             }
             StdioClassification::Ping => return Admission::Reply(self.dialect(), Reply::Empty),
@@ -63,13 +52,22 @@ impl Driver<'_> {
                 return Admission::Reply(self.dialect(), Reply::Error(error));
             }
         };
-        let legacy = Some(LegacyClient {
-            connection: Arc::clone(&self.connection),
-            client: self.client.clone(),
-            log_level: self.connection.lock().log_level.clone(),
-        });
-        let outlet = Arc::clone(&self.outlet);
-        Admission::Route(Requester { dialect, meta, legacy, outlet, identity: Identity::default() })
+        Admission::Route(self.requester(dialect, meta))
+    }
+
+    /// Returns the sender of a request. `meta` is the `_meta` of a modern request.
+    fn requester(&mut self, dialect: Dialect, meta: Option<Arc<Meta>>) -> Requester {
+        match self.requester.take() {
+            Some(last) if last.dialect == dialect && last.legacy.is_some() == meta.is_none() => {
+                Requester { meta, ..last }
+            }
+            _ => {
+                let (connection, client) = (Arc::clone(&self.connection), self.client.clone());
+                let legacy = meta.is_none().then_some(LegacyClient { connection, client });
+                let outlet = Arc::clone(&self.outlet);
+                Requester { dialect, meta, legacy, outlet, identity: Identity::default() }
+            }
+        }
     }
 
     /// Charges the memory of client info and capabilities, or returns the reply with the error.
