@@ -81,7 +81,7 @@ struct State {
 type FlightResult = Option<Result<(), OAuthError>>;
 
 /// What a request for a token leads to.
-enum Next {
+enum TokenStep {
     Use(Token),
     Wait(watch::Receiver<FlightResult>),
     Look,
@@ -119,12 +119,12 @@ impl TokenSource {
         let mut has_looked = false;
         for _ in 0..MAX_ATTEMPTS {
             match self.next(has_looked) {
-                Next::Use(token) => return Ok(token),
-                Next::Look => {
+                TokenStep::Use(token) => return Ok(token),
+                TokenStep::Look => {
                     has_looked = true;
                     self.look().await?;
                 }
-                Next::Wait(mut flight) => {
+                TokenStep::Wait(mut flight) => {
                     let finished = flight.wait_for(Option::is_some).await;
                     let result = finished.ok().and_then(|result| result.clone());
                     match result.unwrap_or_else(|| Err(aborted())) {
@@ -137,7 +137,7 @@ impl TokenSource {
                         Err(error) => return Err(error),
                     }
                 }
-                Next::Fail(error) => return Err(error),
+                TokenStep::Fail(error) => return Err(error),
             }
         }
         Err(OAuthError::LoginNeeded(LogInReason::Refused))
@@ -184,7 +184,7 @@ impl TokenSource {
         Ok(Authorization { header, token_id: token.version.0 })
     }
 
-    fn next(&self, has_looked: bool) -> Next {
+    fn next(&self, has_looked: bool) -> TokenStep {
         let mut state = self.shared.state();
         let Some(current) = &state.current else {
             if self.shared.options.grant == Grant::ClientCredentials && has_looked {
@@ -192,9 +192,9 @@ impl TokenSource {
             }
             let may_look = !has_looked && state.looked.is_none_or(|looked| looked.elapsed() >= LOOK_INTERVAL);
             return if may_look {
-                Next::Look
+                TokenStep::Look
             } else {
-                Next::Fail(OAuthError::LoginNeeded(LogInReason::NoCredential))
+                TokenStep::Fail(OAuthError::LoginNeeded(LogInReason::NoCredential))
             };
         };
         let version = current.version();
@@ -203,37 +203,37 @@ impl TokenSource {
             current.refresh_token.is_some() || self.shared.options.grant == Grant::ClientCredentials;
         let token = Token { access_token: current.access_token.clone(), version };
         match current.freshness(unix_time()) {
-            Freshness::Fresh if !is_refused => Next::Use(token),
+            Freshness::Fresh if !is_refused => TokenStep::Use(token),
             Freshness::Due if !is_refused => {
                 if can_refresh {
                     // The old token can be used, so nobody waits.
                     drop(self.refresh(&mut state, version));
                 }
-                Next::Use(token)
+                TokenStep::Use(token)
             }
             _ if can_refresh => self.refresh(&mut state, version),
-            _ if !is_refused => Next::Use(token),
+            _ if !is_refused => TokenStep::Use(token),
             _ if !has_looked && state.looked.is_none_or(|looked| looked.elapsed() >= LOOK_INTERVAL) => {
-                Next::Look
+                TokenStep::Look
             }
-            _ => Next::Fail(OAuthError::LoginNeeded(LogInReason::NoRefreshToken)),
+            _ => TokenStep::Fail(OAuthError::LoginNeeded(LogInReason::NoRefreshToken)),
         }
     }
 
     /// Begins a refresh, or joins the one in flight.
-    fn refresh(&self, state: &mut State, old: Version) -> Next {
+    fn refresh(&self, state: &mut State, old: Version) -> TokenStep {
         if let Some(flight) = &state.flight {
-            return Next::Wait(flight.clone());
+            return TokenStep::Wait(flight.clone());
         }
         if let Some((until, error)) = &state.pause
             && Instant::now() < *until
         {
-            return Next::Fail(error.clone());
+            return TokenStep::Fail(error.clone());
         }
         let (sender, receiver) = watch::channel(None);
         state.flight = Some(receiver.clone());
         tokio::spawn(refreshing::run(Arc::clone(&self.shared), old, sender));
-        Next::Wait(receiver)
+        TokenStep::Wait(receiver)
     }
 
     /// Reads the store.
