@@ -57,11 +57,11 @@ use super::{CredentialKey, Dialog, MAX_SECRET_BYTES, Secret, StoreError, StoreLo
 /// ```
 #[derive(Clone)]
 pub struct EncryptedFile {
-    shared: Arc<Shared>,
+    shared: Arc<EncryptedFolder>,
 }
 
 #[derive(Clone)]
-struct Shared {
+struct EncryptedFolder {
     folder: PathBuf,
     locks: LockFolder,
     keys: KeySources,
@@ -79,7 +79,7 @@ impl EncryptedFile {
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         let folder = folder.into();
         let locks = LockFolder::new(&folder);
-        Self { shared: Arc::new(Shared { folder, locks, keys: KeySources::default() }) }
+        Self { shared: Arc::new(EncryptedFolder { folder, locks, keys: KeySources::default() }) }
     }
 
     /// Derives the key of a new folder from a passphrase. The function returns the passphrase, or `None` if it has none,

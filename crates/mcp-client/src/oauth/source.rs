@@ -36,7 +36,7 @@ const MAX_ATTEMPTS: usize = 3;
 /// The token of one server: read from its store, and refreshed when it is due. Clones share it.
 #[derive(Clone)]
 pub struct TokenSource {
-    shared: Arc<Shared>,
+    shared: Arc<SharedToken>,
 }
 
 /// An access token.
@@ -54,7 +54,7 @@ impl Token {
     }
 }
 
-struct Shared {
+struct SharedToken {
     server: String,
     options: OAuthOptions,
     key: CredentialKey,
@@ -103,7 +103,7 @@ impl TokenSource {
     ) -> Self {
         let key = options.credential_key(server);
         let state = Mutex::default();
-        Self { shared: Arc::new(Shared { server: server.to_owned(), options, key, store, http, state }) }
+        Self { shared: Arc::new(SharedToken { server: server.to_owned(), options, key, store, http, state }) }
     }
 
     /// Returns a token that can be used now. Refreshes it if it has expired, and begins to refresh it if it is about to.
@@ -271,7 +271,7 @@ fn aborted() -> OAuthError {
     }
 }
 
-impl Shared {
+impl SharedToken {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

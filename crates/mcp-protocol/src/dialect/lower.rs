@@ -34,18 +34,18 @@ pub trait Lower {
 pub struct Lowering<'a> {
     dialect: Option<Dialect>,
     meta: Option<&'a Meta>,
-    progress_token: Option<TokenSource<'a>>,
+    progress_token: Option<ProgressTokenSource<'a>>,
 }
 
 /// The progress token of a body.
 #[derive(Clone, Copy, Debug)]
-enum TokenSource<'a> {
+enum ProgressTokenSource<'a> {
     Id(&'a Id),
     /// The token of a call, written without being allocated.
     Call(CallHandle),
 }
 
-impl Lower for TokenSource<'_> {
+impl Lower for ProgressTokenSource<'_> {
     fn lower(&self, cx: Lowering<'_>, out: &mut Vec<u8>) -> Written {
         match self {
             Self::Id(id) => id.lower(cx, out),
@@ -80,14 +80,14 @@ impl<'a> Lowering<'a> {
     /// Adds the progress token to the `_meta` of the body.
     #[must_use]
     pub const fn with_progress_token(mut self, token: &'a Id) -> Self {
-        self.progress_token = Some(TokenSource::Id(token));
+        self.progress_token = Some(ProgressTokenSource::Id(token));
         self
     }
 
     /// Adds the progress token of a call to the `_meta` of the body, see [`CallHandle::progress_token`].
     #[must_use]
     pub const fn with_progress_of(mut self, call: CallHandle) -> Self {
-        self.progress_token = Some(TokenSource::Call(call));
+        self.progress_token = Some(ProgressTokenSource::Call(call));
         self
     }
 

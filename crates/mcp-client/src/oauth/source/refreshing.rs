@@ -11,7 +11,7 @@ use mcp_protocol::retry::Backoff;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{FlightResult, RETRY, Shared};
+use super::{FlightResult, RETRY, SharedToken};
 use crate::credentials::{Dialog, StoreError};
 use crate::oauth::clock::unix_time;
 use crate::oauth::credential::{Credential, Details};
@@ -24,7 +24,7 @@ const SAVE_RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_
 const SAVE_AFTER_CLOSE: Duration = Duration::from_secs(20);
 
 /// Refreshes the credential with the version `old`, and reports the result.
-pub(super) async fn run(shared: Arc<Shared>, old: Version, result: watch::Sender<FlightResult>) {
+pub(super) async fn run(shared: Arc<SharedToken>, old: Version, result: watch::Sender<FlightResult>) {
     let mut transaction = RefreshTransaction::new(old, now());
     let mut work = Work { shared: &shared, lock: None, credential: None, error: None };
     let end = loop {
@@ -70,7 +70,7 @@ pub(super) async fn run(shared: Arc<Shared>, old: Version, result: watch::Sender
 }
 
 struct Work<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedToken,
     lock: Option<crate::credentials::StoreLock>,
     /// The credential that was read last, or the new one.
     credential: Option<Credential>,
@@ -170,7 +170,7 @@ impl Work<'_> {
 
     /// Requests a new token.
     async fn issue(&self) -> Result<Credential, OAuthError> {
-        let Shared { server, options, http, .. } = self.shared;
+        let SharedToken { server, options, http, .. } = self.shared;
         if options.grant == Grant::ClientCredentials {
             let resolved = options.resolve(server, http).await?;
             let issued = resolved.grants.client_credentials(&options.scopes).await?;
@@ -197,7 +197,7 @@ impl Work<'_> {
 
 /// Saves a credential that could not be saved at first. The caller holds the lock: until the credential is saved, the
 /// store has a refresh token that was redeemed, and nobody may redeem it again.
-async fn save_later(shared: &Arc<Shared>, credential: &Credential) {
+async fn save_later(shared: &Arc<SharedToken>, credential: &Credential) {
     let mut pause = SAVE_RETRY;
     let mut gone_since = None;
     loop {
@@ -225,7 +225,7 @@ async fn save_later(shared: &Arc<Shared>, credential: &Credential) {
     }
 }
 
-fn obstacle_error(shared: &Shared, obstacle: Obstacle) -> OAuthError {
+fn obstacle_error(shared: &SharedToken, obstacle: Obstacle) -> OAuthError {
     let problem = match obstacle {
         Obstacle::Locked => "another process has been refreshing the token for more than 15 s",
         Obstacle::Store | Obstacle::Server => "it did not respond",
