@@ -1,6 +1,8 @@
 //! Logins at a real authorization server: `peers/run-logins` starts this program.
 //!
-//!     logins FOLDER KEYCHAIN       FOLDER has the authorization server; KEYCHAIN is `keychain` or `file`
+//! ```sh
+//! logins FOLDER      # the folder with the authorization server
+//! ```
 //!
 //! With other arguments, it is one of the processes that share a login: see `worker.rs`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a program of the tests")]

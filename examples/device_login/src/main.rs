@@ -1,9 +1,11 @@
 //! Logs in to a protected server with a code, keeps the login in the keychain, and calls a tool.
 //!
-//!     device-login ISSUER CLIENT-ID URL login
-//!     device-login ISSUER CLIENT-ID URL status
-//!     device-login ISSUER CLIENT-ID URL call TOOL [JSON]
-//!     device-login ISSUER CLIENT-ID URL logout
+//! ```sh
+//! cargo run -p example-device-login -- ISSUER CLIENT-ID URL login
+//! cargo run -p example-device-login -- ISSUER CLIENT-ID URL status
+//! cargo run -p example-device-login -- ISSUER CLIENT-ID URL call TOOL [JSON]
+//! cargo run -p example-device-login -- ISSUER CLIENT-ID URL logout
+//! ```
 
 use std::error::Error;
 use std::process::ExitCode;

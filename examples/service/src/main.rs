@@ -1,7 +1,9 @@
 //! A service that lists the tools of a protected server with its own credentials (client credentials). Nobody logs in,
 //! and nothing is stored.
 //!
-//!     BILLING_SECRET=… service ISSUER CLIENT-ID URL
+//! ```sh
+//! BILLING_SECRET=… cargo run -p example-service -- ISSUER CLIENT-ID URL
+//! ```
 
 use std::error::Error;
 use std::process::ExitCode;
