@@ -170,7 +170,7 @@ pub struct RefreshTransaction {
 }
 
 impl RefreshTransaction {
-    /// Begins a refresh of the token with this version.
+    /// Creates a transaction that refreshes the token with this version.
     #[must_use]
     pub fn new(old: Version, now: Instant) -> Self {
         Self {
@@ -231,7 +231,7 @@ impl RefreshTransaction {
         self.redeemed += 1;
         self.step = match redeemed {
             Redeemed::Token => RefreshStep::Save,
-            // Somebody without the lock may have replaced the credential meanwhile.
+            // A program that does not take the lock may have replaced the credential meanwhile.
             Redeemed::InvalidGrant => RefreshStep::Load,
             Redeemed::InvalidClient => RefreshStep::End(RefreshEnd::LogIn(LogInReason::ClientRefused)),
             Redeemed::Unreachable => unavailable(Obstacle::Server),
