@@ -110,8 +110,9 @@ impl ToolError {
         Self::refused(ErrorObject::new(ErrorCode::InvalidParams, message.into()))
     }
 
-    /// Returns true if the call did not fail but waits for the answer of a modern client: this run ends, and the client
-    /// sends the call again with the answer. A hook is called for every run and must return such an error unchanged.
+    /// Returns true if the handler asked a modern client a question that is not answered yet. The call did not fail:
+    /// the client sends it again with the answer, and the handler and its hooks run again. A hook must return this
+    /// error unchanged.
     #[must_use]
     pub fn is_unanswered(&self) -> bool {
         matches!(self.0, ToolErrorKind::Input(AskError::Unanswered))
@@ -274,7 +275,7 @@ pub enum AskError {
     #[error("the confirmation cannot be checked because its store failed; retry later")]
     SpentUnknown,
     /// The crate was built without this cargo feature, which the request needs.
-    #[error("asking the client needs the cargo feature `{0}` of mcp-server")]
+    #[error("this request to the client needs the feature `{0}` of mcp-server; enable it in Cargo.toml")]
     FeatureDisabled(&'static str),
 }
 
