@@ -93,8 +93,8 @@ impl AutoStore {
     /// of the program, under which the keychain lists its items.
     ///
     /// The files and locks are in the folder `credentials/<service>` below the folder that the environment variable
-    /// `MCP_HOME` names. If the variable is not set, this is the folder `mcp` in `$XDG_STATE_HOME` or `~/.local/state`,
-    /// on macOS in `~/Library/Application Support`, and on Windows in `%LOCALAPPDATA%`.
+    /// `MCP_HOME` names. If the variable is not set, they are below the folder `mcp` in `$XDG_STATE_HOME` or
+    /// `~/.local/state`, on macOS in `~/Library/Application Support`, and on Windows in `%LOCALAPPDATA%`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the user has no home folder, or if `service` is not usable as a file name.

@@ -177,7 +177,7 @@ impl NetworkPolicy {
 
     fn check_scheme(&self, name: &str, scheme: &str) -> Result<(), Denied> {
         if self.is_public && scheme != "https" {
-            return Err(Denied::new(name, "needs HTTPS; HTTP is for this machine only"));
+            return Err(Denied::new(name, "needs HTTPS; plain HTTP is allowed only for this machine"));
         }
         Ok(())
     }
