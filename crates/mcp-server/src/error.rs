@@ -267,8 +267,8 @@ pub enum AskError {
          limit {1}; store large data elsewhere"
     )]
     StateTooLarge(usize, usize),
-    /// The confirmation was already used; it is valid for one run of the call.
-    #[error("the confirmation was already used; it is valid for one run; start a new call to ask again")]
+    /// The confirmation was already used; it is valid only once.
+    #[error("the confirmation was already used and is valid only once; start a new call to ask again")]
     Spent,
     /// The [`ConfirmationStore`](crate::ConfirmationStore) failed, so it is unknown whether the confirmation was
     /// already used. The log has the cause.
