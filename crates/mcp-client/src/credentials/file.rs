@@ -21,8 +21,8 @@ use super::{CredentialKey, Dialog, MAX_SECRET_BYTES, Secret, StoreError, StoreLo
 ///
 /// The files are encrypted with XChaCha20-Poly1305 and bound to their credential key, so that one file cannot be passed
 /// off as another. A write replaces the file as a whole and waits until it is on disk: after a crash there is the old or
-/// the new credential. A damaged file is an error when it is read, and is renamed, not overwritten, when a new
-/// credential is saved.
+/// the new credential. Reading a damaged file fails. Saving a new credential renames the damaged file instead of
+/// overwriting it.
 ///
 /// # The key
 ///

@@ -1,4 +1,4 @@
-//! What is known about a login.
+//! The status of a login, and the result of a logout.
 
 use std::time::{Duration, SystemTime};
 
