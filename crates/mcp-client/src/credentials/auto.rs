@@ -19,7 +19,7 @@ use super::{
     random_id,
 };
 
-/// A store that uses the first of several stores that works.
+/// A store that combines several stores: it reads all of them, and saves a login in the first that works.
 ///
 /// - **Reading.** All stores are read, and the newest credential is returned. A store that is not available is skipped
 ///   with a warning. If no store has the credential and one of them is locked, busy or damaged, the error of this store

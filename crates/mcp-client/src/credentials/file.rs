@@ -168,7 +168,7 @@ impl TokenStore for EncryptedFile {
         if secret.expose().len() > MAX_SECRET_BYTES {
             return Err(StoreError::Unavailable {
                 store: self.describe(),
-                cause: format!("a credential has at most {MAX_SECRET_BYTES} bytes"),
+                cause: format!("the credential is longer than {MAX_SECRET_BYTES} bytes"),
             });
         }
         let file_key = self.key(dialog).await?;

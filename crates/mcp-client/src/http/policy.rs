@@ -110,7 +110,7 @@ impl NetworkPolicy {
             return Err(Denied::new(name, "is denied"));
         }
         if !self.allowed.is_empty() && !self.allowed.iter().any(|allowed| matches_host(allowed, name)) {
-            return Err(Denied::new(name, "is not among the hosts that are allowed"));
+            return Err(Denied::new(name, "is not an allowed host"));
         }
         let address = match host {
             Host::Ipv4(address) => Some(IpAddr::V4(address)),

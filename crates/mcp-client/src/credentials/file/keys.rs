@@ -220,7 +220,10 @@ impl KeySources {
         dialog: Dialog,
     ) -> Result<FileKey, StoreError> {
         let Some(ask) = self.passphrase.clone() else {
-            return Err(locked(store, "it was encrypted with a passphrase, and none is configured"));
+            return Err(locked(
+                store,
+                "its key is derived from a passphrase, but no passphrase is configured",
+            ));
         };
         let derived = run_blocking(move || {
             let Some(passphrase) = ask(dialog) else { return Ok(None) };
