@@ -316,8 +316,8 @@ impl Error {
         }
     }
 
-    /// Returns true if the request was not executed, so that a retry cannot execute it twice. Also returns false if a
-    /// retry would only fail again, for example for [`Error::InvalidConfig`].
+    /// Returns true if the request was not executed, so that a retry cannot execute it twice. Returns false for errors
+    /// that a retry would only repeat, such as [`Error::InvalidConfig`], although their request was not executed.
     #[must_use]
     pub fn is_retry_safe(&self) -> bool {
         matches!(

@@ -199,7 +199,7 @@ pub enum NegotiationError {
         answered: ProtocolVersion,
     },
     /// Only modern versions are allowed, but the server is legacy.
-    #[error("the server does not support a modern protocol version; allow the legacy era to use it")]
+    #[error("the server does not support modern protocol versions; allow the legacy era to connect")]
     NotModern,
     /// The server is modern but rejected the request.
     #[error("the server rejected the negotiation: {0}")]
@@ -300,9 +300,9 @@ fn list(versions: &[ProtocolVersion]) -> String {
 fn remedy(ours: &[ProtocolVersion], theirs: &[ProtocolVersion]) -> &'static str {
     let has = |versions: &[ProtocolVersion], era| versions.iter().any(|version| version.era() == Some(era));
     if has(theirs, Era::Legacy) && !has(ours, Era::Legacy) {
-        "allow the legacy era to use it"
+        "allow the legacy era to connect"
     } else if has(theirs, Era::Modern) && !has(ours, Era::Modern) {
-        "allow the modern era to use it"
+        "allow the modern era to connect"
     } else {
         "update the older side"
     }

@@ -56,11 +56,11 @@ impl SubscribedUris {
             return Ok(());
         }
         if self.uris.len() >= MAX_SUBSCRIBED_URIS {
-            return Err("too many subscriptions; unsubscribe from others first");
+            return Err("too many subscriptions; unsubscribe from other resources first");
         }
         let bytes = self.bytes + uri.len() + URI_OVERHEAD_BYTES;
         if !self.memory.as_mut().is_none_or(|memory| memory.resize(bytes)) {
-            return Err("no memory left for subscriptions; unsubscribe from others first");
+            return Err("no memory left for subscriptions; unsubscribe from other resources first");
         }
         self.bytes = bytes;
         self.uris.insert(uri, ());

@@ -110,8 +110,9 @@ impl ToolError {
         Self::refused(ErrorObject::new(ErrorCode::InvalidParams, message.into()))
     }
 
-    /// Returns true if the call did not fail but waits for the answer of a modern client: this run ends, and the client
-    /// sends the call again with the answer. A hook is called for every run and must return such an error unchanged.
+    /// Returns true if the handler asked a modern client a question that is not answered yet. The call did not fail:
+    /// the client sends it again with the answer, and the handler and its hooks run again. A hook must return this
+    /// error unchanged.
     #[must_use]
     pub fn is_unanswered(&self) -> bool {
         matches!(self.0, ToolErrorKind::Input(AskError::Unanswered))
@@ -266,15 +267,15 @@ pub enum AskError {
          limit {1}; store large data elsewhere"
     )]
     StateTooLarge(usize, usize),
-    /// The confirmation was already used; it is valid for one run of the call.
-    #[error("the confirmation was already used; it is valid for one run; start a new call to ask again")]
+    /// The confirmation was already used; it is valid only once.
+    #[error("the confirmation was already used and is valid only once; start a new call to ask again")]
     Spent,
     /// The [`ConfirmationStore`](crate::ConfirmationStore) failed, so it is unknown whether the confirmation was
     /// already used. The log has the cause.
     #[error("the confirmation cannot be checked because its store failed; retry later")]
     SpentUnknown,
     /// The crate was built without this cargo feature, which the request needs.
-    #[error("asking the client needs the cargo feature `{0}` of mcp-server")]
+    #[error("this request to the client needs the feature `{0}` of mcp-server; enable it in Cargo.toml")]
     FeatureDisabled(&'static str),
 }
 

@@ -19,7 +19,7 @@ use super::{
     random_id,
 };
 
-/// A store that uses the first of several stores that works.
+/// A store that combines several stores: it reads all of them, and saves a login in the first that works.
 ///
 /// - **Reading.** All stores are read, and the newest credential is returned. A store that is not available is skipped
 ///   with a warning. If no store has the credential and one of them is locked, busy or damaged, the error of this store
@@ -93,8 +93,8 @@ impl AutoStore {
     /// of the program, under which the keychain lists its items.
     ///
     /// The files and locks are in the folder `credentials/<service>` below the folder that the environment variable
-    /// `MCP_HOME` names. If the variable is not set, this is the folder `mcp` in `$XDG_STATE_HOME` or `~/.local/state`,
-    /// on macOS in `~/Library/Application Support`, and on Windows in `%LOCALAPPDATA%`.
+    /// `MCP_HOME` names. If the variable is not set, they are below the folder `mcp` in `$XDG_STATE_HOME` or
+    /// `~/.local/state`, on macOS in `~/Library/Application Support`, and on Windows in `%LOCALAPPDATA%`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the user has no home folder, or if `service` is not usable as a file name.

@@ -21,8 +21,8 @@ use super::{CredentialKey, Dialog, MAX_SECRET_BYTES, Secret, StoreError, StoreLo
 ///
 /// The files are encrypted with XChaCha20-Poly1305 and bound to their credential key, so that one file cannot be passed
 /// off as another. A write replaces the file as a whole and waits until it is on disk: after a crash there is the old or
-/// the new credential. A damaged file is an error when it is read, and is renamed, not overwritten, when a new
-/// credential is saved.
+/// the new credential. Reading a damaged file fails. Saving a new credential renames the damaged file instead of
+/// overwriting it.
 ///
 /// # The key
 ///
@@ -168,7 +168,7 @@ impl TokenStore for EncryptedFile {
         if secret.expose().len() > MAX_SECRET_BYTES {
             return Err(StoreError::Unavailable {
                 store: self.describe(),
-                cause: format!("a credential has at most {MAX_SECRET_BYTES} bytes"),
+                cause: format!("the credential is longer than {MAX_SECRET_BYTES} bytes"),
             });
         }
         let file_key = self.key(dialog).await?;

@@ -18,8 +18,8 @@ use super::{CredentialKey, Dialog, MAX_SECRET_BYTES, Secret, StoreError, StoreLo
 ///
 /// Keychains block their callers, sometimes for as long as a dialog is open. Therefore one thread makes all calls of the
 /// process, and this type waits for it without blocking the runtime. With [`Dialog::Forbidden`], an operation that has
-/// not finished after 5 s fails with [`StoreError::Busy`]; so do later operations, at once, until the keychain responds
-/// again. A `save` that was accepted is finished even if its caller stops waiting.
+/// not finished after 5 s fails with [`StoreError::Busy`]. Later operations of this kind fail immediately until the
+/// keychain responds again. A `save` that was accepted is finished even if its caller stops waiting.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -38,8 +38,8 @@ pub struct Keychain {
 }
 
 impl Keychain {
-    /// Uses the keychain under this service name, which users see in the list of their passwords. A keychain has no
-    /// locks that processes could share, so they are files in `lock_folder`: see [`LockFolder`].
+    /// Uses the keychain under this service name, which users see in the list of their passwords. Keychains have
+    /// no locks that processes can share, so the locks are files in `lock_folder`: see [`LockFolder`].
     #[must_use]
     pub fn new(service: impl Into<String>, lock_folder: impl Into<PathBuf>) -> Self {
         Self { service: service.into(), locks: LockFolder::new(lock_folder) }
@@ -72,7 +72,7 @@ impl TokenStore for Keychain {
         if secret.expose().len() > MAX_SECRET_BYTES {
             return Err(StoreError::Unavailable {
                 store: self.describe(),
-                cause: format!("a credential has at most {MAX_SECRET_BYTES} bytes"),
+                cause: format!("the credential is longer than {MAX_SECRET_BYTES} bytes"),
             });
         }
         self.run(key, Operation::Save(secret.clone()), dialog).await.map(drop)

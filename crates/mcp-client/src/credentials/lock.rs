@@ -1,6 +1,6 @@
 //! Locks across processes: files whose advisory lock is held.
 //!
-//! A lock file is never deleted and never replaced: a lock on a deleted file would exclude nobody.
+//! A lock file is never deleted and never replaced: a lock on a deleted file would exclude no other process.
 
 use std::fs::{File, TryLockError};
 use std::io;

@@ -93,7 +93,7 @@ pub trait TokenStore: Send + Sync + 'static {
     /// Fails if the text may still be stored.
     async fn delete(&self, key: &CredentialKey, dialog: Dialog) -> Result<bool, StoreError>;
 
-    /// Waits until no other user of this store, in this or another process, holds the lock for `key`, and takes it.
+    /// Waits until no other task of this or another process holds the lock for `key`, and takes it.
     /// Hold this lock while replacing a credential with a newer one, so that a token is refreshed once and not by each
     /// process. The lock is released when it is dropped, and when the process ends.
     ///

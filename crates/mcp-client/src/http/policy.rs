@@ -110,7 +110,7 @@ impl NetworkPolicy {
             return Err(Denied::new(name, "is denied"));
         }
         if !self.allowed.is_empty() && !self.allowed.iter().any(|allowed| matches_host(allowed, name)) {
-            return Err(Denied::new(name, "is not among the hosts that are allowed"));
+            return Err(Denied::new(name, "is not an allowed host"));
         }
         let address = match host {
             Host::Ipv4(address) => Some(IpAddr::V4(address)),
@@ -177,7 +177,7 @@ impl NetworkPolicy {
 
     fn check_scheme(&self, name: &str, scheme: &str) -> Result<(), Denied> {
         if self.is_public && scheme != "https" {
-            return Err(Denied::new(name, "needs HTTPS; HTTP is for this machine only"));
+            return Err(Denied::new(name, "needs HTTPS; plain HTTP is allowed only for this machine"));
         }
         Ok(())
     }

@@ -84,8 +84,8 @@ impl SigningKey {
         let encode = |value: &serde_json::Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let signed = format!("{}.{}", encode(&header), encode(&claims));
         let signature = self.sign(signed.as_bytes());
-        let signature =
-            signature.ok_or_else(|| OAuthError::Settings("the private key cannot sign".to_owned()))?;
+        let signature = signature
+            .ok_or_else(|| OAuthError::Settings("signing with the private key failed".to_owned()))?;
         Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 

@@ -144,7 +144,7 @@ pub(super) fn endpoint_url(text: &str) -> Result<Url, OAuthError> {
     };
     if url.scheme() != "https" && !is_local {
         return Err(OAuthError::Settings(format!(
-            "`{}` needs HTTPS; HTTP is for this machine only",
+            "`{}` needs HTTPS; plain HTTP is allowed only for this machine",
             shown()
         )));
     }

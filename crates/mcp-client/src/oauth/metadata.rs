@@ -30,7 +30,7 @@ pub(super) async fn fetch(http: &OAuthHttp, issuer: &str) -> Result<ServerMetada
                 return Err(OAuthError::Unreachable { endpoint: url, problem });
             }
             Ok(response) => {
-                last = Some(unusable(&format!("{url} has HTTP status {}", response.status)));
+                last = Some(unusable(&format!("{url} returned HTTP status {}", response.status)));
                 continue;
             }
             Err(error) => return Err(error),

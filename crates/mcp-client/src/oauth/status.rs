@@ -1,4 +1,4 @@
-//! What is known about a login.
+//! The status of a login, and the result of a logout.
 
 use std::time::{Duration, SystemTime};
 
@@ -48,7 +48,7 @@ impl LoginStatus {
 pub struct LogoutReport {
     /// True if a stored login was deleted.
     pub was_logged_in: bool,
-    /// True if the authorization server revoked the token. It stays valid there until it expires otherwise.
+    /// True if the authorization server revoked the token. If false, a token stays valid there until it expires.
     pub is_revoked: bool,
     /// The reason why the token was not revoked, although there was one.
     pub revocation_error: Option<OAuthError>,

@@ -100,7 +100,7 @@ pub fn name_member(method: &Method) -> Option<&'static str> {
 }
 
 /// Returns the value of `Mcp-Name` for a request, not yet encoded. Returns `None` if the method does not use this
-/// header or the params lack the member.
+/// header, or if the params do not have the member that [`name_member`] returns.
 ///
 /// # Errors
 /// Fails if the member occurs twice or is not a string.

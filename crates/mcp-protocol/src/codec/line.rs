@@ -160,9 +160,9 @@ impl Lines {
 
 /// The size of the next read from a stream, which adapts to the previous reads: 4 KiB to 64 KiB.
 ///
-/// It shrinks only after two small reads in a row. The rest of a burst that did not fit is small, too, and the next burst
-/// is usually as large as the last one: otherwise a peer that always sends the same amount would be read in two pieces,
-/// and answered in two.
+/// It shrinks only after two small reads in a row. A burst that does not fit into one read leaves a small rest for the
+/// next read, but the burst after it is usually as large. If the size shrank at once, every burst would be read in two
+/// pieces, and answered in two.
 ///
 /// ```
 /// use mcp_protocol::codec::line::ReadSize;

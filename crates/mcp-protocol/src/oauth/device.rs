@@ -86,7 +86,8 @@ pub struct DevicePolling {
 }
 
 impl DevicePolling {
-    /// Begins to poll. `interval` and `lifetime` are `interval` and `expires_in` of the device authorization response.
+    /// Creates the polling state for a device authorization response that arrived at `now`. `interval` and `lifetime`
+    /// are its `interval` and `expires_in`.
     #[must_use]
     pub fn new(interval: Option<Duration>, lifetime: Duration, now: Instant) -> Self {
         let interval = interval.unwrap_or(DEFAULT_INTERVAL).clamp(MIN_INTERVAL, MAX_INTERVAL);

@@ -35,7 +35,8 @@ pub enum Freshness {
 /// Returns whether a token can be used at the time `now`. `obtained` is the time at which it was obtained and `lifetime`
 /// its `expires_in`, if the server named one. Times are durations since 1970.
 ///
-/// A clock that was set back before `obtained` makes no token fresh for longer than its lifetime.
+/// If the clock was set back to before `obtained`, the age of the token is unknown, and the result is
+/// [`Freshness::Due`].
 #[must_use]
 pub fn freshness(obtained: Duration, lifetime: Option<Duration>, now: Duration) -> Freshness {
     let Some(lifetime) = lifetime else { return Freshness::Fresh };

@@ -11,7 +11,7 @@
 //! | the store has no credential, or one of another issuer | log in; nothing is written |
 //! | no refresh token | log in; nothing is written |
 //! | the server redeemed the token | save the new credential, then use it |
-//! | `invalid_grant` | read again; redeem a refresh token that is there instead, once; otherwise delete the credential and log in |
+//! | `invalid_grant` | read the store again; if it has another refresh token, redeem that one, once; otherwise delete the credential and log in |
 //! | `invalid_client` | log in; nothing is deleted |
 //! | no OAuth response | give up; nothing is deleted |
 //!
@@ -170,7 +170,7 @@ pub struct RefreshTransaction {
 }
 
 impl RefreshTransaction {
-    /// Begins a refresh of the token with this version.
+    /// Creates a transaction that refreshes the token with this version.
     #[must_use]
     pub fn new(old: Version, now: Instant) -> Self {
         Self {
@@ -196,7 +196,7 @@ impl RefreshTransaction {
         self.step = if is_over { unavailable(Obstacle::Locked) } else { RefreshStep::Load };
     }
 
-    /// Reports that there can be no lock, for example because the store cannot be written.
+    /// Reports that the lock cannot be taken, for example because the store cannot be written.
     pub fn handle_lock_failure(&mut self) {
         self.step = unavailable(Obstacle::Store);
     }
@@ -231,7 +231,7 @@ impl RefreshTransaction {
         self.redeemed += 1;
         self.step = match redeemed {
             Redeemed::Token => RefreshStep::Save,
-            // Somebody without the lock may have replaced the credential meanwhile.
+            // A program that does not take the lock may have replaced the credential meanwhile.
             Redeemed::InvalidGrant => RefreshStep::Load,
             Redeemed::InvalidClient => RefreshStep::End(RefreshEnd::LogIn(LogInReason::ClientRefused)),
             Redeemed::Unreachable => unavailable(Obstacle::Server),

@@ -44,7 +44,7 @@ where
 }
 
 /// Waits for approval: through elicitation if the client supports it, otherwise through the approver. An answer that
-/// the client sends before it is asked is not accepted. An approval is valid for one run.
+/// the client sends before it is asked is not accepted. An approval is valid only once.
 pub(crate) async fn wait_for(
     context: &Context,
     arguments: &Json,
@@ -60,7 +60,7 @@ pub(crate) async fn wait_for(
         Ok(true) => Ok(()),
         Ok(false) => refused("was not approved"),
         Err(AskError::Spent) => {
-            refused("was already run with this approval; an approval is valid for one run")
+            refused("already ran with this approval, which is valid only once; start a new call to ask again")
         }
         Err(AskError::Undeclared(_) | AskError::FeatureDisabled(_)) => match approver {
             Some(approver) => {

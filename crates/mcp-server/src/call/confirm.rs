@@ -1,4 +1,4 @@
-//! Confirmations: questions whose answer is valid for one run of one call.
+//! Confirmations: questions whose answer is valid only once, and only for one call.
 
 use mcp_protocol::elicitation::{ElicitAction, ElicitFormParams, FormSchema};
 use mcp_protocol::fingerprint::fingerprint;

@@ -1,4 +1,4 @@
-//! The store of used confirmations: each confirmation is valid for one run.
+//! The store of used confirmations: each confirmation is valid only once.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::error::Error as StdError;
@@ -33,7 +33,7 @@ impl ConfirmationUse {
     }
 }
 
-/// A store of used confirmations, which ensures that each confirmation is accepted for one run only: see
+/// A store of used confirmations, which ensures that each confirmation is accepted only once: see
 /// [`Context::confirm`] and [`Tool::needs_approval`].
 ///
 /// The default store is the memory of the process. If several processes share a sealing key, each of them then accepts

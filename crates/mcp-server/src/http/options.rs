@@ -12,7 +12,7 @@ pub struct HttpOptions {
     pub access: Access,
     /// The maximum size of a request body in bytes. Default: 4 MiB; larger bodies get 413.
     pub body: usize,
-    /// The timeout for receiving a request body. Default: 30 s; then the client gets 408.
+    /// The timeout for receiving a request body. When it elapses, the client gets 408. Default: 30 s.
     pub body_time: Duration,
     /// The interval of keep-alive comments on an idle SSE stream. Default: 15 s.
     pub keep_alive: Duration,
@@ -36,15 +36,15 @@ pub struct HttpOptions {
     /// The maximum memory of all sessions and subscription streams together, in bytes. Default: 256 MiB. At the limit,
     /// the least recently used sessions that are not in use are evicted.
     pub memory: usize,
-    /// The maximum number of open subscription streams and HTTP+SSE sessions together. Default: 1,000; further ones get
-    /// 503.
+    /// The maximum number of open subscription streams and HTTP+SSE sessions together. Default: 1,000; further streams
+    /// and sessions get 503.
     pub streams: usize,
     /// The maximum number of connections of the built-in listener. Default: 10,000; further connections get 503.
     pub connections: usize,
     /// The timeout for receiving the headers of a request, for the built-in listener. Default: 10 s.
     pub header_time: Duration,
-    /// The write timeout for a client that does not read, for the built-in listener. Default: 30 s; then the connection
-    /// is closed.
+    /// The timeout for writing to a client that does not read, for the built-in listener. When it elapses, the
+    /// connection is closed. Default: 30 s.
     pub write_time: Duration,
     pub(super) http_sse: bool,
     pub(super) beyond_loopback: bool,
@@ -112,7 +112,7 @@ impl HttpOptions {
         connections: usize,
         /// Sets the timeout for receiving the headers of a request, for the built-in listener.
         header_time: Duration,
-        /// Sets the write timeout for a client that does not read, for the built-in listener.
+        /// Sets the timeout for writing to a client that does not read, for the built-in listener.
         write_time: Duration,
     }
 

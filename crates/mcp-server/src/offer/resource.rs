@@ -69,7 +69,7 @@ where
 /// Creates a resource template from a definition and an async function that reads the contents. The URI template (RFC
 /// 6570) may contain `{name}`, `{+name}`, `{/name}`, `{?name,…}` and `{&name,…}`.
 ///
-/// A template with other expressions is an error when it is added to a server or a [`Registry`](crate::Registry).
+/// A server does not start with a template that has other expressions, and a [`Registry`](crate::Registry) refuses it.
 ///
 /// ```
 /// use mcp_protocol::resources::ResourceTemplate;

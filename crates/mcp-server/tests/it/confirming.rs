@@ -1,4 +1,4 @@
-//! Confirmations and approvals: an answer is valid for one run of the call that asked for it.
+//! Confirmations and approvals: an answer is valid only once, for the call that asked for it.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -108,7 +108,7 @@ async fn used_approval_is_not_asked_for_again() {
         assert_eq!(runs.load(Ordering::SeqCst), 1);
         // The old state without answers does not start another round, because the call has already run.
         let refusal = send(&mut client, &again(tool, &asked, &[])).await.unwrap_err();
-        assert!(refusal.contains("valid for one run"), "{refusal}");
+        assert!(refusal.contains("valid only once"), "{refusal}");
         assert_eq!(runs.load(Ordering::SeqCst), 1);
     }
 }
@@ -284,9 +284,9 @@ async fn replicas_with_a_shared_store_accept_a_confirmation_once() {
     let approved = again("delete", &asked, &keys(&asked));
     assert_eq!(send(&mut one, &approved).await.unwrap_err(), "gone");
     let refusal = send(&mut other, &approved).await.unwrap_err();
-    assert!(refusal.contains("valid for one run"), "{refusal}");
+    assert!(refusal.contains("valid only once"), "{refusal}");
     let refusal = send(&mut other, &again("delete", &asked, &[])).await.unwrap_err();
-    assert!(refusal.contains("valid for one run"), "{refusal}");
+    assert!(refusal.contains("valid only once"), "{refusal}");
     assert_eq!(runs.load(Ordering::SeqCst), 1);
 }
 

@@ -36,7 +36,7 @@ impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Format => "not a credential file of this version, or truncated",
-            Self::OtherKey => "encrypted with another key than that of its folder",
+            Self::OtherKey => "encrypted with a key other than the current key of its folder",
             Self::Changed => "the content was changed, or belongs to another credential",
         })
     }

@@ -192,7 +192,10 @@ impl KeySources {
             #[cfg(feature = "keyring")]
             KeyRecord::Keychain { id } => {
                 let Some(keychain) = &self.keychain else {
-                    return Err(locked(store, "its key is in the keychain, and no keychain is configured"));
+                    return Err(locked(
+                        store,
+                        "the key of its files is in the keychain, but no keychain is configured",
+                    ));
                 };
                 let hex = keychain.load(&keychain_key(id), dialog).await?;
                 let bytes = hex.and_then(|hex| from_hex(&hex)).ok_or_else(|| StoreError::Corrupt {
@@ -202,9 +205,10 @@ impl KeySources {
                 Ok(FileKey { id: *id, bytes })
             }
             #[cfg(not(feature = "keyring"))]
-            KeyRecord::Keychain { .. } => {
-                Err(locked(store, "its key is in the keychain, and the feature `keyring` is disabled"))
-            }
+            KeyRecord::Keychain { .. } => Err(locked(
+                store,
+                "the key of its files is in the keychain, but the feature `keyring` is disabled",
+            )),
         }
     }
 
@@ -216,7 +220,10 @@ impl KeySources {
         dialog: Dialog,
     ) -> Result<FileKey, StoreError> {
         let Some(ask) = self.passphrase.clone() else {
-            return Err(locked(store, "it was encrypted with a passphrase, and none is configured"));
+            return Err(locked(
+                store,
+                "its key is derived from a passphrase, but no passphrase is configured",
+            ));
         };
         let derived = run_blocking(move || {
             let Some(passphrase) = ask(dialog) else { return Ok(None) };
@@ -306,12 +313,12 @@ impl KeyRecord {
         bytes
     }
 
-    /// Writes this record, unless another process was faster. Returns the record of the folder.
+    /// Writes this record, unless another process has already written one. Returns the record of the folder.
     fn create(self, folder: &PrivateFolder) -> io::Result<Self> {
         if folder.create_file(FILE_NAME, &self.to_bytes())? {
             return Ok(self);
         }
-        Self::read(folder)?.ok_or_else(|| io::Error::other("the file `key` was removed while it was created"))
+        Self::read(folder)?.ok_or_else(|| io::Error::other("another process removed the file `key`; retry"))
     }
 }
 

@@ -58,7 +58,7 @@ async fn passphrase_is_asked_once_and_a_wrong_one_is_locked() {
         "once without a dialog, once for the new key, once to open it"
     );
     for (other, cause) in [
-        (EncryptedFile::new(store.folder()), "none is configured"),
+        (EncryptedFile::new(store.folder()), "no passphrase is configured"),
         (EncryptedFile::new(store.folder()).passphrase(|_| Some(Secret::new("wrong"))), "wrong passphrase"),
     ] {
         let error = other.load(&key, Dialog::Allowed).await.unwrap_err();

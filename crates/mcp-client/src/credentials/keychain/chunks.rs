@@ -52,17 +52,19 @@ pub(super) fn load(items: &mut dyn Items, service: &str, key: &str) -> Result<Op
     if !item.expose().starts_with(HEADER) {
         return Ok(Some(item));
     }
-    let header = Header::parse(item.expose()).ok_or_else(|| corrupt("the header of its parts is damaged"))?;
+    let header = Header::parse(item.expose())
+        .ok_or_else(|| corrupt("the header of the split credential is damaged"))?;
     let mut text = zeroize::Zeroizing::new(String::with_capacity(MAX_SECRET_BYTES));
     for name in header.part_names(key) {
-        let part = items.get(service, &name)?.ok_or_else(|| corrupt("a part is missing"))?;
+        let part =
+            items.get(service, &name)?.ok_or_else(|| corrupt("a part of the split credential is missing"))?;
         if text.len() + part.expose().len() > MAX_SECRET_BYTES {
-            return Err(corrupt("its parts are too long"));
+            return Err(corrupt("the parts of the split credential are too long"));
         }
         text.push_str(part.expose());
     }
     if fingerprint([text.as_str()]) != header.fingerprint {
-        return Err(corrupt("its parts do not belong together"));
+        return Err(corrupt("the parts of the split credential do not match its header"));
     }
     Ok(Some(Secret::new(text.as_str())))
 }

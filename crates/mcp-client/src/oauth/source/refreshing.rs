@@ -20,7 +20,7 @@ use crate::oauth::options::Grant;
 
 /// The pauses between attempts to save a new credential.
 const SAVE_RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
-/// The time for which a credential that could not be saved is still tried to be saved after its last user has gone.
+/// The time for which saving is retried after the last user of the credential was dropped.
 const SAVE_AFTER_CLOSE: Duration = Duration::from_secs(20);
 
 /// Refreshes the credential with the version `old`, and reports the result.
@@ -61,7 +61,7 @@ pub(super) async fn run(shared: Arc<SharedToken>, old: Version, result: watch::S
         }
         outcome
     };
-    // Nobody may be waiting any more.
+    // The callers may have stopped waiting.
     drop(result.send(Some(outcome)));
     if let (RefreshEnd::Refreshed { is_saved: false }, Some(credential)) = (end, credential) {
         save_later(&shared, &credential).await;
@@ -196,7 +196,7 @@ impl Work<'_> {
 }
 
 /// Saves a credential that could not be saved at first. The caller holds the lock: until the credential is saved, the
-/// store has a refresh token that was redeemed, and nobody may redeem it again.
+/// store has a refresh token that was redeemed, and it must not be redeemed again.
 async fn save_later(shared: &Arc<SharedToken>, credential: &Credential) {
     let mut pause = SAVE_RETRY;
     let mut gone_since = None;

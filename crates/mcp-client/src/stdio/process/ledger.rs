@@ -4,7 +4,7 @@
 //! Each running host has one locked file, with one line per process group. A host that opens the folder reads the files
 //! of hosts that have exited. Ids are reused, so a process is the recorded one only if it also has the recorded start
 //! time. Descendants of a recorded process that has exited are identified by a mark in their environment. Ids are valid
-//! only in the process-id namespace and the boot in which they were recorded. Entries of another namespace are ignored
+//! only in the PID namespace and the boot in which they were recorded. Entries of another namespace are ignored
 //! and kept.
 
 mod files;
@@ -37,7 +37,7 @@ pub(crate) const MARK_VARIABLE: &str = "MCP_LEDGER_MARK";
 ///
 /// The folder is for one user: it is created with mode 700, and an existing folder that belongs to another user or is
 /// writable by others is refused, not changed. Several hosts may share the folder, even from different containers: a
-/// running host holds a lock on its file, and ignores processes of other process-id namespaces.
+/// running host holds a lock on its file, and ignores processes of other PID namespaces.
 ///
 /// ```
 /// # fn main() -> std::io::Result<()> {

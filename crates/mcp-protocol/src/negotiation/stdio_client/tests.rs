@@ -473,13 +473,13 @@ fn one_era_only_lists_the_versions_and_names_the_other_era() {
     modern.expect_probe("probe-1", LATEST);
     let text = modern.answer("probe-1", &unsupported(r#""2025-11-25""#)).expect_failure().to_string();
     assert!(text.contains("the server supports 2025-11-25; this client supports 2026-07-28;"), "{text}");
-    assert!(text.ends_with("allow the legacy era to use it"), "{text}");
+    assert!(text.ends_with("allow the legacy era to connect"), "{text}");
 
     let mut legacy = script(NegotiationOptions::default().mode(Mode::Legacy));
     legacy.expect_initialize(LATEST_LEGACY);
     let text = legacy.answer("initialize-1", &unsupported(r#""2026-07-28""#)).expect_failure().to_string();
     assert!(text.contains("the server supports 2026-07-28; this client supports 2025-11-25,"), "{text}");
-    assert!(text.ends_with("allow the modern era to use it"), "{text}");
+    assert!(text.ends_with("allow the modern era to connect"), "{text}");
 }
 
 #[test]

@@ -50,7 +50,8 @@ impl Driver<'_> {
     pub(super) fn open_subscription(&mut self, id: &Id, dialect: Dialect, filter: SubscriptionFilter) {
         if self.subscriptions.0.len() >= MAX_SUBSCRIPTION_STREAMS {
             let code = ErrorCode::InternalError;
-            let error = ErrorObject::new(code, "too many open subscription streams; cancel others first");
+            let error =
+                ErrorObject::new(code, "too many open subscription streams; cancel another one first");
             return self.answer(id, dialect, &Reply::Error(error));
         }
         let filter = supported_part(&filter);

@@ -61,7 +61,7 @@ impl std::fmt::Display for Leftover {
 }
 
 /// Reads and deletes the ledger file of a host that has exited. Returns the recorded processes that are still running.
-/// A file of a running host or of another process-id namespace is not changed.
+/// A file of a running host or of another PID namespace is not changed.
 pub(super) fn leftovers(path: &Path) -> Result<Vec<Leftover>, String> {
     let Some(file) = read_if_dead(path)? else { return Ok(Vec::new()) };
     let parse = |line: &str| {

@@ -15,7 +15,7 @@ pub(super) fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// Returns the process-id namespace of this process, such as `pid:[4026531836]`.
+/// Returns the PID namespace of this process, such as `pid:[4026531836]`.
 fn namespace() -> String {
     fs::read_link("/proc/self/ns/pid").unwrap_or_default().to_string_lossy().into_owned()
 }
