@@ -7,7 +7,7 @@ use std::time::Duration;
 use mcp_client::oauth::{Credentials, LogInReason, OAuthError, OAuthOptions};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::server::{RESOURCE, Server};
+use crate::server::{RESOURCE, Server, config};
 
 pub(crate) async fn run(folder: &Path) {
     let server = Server::start(folder);
@@ -25,12 +25,12 @@ fn step(name: &str) {
 async fn device(server: &Server) {
     let credentials = Credentials::in_memory();
     let cli = server.user("cli");
-    assert!(credentials.status(RESOURCE, &cli).await.unwrap().is_none());
+    assert!(credentials.status(&cli).await.unwrap().is_none());
     let status = server.log_in(&credentials, &cli, "approve").await.unwrap();
     assert_eq!((status.issuer.as_str(), status.client_id.as_str()), (server.issuer.as_str(), "cli"));
     assert!(status.can_refresh && status.expires_at.is_some());
-    assert_eq!(credentials.status(RESOURCE, &cli).await.unwrap().unwrap(), status);
-    let token = credentials.token_source(RESOURCE, &cli).token().await.unwrap();
+    assert_eq!(credentials.status(&cli).await.unwrap().unwrap(), status);
+    let token = credentials.token_source(&cli).unwrap().token().await.unwrap();
     assert!(server.accepts(token.access_token().expose()).await);
     step("device login, approved");
 
@@ -39,16 +39,16 @@ async fn device(server: &Server) {
     assert!(matches!(error, OAuthError::RefusedByUser), "{error}");
     step("device login, refused");
 
-    let error = other.login(RESOURCE, &server.user("cli-late"), |_| async {}).await.unwrap_err();
+    let error = other.login(&server.user("cli-late"), |_| async {}).await.unwrap_err();
     assert!(matches!(error, OAuthError::Expired), "{error}");
     step("device login, expired");
 
-    let cancelled = other.login(RESOURCE, &cli, |_| async {});
+    let cancelled = other.login(&cli, |_| async {});
     assert!(tokio::time::timeout(Duration::from_secs(1), cancelled).await.is_err());
-    assert!(other.status(RESOURCE, &cli).await.unwrap().is_none());
+    assert!(other.status(&cli).await.unwrap().is_none());
     step("device login, cancelled");
 
-    let unknown = other.login(RESOURCE, &server.user("nobody"), |_| async {}).await.unwrap_err();
+    let unknown = other.login(&server.user("nobody"), |_| async {}).await.unwrap_err();
     assert!(unknown.to_string().contains("invalid_client"), "{unknown}");
     step("device login of an unknown client");
 }
@@ -61,7 +61,7 @@ async fn services(server: &Server) {
         ("private_key_jwt", service("service-key").private_key(&server.key, Some("k1".to_owned()))),
     ];
     for (name, options) in good {
-        let source = Credentials::in_memory().token_source(RESOURCE, &options);
+        let source = Credentials::in_memory().token_source(&config(options)).unwrap();
         let token = source.token().await.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(server.accepts(token.access_token().expose()).await, "{name}");
         // The next one is requested only when this one is refused or has expired.
@@ -72,7 +72,7 @@ async fn services(server: &Server) {
         step(&format!("client credentials, {name}"));
     }
     let wrong = service("service-basic").secret("wrong");
-    let error = Credentials::in_memory().token_source(RESOURCE, &wrong).token().await.unwrap_err();
+    let error = Credentials::in_memory().token_source(&config(wrong)).unwrap().token().await.unwrap_err();
     assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::ClientRefused)), "{error}");
     step("client credentials, wrong secret");
 }
@@ -80,7 +80,7 @@ async fn services(server: &Server) {
 async fn refresh_and_reuse(server: &Server) {
     let (credentials, cli) = (Credentials::in_memory(), server.user("cli"));
     server.log_in(&credentials, &cli, "approve").await.unwrap();
-    let source = credentials.token_source(RESOURCE, &cli);
+    let source = credentials.token_source(&cli).unwrap();
     let mut token = source.token().await.unwrap();
     for _ in 0..3 {
         let next = source.token_after_refusal(&token).await.unwrap();
@@ -96,14 +96,14 @@ async fn refresh_and_reuse(server: &Server) {
 async fn logout(server: &Server) {
     let (credentials, cli) = (Credentials::in_memory(), server.user("cli"));
     server.log_in(&credentials, &cli, "approve").await.unwrap();
-    let source = credentials.token_source(RESOURCE, &cli);
+    let source = credentials.token_source(&cli).unwrap();
     let token = source.token().await.unwrap();
-    let report = credentials.logout(RESOURCE, &cli).await.unwrap();
+    let report = credentials.logout(&cli).await.unwrap();
     assert!(report.was_logged_in && report.is_revoked, "{report:?}");
     assert!(report.revocation_error.is_none() && report.store_error.is_none(), "{report:?}");
     assert!(!server.accepts(token.access_token().expose()).await, "the login is over at the server");
     assert!(matches!(source.token().await, Err(OAuthError::LoginNeeded(_))));
-    let again = credentials.logout(RESOURCE, &cli).await.unwrap();
+    let again = credentials.logout(&cli).await.unwrap();
     assert!(!again.was_logged_in && !again.is_revoked);
     step("logout with revocation");
 }

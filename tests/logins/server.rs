@@ -5,10 +5,21 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use mcp_client::ServerConfig;
 use mcp_client::oauth::{Credentials, LoginPrompt, LoginStatus, OAuthError, OAuthOptions};
 
 /// The MCP server for which the tokens are.
 pub(crate) const RESOURCE: &str = "https://mcp.example.com/mcp";
+
+/// The config of the MCP server with these options.
+pub(crate) fn config(options: OAuthOptions) -> ServerConfig {
+    ServerConfig::url(RESOURCE).oauth(options).into()
+}
+
+/// The config for a user who logs in with this client.
+pub(crate) fn user(issuer: &str, client: &str) -> ServerConfig {
+    config(OAuthOptions::issuer(issuer, client).scopes(["openid", "offline_access", "notes:read"]))
+}
 
 pub(crate) struct Server {
     process: Child,
@@ -37,9 +48,9 @@ impl Server {
         Self { process, _output: output, folder: folder.to_owned(), issuer: issuer.trim().to_owned(), key }
     }
 
-    /// Options for a user who logs in with this client.
-    pub(crate) fn user(&self, client: &str) -> OAuthOptions {
-        OAuthOptions::issuer(&self.issuer, client).scopes(["openid", "offline_access", "notes:read"])
+    /// The config for a user who logs in with this client.
+    pub(crate) fn user(&self, client: &str) -> ServerConfig {
+        user(&self.issuer, client)
     }
 
     /// Lets the scripted user decide.
@@ -60,10 +71,10 @@ impl Server {
     pub(crate) async fn log_in(
         &self,
         credentials: &Credentials,
-        options: &OAuthOptions,
+        config: &ServerConfig,
         decision: &str,
     ) -> Result<LoginStatus, OAuthError> {
-        credentials.login(RESOURCE, options, |prompt| self.decide(prompt, decision)).await
+        credentials.login(config, |prompt| self.decide(prompt, decision)).await
     }
 
     /// Returns how often each grant succeeded or failed.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use mcp_client::oauth::Credentials;
 
-use crate::server::{RESOURCE, Server};
-use crate::worker::{options, store};
+use crate::server::Server;
+use crate::worker::store;
 
 const PROCESSES: usize = 12;
 
@@ -47,7 +47,7 @@ impl Setting<'_> {
         let temporary = tempfile::tempdir().unwrap();
         let (server, folder) = (Server::start(servers), temporary.path().join("credentials"));
         let credentials = Credentials::of(store(kind, &folder));
-        server.log_in(&credentials, &options(&server.issuer, "cli-short"), "approve").await.unwrap();
+        server.log_in(&credentials, &server.user("cli-short"), "approve").await.unwrap();
         Setting { server, kind, folder, _temporary: temporary }
     }
 
@@ -153,7 +153,7 @@ async fn killed_before_saving(servers: &Path, kind: &str) {
     // The new token is lost with its process. One process finds out, and deletes the spent one.
     assert_eq!(setting.refreshes().await, (1, 1));
     let credentials = Credentials::of(store(kind, &setting.folder));
-    let status = credentials.status(RESOURCE, &options(&setting.server.issuer, "cli-short")).await.unwrap();
+    let status = credentials.status(&setting.server.user("cli-short")).await.unwrap();
     assert!(status.is_none());
     println!(
         "ok  {kind}: holder killed before it saved: a login is needed, after {:.1} s",

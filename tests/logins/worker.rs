@@ -19,9 +19,9 @@ use mcp_client::async_trait;
 use mcp_client::credentials::{
     CredentialKey, Dialog, EncryptedFile, Keychain, Secret, StoreError, StoreLock, TokenStore,
 };
-use mcp_client::oauth::{Credentials, OAuthOptions};
+use mcp_client::oauth::Credentials;
 
-use crate::server::{RESOURCE, accepts};
+use crate::server::{accepts, user};
 
 pub(crate) fn store(kind: &str, folder: &Path) -> AnyStore {
     AnyStore(match kind {
@@ -29,10 +29,6 @@ pub(crate) fn store(kind: &str, folder: &Path) -> AnyStore {
         "keychain" => Arc::new(Keychain::new("mcp-tests", folder)),
         other => panic!("unknown store `{other}`"),
     })
-}
-
-pub(crate) fn options(issuer: &str, client: &str) -> OAuthOptions {
-    OAuthOptions::issuer(issuer, client).scopes(["openid", "offline_access", "notes:read"])
 }
 
 /// A store of either kind.
@@ -89,24 +85,50 @@ impl TokenStore for Stalling {
     }
 }
 
+/// A store that takes the lock, and then never reads.
+struct Holding(AnyStore);
+
+#[async_trait]
+impl TokenStore for Holding {
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+
+    async fn load(&self, _: &CredentialKey, _: Dialog) -> Result<Option<Secret>, StoreError> {
+        println!("held");
+        std::future::pending().await
+    }
+
+    async fn save(&self, key: &CredentialKey, secret: &Secret, dialog: Dialog) -> Result<(), StoreError> {
+        self.0.save(key, secret, dialog).await
+    }
+
+    async fn delete(&self, key: &CredentialKey, dialog: Dialog) -> Result<bool, StoreError> {
+        self.0.delete(key, dialog).await
+    }
+
+    async fn lock(&self, key: &CredentialKey, timeout: Duration) -> Result<StoreLock, StoreError> {
+        self.0.lock(key, timeout).await
+    }
+}
+
 pub(crate) async fn run(words: &[&str]) {
     let [mode, kind, folder, issuer] = words[..] else {
         panic!("usage: logins worker MODE STORE FOLDER ISSUER")
     };
     let store = store(kind, Path::new(folder));
-    let options = options(issuer, "cli-short");
+    let config = user(issuer, "cli-short");
     if mode == "hold" {
-        let _lock = store.lock(&options.credential_key(RESOURCE), Duration::from_secs(15)).await.unwrap();
-        println!("held");
-        std::future::pending::<()>().await;
+        drop(Credentials::of(Holding(store)).logout(&config).await);
+        unreachable!("the lock is held for ever");
     }
     if mode == "stall" {
-        let source = Credentials::of(Stalling(store)).token_source(RESOURCE, &options);
+        let source = Credentials::of(Stalling(store)).token_source(&config).unwrap();
         let token = source.token().await.unwrap();
         drop(source.token_after_refusal(&token).await);
         unreachable!("the save does not finish");
     }
-    let source = Credentials::of(store).token_source(RESOURCE, &options);
+    let source = Credentials::of(store).token_source(&config).unwrap();
     if mode == "once" {
         let old = source.token().await;
         println!("ready");

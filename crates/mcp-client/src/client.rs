@@ -31,6 +31,10 @@ use crate::connection::transport::{Exchanges, Supervisor};
 use crate::connection::{Connection, RequestOptions};
 use crate::error::{ConnectionEnd, Error, Result};
 
+/// The maximum time that closing a connection waits for a refreshed token to be saved.
+#[cfg(feature = "oauth")]
+const SETTLE_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(4500);
+
 /// A connection to one server.
 ///
 /// Clones are cheap and share the connection. All methods can be used concurrently, from any task and thread. Dropping
@@ -64,17 +68,8 @@ pub(crate) struct Inner {
     pub(crate) supervisor: Box<dyn Supervisor>,
     /// Held while one caller lists the tools for all callers.
     pub(crate) listing: tokio::sync::Mutex<()>,
-}
-
-impl Inner {
-    pub(crate) fn new(
-        connection: Arc<Connection>,
-        negotiation: NegotiationResult,
-        handlers: Arc<Handlers>,
-        supervisor: Box<dyn Supervisor>,
-    ) -> Self {
-        Self { connection, negotiation, handlers, supervisor, listing: tokio::sync::Mutex::default() }
-    }
+    #[cfg(feature = "oauth")]
+    pub(crate) login: Option<crate::oauth::ConnectionLogin>,
 }
 
 impl Drop for Inner {
@@ -303,6 +298,12 @@ impl McpClient {
     /// most 5 s. Closing one clone closes the connection of all clones.
     pub async fn close(self) -> Shutdown {
         self.inner.connection.close();
+        #[cfg(feature = "oauth")]
+        if let Some(login) = &self.inner.login {
+            let settle = login.settle(SETTLE_TIMEOUT);
+            let (shutdown, is_token_unsaved) = tokio::join!(self.inner.supervisor.shut_down(), settle);
+            return Shutdown { is_token_unsaved, ..shutdown };
+        }
         self.inner.supervisor.shut_down().await
     }
 

@@ -1,5 +1,7 @@
 //! The builder of a connection.
 
+#[cfg(feature = "oauth")]
+mod login;
 mod settings;
 
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use crate::client::McpClient;
 use crate::config::negotiation_cache::NegotiationCache;
 use crate::config::offer::Offer;
 use crate::config::server_config::{ServerConfig, Target};
-use crate::connect::settings::{CacheIdentity, ConnectSettings};
+use crate::connect::settings::{CacheIdentity, ConnectSettings, Connecting};
 use crate::connection::cache::Cache;
 use crate::connection::handlers::Handlers;
 use crate::connection::observers::Observers;
@@ -56,7 +58,7 @@ pub struct Connect {
     #[cfg(feature = "http")]
     network: crate::http::Network,
     #[cfg(feature = "oauth")]
-    oauth: Option<(crate::oauth::Credentials, crate::oauth::OAuthOptions)>,
+    login: login::LoginSettings,
 }
 
 /// The destination of a connection.
@@ -175,7 +177,7 @@ impl Connect {
             #[cfg(feature = "http")]
             network: crate::http::Network::new(),
             #[cfg(feature = "oauth")]
-            oauth: None,
+            login: login::LoginSettings::default(),
         }
     }
 
@@ -235,23 +237,6 @@ impl Connect {
     #[cfg_attr(docsrs, doc(cfg(feature = "http")))]
     pub fn network(mut self, network: &crate::http::Network) -> Self {
         self.network = network.clone();
-        self
-    }
-
-    /// Sends a token of these credentials with every request to a server behind a URL, unless the config has a header
-    /// `Authorization`. The token is refreshed when it is due, and when the server refuses it; a request that was
-    /// refused is sent once more.
-    ///
-    /// Nobody is asked to log in: if there is no login, connecting and calls fail with [`Error::LoginNeeded`] before
-    /// anything is sent. Log in with [`Credentials::login`](crate::oauth::Credentials::login).
-    #[cfg(feature = "oauth")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "oauth")))]
-    pub fn oauth(
-        mut self,
-        credentials: &crate::oauth::Credentials,
-        options: crate::oauth::OAuthOptions,
-    ) -> Self {
-        self.oauth = Some((credentials.clone(), options));
         self
     }
 
@@ -345,36 +330,45 @@ impl Connect {
             log_level,
             cache,
             observers,
+            #[cfg(feature = "oauth")]
+            login: None,
         };
         match destination {
             Destination::Invalid(error) => Err(error),
             Destination::ServerConfig(config) => {
                 let (target, config) = config.take_target();
-                match target {
+                #[cfg(feature = "oauth")]
+                let (settings, on_login) = self.login.add_to(settings, &target, &config)?;
+                let connecting = match target {
                     Target::Command(command) => {
                         let launch = Launch {
-                            trace: wire_trace.map(|trace| command.traced(&trace)),
+                            trace: wire_trace,
                             config: config.with_target(|()| command),
                             #[cfg(feature = "stdio")]
                             ledger: self.ledger,
+                            #[cfg(feature = "oauth")]
+                            login: settings.login.clone(),
                         };
-                        settings.with_launch(launch).await
+                        Connecting::Launch(Box::new(launch))
                     }
                     #[cfg(feature = "http")]
                     Target::Url(url) => {
                         let network = self.network.traced(wire_trace.map(|trace| url.traced(&trace)));
                         #[cfg(feature = "oauth")]
-                        let network = match self.oauth.filter(|_| !url.has_authorization()) {
-                            Some((credentials, options)) => {
-                                network.authorized(Arc::new(credentials.token_source(&url.url, &options)))
-                            }
+                        let network = match &settings.login {
+                            Some(login) => network.authorized(Arc::new(login.clone())),
                             None => network,
                         };
-                        settings.with_url(config.with_target(|()| url), network).await
+                        Connecting::Url(Box::new((config.with_target(|()| url), network)))
                     }
                     #[cfg(not(feature = "http"))]
-                    Target::Url(_) => Err(Error::FeatureDisabled { feature: "http" }),
+                    Target::Url(_) => return Err(Error::FeatureDisabled { feature: "http" }),
+                };
+                #[cfg(feature = "oauth")]
+                if let Some(handler) = on_login {
+                    return handler.connect(settings, connecting).await;
                 }
+                settings.connect(connecting).await
             }
             Destination::Streams(streams) => {
                 let Streams { reader, writer, limits, mode, budget } = *streams;

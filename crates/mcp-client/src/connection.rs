@@ -224,9 +224,17 @@ impl Connection {
 
     /// Ends the connection, and settles every request in flight. Does nothing if the connection has already ended.
     pub(crate) fn end(&self, ended: ConnectionEnd) {
+        self.end_if(ended, |_| true);
+    }
+
+    /// Ends the connection if the condition holds. Returns true if the connection has ended.
+    fn end_if(&self, ended: ConnectionEnd, condition: impl FnOnce(&State) -> bool) -> bool {
         let mut state = self.lock();
         if state.ended.is_some() {
-            return;
+            return true;
+        }
+        if !condition(&state) {
+            return false;
         }
         let is_final = state.closing || ended.cause == EndCause::Closed || !self.terms.transport.restarts();
         state.ended = Some(Arc::new(ended));
@@ -241,6 +249,15 @@ impl Connection {
         }
         // The driver may not have noticed the end yet.
         state.wake_driver();
+        true
+    }
+
+    /// Ends the connection if no call is in flight, so that the next call restarts the server with a new token. Returns
+    /// false if a call is in flight.
+    #[cfg(feature = "oauth")]
+    pub(crate) fn end_for_new_token(&self) -> bool {
+        let is_idle = |state: &State| state.is_idle();
+        self.end_if(ConnectionEnd { cause: EndCause::NewToken, ..ConnectionEnd::default() }, is_idle)
     }
 
     /// Ends a connection whose driver was dropped, because its runtime has ended or the driver has panicked.

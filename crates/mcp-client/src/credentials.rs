@@ -30,6 +30,8 @@ mod memory;
 mod secret;
 mod store;
 
+#[cfg(feature = "oauth")]
+pub(crate) use auto::credential_folder;
 pub use auto::{AutoStore, StoreReport};
 pub use env::EnvStore;
 pub use file::EncryptedFile;

@@ -2,6 +2,7 @@
 
 mod ended;
 mod http_status;
+mod login_needed;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -13,12 +14,12 @@ use mcp_protocol::codec::challenge::Challenge;
 use mcp_protocol::errors::{BodyError, ErrorObject};
 use mcp_protocol::messages::Method;
 use mcp_protocol::negotiation::NegotiationError;
-use mcp_protocol::oauth::refresh::LogInReason;
 use mcp_protocol::peer::TimeoutReason;
 use mcp_protocol::safe_text::SafeText;
 
 pub use ended::{ConnectionEnd, EndCause};
 pub use http_status::HttpStatus;
+pub use login_needed::LoginNeeded;
 pub use start::StartError;
 
 /// The result type of this crate.
@@ -93,17 +94,12 @@ pub enum Error {
         challenges: Vec<Challenge>,
     },
     /// A login is needed before anything can be sent. Nothing was sent.
-    #[error("login needed for `{}`: {}", SafeText::message(server), reason.as_str())]
-    LoginNeeded {
-        /// The URL of the server.
-        server: String,
-        /// The reason.
-        reason: LogInReason,
-    },
+    #[error("login needed for `{}`: {}", SafeText::message(&.0.server), .0.reason.as_str())]
+    LoginNeeded(Box<LoginNeeded>),
     /// There is a login, but no token could be obtained. Nothing was sent.
     #[error("no token for `{}`: {}", SafeText::message(server), SafeText::message(problem))]
     NoToken {
-        /// The URL of the server.
+        /// The server: its URL without the query, or the command line.
         server: String,
         /// The problem.
         problem: String,
@@ -295,7 +291,7 @@ impl Error {
             | Self::InvalidConfig { .. }
             | Self::Denied { .. }
             | Self::Unauthorized { .. }
-            | Self::LoginNeeded { .. }
+            | Self::LoginNeeded(_)
             | Self::Cancelled { .. }
             | Self::Busy(_)
             | Self::NotOffered { .. }
@@ -327,7 +323,7 @@ impl Error {
                 | Self::Lost { sent: Sent::No, .. }
                 | Self::Connect { .. }
                 | Self::TooManyRestarts { .. }
-                | Self::LoginNeeded { .. }
+                | Self::LoginNeeded(_)
                 | Self::NoToken { is_retry_safe: true, .. }
         ) || matches!(self, Self::Status { answer, .. } if answer.status == 429)
     }
@@ -363,7 +359,7 @@ impl Error {
                 let is_scope = |challenge: &Challenge| challenge.error() == Some("insufficient_scope");
                 *status == 401 || challenges.iter().any(is_scope)
             }
-            Self::LoginNeeded { .. } => true,
+            Self::LoginNeeded(_) => true,
             _ => false,
         }
     }

@@ -104,7 +104,7 @@ pub use connection::handlers::{Handlers, ServerRequest};
 pub use connection::progress::Progress;
 pub use connection::shutdown::{Force, Shutdown};
 pub use connection::subscribers::Change;
-pub use error::{Blame, ConnectionEnd, EndCause, Error, HttpStatus, Result, Sent, StartError};
+pub use error::{Blame, ConnectionEnd, EndCause, Error, HttpStatus, LoginNeeded, Result, Sent, StartError};
 pub use mcp_protocol as protocol;
 pub use mcp_protocol::metrics::Metrics;
 #[cfg(feature = "stdio")]

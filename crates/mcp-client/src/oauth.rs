@@ -7,40 +7,49 @@
 //! use mcp_client::oauth::{Credentials, OAuthError, OAuthOptions};
 //! use mcp_client::{McpClient, ServerConfig};
 //!
-//! let url = "https://mcp.example.com/mcp";
 //! let oauth = OAuthOptions::issuer("https://auth.example.com", "my-cli").scopes(["notes:read"]);
+//! let server = ServerConfig::url("https://mcp.example.com/mcp").oauth(oauth);
 //! let credentials = Credentials::auto("my-cli")?;
 //!
 //! // Once, when the user asks for it:
-//! credentials.login(url, &oauth, |prompt| async move { eprintln!("{prompt}") }).await?;
+//! credentials.login(&server, |prompt| async move { eprintln!("{prompt}") }).await?;
 //!
 //! // From then on:
-//! let client = McpClient::builder(ServerConfig::url(url)).oauth(&credentials, oauth).connect().await?;
+//! let client = McpClient::builder(server).credentials(&credentials).connect().await?;
 //! # client.close().await; Ok(()) }
 //! ```
 //!
-//! What is not part of this module yet: discovery of the issuer from the server's metadata, dynamic registration, and
-//! logins in a browser. The issuer and the client id must be known.
+//! Discovery of the issuer, dynamic registration and logins in a browser are not supported yet: the issuer and the
+//! client id must be known.
 
 mod answer;
 mod client_auth;
 mod clock;
+mod connection_login;
 mod credential;
 mod credentials;
 mod endpoint;
 mod error;
+mod event;
 mod grants;
 mod login;
+mod login_server;
 mod metadata;
 mod options;
 mod prompt;
+mod providers;
+mod resolve;
 #[cfg(test)]
 mod scripted;
 mod source;
 mod status;
+mod stores;
 
+pub(crate) use connection_login::ConnectionLogin;
 pub use credentials::Credentials;
 pub use error::OAuthError;
+pub use event::CredentialEvent;
+pub(crate) use login_server::LoginServer;
 pub use mcp_protocol::oauth::refresh::LogInReason;
 pub use options::OAuthOptions;
 pub use prompt::LoginPrompt;

@@ -18,27 +18,27 @@ const USAGE: &str = "usage: device-login ISSUER CLIENT-ID URL login | status | c
 async fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     let [issuer, client_id, url, command, rest @ ..] = arguments else { return Err(USAGE.into()) };
     let oauth = OAuthOptions::issuer(*issuer, *client_id).scopes(["openid", "offline_access"]);
+    let server = ServerConfig::url(*url).oauth(oauth);
     let credentials = Credentials::auto("device-login-example")?;
     match (*command, rest) {
         ("login", []) => {
             let show = |prompt| async move { eprintln!("{prompt}") };
-            let status = credentials.login(url, &oauth, show).await?;
+            let status = credentials.login(&server, show).await?;
             println!("logged in; the token is in: {}", status.store);
         }
-        ("status", []) => match credentials.status(url, &oauth).await? {
+        ("status", []) => match credentials.status(&server).await? {
             Some(status) => println!("logged in at {}; the token is in: {}", status.issuer, status.store),
             None => println!("not logged in"),
         },
         ("call", [tool, json @ ..]) => {
             let json: serde_json::Value = serde_json::from_str(json.first().unwrap_or(&"{}"))?;
-            let client =
-                McpClient::builder(ServerConfig::url(*url)).oauth(&credentials, oauth).connect().await?;
+            let client = McpClient::builder(server).credentials(&credentials).connect().await?;
             let result = client.call(*tool, json).await;
             client.close().await;
             println!("{}", result?.ok()?.text());
         }
         ("logout", []) => {
-            let report = credentials.logout(url, &oauth).await?;
+            let report = credentials.logout(&server).await?;
             println!("{}", if report.was_logged_in { "logged out" } else { "you were not logged in" });
             if let Some(error) = report.revocation_error {
                 eprintln!("the token may still be valid at the authorization server: {error}");

@@ -8,7 +8,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use mcp_client::oauth::{Credentials, OAuthOptions};
+use mcp_client::oauth::OAuthOptions;
 use mcp_client::{McpClient, ServerConfig};
 
 async fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
@@ -16,8 +16,7 @@ async fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         return Err("usage: service ISSUER CLIENT-ID URL".into());
     };
     let oauth = OAuthOptions::client_credentials(issuer, client_id).secret_env("BILLING_SECRET");
-    let credentials = Credentials::in_memory();
-    let client = McpClient::builder(ServerConfig::url(url)).oauth(&credentials, oauth).connect().await?;
+    let client = McpClient::connect(ServerConfig::url(url).oauth(oauth)).await?;
     let tools = client.list_tools().await;
     client.close().await;
     for tool in tools? {

@@ -28,7 +28,7 @@ pub struct McpClientConfig {
     pub args: Vec<String>,
     /// Environment variables of the program, in addition to the few variables that it receives from this process.
     pub env: HashMap<String, String>,
-    /// The OAuth login. Not supported yet: if it is set, the conversion into a [`ServerConfig`] fails.
+    /// The OAuth login. The program receives the token in an environment variable. Needs the feature `oauth`.
     pub oauth: Option<OAuthConfig>,
     /// The timeout for starting the server and for the handshake.
     pub timeout: Duration,
@@ -111,14 +111,18 @@ impl TryFrom<McpClientConfig> for ServerConfig {
     type Error = Error;
 
     /// # Errors
-    /// [`Error::FeatureDisabled`] if `oauth` is set: a login is not supported for programs yet.
+    /// [`Error::FeatureDisabled`] if `oauth` is set and the feature `oauth` is not enabled.
     fn try_from(config: McpClientConfig) -> Result<Self, Error> {
-        if config.oauth.is_some() {
-            return Err(Error::FeatureDisabled { feature: "oauth" });
-        }
-        let McpClientConfig { command, args, env, timeout, .. } = config;
+        let McpClientConfig { command, args, env, oauth, timeout } = config;
         let server = ServerConfig::command(command).args(args).start_timeout(timeout);
-        Ok(env.into_iter().fold(server, |server, (name, value)| server.env(name, value)).into())
+        let server = env.into_iter().fold(server, |server, (name, value)| server.env(name, value));
+        Ok(match oauth {
+            None => server.into(),
+            #[cfg(feature = "oauth")]
+            Some(oauth) => server.oauth(oauth.into()).into(),
+            #[cfg(not(feature = "oauth"))]
+            Some(_) => return Err(Error::FeatureDisabled { feature: "oauth" }),
+        })
     }
 }
 
@@ -145,6 +149,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(not(feature = "oauth"))]
     fn oauth_config_without_the_feature_is_an_error_naming_it() {
         let oauth = OAuthConfig {
             provider: OAuthProvider::Github,

@@ -1,6 +1,8 @@
 //! Server configs: a program to start, or a URL, as plain data.
 
 mod display;
+#[cfg(feature = "oauth")]
+mod login;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -13,6 +15,7 @@ use mcp_protocol::negotiation::Mode;
 pub(crate) use display::shown_url;
 
 use crate::error::{Error, Result};
+#[cfg(any(feature = "http", feature = "stdio"))]
 use crate::wire_trace::{ConnectionTrace, WireTrace};
 
 /// Programs that may download a package before they start the server. Their default start timeout is doubled.
@@ -47,6 +50,8 @@ pub struct ServerConfig<T = Target> {
     pub(crate) start_timeout: Option<Duration>,
     pub(crate) era: Mode,
     pub(crate) limits: Limits,
+    #[cfg(feature = "oauth")]
+    pub(crate) oauth: Option<Box<crate::oauth::OAuthOptions>>,
 }
 
 /// The server of a [`ServerConfig`]: a program to start, or a URL.
@@ -69,6 +74,9 @@ pub struct CommandTarget {
     pub(crate) directory: Option<PathBuf>,
     pub(crate) inherits_stderr: bool,
     pub(crate) restarts: bool,
+    /// True if the program is also restarted when its token was refreshed.
+    #[cfg(feature = "oauth")]
+    pub(crate) restarts_for_token: bool,
 }
 
 /// The URL of a server, with the headers to send. Created by [`ServerConfig::url`] and [`ServerConfig::sse`].
@@ -96,6 +104,8 @@ impl ServerConfig {
             directory: None,
             inherits_stderr: false,
             restarts: false,
+            #[cfg(feature = "oauth")]
+            restarts_for_token: false,
         })
     }
 
@@ -116,7 +126,14 @@ impl ServerConfig {
 
 impl<T> ServerConfig<T> {
     fn of(target: T) -> Self {
-        Self { target, start_timeout: None, era: Mode::Auto, limits: Limits::default() }
+        Self {
+            target,
+            start_timeout: None,
+            era: Mode::Auto,
+            limits: Limits::default(),
+            #[cfg(feature = "oauth")]
+            oauth: None,
+        }
     }
 
     /// Sets the timeout for starting the server and for the handshake. Default: 30 s, or 60 s for launchers that may
@@ -144,8 +161,14 @@ impl<T> ServerConfig<T> {
     }
 
     pub(crate) fn with_target<U>(self, target: impl FnOnce(T) -> U) -> ServerConfig<U> {
-        let Self { target: old, start_timeout, era, limits } = self;
-        ServerConfig { target: target(old), start_timeout, era, limits }
+        ServerConfig {
+            target: target(self.target),
+            start_timeout: self.start_timeout,
+            era: self.era,
+            limits: self.limits,
+            #[cfg(feature = "oauth")]
+            oauth: self.oauth,
+        }
     }
 }
 
@@ -215,6 +238,7 @@ impl ServerConfig<CommandTarget> {
     }
 }
 
+#[cfg(feature = "stdio")]
 impl CommandTarget {
     /// Returns the wire trace of a connection to the program. It masks the configured environment values.
     pub(crate) fn traced(&self, trace: &WireTrace) -> ConnectionTrace {
@@ -233,14 +257,6 @@ impl UrlTarget {
         let label = shown_url(&self.url);
         let host = label.split('/').nth(2).unwrap_or(&label);
         trace.connection(host, words.flatten().map(str::to_owned))
-    }
-}
-
-#[cfg(feature = "oauth")]
-impl UrlTarget {
-    /// Returns true if the program configured the header `Authorization`.
-    pub(crate) fn has_authorization(&self) -> bool {
-        self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
     }
 }
 
@@ -267,8 +283,7 @@ impl ServerConfig<UrlTarget> {
 impl ServerConfig {
     /// Splits a config into its target and the options that all configs have.
     pub(crate) fn take_target(self) -> (Target, ServerConfig<()>) {
-        let Self { target, start_timeout, era, limits } = self;
-        (target, ServerConfig { target: (), start_timeout, era, limits })
+        (self.target.clone(), self.with_target(drop))
     }
 }
 

@@ -18,6 +18,7 @@ use crate::config::server_config::{self, ServerConfig};
 use crate::connection::cache::{Cache, CacheView};
 use crate::connection::handlers::Handlers;
 use crate::connection::observers::Observers;
+use crate::connection::transport::Supervisor;
 use crate::connection::{Connection, ConnectionTerms, Transport};
 use crate::error::{Error, Result, Sent};
 use crate::stream::negotiate::{Launch, NegotiatedLink};
@@ -26,6 +27,7 @@ use crate::stream::server_run::ServerRun;
 use crate::stream::supervisor::StreamSupervisor;
 
 /// The settings of a builder, without the destination.
+#[derive(Clone)]
 pub(super) struct ConnectSettings {
     pub(super) offer: Offer,
     pub(super) handlers: Arc<Handlers>,
@@ -33,6 +35,18 @@ pub(super) struct ConnectSettings {
     pub(super) log_level: Option<LogLevel>,
     pub(super) cache: Cache,
     pub(super) observers: Observers,
+    #[cfg(feature = "oauth")]
+    pub(super) login: Option<crate::oauth::ConnectionLogin>,
+}
+
+/// The server that is connected to.
+#[derive(Clone)]
+pub(super) enum Connecting {
+    /// A program that is started.
+    Launch(Box<Launch>),
+    /// A server behind a URL.
+    #[cfg(feature = "http")]
+    Url(Box<(ServerConfig<server_config::UrlTarget>, crate::http::Network)>),
 }
 
 /// The identity of the server and of the user, as digests. It is part of the key of cached responses.
@@ -66,7 +80,15 @@ impl CacheIdentity {
 }
 
 impl ConnectSettings {
-    pub(super) async fn with_launch(self, launch: Launch) -> Result<McpClient> {
+    pub(super) async fn connect(self, connecting: Connecting) -> Result<McpClient> {
+        match connecting {
+            Connecting::Launch(launch) => self.with_launch(*launch).await,
+            #[cfg(feature = "http")]
+            Connecting::Url(target) => self.with_url(target.0, target.1).await,
+        }
+    }
+
+    async fn with_launch(self, launch: Launch) -> Result<McpClient> {
         let (limits, name) = (launch.config.limits.clone(), launch.config.to_string());
         let identity = CacheIdentity::of_command(&launch.config.target);
         let negotiated = self.offer.start_and_negotiate(&launch, self.negotiation_cache.as_ref()).await?;
@@ -75,7 +97,7 @@ impl ConnectSettings {
     }
 
     #[cfg(feature = "http")]
-    pub(super) async fn with_url(
+    async fn with_url(
         self,
         config: ServerConfig<server_config::UrlTarget>,
         network: crate::http::Network,
@@ -96,7 +118,7 @@ impl ConnectSettings {
         let terms = self.terms(&negotiation, limits, name, identity, transport);
         let connection = Arc::new(Connection::new(terms, self.standing_level(&negotiation)));
         let supervisor = Box::new(HttpSupervisor::begin(&connection, &http).await);
-        Ok(McpClient::new(Inner::new(connection, negotiation, self.handlers, supervisor)))
+        Ok(self.client(connection, negotiation, supervisor))
     }
 
     pub(super) fn over(
@@ -112,18 +134,35 @@ impl ConnectSettings {
         let terms = self.terms(&negotiation, limits, name, identity, transport);
         let dialect = terms.dialect;
         let connection = Arc::new(Connection::new(terms, self.standing_level(&negotiation)));
-        let Self { mut offer, handlers, negotiation_cache, .. } = self;
         let ended = || Error::Lost { method: Method::Initialize, sent: Sent::No, ended: Arc::default() };
-        let run = ServerRun::begin(&connection, &handlers, negotiated).ok_or_else(ended)?;
+        let run = ServerRun::begin(&connection, &self.handlers, negotiated).ok_or_else(ended)?;
         let run = Arc::new(Mutex::new(run));
         let restarts = again.map(|mut launch| {
             // A restarted server must use the same version: the requests of this connection are serialized for it.
             launch.config.era = if dialect.is_modern() { Mode::Modern } else { Mode::Legacy };
-            offer.versions = vec![negotiation.version.clone()];
-            Restarts::new(offer, launch, negotiation_cache, &connection, &handlers, &run)
+            let offer = Offer { versions: vec![negotiation.version.clone()], ..self.offer.clone() };
+            let negotiation_cache = self.negotiation_cache.clone();
+            Restarts::new(offer, launch, negotiation_cache, &connection, &self.handlers, &run)
         });
         let supervisor = Box::new(StreamSupervisor { run, restarts });
-        Ok(McpClient::new(Inner::new(connection, negotiation, handlers, supervisor)))
+        Ok(self.client(connection, negotiation, supervisor))
+    }
+
+    fn client(
+        self,
+        connection: Arc<Connection>,
+        negotiation: NegotiationResult,
+        supervisor: Box<dyn Supervisor>,
+    ) -> McpClient {
+        McpClient::new(Inner {
+            connection,
+            negotiation,
+            handlers: self.handlers,
+            supervisor,
+            listing: tokio::sync::Mutex::default(),
+            #[cfg(feature = "oauth")]
+            login: self.login,
+        })
     }
 
     fn terms(

@@ -10,6 +10,8 @@ pub struct Shutdown {
     pub status: Option<ExitStatus>,
     /// The strongest signal that was needed.
     pub force: Force,
+    /// True if a refreshed OAuth token could not be saved yet. If the process exits now, the login is lost.
+    pub is_token_unsaved: bool,
 }
 
 /// The strongest signal that was needed to shut a server down.

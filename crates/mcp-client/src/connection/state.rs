@@ -316,6 +316,17 @@ impl State {
         Poll::Pending
     }
 
+    /// True if no call waits for a response, and everything is written.
+    #[cfg(feature = "oauth")]
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.outbox.pending() == 0
+    }
+
+    /// Returns how the connection ended, or `None` while it is open.
+    pub(crate) fn ended(&self) -> Option<&ConnectionEnd> {
+        self.ended.as_deref()
+    }
+
     /// True if the connection has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.ended.is_some()

@@ -4,7 +4,7 @@ mod state_folder;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -99,13 +99,19 @@ impl AutoStore {
     /// # Errors
     /// [`StoreError::Unavailable`] if the user has no home folder, or if `service` is not usable as a file name.
     pub fn standard(service: &str, variable: Option<EnvStore>) -> Result<Self, StoreError> {
-        let folder = credential_folder(service)?;
+        Ok(Self::in_folder(service, &credential_folder(service)?, variable))
+    }
+
+    /// Uses the keychain, then encrypted files in this folder, then the environment variable.
+    pub(crate) fn in_folder(service: &str, folder: &Path, variable: Option<EnvStore>) -> Self {
         let mut stores: Vec<Arc<dyn TokenStore>> = Vec::new();
         #[cfg(feature = "keyring")]
-        stores.push(Arc::new(Keychain::new(service, &folder)));
-        stores.push(Arc::new(EncryptedFile::new(&folder)));
+        stores.push(Arc::new(Keychain::new(service, folder)));
+        #[cfg(not(feature = "keyring"))]
+        let _ = service;
+        stores.push(Arc::new(EncryptedFile::new(folder)));
         stores.extend(variable.map(|variable| Arc::new(variable) as Arc<dyn TokenStore>));
-        Ok(Self::of(stores, LockFolder::new(folder)))
+        Self::of(stores, LockFolder::new(folder))
     }
 
     /// Uses these stores, in this order.
@@ -177,7 +183,8 @@ fn no_store(store: &str) -> StoreError {
     StoreError::Unavailable { store: store.to_owned(), cause: "there is no store for credentials".to_owned() }
 }
 
-fn credential_folder(service: &str) -> Result<PathBuf, StoreError> {
+/// Returns the folder for the credentials of a program.
+pub(crate) fn credential_folder(service: &str) -> Result<PathBuf, StoreError> {
     let failed = |cause: &str| {
         Err(StoreError::Unavailable { store: "credential folder".to_owned(), cause: cause.to_owned() })
     };

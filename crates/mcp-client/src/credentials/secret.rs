@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 /// assert_eq!(format!("{secret:?}"), "Secret(..)");
 /// assert_eq!(secret.expose(), "a token");
 /// ```
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {

@@ -47,6 +47,8 @@ pub enum EndCause {
     EndlessLine,
     /// The server sent too many requests that had to be refused, or did not read the responses to its requests.
     Flood,
+    /// This client ended the program between two calls, to restart it with a new token.
+    NewToken,
     /// A bug in this crate: the task that drives the connection panicked.
     Internal,
 }
@@ -64,6 +66,7 @@ impl fmt::Display for ConnectionEnd {
                 f.write_str("; the server sent a line longer than four times the message limit")?
             }
             EndCause::Flood => f.write_str("; the server sent too many requests that are not allowed")?,
+            EndCause::NewToken => f.write_str("; this client restarts the program with a new token")?,
             EndCause::Internal => {
                 f.write_str("; internal error in mcp-client: the connection's task panicked")?
             }

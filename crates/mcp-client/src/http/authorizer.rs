@@ -24,4 +24,7 @@ pub(crate) trait Authorizer: Send + Sync {
 
     /// Returns another authorization after the server refused this one with status 401.
     fn authorization_after<'a>(&'a self, refused: &'a Authorization) -> AuthorizationFuture<'a>;
+
+    /// Returns the error after the server refused also the other authorization.
+    fn refused_again(&self, refused: &Authorization) -> Error;
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 #[cfg(feature = "oauth")]
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use http::header::{CONTENT_ENCODING, LOCATION, PROXY_AUTHORIZATION};
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -157,7 +157,12 @@ impl HttpConnections {
         // The server refused the request before it executed it, so it may be sent again.
         let second = authorizer.authorization_after(&first).await.map_err(HttpError::refused)?;
         self.drain(response.body);
-        self.send_with_redirects(|| with(&second)).await
+        let response = self.send_with_redirects(|| with(&second)).await?;
+        // Some servers also refuse unknown sessions with this status, but they do not ask for a token then.
+        if response.status == StatusCode::UNAUTHORIZED && response.headers.contains_key(WWW_AUTHENTICATE) {
+            return Err(HttpError::refused(authorizer.refused_again(&second)));
+        }
+        Ok(response)
     }
 
     async fn send_with_redirects(&self, make: impl Fn() -> RawRequest) -> Result<RawResponse, HttpError> {

@@ -9,6 +9,8 @@
 //! | no `token_type` | several |
 //! | status 201 for a token | several |
 
+use std::time::Duration;
+
 use serde_json::{Map, Number, Value};
 
 use super::endpoint::OAuthResponse;
@@ -40,23 +42,24 @@ pub(super) fn members(endpoint: &str, response: &OAuthResponse) -> Result<Respon
     let Some(mut members) = parsed else {
         return Err(unusable(format!("HTTP status {status} with a body that is not JSON")));
     };
-    if let Some(code) = members.get("error").and_then(Value::as_str) {
-        // A server that is overloaded or broken may say anything in its error.
-        if status >= 500 || status == 429 {
-            return Err(unusable(format!("HTTP status {status}")));
-        }
-        let description = members.get("error_description").and_then(Value::as_str).map(str::to_owned);
-        return Err(OAuthError::Refused { code: code.to_owned(), description });
-    }
-    if !(200..300).contains(&status) {
-        return Err(unusable(format!("HTTP status {status} without an OAuth error")));
-    }
     for name in ["expires_in", "interval"] {
         if let Some(seconds) = members.get(name).and_then(whole_seconds) {
             members.insert(name.to_owned(), Value::Number(Number::from(seconds)));
         } else {
             members.remove(name);
         }
+    }
+    if let Some(code) = members.get("error").and_then(Value::as_str) {
+        // A server that is overloaded or broken may say anything in its error.
+        if status >= 500 || status == 429 {
+            return Err(unusable(format!("HTTP status {status}")));
+        }
+        let description = members.get("error_description").and_then(Value::as_str).map(str::to_owned);
+        let interval = members.get("interval").and_then(Value::as_u64).map(Duration::from_secs);
+        return Err(OAuthError::Refused { code: code.to_owned(), description, interval });
+    }
+    if !(200..300).contains(&status) {
+        return Err(unusable(format!("HTTP status {status} without an OAuth error")));
     }
     if let Some(scope) = members.get("scope").and_then(scope_text) {
         members.insert("scope".to_owned(), Value::String(scope));

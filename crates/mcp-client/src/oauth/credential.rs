@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use super::grants::IssuedToken;
-use super::options::{OAuthOptions, Resolved};
+use super::login_server::LoginServer;
+use super::resolve::Resolved;
 use crate::credentials::Secret;
 
 /// The tokens of one login.
@@ -40,19 +41,37 @@ pub(super) struct Details {
 
 impl Details {
     /// Describes a new login. The time and lifetime are those of its first token.
-    pub(super) fn new(options: &OAuthOptions, server: &str, resolved: &Resolved, login_id: &str) -> Self {
+    pub(super) fn new(server: &LoginServer, resolved: &Resolved, login_id: &str) -> Self {
         Self {
-            login_id: login_id.to_owned(),
-            issuer: options.configured_issuer().to_owned(),
-            resource: options.resource(server),
-            client_id: options.client_id.clone(),
             token_endpoint: resolved.grants.token_endpoint.clone(),
             revocation_endpoint: resolved.revocation_endpoint.clone(),
             is_secret_in_form: resolved.grants.is_secret_in_form,
+            ..Self::of_bare_token(server, login_id)
+        }
+    }
+
+    /// Describes a token of which nothing else is known.
+    fn of_bare_token(server: &LoginServer, login_id: &str) -> Self {
+        let options = &server.options;
+        Self {
+            login_id: login_id.to_owned(),
+            issuer: options.configured_issuer().to_owned(),
+            resource: server.resource.clone(),
+            client_id: options.client_id.clone(),
+            token_endpoint: String::new(),
+            revocation_endpoint: None,
+            is_secret_in_form: false,
             scopes: options.scopes.clone(),
             obtained_at: 0,
             lifetime: None,
         }
+    }
+
+    /// Returns true if the credential is for this server, at its issuer.
+    fn is_for(&self, server: &LoginServer) -> bool {
+        self.issuer == server.options.configured_issuer()
+            && self.client_id == server.options.client_id
+            && self.resource == server.resource
     }
 }
 
@@ -66,10 +85,17 @@ struct Stored {
 }
 
 impl Credential {
-    /// Reads a stored credential. Returns `None` for text that is not one.
-    pub(super) fn from_stored(text: &Secret) -> Option<Self> {
-        let Stored { access_token, refresh_token, details } = serde_json::from_str(text.expose()).ok()?;
-        Some(Self {
+    /// Reads a stored credential of this server. Returns `None` for text that is not one, and for a credential of
+    /// another issuer, client or resource. Text that is not JSON is a token that somebody else obtained, such as that
+    /// of an environment variable.
+    pub(super) fn from_stored(text: &Secret, server: &LoginServer) -> Option<Self> {
+        let text = text.expose().trim();
+        if !text.is_empty() && !text.starts_with('{') && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let (access_token, details) = (Secret::new(text), Details::of_bare_token(server, ""));
+            return Some(Self { access_token, refresh_token: None, details });
+        }
+        let Stored { access_token, refresh_token, details } = serde_json::from_str(text).ok()?;
+        details.is_for(server).then(|| Self {
             access_token: Secret::new(access_token.as_str()),
             refresh_token: refresh_token.map(|token| Secret::new(token.as_str())),
             details,
@@ -94,8 +120,8 @@ impl Credential {
         empty.refreshed(issued, now)
     }
 
-    /// Returns the credential after a refresh at the time `now`, in seconds since 1970. The old refresh token and scopes
-    /// stay if the server did not send new ones.
+    /// Returns the credential after a refresh at the time `now`, in seconds since 1970. The old refresh token and
+    /// scopes stay if the server did not send new ones.
     pub(super) fn refreshed(&self, issued: IssuedToken, now: Duration) -> Self {
         let IssuedToken { access_token, refresh_token, lifetime, scopes } = issued;
         Self {
@@ -125,6 +151,8 @@ impl Credential {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::oauth::OAuthOptions;
+    use crate::oauth::login_server::tests::server;
 
     pub(in super::super) fn credential() -> Credential {
         Credential {
@@ -149,13 +177,18 @@ pub(super) mod tests {
     fn stored_credential_is_read_back_and_debug_shows_no_token() {
         let credential = credential();
         let stored = credential.to_stored();
-        let read = Credential::from_stored(&stored).unwrap();
+        let server = server(OAuthOptions::issuer("https://as.example", "client"));
+        let read = Credential::from_stored(&stored, &server).unwrap();
         assert_eq!(read.details, credential.details);
         assert_eq!(read.access_token.expose(), "access-hush");
         assert_eq!(read.version(), credential.version());
         assert!(!format!("{read:?}").contains("hush"));
-        assert!(Credential::from_stored(&Secret::new("{}")).is_none());
-        assert!(Credential::from_stored(&Secret::new("a bare token")).is_none());
+        for damaged in ["{}", "", " ", "two words", "\u{1b}[2J"] {
+            assert!(Credential::from_stored(&Secret::new(damaged), &server).is_none(), "{damaged:?}");
+        }
+        let bare = Credential::from_stored(&Secret::new("gho_hush"), &server).unwrap();
+        assert_eq!(bare.access_token.expose(), "gho_hush");
+        assert!(bare.details.is_for(&server) && bare.refresh_token.is_none());
     }
 
     #[test]

@@ -8,12 +8,18 @@ use std::time::Duration;
 use super::credential::Credential;
 use super::endpoint::OAuthHttp;
 use super::error::OAuthError;
+use super::event::{CredentialEvent, EventHandler};
 use super::login;
-use super::options::{Grant, OAuthOptions};
+use super::login_server::LoginServer;
+use super::options::Grant;
 use super::prompt::LoginPrompt;
 use super::source::TokenSource;
 use super::status::{LoginStatus, LogoutReport};
-use crate::credentials::{AutoStore, CredentialKey, Dialog, MemoryStore, StoreError, TokenStore};
+use super::stores::Stores;
+use crate::config::rfc_config::TokenStorage;
+use crate::config::server_config::ServerConfig;
+use crate::credentials::{CredentialKey, Dialog, MemoryStore, StoreError, TokenStore};
+use crate::error::Error;
 use crate::http::Network;
 
 /// The time for which a logout or login waits for a refresh by another process.
@@ -21,28 +27,30 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The logins of a program: a store for credentials, and one source of tokens per server. Clones share both.
 ///
-/// Servers are named by their URL, exactly as in the [`ServerConfig`](crate::ServerConfig).
+/// The methods take the [`ServerConfig`] of the server, which has the [OAuth options](ServerConfig::oauth).
 #[derive(Clone)]
 pub struct Credentials {
-    store: Arc<dyn TokenStore>,
+    stores: Stores,
     http: OAuthHttp,
+    events: EventHandler,
     sources: Arc<Mutex<HashMap<CredentialKey, TokenSource>>>,
 }
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials").field("store", &self.store.describe()).finish_non_exhaustive()
+        f.debug_struct("Credentials").field("stores", &self.stores).finish_non_exhaustive()
     }
 }
 
 impl Credentials {
-    /// Keeps credentials in the keychain (feature `keyring`), or else in encrypted files: see [`AutoStore::standard`].
-    /// `service` is the name of the program.
+    /// Keeps credentials in the keychain (feature `keyring`), or else in encrypted files. If neither has a token, it is
+    /// read from the environment variable [`token_variable`](super::OAuthOptions::token_variable). `service` is the
+    /// name of the program. See [`AutoStore::standard`](crate::credentials::AutoStore::standard).
     ///
     /// # Errors
     /// Fails if the user has no home folder.
     pub fn auto(service: &str) -> Result<Self, StoreError> {
-        Ok(Self::of(AutoStore::standard(service, None)?))
+        Stores::auto(service).map(Self::new)
     }
 
     /// Keeps credentials in memory: they are lost when the process exits. Enough for a service that has its own secret.
@@ -54,55 +62,127 @@ impl Credentials {
     /// Keeps credentials in this store.
     #[must_use]
     pub fn of(store: impl TokenStore) -> Self {
-        Self { store: Arc::new(store), http: OAuthHttp::new(Network::new()), sources: Arc::default() }
+        Self::new(Stores::One(Arc::new(store)))
     }
 
-    /// Sets proxies, certificates and allowed addresses for requests to authorization servers. Without it, endpoints must
-    /// be public or on the host of the configured issuer; a [`NetworkPolicy`](crate::http::NetworkPolicy) set here
-    /// replaces that rule.
+    /// Returns the credentials that connections use which have none of their own. All connections of the process share
+    /// them.
+    ///
+    /// | storage | where credentials are |
+    /// |---|---|
+    /// | `Auto` | [`auto`](Self::auto) with the service `mcp` |
+    /// | `Keychain` | the keychain, under the service `mcp`. Needs the feature `keyring` |
+    /// | `EncryptedFile` | encrypted files in the folder that `auto` would use |
+    /// | `Env` | the environment variable of each server. Nothing can be stored |
+    /// | `Memory` | the memory of the process |
+    ///
+    /// # Errors
+    /// [`Error::FeatureDisabled`] for the keychain without the feature `keyring`, and [`Error::NoToken`] if the user
+    /// has no home folder.
+    pub fn standard(storage: TokenStorage) -> Result<Self, Error> {
+        static STANDARD: Mutex<Vec<(TokenStorage, Credentials)>> = Mutex::new(Vec::new());
+        let mut standard = STANDARD.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, credentials)) = standard.iter().find(|(known, _)| *known == storage) {
+            return Ok(credentials.clone());
+        }
+        let credentials = Self::new(Stores::standard(storage)?);
+        standard.push((storage, credentials.clone()));
+        Ok(credentials)
+    }
+
+    fn new(stores: Stores) -> Self {
+        let http = OAuthHttp::new(Network::new());
+        Self { stores, http, events: EventHandler::default(), sources: Arc::default() }
+    }
+
+    /// Sets proxies, certificates and allowed addresses for requests to authorization servers. Without this setting,
+    /// endpoints must be public or on the host of the configured issuer; a
+    /// [`NetworkPolicy`](crate::http::NetworkPolicy) set here replaces that rule.
     #[must_use]
     pub fn network(self, network: &Network) -> Self {
         Self { http: OAuthHttp::new(network.clone()), sources: Arc::default(), ..self }
     }
 
-    /// Returns the source of tokens for a server. There is one per server, so that a token is refreshed once.
+    /// Calls this function when something happens to a credential that the user should know, such as a refreshed token
+    /// that cannot be saved. It must not block.
     #[must_use]
-    pub fn token_source(&self, server: &str, options: &OAuthOptions) -> TokenSource {
+    pub fn on_event(self, handler: impl Fn(CredentialEvent) + Send + Sync + 'static) -> Self {
+        Self { events: EventHandler::new(handler), sources: Arc::default(), ..self }
+    }
+
+    /// Returns the source of tokens for a server. There is one per server, so that a token is refreshed once.
+    ///
+    /// # Errors
+    /// [`OAuthError::Settings`] if the config has no OAuth options.
+    pub fn token_source<T>(&self, server: &ServerConfig<T>) -> Result<TokenSource, OAuthError>
+    where
+        ServerConfig<T>: Clone + Into<ServerConfig>,
+    {
+        LoginServer::of(server).map(|server| self.source(&server))
+    }
+
+    pub(crate) fn source(&self, server: &LoginServer) -> TokenSource {
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || TokenSource::new(server, options.clone(), Arc::clone(&self.store), self.http.clone());
-        sources.entry(options.credential_key(server)).or_insert_with(new).clone()
+        let new = || {
+            let store = self.stores.of(&server.options);
+            TokenSource::new(server.clone(), store, self.http.clone(), self.events.clone())
+        };
+        sources.entry(server.credential_key()).or_insert_with(new).clone()
     }
 
     /// Logs in, and stores the credential. For a user, `prompt` is called with what the user must do; its future runs
-    /// beside the login, and may for example open a page. For client credentials, a token is requested and `prompt` is
-    /// not called.
+    /// concurrently with the login, and may for example open a page. If another process logs in meanwhile, its login is
+    /// used. For client credentials, a token is requested and `prompt` is not called.
     ///
     /// # Errors
-    /// [`OAuthError::RefusedByUser`] and [`OAuthError::Expired`] if the user refused or did not act in time, and others
-    /// if the settings, the authorization server or the store do not allow a login.
+    /// [`OAuthError::RefusedByUser`] and [`OAuthError::Expired`] if the user refused or did not act in time. Other
+    /// errors if the settings, the authorization server or the store do not allow a login.
     ///
     /// # Cancellation
     /// Dropping the future ends the login. Nothing is stored.
-    pub async fn login<F, Fut>(
+    pub async fn login<T, F, Fut>(
         &self,
-        server: &str,
-        options: &OAuthOptions,
+        server: &ServerConfig<T>,
+        prompt: F,
+    ) -> Result<LoginStatus, OAuthError>
+    where
+        ServerConfig<T>: Clone + Into<ServerConfig>,
+        F: FnOnce(LoginPrompt) -> Fut,
+        Fut: Future<Output = ()>,
+    {
+        self.log_in(&LoginServer::of(server)?, prompt).await
+    }
+
+    pub(crate) async fn log_in<F, Fut>(
+        &self,
+        server: &LoginServer,
         prompt: F,
     ) -> Result<LoginStatus, OAuthError>
     where
         F: FnOnce(LoginPrompt) -> Fut,
         Fut: Future<Output = ()>,
     {
-        let resolved = options.resolve(server, &self.http).await?;
-        let credential = match options.grant {
-            Grant::ClientCredentials => login::service(server, options, &resolved).await?,
-            Grant::Login => login::device(server, options, &resolved, prompt).await?,
+        let resolved = server.resolve(&self.http).await?;
+        let source = self.source(server);
+        let (key, store) = (server.credential_key(), source.store());
+        let credential = match server.options.grant {
+            Grant::ClientCredentials => login::service(server, &resolved).await?,
+            Grant::Login => {
+                let elsewhere = source.login_elsewhere().await;
+                tokio::select! {
+                    credential = login::device(server, &resolved, prompt) => credential?,
+                    credential = elsewhere => {
+                        let status = LoginStatus::new(&credential, store.describe_location(&key));
+                        source.replace(Some(credential));
+                        return Ok(status);
+                    }
+                }
+            }
         };
-        let key = options.credential_key(server);
-        let _lock = self.store.lock(&key, LOCK_TIMEOUT).await?;
-        self.store.save(&key, &credential.to_stored(), Dialog::Allowed).await?;
-        let status = LoginStatus::new(&credential, self.store.describe_location(&key));
-        self.token_source(server, options).replace(Some(credential));
+        let _lock = store.lock(&key, LOCK_TIMEOUT).await?;
+        store.save(&key, &credential.to_stored(), Dialog::Allowed).await?;
+        let status = LoginStatus::new(&credential, store.describe_location(&key));
+        source.replace(Some(credential));
         Ok(status)
     }
 
@@ -110,35 +190,40 @@ impl Credentials {
     ///
     /// # Errors
     /// [`OAuthError::Store`] if the store fails.
-    pub async fn status(
-        &self,
-        server: &str,
-        options: &OAuthOptions,
-    ) -> Result<Option<LoginStatus>, OAuthError> {
-        let key = options.credential_key(server);
-        let Some(text) = self.store.load(&key, Dialog::Allowed).await? else { return Ok(None) };
-        let credential = Credential::from_stored(&text);
-        Ok(credential.map(|credential| LoginStatus::new(&credential, self.store.describe_location(&key))))
+    pub async fn status<T>(&self, server: &ServerConfig<T>) -> Result<Option<LoginStatus>, OAuthError>
+    where
+        ServerConfig<T>: Clone + Into<ServerConfig>,
+    {
+        let server = LoginServer::of(server)?;
+        let (key, store) = (server.credential_key(), self.source(&server).store());
+        let Some(text) = store.load(&key, Dialog::Allowed).await? else { return Ok(None) };
+        let credential = Credential::from_stored(&text, &server);
+        Ok(credential.map(|credential| LoginStatus::new(&credential, store.describe_location(&key))))
     }
 
     /// Logs out: revokes the token at the authorization server if that supports it, and deletes the stored credential.
-    /// The report tells which part failed; the second is done even if the first fails.
+    /// The credential is deleted even if revoking the token fails; the report says which of the two failed.
     ///
     /// # Errors
     /// [`OAuthError::Store`] if the store cannot be read or locked.
-    pub async fn logout(&self, server: &str, options: &OAuthOptions) -> Result<LogoutReport, OAuthError> {
-        let key = options.credential_key(server);
-        let _lock = self.store.lock(&key, LOCK_TIMEOUT).await?;
-        let stored = self.store.load(&key, Dialog::Allowed).await?;
+    pub async fn logout<T>(&self, server: &ServerConfig<T>) -> Result<LogoutReport, OAuthError>
+    where
+        ServerConfig<T>: Clone + Into<ServerConfig>,
+    {
+        let server = LoginServer::of(server)?;
+        let source = self.source(&server);
+        let (key, store) = (server.credential_key(), source.store());
+        let _lock = store.lock(&key, LOCK_TIMEOUT).await?;
+        let stored = store.load(&key, Dialog::Allowed).await?;
         let (mut is_revoked, mut revocation_error) = (false, None);
-        if let Some(credential) = stored.as_ref().and_then(Credential::from_stored) {
-            match login::revoke(server, options, &self.http, &credential).await {
+        if let Some(credential) = stored.as_ref().and_then(|text| Credential::from_stored(text, &server)) {
+            match login::revoke(&server, &self.http, &credential).await {
                 Ok(revoked) => is_revoked = revoked,
                 Err(error) => revocation_error = Some(error),
             }
         }
-        let deleted = self.store.delete(&key, Dialog::Allowed).await;
-        self.token_source(server, options).replace(None);
+        let deleted = store.delete(&key, Dialog::Allowed).await;
+        source.replace(None);
         Ok(LogoutReport {
             was_logged_in: *deleted.as_ref().unwrap_or(&false),
             is_revoked,

@@ -1,5 +1,7 @@
 //! The errors of logins and refreshes.
 
+use std::time::Duration;
+
 use mcp_protocol::oauth::refresh::LogInReason;
 use mcp_protocol::safe_text::SafeText;
 
@@ -11,7 +13,7 @@ use crate::credentials::StoreError;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OAuthError {
-    /// Nobody has logged in, or the login is not valid any more.
+    /// There is no login, or it has ended.
     #[error("login needed: {}", .0.as_str())]
     LoginNeeded(LogInReason),
     /// A setting is missing or cannot be used. Nothing was sent.
@@ -56,6 +58,8 @@ pub enum OAuthError {
         code: String,
         /// The description that the server sent. Untrusted.
         description: Option<String>,
+        /// The interval between requests that the server names with `slow_down`.
+        interval: Option<Duration>,
     },
     /// The user refused the login.
     #[error("the user refused the login")]

@@ -187,6 +187,12 @@ impl Grants {
         endpoint: &str,
         form: Vec<(&str, String)>,
     ) -> Result<ResponseMembers, OAuthError> {
+        let (headers, body) = self.form(form)?;
+        self.post(endpoint, headers, body).await
+    }
+
+    /// Returns the headers and the body of a form. Not a part of an async function: the serializer is not `Send`.
+    fn form(&self, form: Vec<(&str, String)>) -> Result<(HeaderMap, Vec<u8>), OAuthError> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
         let mut text = url::form_urlencoded::Serializer::new(String::new());
@@ -202,7 +208,7 @@ impl Grants {
                 text.append_pair("client_id", &self.client_id);
             }
         }
-        self.post(endpoint, headers, text.finish().into_bytes()).await
+        Ok((headers, text.finish().into_bytes()))
     }
 
     async fn post(

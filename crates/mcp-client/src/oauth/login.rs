@@ -10,25 +10,21 @@ use super::credential::{Credential, Details};
 use super::endpoint::{OAuthHttp, endpoint_url};
 use super::error::OAuthError;
 use super::grants::{DeviceCodes, Grants, IssuedToken};
-use super::options::{OAuthOptions, Resolved};
+use super::login_server::LoginServer;
 use super::prompt::LoginPrompt;
+use super::resolve::Resolved;
 use crate::credentials::{Secret, random_id};
 
 /// Requests a token for the client itself.
-pub(super) async fn service(
-    server: &str,
-    options: &OAuthOptions,
-    resolved: &Resolved,
-) -> Result<Credential, OAuthError> {
-    let issued = resolved.grants.client_credentials(&options.scopes).await?;
-    let details = Details::new(options, server, resolved, &random_id());
+pub(super) async fn service(server: &LoginServer, resolved: &Resolved) -> Result<Credential, OAuthError> {
+    let issued = resolved.grants.client_credentials(&server.options.scopes).await?;
+    let details = Details::new(server, resolved, &random_id());
     Ok(Credential::issued(issued, details, unix_time()))
 }
 
 /// Lets a user log in with a code (RFC 8628).
 pub(super) async fn device<F, Fut>(
-    server: &str,
-    options: &OAuthOptions,
+    server: &LoginServer,
     resolved: &Resolved,
     prompt: F,
 ) -> Result<Credential, OAuthError>
@@ -36,22 +32,22 @@ where
     F: FnOnce(LoginPrompt) -> Fut,
     Fut: Future<Output = ()>,
 {
-    let issuer = options.configured_issuer();
+    let issuer = server.options.configured_issuer();
     let Some(endpoint) = &resolved.device_endpoint else {
         return Err(OAuthError::Metadata {
             issuer: issuer.to_owned(),
-            problem: "it has no `device_authorization_endpoint`, so nobody can log in there with a code"
+            problem: "it has no `device_authorization_endpoint`, so it does not support logins with a code"
                 .to_owned(),
         });
     };
-    let codes = resolved.grants.device_codes(endpoint, &options.scopes).await?;
+    let codes = resolved.grants.device_codes(endpoint, &server.options.scopes).await?;
     let DeviceCodes { device_code, user_code, url, url_with_code, lifetime, interval } = codes;
     // The user is sent to these pages, so their schemes are checked.
     endpoint_url(&url)?;
     let url_with_code = url_with_code.filter(|url| endpoint_url(url).is_ok());
     let polling = DevicePolling::new(interval, lifetime, Instant::now().into_std());
     let mut prompt = pin!(prompt(LoginPrompt::DeviceCode {
-        server: server.to_owned(),
+        server: server.name.clone(),
         issuer: issuer.to_owned(),
         url,
         url_with_code,
@@ -66,11 +62,11 @@ where
             () = &mut prompt, if !is_shown => is_shown = true,
         }
     };
-    let details = Details::new(options, server, resolved, &random_id());
+    let details = Details::new(server, resolved, &random_id());
     Ok(Credential::issued(issued, details, unix_time()))
 }
 
-/// Asks the token endpoint until the user has decided.
+/// Polls the token endpoint until the user has accepted or refused.
 async fn poll(
     grants: &Grants,
     device_code: &Secret,
@@ -82,9 +78,9 @@ async fn poll(
             DeviceStep::Request => {
                 let response = match grants.device_token(device_code).await {
                     Ok(issued) => return Ok(issued),
-                    Err(OAuthError::Refused { code, .. }) => match code.as_str() {
+                    Err(OAuthError::Refused { code, interval, .. }) => match code.as_str() {
                         "authorization_pending" => DeviceResponse::Pending,
-                        "slow_down" => DeviceResponse::SlowDown { interval: None },
+                        "slow_down" => DeviceResponse::SlowDown { interval },
                         "access_denied" => DeviceResponse::Denied,
                         "expired_token" => DeviceResponse::Expired,
                         _ => DeviceResponse::Failed(code),
@@ -100,7 +96,7 @@ async fn poll(
             DeviceStep::End(DeviceEnd::Denied) => return Err(OAuthError::RefusedByUser),
             DeviceStep::End(DeviceEnd::Expired) => return Err(OAuthError::Expired),
             DeviceStep::End(DeviceEnd::Failed(code)) => {
-                return Err(OAuthError::Refused { code, description: None });
+                return Err(OAuthError::Refused { code, description: None, interval: None });
             }
         }
     }
@@ -108,14 +104,13 @@ async fn poll(
 
 /// Revokes the tokens of a login. Returns false if the authorization server does not support that.
 pub(super) async fn revoke(
-    server: &str,
-    options: &OAuthOptions,
+    server: &LoginServer,
     http: &OAuthHttp,
     credential: &Credential,
 ) -> Result<bool, OAuthError> {
     let details = &credential.details;
     let Some(endpoint) = &details.revocation_endpoint else { return Ok(false) };
-    let grants = options.recorded(&details.token_endpoint, details.is_secret_in_form, server, http)?;
+    let grants = server.recorded(&details.token_endpoint, details.is_secret_in_form, http)?;
     // Revoking the refresh token ends the whole login.
     let (token, hint) = match &credential.refresh_token {
         Some(token) => (token, "refresh_token"),

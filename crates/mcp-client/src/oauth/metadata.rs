@@ -5,6 +5,7 @@ use url::Url;
 
 use super::endpoint::{OAuthHttp, Trust, endpoint_url};
 use super::error::OAuthError;
+use super::providers::Endpoints;
 
 /// The metadata of an authorization server.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -17,34 +18,73 @@ pub(super) struct ServerMetadata {
     pub(super) token_endpoint_auth_methods_supported: Vec<String>,
 }
 
+impl ServerMetadata {
+    /// Returns the endpoints of this issuer.
+    pub(super) fn endpoints(self, issuer: &str) -> Result<Endpoints, OAuthError> {
+        let Self { token_endpoint, device_authorization_endpoint, revocation_endpoint, .. } = self;
+        let token =
+            token_endpoint.ok_or_else(|| unusable(issuer, "it has no `token_endpoint`".to_owned()))?;
+        Ok(Endpoints {
+            token,
+            device: device_authorization_endpoint,
+            revocation: revocation_endpoint,
+            auth_methods: self.token_endpoint_auth_methods_supported,
+        })
+    }
+}
+
+fn unusable(issuer: &str, problem: String) -> OAuthError {
+    OAuthError::Metadata { issuer: issuer.to_owned(), problem }
+}
+
 /// Fetches the metadata of a configured issuer.
 pub(super) async fn fetch(http: &OAuthHttp, issuer: &str) -> Result<ServerMetadata, OAuthError> {
-    let unusable =
-        |problem: &str| OAuthError::Metadata { issuer: issuer.to_owned(), problem: problem.to_owned() };
-    let mut last = None;
-    for url in well_known_urls(issuer)? {
-        let response = match http.get(&url, Trust::Configured).await {
-            Ok(response) if response.status == 200 => response,
-            Ok(response) if response.status >= 500 || response.status == 429 => {
-                let problem = format!("HTTP status {}", response.status);
-                return Err(OAuthError::Unreachable { endpoint: url, problem });
-            }
-            Ok(response) => {
-                last = Some(unusable(&format!("{url} returned HTTP status {}", response.status)));
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
-        let metadata: ServerMetadata = serde_json::from_slice(&response.body)
-            .map_err(|error| unusable(&format!("{url} is not a metadata document: {error}")))?;
-        // Compared as text: another issuer could otherwise pass as this one.
-        if metadata.issuer != issuer {
-            let named = mcp_protocol::safe_text::SafeText::name(&metadata.issuer);
-            return Err(unusable(&format!("{url} names another issuer: `{named}`")));
-        }
-        return Ok(metadata);
+    let (url, metadata) = fetch_first(http, issuer, well_known_urls(issuer)?).await?;
+    // Compared as text: another issuer could otherwise pass as this one.
+    if metadata.issuer != issuer {
+        let named = mcp_protocol::safe_text::SafeText::name(&metadata.issuer);
+        return Err(unusable(issuer, format!("{url} names another issuer: `{named}`")));
     }
-    Err(last.unwrap_or_else(|| unusable("there is no URL for it")))
+    Ok(metadata)
+}
+
+/// Returns the endpoints of a provider of which only the token endpoint is configured: those of the metadata at the
+/// origin of that endpoint, if this names the same token endpoint.
+pub(super) async fn fetch_beside(http: &OAuthHttp, token_url: &str) -> Result<Endpoints, OAuthError> {
+    let origin = origin(&endpoint_url(token_url)?);
+    let (url, metadata) = fetch_first(http, token_url, well_known_urls(&origin)?).await?;
+    if metadata.token_endpoint.as_deref() != Some(token_url) {
+        return Err(unusable(token_url, format!("the `token_endpoint` of {url} is another one")));
+    }
+    metadata.endpoints(token_url)
+}
+
+/// Returns the first document that exists, and its URL.
+async fn fetch_first(
+    http: &OAuthHttp,
+    issuer: &str,
+    urls: Vec<String>,
+) -> Result<(String, ServerMetadata), OAuthError> {
+    let mut last = "there is no URL for it".to_owned();
+    for url in urls {
+        let response = http.get(&url, Trust::Configured).await?;
+        match response.status {
+            200 => {
+                let metadata = serde_json::from_slice(&response.body).map_err(|error| {
+                    unusable(issuer, format!("{url} is not a metadata document: {error}"))
+                })?;
+                return Ok((url, metadata));
+            }
+            status @ (429 | 500..) => {
+                return Err(OAuthError::Unreachable {
+                    endpoint: url,
+                    problem: format!("HTTP status {status}"),
+                });
+            }
+            status => last = format!("{url} returned HTTP status {status}"),
+        }
+    }
+    Err(unusable(issuer, last))
 }
 
 /// Returns the URLs at which the metadata may be, in the order in which the specification demands them.

@@ -1,46 +1,42 @@
-//! What a program configures for OAuth.
+//! The OAuth options of a program.
 
 use std::fmt;
 
-use super::client_auth::{ClientAuth, SigningKey};
-use super::endpoint::{OAuthHttp, endpoint_url};
+use super::endpoint::endpoint_url;
 use super::error::OAuthError;
-use super::grants::Grants;
-use super::metadata;
-use crate::credentials::{CredentialKey, Secret};
+use super::providers::Provider;
+use crate::config::rfc_config::TokenStorage;
+use crate::credentials::Secret;
 
-/// The OAuth settings of a server: who issues its tokens, and as which client this program requests them.
+/// The OAuth settings of a server: the issuer of its tokens, and the client id with which this program
+/// requests them.
 ///
 /// ```
 /// use mcp_client::oauth::OAuthOptions;
 ///
+/// use mcp_client::ServerConfig;
+///
 /// // A user logs in with a code.
 /// let device = OAuthOptions::issuer("https://auth.example.com", "my-cli").scopes(["notes:read"]);
+/// let notes = ServerConfig::url("https://notes.example.com/mcp").oauth(device);
 /// // A service that acts for itself.
 /// let service = OAuthOptions::client_credentials("https://auth.example.com", "billing-bot").secret("s-123");
 /// assert!(!format!("{service:?}").contains("s-123"));
-/// # drop(device);
+/// # drop(notes);
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct OAuthOptions {
-    pub(super) endpoints: Endpoints,
+    pub(super) provider: Provider,
     pub(super) client_id: String,
     pub(super) grant: Grant,
-    name: String,
-    secret: Option<ClientSecret>,
+    pub(super) name: String,
+    pub(super) secret: Option<ClientSecret>,
     pub(super) scopes: Vec<String>,
-    has_resource: bool,
+    pub(super) has_resource: bool,
     /// True if the secret is sent in the form, whatever the metadata says.
-    is_secret_in_form: bool,
-}
-
-/// Where the endpoints of the authorization server are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Endpoints {
-    /// The metadata of this issuer has them.
-    Issuer(String),
-    /// They are known, and there is no metadata.
-    Known { issuer: &'static str, token: &'static str, device: &'static str },
+    pub(super) is_secret_in_form: bool,
+    pub(super) token_storage: TokenStorage,
+    token_env: Vec<String>,
 }
 
 /// How tokens are obtained.
@@ -53,63 +49,62 @@ pub(super) enum Grant {
 }
 
 #[derive(Clone, PartialEq, Eq)]
-enum ClientSecret {
-    Text(String),
-    Variable(String),
-    PrivateKey { pem: String, id: Option<String> },
+pub(super) enum ClientSecret {
+    Text(Secret),
+    Variable {
+        name: String,
+        /// True if nothing can be requested without it.
+        is_required: bool,
+    },
+    PrivateKey {
+        pem: Secret,
+        id: Option<String>,
+    },
 }
 
 impl OAuthOptions {
-    fn new(endpoints: Endpoints, client_id: String, grant: Grant) -> Self {
+    pub(super) fn new(provider: Provider, client_id: String, grant: Grant) -> Self {
         Self {
-            endpoints,
+            has_resource: provider.knows_resources(),
+            provider,
             client_id,
             grant,
             name: String::new(),
             secret: None,
             scopes: Vec::new(),
-            has_resource: true,
             is_secret_in_form: false,
+            token_storage: TokenStorage::Auto,
+            token_env: Vec::new(),
         }
     }
 
-    /// A user logs in at this issuer. The endpoints are read from its metadata, so the URL must be exactly the `issuer`
-    /// that the metadata names.
+    /// Creates options for a user's login at this issuer. The endpoints are read from its metadata, whose `issuer` must
+    /// equal this URL exactly.
     #[must_use]
     pub fn issuer(issuer: impl Into<String>, client_id: impl Into<String>) -> Self {
-        Self::new(Endpoints::Issuer(issuer.into()), client_id.into(), Grant::Login)
+        Self::new(Provider::Issuer(issuer.into()), client_id.into(), Grant::Login)
     }
 
-    /// This program requests tokens for itself at this issuer (client credentials). Set its secret or private key.
+    /// Creates options for a service that requests tokens with its own credentials. Set its secret or private key.
     #[must_use]
     pub fn client_credentials(issuer: impl Into<String>, client_id: impl Into<String>) -> Self {
-        Self::new(Endpoints::Issuer(issuer.into()), client_id.into(), Grant::ClientCredentials)
+        Self::new(Provider::Issuer(issuer.into()), client_id.into(), Grant::ClientCredentials)
     }
 
-    /// A user logs in at GitHub. Device logins must be enabled in the settings of the OAuth app.
+    /// Creates options for a user's login at GitHub. Device logins must be enabled in the settings of the OAuth app.
     #[must_use]
     pub fn github(client_id: impl Into<String>) -> Self {
-        let endpoints = Endpoints::Known {
-            issuer: "https://github.com/login/oauth",
-            token: "https://github.com/login/oauth/access_token",
-            device: "https://github.com/login/device/code",
-        };
-        Self { has_resource: false, ..Self::new(endpoints, client_id.into(), Grant::Login) }
+        Self::new(Provider::Github, client_id.into(), Grant::Login)
     }
 
-    /// A user logs in at Google. Google requires a secret also for programs that cannot keep one.
+    /// Creates options for a user's login at Google. Google requires a secret even for programs that cannot keep it
+    /// secret.
     #[must_use]
     pub fn google(client_id: impl Into<String>, client_secret: impl Into<String>) -> Self {
-        let endpoints = Endpoints::Known {
-            issuer: "https://accounts.google.com",
-            token: "https://oauth2.googleapis.com/token",
-            device: "https://oauth2.googleapis.com/device/code",
-        };
-        let options = Self { has_resource: false, ..Self::new(endpoints, client_id.into(), Grant::Login) };
-        options.secret(client_secret)
+        Self::new(Provider::Google, client_id.into(), Grant::Login).secret(client_secret)
     }
 
-    /// Sets a name that tells apart several logins to the same server, for example of two users.
+    /// Sets a name that distinguishes several logins to the same server, for example of two users.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
@@ -126,19 +121,19 @@ impl OAuthOptions {
     /// Sets the client secret.
     #[must_use]
     pub fn secret(mut self, secret: impl Into<String>) -> Self {
-        self.secret = Some(ClientSecret::Text(secret.into()));
+        self.secret = Some(ClientSecret::Text(Secret::new(secret)));
         self
     }
 
     /// Reads the client secret from this environment variable when it is needed.
     #[must_use]
     pub fn secret_env(mut self, variable: impl Into<String>) -> Self {
-        self.secret = Some(ClientSecret::Variable(variable.into()));
+        self.secret = Some(ClientSecret::Variable { name: variable.into(), is_required: true });
         self
     }
 
-    /// Sends the client secret in the form (`client_secret_post`). By default it is sent in a header if the metadata of
-    /// the issuer allows that (`client_secret_basic`).
+    /// Sends the client secret in the form (`client_secret_post`). By default it is sent in a header
+    /// (`client_secret_basic`), unless the metadata lists `client_secret_post` but not `client_secret_basic`.
     #[must_use]
     pub fn secret_in_form(mut self) -> Self {
         self.is_secret_in_form = true;
@@ -149,126 +144,72 @@ impl OAuthOptions {
     /// P-256 or RSA. `id` is the id of the key (`kid`), if the server knows several.
     #[must_use]
     pub fn private_key(mut self, pem: impl Into<String>, id: Option<String>) -> Self {
-        self.secret = Some(ClientSecret::PrivateKey { pem: pem.into(), id });
+        self.secret = Some(ClientSecret::PrivateKey { pem: Secret::new(pem), id });
         self
     }
 
-    /// Returns the key under which the credential for this server is stored. It is known without a network.
+    /// Sets the store for tokens if the connection has no [`Credentials`](super::Credentials) of its own. See
+    /// [`Credentials::standard`](super::Credentials::standard).
     #[must_use]
-    pub fn credential_key(&self, server: &str) -> CredentialKey {
-        CredentialKey::new([&self.name, server, self.configured_issuer(), &self.client_id])
+    pub fn token_storage(mut self, storage: TokenStorage) -> Self {
+        self.token_storage = storage;
+        self
     }
 
-    pub(super) fn configured_issuer(&self) -> &str {
-        match &self.endpoints {
-            Endpoints::Issuer(issuer) => issuer,
-            Endpoints::Known { issuer, .. } => issuer,
+    /// Passes the token of a server that is a program also in this environment variable, besides
+    /// [`token_variable`](Self::token_variable).
+    #[must_use]
+    pub fn token_env(mut self, variable: impl Into<String>) -> Self {
+        self.token_env.push(variable.into());
+        self
+    }
+
+    /// Returns the environment variable in which a server that is a program receives its token, and from which
+    /// [`TokenStorage::Env`] reads one: `MCP_OAUTH_TOKEN_GITHUB`, `MCP_OAUTH_TOKEN_GOOGLE`, and otherwise
+    /// `MCP_OAUTH_TOKEN_` with the [`name`](Self::name) in capitals, or `MCP_OAUTH_TOKEN` if there is no name.
+    ///
+    /// ```
+    /// use mcp_client::oauth::OAuthOptions;
+    ///
+    /// let notes = OAuthOptions::issuer("https://auth.example.com", "my-cli").name("team notes");
+    /// assert_eq!(notes.token_variable(), "MCP_OAUTH_TOKEN_TEAM_NOTES");
+    /// assert_eq!(OAuthOptions::github("Iv1").token_variable(), "MCP_OAUTH_TOKEN_GITHUB");
+    /// ```
+    #[must_use]
+    pub fn token_variable(&self) -> String {
+        self.provider.variable("MCP_OAUTH_TOKEN", &self.name)
+    }
+
+    /// Returns all environment variables in which a server that is a program receives its token.
+    pub(crate) fn token_variables(&self) -> Vec<String> {
+        let preset = self.provider.token_variable().map(str::to_owned);
+        std::iter::once(self.token_variable()).chain(preset).chain(self.token_env.iter().cloned()).collect()
+    }
+
+    /// Returns where credentials are kept if the program did not say. A service can always request another token, so
+    /// nothing of it is stored.
+    pub(super) fn standard_storage(&self) -> TokenStorage {
+        match (self.grant, self.token_storage) {
+            (Grant::ClientCredentials, TokenStorage::Auto) => TokenStorage::Memory,
+            (_, storage) => storage,
         }
     }
 
-    /// Returns the value of the parameter `resource` for this server.
-    pub(super) fn resource(&self, server: &str) -> Option<String> {
-        self.has_resource.then(|| server.to_owned())
+    pub(crate) fn configured_issuer(&self) -> &str {
+        self.provider.issuer()
     }
 
     /// Checks the settings without a network.
     pub(super) fn check(&self) -> Result<(), OAuthError> {
-        let missing = |what: &str| Err(OAuthError::Settings(format!("{what} is missing")));
+        let invalid = |problem: &str| Err(OAuthError::Settings(problem.to_owned()));
         if self.client_id.is_empty() {
-            return missing("the client id");
+            return invalid("the client id is missing");
         }
         if self.grant == Grant::ClientCredentials && self.secret.is_none() {
-            return missing("the client secret or private key, which client credentials need,");
+            return invalid("client credentials need a client secret or a private key; set one of them");
         }
         endpoint_url(self.configured_issuer()).map(drop)
     }
-
-    fn auth(&self) -> Result<ClientAuth, OAuthError> {
-        Ok(match &self.secret {
-            None => ClientAuth::None,
-            Some(ClientSecret::Text(secret)) => ClientAuth::Secret(Secret::new(secret.as_str())),
-            Some(ClientSecret::Variable(variable)) => match std::env::var(variable) {
-                Ok(secret) if !secret.is_empty() => ClientAuth::Secret(Secret::new(secret)),
-                _ => {
-                    let problem = format!(
-                        "the environment variable {variable}, which has the client secret, is not set"
-                    );
-                    return Err(OAuthError::Settings(problem));
-                }
-            },
-            Some(ClientSecret::PrivateKey { pem, id }) => {
-                ClientAuth::PrivateKey(SigningKey::from_pem(pem, id.clone())?)
-            }
-        })
-    }
-
-    /// Finds the endpoints, and returns what requests to them need.
-    pub(super) async fn resolve(&self, server: &str, http: &OAuthHttp) -> Result<Resolved, OAuthError> {
-        self.check()?;
-        let auth = self.auth()?;
-        let configured_host =
-            endpoint_url(self.configured_issuer())?.host_str().unwrap_or_default().to_owned();
-        let (token_endpoint, device, revocation, methods) = match &self.endpoints {
-            Endpoints::Known { token, device, .. } => {
-                // GitHub and Google take the secret from the form.
-                ((*token).to_owned(), Some((*device).to_owned()), None, vec!["client_secret_post".to_owned()])
-            }
-            Endpoints::Issuer(issuer) => {
-                let metadata = metadata::fetch(http, issuer).await?;
-                let token = metadata.token_endpoint.ok_or_else(|| OAuthError::Metadata {
-                    issuer: issuer.clone(),
-                    problem: "it has no `token_endpoint`".to_owned(),
-                })?;
-                let methods = metadata.token_endpoint_auth_methods_supported;
-                (token, metadata.device_authorization_endpoint, metadata.revocation_endpoint, methods)
-            }
-        };
-        // Without a list, the default of RFC 8414 is `client_secret_basic`.
-        let has = |method: &str| methods.iter().any(|known| known == method);
-        let is_secret_in_form =
-            self.is_secret_in_form || has("client_secret_post") && !has("client_secret_basic");
-        let grants = Grants {
-            http: http.clone(),
-            client_id: self.client_id.clone(),
-            auth,
-            is_secret_in_form,
-            token_endpoint,
-            issuer: self.configured_issuer().to_owned(),
-            configured_host,
-            resource: self.resource(server),
-        };
-        Ok(Resolved { grants, device_endpoint: device, revocation_endpoint: revocation })
-    }
-
-    /// Returns what a refresh at the recorded endpoint needs. Nothing is fetched.
-    pub(super) fn recorded(
-        &self,
-        token_endpoint: &str,
-        is_secret_in_form: bool,
-        server: &str,
-        http: &OAuthHttp,
-    ) -> Result<Grants, OAuthError> {
-        Ok(Grants {
-            http: http.clone(),
-            client_id: self.client_id.clone(),
-            auth: self.auth()?,
-            is_secret_in_form,
-            token_endpoint: token_endpoint.to_owned(),
-            issuer: self.configured_issuer().to_owned(),
-            configured_host: endpoint_url(self.configured_issuer())?
-                .host_str()
-                .unwrap_or_default()
-                .to_owned(),
-            resource: self.resource(server),
-        })
-    }
-}
-
-/// The endpoints of an authorization server, ready for requests.
-pub(super) struct Resolved {
-    pub(super) grants: Grants,
-    pub(super) device_endpoint: Option<String>,
-    pub(super) revocation_endpoint: Option<String>,
 }
 
 /// Does not show secrets.

@@ -1,11 +1,11 @@
-//! What a user must do to log in.
+//! Instructions for the user who logs in.
 
 use std::fmt;
 use std::time::Duration;
 
 use mcp_protocol::safe_text::SafeText;
 
-/// What a user must do to log in, as data for the program to show. `Display` is a prompt for a terminal.
+/// Instructions for the user who logs in, as data for the program to show. `Display` is a prompt for a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LoginPrompt {

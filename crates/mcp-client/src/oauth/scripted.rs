@@ -8,7 +8,8 @@ use tokio::time::Instant;
 
 use crate::http::{HttpBody, HttpClient, HttpError, ResponseFuture};
 
-/// The status and body of a response. A body that does not begin with `{` or `<` is a form. Status 0 is a network error.
+/// The status and body of a response. A body that does not begin with `{` or `<` is a form. Status 0 is a network
+/// error.
 pub(super) type Scripted = (u16, &'static str);
 
 #[derive(Clone)]

@@ -1,7 +1,8 @@
-//! The one way to the token of a server.
+//! The token of one server: read from the store, refreshed, and shared by all requests.
 //!
 //! # Invariants
-//! - At most one refresh of a credential is in flight in this process; everybody who needs its result waits for it. It
+//! - At most one refresh of a credential is in flight in this process; all requests that need its result wait for it.
+//! It
 //!   is a task of its own, so that a caller that stops waiting loses no token.
 //! - A new token is saved before it is used, unless saving fails.
 
@@ -10,7 +11,6 @@ mod refreshing;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use http::HeaderValue;
 use mcp_protocol::oauth::freshness::Freshness;
 use mcp_protocol::oauth::refresh::{LogInReason, Version};
 use mcp_protocol::retry::Backoff;
@@ -21,17 +21,25 @@ use super::clock::unix_time;
 use super::credential::Credential;
 use super::endpoint::OAuthHttp;
 use super::error::OAuthError;
-use super::options::{Grant, OAuthOptions};
+use super::event::EventHandler;
+use super::login_server::LoginServer;
+use super::options::Grant;
 use crate::credentials::{CredentialKey, Dialog, Secret, TokenStore};
-use crate::error::Error;
-use crate::http::authorizer::{Authorization, AuthorizationFuture, Authorizer};
 
-/// The shortest time between two looks at the store for a login by another process.
+/// The minimum interval between two reads of the store for a login by another process.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// The pauses after failed refreshes.
 const RETRY: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_secs(60));
 /// The maximum number of refreshes for one request of a token.
 const MAX_ATTEMPTS: usize = 3;
+/// The pause before another refresh after the server refused a token that was just refreshed.
+const REFUSED_PAUSE: Duration = Duration::from_secs(60);
+/// The pause between looks at the store while a user logs in.
+const LOGIN_LOOK_INTERVAL: Duration = Duration::from_secs(2);
+/// The longest pause between two checks whether a token is still current.
+const CHECK_INTERVAL: Duration = Duration::from_secs(30);
+/// The shortest one.
+const MIN_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The token of one server: read from its store, and refreshed when it is due. Clones share it.
 #[derive(Clone)]
@@ -47,6 +55,10 @@ pub struct Token {
 }
 
 impl Token {
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
     /// Returns the access token, for the header `Authorization: Bearer …`.
     #[must_use]
     pub fn access_token(&self) -> &Secret {
@@ -55,12 +67,14 @@ impl Token {
 }
 
 struct SharedToken {
-    server: String,
-    options: OAuthOptions,
+    server: LoginServer,
     key: CredentialKey,
     store: Arc<dyn TokenStore>,
     http: OAuthHttp,
+    events: EventHandler,
     state: Mutex<State>,
+    /// True while a refresh is in flight, or its result is not saved yet.
+    is_busy: watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -75,12 +89,14 @@ struct State {
     /// No refresh is started before this time, because the last one failed with this error.
     pause: Option<(Instant, OAuthError)>,
     failures: u32,
+    /// True if the current credential could not be saved yet.
+    is_unsaved: bool,
 }
 
 /// The result of a refresh, once it is known.
 type FlightResult = Option<Result<(), OAuthError>>;
 
-/// What a request for a token leads to.
+/// The next step of a request for a token.
 enum TokenStep {
     Use(Token),
     Wait(watch::Receiver<FlightResult>),
@@ -90,26 +106,31 @@ enum TokenStep {
 
 impl std::fmt::Debug for TokenSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TokenSource").field("server", &self.shared.server).finish_non_exhaustive()
+        f.debug_struct("TokenSource").field("server", &self.shared.server.name).finish_non_exhaustive()
     }
 }
 
 impl TokenSource {
     pub(super) fn new(
-        server: &str,
-        options: OAuthOptions,
+        server: LoginServer,
         store: Arc<dyn TokenStore>,
         http: OAuthHttp,
+        events: EventHandler,
     ) -> Self {
-        let key = options.credential_key(server);
-        let state = Mutex::default();
-        Self { shared: Arc::new(SharedToken { server: server.to_owned(), options, key, store, http, state }) }
+        let (key, state, is_busy) = (server.credential_key(), Mutex::default(), watch::Sender::new(false));
+        Self { shared: Arc::new(SharedToken { server, key, store, http, events, state, is_busy }) }
     }
 
-    /// Returns a token that can be used now. Refreshes it if it has expired, and begins to refresh it if it is about to.
+    /// Returns the store of the credential.
+    pub(super) fn store(&self) -> Arc<dyn TokenStore> {
+        Arc::clone(&self.shared.store)
+    }
+
+    /// Returns a token that can be used now. Refreshes it if it has expired, and starts a refresh in the background
+    /// if it expires soon.
     ///
     /// # Errors
-    /// [`OAuthError::LoginNeeded`] if nobody has logged in, or if the login is not valid any more;
+    /// [`OAuthError::LoginNeeded`] if there is no login, or if it has ended;
     /// [`OAuthError::Unreachable`] if the token has expired and the authorization server does not respond;
     /// [`OAuthError::Store`] if the store fails.
     ///
@@ -151,7 +172,7 @@ impl TokenSource {
         self.token_after(refused.version).await
     }
 
-    async fn token_after(&self, refused: Version) -> Result<Token, OAuthError> {
+    pub(super) async fn token_after(&self, refused: Version) -> Result<Token, OAuthError> {
         {
             let mut state = self.shared.state();
             if state.current.as_ref().is_some_and(|current| current.version() == refused) {
@@ -161,61 +182,86 @@ impl TokenSource {
         self.token().await
     }
 
-    /// Converts an error into that of a request to the server.
-    fn request_error(&self, error: OAuthError) -> Error {
-        let server = self.shared.server.clone();
-        match error {
-            OAuthError::LoginNeeded(reason) => Error::LoginNeeded { server, reason },
-            error => {
-                Error::NoToken { server, problem: error.to_string(), is_retry_safe: error.is_retry_safe() }
+    /// Records that the server also refused the token that replaced a refused one. Another one is not requested for a
+    /// while, unless somebody logs in.
+    pub(super) fn handle_second_refusal(&self, refused: Version) {
+        let mut state = self.shared.state();
+        if state.current.as_ref().is_some_and(|current| current.version() == refused) {
+            state.refused = Some(refused);
+            let error = OAuthError::LoginNeeded(LogInReason::Refused);
+            state.pause = Some((Instant::now() + REFUSED_PAUSE, error));
+        }
+    }
+
+    /// Returns the pause between two requests for the token by somebody who holds on to it.
+    pub(super) fn check_interval(&self) -> Duration {
+        let state = self.shared.state();
+        let lifetime = state.current.as_ref().and_then(|current| current.details.lifetime);
+        lifetime.map_or(CHECK_INTERVAL, |lifetime| {
+            Duration::from_secs(lifetime / 4).clamp(MIN_CHECK_INTERVAL, CHECK_INTERVAL)
+        })
+    }
+
+    /// Returns a future that waits until another process stores a new login.
+    pub(super) async fn login_elsewhere(&self) -> impl Future<Output = Credential> {
+        let shared = Arc::clone(&self.shared);
+        let version = |found: &Credential| found.version();
+        let before = shared.load(Dialog::Forbidden).await.ok().flatten().as_ref().map(version);
+        async move {
+            loop {
+                tokio::time::sleep(LOGIN_LOOK_INTERVAL).await;
+                if let Ok(Some(found)) = shared.load(Dialog::Forbidden).await
+                    && before != Some(found.version())
+                {
+                    return found;
+                }
             }
         }
     }
 
-    fn authorization_of(&self, token: Result<Token, OAuthError>) -> Result<Authorization, Error> {
-        let token = token.map_err(|error| self.request_error(error))?;
-        let header = HeaderValue::from_str(&format!("Bearer {}", token.access_token.expose()));
-        let mut header = header.map_err(|_| Error::NoToken {
-            server: self.shared.server.clone(),
-            problem: "the token has characters that are not allowed in a header".to_owned(),
-            is_retry_safe: false,
-        })?;
-        header.set_sensitive(true);
-        Ok(Authorization { header, token_id: token.version.0 })
+    /// Waits until no refresh is in flight and its result is saved, but at most for this time. Returns true if a
+    /// refreshed token is still not saved.
+    pub(super) async fn settle(&self, time: Duration) -> bool {
+        let mut is_busy = self.shared.is_busy.subscribe();
+        drop(tokio::time::timeout(time, is_busy.wait_for(|is_busy| !is_busy)).await);
+        self.shared.state().is_unsaved
+    }
+
+    pub(super) fn events(&self) -> &EventHandler {
+        &self.shared.events
     }
 
     fn next(&self, has_looked: bool) -> TokenStep {
         let mut state = self.shared.state();
+        let is_service = self.shared.server.options.grant == Grant::ClientCredentials;
+        let may_look = !has_looked && state.looked.is_none_or(|looked| looked.elapsed() >= LOOK_INTERVAL);
         let Some(current) = &state.current else {
-            if self.shared.options.grant == Grant::ClientCredentials && has_looked {
-                return self.refresh(&mut state, Version(0));
-            }
-            let may_look = !has_looked && state.looked.is_none_or(|looked| looked.elapsed() >= LOOK_INTERVAL);
-            return if may_look {
-                TokenStep::Look
-            } else {
-                TokenStep::Fail(OAuthError::LoginNeeded(LogInReason::NoCredential))
+            return match (may_look, is_service) {
+                (true, _) => TokenStep::Look,
+                (false, true) => self.refresh(&mut state, Version(0)),
+                (false, false) => TokenStep::Fail(OAuthError::LoginNeeded(LogInReason::NoCredential)),
             };
         };
         let version = current.version();
         let is_refused = state.refused == Some(version);
-        let can_refresh =
-            current.refresh_token.is_some() || self.shared.options.grant == Grant::ClientCredentials;
+        let can_refresh = current.refresh_token.is_some() || is_service;
         let token = Token { access_token: current.access_token.clone(), version };
         match current.freshness(unix_time()) {
             Freshness::Fresh if !is_refused => TokenStep::Use(token),
             Freshness::Due if !is_refused => {
                 if can_refresh {
-                    // The old token can be used, so nobody waits.
+                    // The old token can still be used, so the request does not wait.
                     drop(self.refresh(&mut state, version));
                 }
                 TokenStep::Use(token)
             }
-            _ if can_refresh => self.refresh(&mut state, version),
+            _ if can_refresh => match self.refresh(&mut state, version) {
+                // Somebody may have logged in meanwhile.
+                TokenStep::Fail(OAuthError::LoginNeeded(_)) if may_look => TokenStep::Look,
+                step => step,
+            },
             _ if !is_refused => TokenStep::Use(token),
-            _ if !has_looked && state.looked.is_none_or(|looked| looked.elapsed() >= LOOK_INTERVAL) => {
-                TokenStep::Look
-            }
+            _ if may_look => TokenStep::Look,
             _ => TokenStep::Fail(OAuthError::LoginNeeded(LogInReason::NoRefreshToken)),
         }
     }
@@ -232,6 +278,7 @@ impl TokenSource {
         }
         let (sender, receiver) = watch::channel(None);
         state.flight = Some(receiver.clone());
+        self.shared.is_busy.send_replace(true);
         tokio::spawn(refreshing::run(Arc::clone(&self.shared), old, sender));
         TokenStep::Wait(receiver)
     }
@@ -254,16 +301,6 @@ impl TokenSource {
     }
 }
 
-impl Authorizer for TokenSource {
-    fn authorization(&self) -> AuthorizationFuture<'_> {
-        Box::pin(async { self.authorization_of(self.token().await) })
-    }
-
-    fn authorization_after<'a>(&'a self, refused: &'a Authorization) -> AuthorizationFuture<'a> {
-        Box::pin(async { self.authorization_of(self.token_after(Version(refused.token_id)).await) })
-    }
-}
-
 fn aborted() -> OAuthError {
     OAuthError::Unreachable {
         endpoint: "the token endpoint".to_owned(),
@@ -278,13 +315,8 @@ impl SharedToken {
 
     /// Reads the stored credential. One of another issuer, client or resource counts as absent.
     async fn load(&self, dialog: Dialog) -> Result<Option<Credential>, OAuthError> {
-        let Some(text) = self.store.load(&self.key, dialog).await? else { return Ok(None) };
-        let Some(credential) = Credential::from_stored(&text) else { return Ok(None) };
-        let details = &credential.details;
-        let is_ours = details.issuer == self.options.configured_issuer()
-            && details.client_id == self.options.client_id
-            && details.resource == self.options.resource(&self.server);
-        Ok(is_ours.then_some(credential))
+        let text = self.store.load(&self.key, dialog).await?;
+        Ok(text.and_then(|text| Credential::from_stored(&text, &self.server)))
     }
 }
 

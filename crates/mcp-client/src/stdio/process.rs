@@ -148,15 +148,15 @@ impl Process {
     async fn end_group(&self, timeouts: ShutdownTimeouts) -> Shutdown {
         let by_itself = tokio::time::timeout(timeouts.close, self.exited()).await;
         if by_itself.is_ok() && self.group.is_empty() {
-            return Shutdown { status: by_itself.ok().flatten(), force: Force::None };
+            return Shutdown { status: by_itself.ok().flatten(), force: Force::None, ..Shutdown::default() };
         }
         self.group.signal(Signal::Terminate);
         if tokio::time::timeout(timeouts.terminate, self.gone()).await.is_ok() {
-            return Shutdown { status: self.status(), force: Force::Terminated };
+            return Shutdown { status: self.status(), force: Force::Terminated, ..Shutdown::default() };
         }
         self.kill_now();
         let _ = tokio::time::timeout(REAP_TIMEOUT, self.exited()).await;
-        Shutdown { status: self.status(), force: Force::Killed }
+        Shutdown { status: self.status(), force: Force::Killed, ..Shutdown::default() }
     }
 
     /// Waits until the child is reaped and its group is empty.

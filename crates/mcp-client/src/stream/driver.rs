@@ -152,6 +152,10 @@ async fn serve(
             alarm.set(state.peer.poll_timeout().map(|(instant, _)| instant));
             state.set_driver_due(alarm.at);
             is_written = writing.is_empty() && is_flushed && !state.is_writer_lent();
+            // Somebody else ended the connection.
+            if let Some(ended) = state.ended() {
+                return ended.cause.clone();
+            }
         }
         if close_deadline.is_some_and(|until| is_written || tokio::time::Instant::now() >= until) {
             return EndCause::Closed;

@@ -22,7 +22,9 @@ use crate::error::{ConnectionEnd, EndCause, Error, Result};
 use crate::stream::driver::FINAL_READ_TIMEOUT;
 use crate::stream::io::{read, write};
 use crate::stream::link::Link;
-use crate::wire_trace::ConnectionTrace;
+#[cfg(feature = "oauth")]
+use crate::stream::program_token::ProgramToken;
+use crate::wire_trace::WireTrace;
 
 /// The maximum wait for the exit of a server after a failed negotiation.
 const EXIT_GRACE: Duration = Duration::from_millis(300);
@@ -41,6 +43,9 @@ pub(crate) struct NegotiatedLink {
     pub(crate) unsent: Vec<u8>,
     pub(crate) negotiation: NegotiationResult,
     pub(crate) noise: NegotiationNoise,
+    /// The token that the program was started with.
+    #[cfg(feature = "oauth")]
+    pub(crate) token: Option<ProgramToken>,
 }
 
 /// The lines received during a negotiation that were not messages.
@@ -71,9 +76,11 @@ impl Offer {
         launch: &Launch,
         negotiation_cache: Option<&NegotiationCache>,
     ) -> Result<NegotiatedLink> {
+        let digest = launch.config.target.digest();
+        #[cfg(feature = "oauth")]
+        let (launch, token) = &launch.with_token().await?;
         let config = &launch.config;
         let until = now().checked_add(config.start_budget());
-        let digest = config.target.digest();
         let known = negotiation_cache.and_then(|cache| cache.era(&digest, SystemTime::now()));
         let is_guess = config.era == Mode::Auto && known == Some(Era::Legacy);
         let mut mode = if is_guess { Mode::Legacy } else { config.era };
@@ -97,6 +104,8 @@ impl Offer {
             if let Some(negotiation_cache) = negotiation_cache {
                 negotiation_cache.keep(&digest, &negotiated.negotiation, SystemTime::now());
             }
+            #[cfg(feature = "oauth")]
+            let negotiated = NegotiatedLink { token: token.clone(), ..negotiated };
             return Ok(negotiated);
         }
     }
@@ -131,7 +140,16 @@ impl Offer {
         let sample = machine.noise_sample().map(|sample| link.process.mask(sample));
         let noise = NegotiationNoise { lines: machine.noise_lines(), sample };
         match settled {
-            Ok(negotiation) => Ok(NegotiatedLink { link, lines, held, unsent: outbox, negotiation, noise }),
+            Ok(negotiation) => Ok(NegotiatedLink {
+                link,
+                lines,
+                held,
+                unsent: outbox,
+                negotiation,
+                noise,
+                #[cfg(feature = "oauth")]
+                token: None,
+            }),
             Err(mut source) => {
                 let Link { reader: _, writer, process } = link;
                 let mut stray_line = noise.sample.unwrap_or_default();
@@ -159,9 +177,12 @@ impl Offer {
 pub(crate) struct Launch {
     pub(crate) config: ServerConfig<CommandTarget>,
     #[cfg_attr(not(feature = "stdio"), expect(dead_code, reason = "nothing is started"))]
-    pub(crate) trace: Option<ConnectionTrace>,
+    pub(crate) trace: Option<WireTrace>,
     #[cfg(feature = "stdio")]
     pub(crate) ledger: Option<crate::Ledger>,
+    /// The login whose token the program receives.
+    #[cfg(feature = "oauth")]
+    pub(crate) login: Option<crate::oauth::ConnectionLogin>,
 }
 
 impl std::fmt::Display for Launch {
@@ -171,9 +192,25 @@ impl std::fmt::Display for Launch {
 }
 
 impl Launch {
+    /// Returns this launch with the current token in the environment of the program, and that token.
+    #[cfg(feature = "oauth")]
+    async fn with_token(&self) -> Result<(Self, Option<ProgramToken>)> {
+        let mut launch = self.clone();
+        let Some(login) = &self.login else { return Ok((launch, None)) };
+        let token = login.token().await?;
+        let target = &mut launch.config.target;
+        for variable in login.token_variables() {
+            let text = std::ffi::OsString::from(token.access_token().expose());
+            target.environment.insert(variable.into(), text);
+        }
+        let token = ProgramToken::new(login.clone(), &token, target.restarts_for_token);
+        Ok((launch, Some(token)))
+    }
+
     #[cfg(feature = "stdio")]
     fn start(&self) -> Result<Link> {
-        Ok(Link::start(&self.config, self.ledger.as_ref())?.traced(self.trace.clone()))
+        let trace = self.trace.as_ref().map(|trace| self.config.target.traced(trace));
+        Ok(Link::start(&self.config, self.ledger.as_ref())?.traced(trace))
     }
 
     #[cfg(not(feature = "stdio"))]

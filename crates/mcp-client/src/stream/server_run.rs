@@ -18,6 +18,8 @@ pub(crate) struct ServerRun {
     pub(crate) process: LinkProcess,
     driver: JoinHandle<()>,
     pub(crate) shutdown: watch::Receiver<Option<Shutdown>>,
+    /// Watches whether the token of the program is current.
+    token_watch: Option<JoinHandle<()>>,
 }
 
 impl ServerRun {
@@ -28,6 +30,8 @@ impl ServerRun {
         handlers: &Arc<Handlers>,
         negotiated: NegotiatedLink,
     ) -> Option<Self> {
+        #[cfg(feature = "oauth")]
+        let token = negotiated.token.clone();
         let NegotiatedLink { link, lines, held, unsent, noise, .. } = negotiated;
         let process = link.process.clone();
         if !connection.begin(unsent) {
@@ -39,6 +43,10 @@ impl ServerRun {
             state.peer.count_unreadable(noise.lines as u64);
             state.stray_line = noise.sample.map(Into::into);
         }
+        #[cfg(feature = "oauth")]
+        let token_watch = token.map(|token| tokio::spawn(token.watch(Arc::downgrade(connection))));
+        #[cfg(not(feature = "oauth"))]
+        let token_watch = None;
         let (report, shutdown) = watch::channel(None);
         let driver = StreamDriver {
             connection: Arc::clone(connection),
@@ -48,7 +56,7 @@ impl ServerRun {
             held: if connection.dialect().is_modern() { Vec::new() } else { held },
             report,
         };
-        Some(Self { process, driver: tokio::spawn(driver.run()), shutdown })
+        Some(Self { process, driver: tokio::spawn(driver.run()), shutdown, token_watch })
     }
 }
 
@@ -56,6 +64,9 @@ impl ServerRun {
     /// Aborts the driver and kills the process group.
     pub(crate) fn end(&self) {
         self.driver.abort();
+        if let Some(token_watch) = &self.token_watch {
+            token_watch.abort();
+        }
         self.process.kill();
     }
 }

@@ -59,7 +59,7 @@ fn service(web: &Web) -> OAuthOptions {
 }
 
 fn config(web: &Web) -> ServerConfig {
-    ServerConfig::url(&web.url).into()
+    ServerConfig::url(&web.url).oauth(service(web)).into()
 }
 
 fn calls(web: &Web) -> usize {
@@ -71,10 +71,12 @@ async fn without_a_login_nothing_is_sent() {
     against(modern, |web| async move {
         let origin = web.url.strip_suffix("/mcp").unwrap();
         let user = OAuthOptions::issuer(origin, "cli");
-        let connect = McpClient::builder(config(&web)).oauth(&Credentials::in_memory(), user);
+        let config = ServerConfig::url(&web.url).oauth(user);
+        let connect = McpClient::builder(config).credentials(&Credentials::in_memory());
         let error = connect.connect().await.unwrap_err();
-        let is_expected = matches!(&error, Error::LoginNeeded { reason: LogInReason::NoCredential, .. });
-        assert!(is_expected && error.needs_login() && error.blame() == Blame::Caller, "{error}");
+        let Error::LoginNeeded(needed) = &error else { panic!("{error:?}") };
+        assert_eq!((needed.reason, needed.issuer.as_str()), (LogInReason::NoCredential, origin));
+        assert!(error.needs_login() && error.blame() == Blame::Caller, "{error}");
         assert_eq!(error.to_string(), format!("login needed for `{}`: nobody has logged in", web.url));
         assert!(web.seen().is_empty());
     })
@@ -91,7 +93,7 @@ async fn refused_token_is_replaced_and_the_call_sent_once_more() {
         };
         against(script, |web| async move {
             let issuer = &*issuer;
-            let connect = McpClient::builder(config(&web)).oauth(&Credentials::in_memory(), service(&web));
+            let connect = McpClient::builder(config(&web)).credentials(&Credentials::in_memory());
             let client = connect.connect().await.unwrap();
             assert_eq!(echo(&client, "one").await.unwrap(), "one");
             assert_eq!((issuer.issued(), calls(&web)), (1, 1));
@@ -124,11 +126,17 @@ async fn token_that_is_refused_again_is_an_error() {
         })
     };
     against(refuse_calls, |web| async move {
-        let connect = McpClient::builder(config(&web)).oauth(&Credentials::in_memory(), service(&web));
+        let connect = McpClient::builder(config(&web)).credentials(&Credentials::in_memory());
         let client = connect.connect().await.unwrap();
         let error = echo(&client, "one").await.unwrap_err();
-        assert!(matches!(error, Error::Unauthorized { status: 401, .. }) && error.needs_login(), "{error}");
+        assert!(
+            matches!(&error, Error::LoginNeeded(needed) if needed.reason == LogInReason::Refused),
+            "{error}"
+        );
         assert_eq!((issuer.issued(), calls(&web)), (2, 2), "one more token, one more try");
+        let again = echo(&client, "one").await.unwrap_err();
+        assert!(again.needs_login() && again.is_retry_safe(), "{again}");
+        assert_eq!((issuer.issued(), calls(&web)), (2, 2), "no token is requested for a while");
         client.close().await;
     })
     .await;
@@ -143,12 +151,9 @@ async fn configured_header_takes_precedence_over_oauth() {
         _ => shared.answer(seen, modern),
     };
     against(script, |web| async move {
-        let config = ServerConfig::url(&web.url).bearer_token("configured");
-        let client = McpClient::builder(config)
-            .oauth(&Credentials::in_memory(), service(&web))
-            .connect()
-            .await
-            .unwrap();
+        let config = ServerConfig::url(&web.url).bearer_token("configured").oauth(service(&web));
+        let client =
+            McpClient::builder(config).credentials(&Credentials::in_memory()).connect().await.unwrap();
         assert_eq!(echo(&client, "one").await.unwrap(), "one");
         assert_eq!(issuer.issued(), 0);
         client.close().await;
@@ -164,7 +169,7 @@ async fn unreachable_authorization_server_is_a_retry_safe_error() {
         _ => modern(seen),
     };
     against(script, |web| async move {
-        let connect = McpClient::builder(config(&web)).oauth(&Credentials::in_memory(), service(&web));
+        let connect = McpClient::builder(config(&web)).credentials(&Credentials::in_memory());
         let error = connect.connect().await.unwrap_err();
         assert!(matches!(error, Error::NoToken { .. }) && error.is_retry_safe(), "{error:?}");
         assert!(error.to_string().contains("HTTP status 503"), "{error}");
@@ -182,17 +187,14 @@ async fn wire_trace_and_debug_show_no_token() {
         |web| async move {
             let file = tempfile::NamedTempFile::new().unwrap();
             let trace = WireTrace::new(file.reopen().unwrap());
-            let options = service(&web);
+            let config = config(&web);
             let credentials = Credentials::in_memory();
-            let connect =
-                McpClient::builder(config(&web)).oauth(&credentials, options.clone()).wire_trace(&trace);
-            let debug = format!("{connect:?} {options:?} {credentials:?}");
+            let connect = McpClient::builder(config.clone()).credentials(&credentials).wire_trace(&trace);
+            let debug = format!("{connect:?} {config:?} {credentials:?}");
             let client = connect.connect().await.unwrap();
             echo(&client, "one").await.unwrap();
-            let debug = format!(
-                "{debug} {client:?} {:?}",
-                credentials.token_source(&web.url, &options).token().await
-            );
+            let debug =
+                format!("{debug} {client:?} {:?}", credentials.token_source(&config).unwrap().token().await);
             client.close().await;
             let traced = std::fs::read_to_string(file.path()).unwrap();
             assert!(traced.contains("tools/call"), "{traced}");

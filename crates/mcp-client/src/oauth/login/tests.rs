@@ -1,11 +1,15 @@
 use std::sync::Mutex;
 
 use super::*;
+use crate::ServerConfig;
+use crate::credentials::{Dialog, MemoryStore, TokenStore};
 use crate::http::Network;
 use crate::oauth::scripted::{Script, Scripted};
-use crate::oauth::{Credentials, LoginStatus};
+use crate::oauth::{Credentials, LoginStatus, OAuthOptions};
 
-const SERVER: &str = "https://mcp.example/mcp";
+fn config(options: &OAuthOptions) -> ServerConfig {
+    ServerConfig::url("https://mcp.example/mcp").oauth(options.clone()).into()
+}
 
 /// Logs in, and returns the result, the prompts and the seconds between the requests.
 async fn log_in(
@@ -16,7 +20,7 @@ async fn log_in(
     let credentials = Credentials::in_memory().network(&Network::new().client(script.clone()));
     let prompts = Mutex::new(Vec::new());
     let status =
-        credentials.login(SERVER, options, async |prompt| prompts.lock().unwrap().push(prompt)).await;
+        credentials.login(&config(options), async |prompt| prompts.lock().unwrap().push(prompt)).await;
     let times = script.times();
     let pauses = times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect();
     (status, prompts.into_inner().unwrap(), pauses, script.requests())
@@ -31,7 +35,7 @@ async fn github_answers_with_forms_and_errors_with_status_200() {
         &[
             (200, "device_code=d&user_code=WDJB-MJHT&verification_uri=https%3A%2F%2Fgithub.com%2Flogin%2Fdevice&expires_in=899&interval=5"),
             (200, "error=authorization_pending&error_description=x"),
-            (200, "error=slow_down&error_description=x&interval=10"),
+            (200, "error=slow_down&error_description=x&interval=25"),
             (200, "access_token=t&scope=repo%2Cread%3Aorg&token_type=bearer"),
         ],
     )
@@ -41,7 +45,7 @@ async fn github_answers_with_forms_and_errors_with_status_200() {
         (status.scopes, status.expires_at, status.can_refresh),
         (vec!["repo".into(), "read:org".into()], None, false)
     );
-    assert_eq!(pauses, [5, 5, 10]);
+    assert_eq!(pauses, [5, 5, 25]);
     let [LoginPrompt::DeviceCode { url, code, .. }] = &prompts[..] else { panic!("{prompts:?}") };
     assert_eq!((url.as_str(), code.as_str()), ("https://github.com/login/device", "WDJB-MJHT"));
     assert!(
@@ -133,7 +137,7 @@ async fn missing_endpoints_and_settings_are_named() {
         (issuer(), vec![(200, r#"{"issuer":"https://as.example"}"#)], "no `token_endpoint`"),
         (issuer(), vec![other_issuer], "names another issuer: `https://evil.example`"),
         (issuer(), vec![(404, "<html>"), (404, "<html>")], "HTTP status 404"),
-        (service.clone(), vec![], "client secret or private key"),
+        (service.clone(), vec![], "a client secret or a private key"),
         (service.secret_env("MCP_TESTS_NO_SUCH_VARIABLE"), vec![], "MCP_TESTS_NO_SUCH_VARIABLE"),
         (OAuthOptions::issuer("https://as.example", ""), vec![], "client id is missing"),
         (OAuthOptions::issuer("http://as.example", "id"), vec![], "needs HTTPS"),
@@ -142,4 +146,54 @@ async fn missing_endpoints_and_settings_are_named() {
         let error = status.unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn login_by_another_process_ends_the_wait() {
+    let pending = [(400, r#"{"error":"authorization_pending"}"#); 4];
+    let script = Script::new(&[&[METADATA, CODES][..], &pending].concat());
+    let store = MemoryStore::default();
+    let credentials = Credentials::of(store.clone()).network(&Network::new().client(script));
+    let config = config(&issuer());
+    let (status, ()) = tokio::join!(credentials.login(&config, async |_| {}), async {
+        tokio::time::sleep(std::time::Duration::from_secs(12)).await;
+        let mut stored = crate::oauth::credential::tests::credential();
+        stored.details.lifetime = None;
+        let stored = stored.to_stored();
+        let key = LoginServer::of(&config).unwrap().credential_key();
+        store.save(&key, &stored, Dialog::Allowed).await.unwrap();
+    });
+    assert_eq!(status.unwrap().scopes, ["read"]);
+    assert!(credentials.token_source(&config).unwrap().token().await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_of_a_custom_provider_come_from_the_metadata_beside_its_token_endpoint() {
+    let custom = |token: &str| {
+        OAuthOptions::from(crate::OAuthConfig {
+            provider: crate::OAuthProvider::Custom {
+                auth_url: "https://as.example/authorize".to_owned(),
+                token_url: token.to_owned(),
+            },
+            client_id: "client".to_owned(),
+            scopes: Vec::new(),
+            token_storage: crate::TokenStorage::Memory,
+        })
+    };
+    let (status, prompts, _, requests) =
+        log_in(&custom("https://as.example/token"), &[METADATA, CODES, TOKEN]).await;
+    assert_eq!(status.unwrap().issuer, "https://as.example/token");
+    assert_eq!((prompts.len(), requests.len()), (1, 3));
+    let (status, ..) = log_in(&custom("https://as.example/other"), &[METADATA]).await;
+    let error = status.unwrap_err().to_string();
+    assert!(error.contains("the `token_endpoint` of https://as.example/.well-known"), "{error}");
+}
+
+#[test]
+fn logins_can_run_on_any_thread() {
+    fn assert_send(_: impl Send) {}
+    let (credentials, config) = (Credentials::in_memory(), config(&issuer()));
+    assert_send(credentials.login(&config, async |_| {}));
+    assert_send(credentials.logout(&config));
+    assert_send(credentials.status(&config));
 }

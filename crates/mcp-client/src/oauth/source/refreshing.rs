@@ -16,6 +16,7 @@ use crate::credentials::{Dialog, StoreError};
 use crate::oauth::clock::unix_time;
 use crate::oauth::credential::{Credential, Details};
 use crate::oauth::error::OAuthError;
+use crate::oauth::event::CredentialEvent;
 use crate::oauth::options::Grant;
 
 /// The pauses between attempts to save a new credential.
@@ -56,17 +57,20 @@ pub(super) async fn run(shared: Arc<SharedToken>, old: Version, result: watch::S
                 pause.fail(state.failures);
                 state.failures = state.failures.saturating_add(1);
                 state.pause = Some((Instant::now() + pause.pause(), error.clone()));
-                tracing::warn!(server = shared.server, %error, "cannot refresh a token");
+                tracing::warn!(server = shared.server.name, %error, "cannot refresh a token");
             }
         }
         outcome
     };
+    let unsaved = credential.filter(|_| end == RefreshEnd::Refreshed { is_saved: false });
+    shared.state().is_unsaved = unsaved.is_some();
     // The callers may have stopped waiting.
     drop(result.send(Some(outcome)));
-    if let (RefreshEnd::Refreshed { is_saved: false }, Some(credential)) = (end, credential) {
+    if let Some(credential) = unsaved {
         save_later(&shared, &credential).await;
     }
     drop(lock);
+    shared.is_busy.send_replace(shared.state().flight.is_some());
 }
 
 struct Work<'a> {
@@ -118,13 +122,15 @@ impl Work<'_> {
                     None => Ok(()),
                 };
                 if let Err(error) = &saved {
-                    tracing::error!(server = self.shared.server, %error, "cannot save a refreshed token; it is kept in memory and saved later");
+                    tracing::error!(server = self.shared.server.name, %error, "cannot save a refreshed token; it is kept in memory and saved later");
+                    let server = self.shared.server.name.clone();
+                    self.shared.events.handle(CredentialEvent::NotSaved { server, error: error.clone() });
                 }
                 transaction.handle_saved(saved.is_ok());
             }
             RefreshStep::Delete => {
                 if let Err(error) = store.delete(&self.shared.key, Dialog::Forbidden).await {
-                    tracing::warn!(server = self.shared.server, %error, "cannot delete a token that was refused");
+                    tracing::warn!(server = self.shared.server.name, %error, "cannot delete a token that was refused");
                 }
                 transaction.handle_deleted();
             }
@@ -133,7 +139,7 @@ impl Work<'_> {
     }
 
     fn describe(&self) -> Loaded {
-        let is_service = self.shared.options.grant == Grant::ClientCredentials;
+        let is_service = self.shared.server.options.grant == Grant::ClientCredentials;
         let Some(credential) = &self.credential else {
             // A service can request a token without an old one.
             return if is_service {
@@ -170,18 +176,18 @@ impl Work<'_> {
 
     /// Requests a new token.
     async fn issue(&self) -> Result<Credential, OAuthError> {
-        let SharedToken { server, options, http, .. } = self.shared;
-        if options.grant == Grant::ClientCredentials {
-            let resolved = options.resolve(server, http).await?;
-            let issued = resolved.grants.client_credentials(&options.scopes).await?;
-            let details = Details::new(options, server, &resolved, &self.login_id());
+        let SharedToken { server, http, .. } = self.shared;
+        if server.options.grant == Grant::ClientCredentials {
+            let resolved = server.resolve(http).await?;
+            let issued = resolved.grants.client_credentials(&server.options.scopes).await?;
+            let details = Details::new(server, &resolved, &self.login_id());
             return Ok(Credential::issued(issued, details, unix_time()));
         }
         let Some(old) = &self.credential else {
             return Err(OAuthError::LoginNeeded(LogInReason::NoCredential));
         };
         let Details { token_endpoint, is_secret_in_form, .. } = &old.details;
-        let grants = options.recorded(token_endpoint, *is_secret_in_form, server, http)?;
+        let grants = server.recorded(token_endpoint, *is_secret_in_form, http)?;
         let Some(refresh_token) = &old.refresh_token else {
             return Err(OAuthError::LoginNeeded(LogInReason::NoRefreshToken));
         };
@@ -205,10 +211,14 @@ async fn save_later(shared: &Arc<SharedToken>, credential: &Credential) {
         pause.fail(1);
         match shared.store.save(&shared.key, &credential.to_stored(), Dialog::Forbidden).await {
             Ok(()) => {
-                tracing::info!(server = shared.server, "the refreshed token is saved now");
+                tracing::info!(server = shared.server.name, "the refreshed token is saved now");
+                shared.state().is_unsaved = false;
+                shared.events.handle(CredentialEvent::Saved { server: shared.server.name.clone() });
                 return;
             }
-            Err(error) => tracing::debug!(server = shared.server, %error, "cannot save a refreshed token"),
+            Err(error) => {
+                tracing::debug!(server = shared.server.name, %error, "cannot save a refreshed token")
+            }
         }
         if Arc::strong_count(shared) == 1 {
             // Short pauses: there is not much time left.
@@ -216,9 +226,10 @@ async fn save_later(shared: &Arc<SharedToken>, credential: &Credential) {
             let since: &mut Instant = gone_since.get_or_insert_with(Instant::now);
             if since.elapsed() > SAVE_AFTER_CLOSE {
                 tracing::error!(
-                    server = shared.server,
+                    server = shared.server.name,
                     "a refreshed token could not be saved and is lost; log in again"
                 );
+                shared.events.handle(CredentialEvent::Lost { server: shared.server.name.clone() });
                 return;
             }
         }
@@ -226,13 +237,15 @@ async fn save_later(shared: &Arc<SharedToken>, credential: &Credential) {
 }
 
 fn obstacle_error(shared: &SharedToken, obstacle: Obstacle) -> OAuthError {
-    let problem = match obstacle {
-        Obstacle::Locked => "another process has been refreshing the token for more than 15 s",
-        Obstacle::Store | Obstacle::Server => "it did not respond",
-    };
-    OAuthError::Unreachable {
-        endpoint: shared.options.configured_issuer().to_owned(),
-        problem: problem.to_owned(),
+    match obstacle {
+        Obstacle::Locked => OAuthError::Store(StoreError::Busy {
+            store: shared.store.describe(),
+            cause: "another process has been refreshing the token for more than 15 s".to_owned(),
+        }),
+        Obstacle::Store | Obstacle::Server => OAuthError::Unreachable {
+            endpoint: shared.server.options.configured_issuer().to_owned(),
+            problem: "it did not respond".to_owned(),
+        },
     }
 }
 

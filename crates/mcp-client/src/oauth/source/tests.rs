@@ -5,10 +5,11 @@ use async_trait::async_trait;
 use super::*;
 use crate::credentials::{MemoryStore, StoreError, StoreLock};
 use crate::http::Network;
+use crate::oauth::OAuthOptions;
 use crate::oauth::credential::tests::credential;
+use crate::oauth::event::CredentialEvent;
+use crate::oauth::login_server::tests::server as server_with;
 use crate::oauth::scripted::Script;
-
-const SERVER: &str = "https://mcp.example/mcp";
 
 /// A store in memory whose saves can fail.
 #[derive(Clone, Default)]
@@ -48,18 +49,29 @@ struct Fixture {
     store: FailingStore,
     script: Script,
     source: TokenSource,
+    events: Arc<Mutex<Vec<CredentialEvent>>>,
 }
 
-fn options() -> OAuthOptions {
-    OAuthOptions::issuer("https://as.example", "client")
+fn server() -> LoginServer {
+    server_with(OAuthOptions::issuer("https://as.example", "client"))
+}
+
+fn key() -> CredentialKey {
+    server().credential_key()
 }
 
 fn fixture(responses: &[(u16, &'static str)]) -> Fixture {
-    let script = Script::new(responses);
-    let store = FailingStore::default();
+    fixture_for(server(), responses)
+}
+
+fn fixture_for(server: LoginServer, responses: &[(u16, &'static str)]) -> Fixture {
+    let (script, store) = (Script::new(responses), FailingStore::default());
     let http = OAuthHttp::new(Network::new().client(script.clone()));
-    let source = TokenSource::new(SERVER, options(), Arc::new(store.clone()), http);
-    Fixture { store, script, source }
+    let events = Arc::<Mutex<Vec<_>>>::default();
+    let seen = Arc::clone(&events);
+    let handler = EventHandler::new(move |event| seen.lock().unwrap().push(event));
+    let source = TokenSource::new(server, Arc::new(store.clone()), http, handler);
+    Fixture { store, script, source, events }
 }
 
 impl Fixture {
@@ -69,16 +81,20 @@ impl Fixture {
         stored.details.obtained_at = unix_time().as_secs() - age;
         stored.details.lifetime = Some(3600);
         change(&mut stored);
-        self.store
-            .memory
-            .save(&options().credential_key(SERVER), &stored.to_stored(), Dialog::Allowed)
-            .await
-            .unwrap();
+        self.store.memory.save(&key(), &stored.to_stored(), Dialog::Allowed).await.unwrap();
     }
 
     async fn stored(&self) -> Option<Credential> {
-        let text = self.store.memory.load(&options().credential_key(SERVER), Dialog::Allowed).await.unwrap();
-        text.and_then(|text| Credential::from_stored(&text))
+        let text = self.store.memory.load(&key(), Dialog::Allowed).await.unwrap();
+        text.and_then(|text| Credential::from_stored(&text, &server()))
+    }
+
+    async fn has_stored(&self) -> bool {
+        self.store.memory.load(&key(), Dialog::Allowed).await.unwrap().is_some()
+    }
+
+    fn events(&self) -> Vec<CredentialEvent> {
+        self.events.lock().unwrap().clone()
     }
 
     async fn token(&self) -> Result<String, OAuthError> {
@@ -209,7 +225,7 @@ async fn refused_client_and_changed_issuer_delete_nothing() {
         changed.store_credential(0, change).await;
         let error = changed.token().await.unwrap_err();
         assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::NoCredential)), "{error}");
-        assert!(changed.stored().await.is_some() && changed.requests().is_empty());
+        assert!(changed.has_stored().await && changed.requests().is_empty());
     }
 }
 
@@ -246,19 +262,72 @@ async fn unsaved_token_is_used_and_saved_later_under_the_lock() {
     fixture.store_credential(4000, |_| {}).await;
     fixture.store.failing_saves.store(3, Ordering::SeqCst);
     assert_eq!(fixture.token().await.unwrap(), "new");
-    let key = options().credential_key(SERVER);
+    let key = key();
     // Nobody else can redeem the old token, which is still stored.
     let error = fixture.store.lock(&key, Duration::from_millis(500)).await.unwrap_err();
     assert!(matches!(error, StoreError::Busy { .. }), "{error}");
     assert_eq!(fixture.stored().await.unwrap().access_token.expose(), "access-hush");
-    tokio::time::sleep(Duration::from_secs(1 + 2 + 4)).await;
+    let events = fixture.events();
+    assert!(
+        matches!(&events[..], [CredentialEvent::NotSaved { server, .. }] if server == "https://mcp.example/mcp")
+    );
+    assert!(fixture.source.settle(Duration::from_millis(100)).await, "still not saved");
+    assert!(!fixture.source.settle(Duration::from_secs(10)).await);
     assert_eq!(fixture.stored().await.unwrap().access_token.expose(), "new");
+    assert!(matches!(&fixture.events()[1..], [CredentialEvent::Saved { .. }]));
     fixture.store.lock(&key, Duration::ZERO).await.unwrap();
+    assert!(!fixture.source.settle(Duration::ZERO).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn token_that_is_refused_after_a_refresh_is_not_refreshed_at_once() {
+    let fixture = fixture(&[ROTATED, ROTATED]);
+    fixture.store_credential(0, |_| {}).await;
+    let first = fixture.source.token().await.unwrap();
+    let second = fixture.source.token_after_refusal(&first).await.unwrap();
+    fixture.source.handle_second_refusal(second.version());
+    for _ in 0..3 {
+        let error = fixture.source.token().await.unwrap_err();
+        assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::Refused)), "{error}");
+    }
+    assert_eq!(fixture.requests().len(), 1);
+    // A login by another process is noticed after a second.
+    fixture.store_credential(0, |stored| stored.access_token = Secret::new("newer")).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(fixture.token().await.unwrap(), "newer");
+    // A refusal of an old token does not count.
+    fixture.source.handle_second_refusal(second.version());
+    assert_eq!(fixture.token().await.unwrap(), "newer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn service_without_a_token_requests_one_for_all_callers() {
+    const METADATA: (u16, &str) =
+        (200, r#"{"issuer":"https://as.example","token_endpoint":"https://as.example/token"}"#);
+    let options = OAuthOptions::client_credentials("https://as.example", "service").secret("s");
+    let fixture = fixture_for(server_with(options), &[METADATA, ROTATED]);
+    let tokens = tokio::join!(fixture.token(), fixture.token(), fixture.token());
+    assert_eq!(
+        (tokens.0.unwrap(), tokens.1.unwrap(), tokens.2.unwrap()),
+        ("new".into(), "new".into(), "new".into())
+    );
+    assert_eq!(fixture.requests().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn text_that_is_not_json_is_a_token_without_refresh() {
+    let fixture = fixture(&[]);
+    let bare = Secret::new("  gho_abc123\n");
+    fixture.store.memory.save(&key(), &bare, Dialog::Allowed).await.unwrap();
+    let token = fixture.source.token().await.unwrap();
+    assert_eq!(token.access_token().expose(), "gho_abc123");
+    let error = fixture.source.token_after_refusal(&token).await.map(drop).unwrap_err();
+    assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::NoRefreshToken)), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn unsaved_token_of_a_closed_client_is_given_up_in_the_end() {
-    let Fixture { store, source, .. } = {
+    let Fixture { store, source, events, .. } = {
         let fixture = fixture(&[ROTATED]);
         fixture.store_credential(4000, |_| {}).await;
         fixture
@@ -266,9 +335,10 @@ async fn unsaved_token_of_a_closed_client_is_given_up_in_the_end() {
     store.failing_saves.store(usize::MAX, Ordering::SeqCst);
     source.token().await.unwrap();
     drop(source);
-    let key = options().credential_key(SERVER);
+    let key = key();
     let started = Instant::now();
     store.lock(&key, Duration::from_secs(60)).await.unwrap();
     let waited = started.elapsed();
     assert!((20..30).contains(&waited.as_secs()), "{waited:?}");
+    assert!(matches!(&events.lock().unwrap()[1..], [CredentialEvent::Lost { .. }]));
 }

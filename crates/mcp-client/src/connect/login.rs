@@ -1,0 +1,111 @@
+//! Logins while connecting.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::client::McpClient;
+use crate::config::server_config::{ServerConfig, Target};
+use crate::connect::Connect;
+use crate::connect::settings::{ConnectSettings, Connecting};
+use crate::error::{Error, Result};
+use crate::oauth::{ConnectionLogin, Credentials, LoginPrompt, LoginServer};
+
+/// The settings of a builder that concern logins.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LoginSettings {
+    credentials: Option<Credentials>,
+    handler: Option<LoginHandler>,
+}
+
+/// The function that shows a prompt to the user.
+#[derive(Clone)]
+pub(super) struct LoginHandler(Arc<dyn Fn(LoginPrompt) -> PromptFuture + Send + Sync>);
+
+type PromptFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Connect {
+    /// Sets where the token of a server config with [OAuth options](ServerConfig::oauth) comes from. Without it, the
+    /// credentials that [`Credentials::standard`] returns are used; those of a service are kept in memory.
+    ///
+    /// The token is refreshed when it is due, and when the server refuses it; a request that was refused is sent once
+    /// more. If there is no login, connecting and calls fail with [`Error::LoginNeeded`] before anything is sent or
+    /// started, unless [`on_login`](Self::on_login) is set.
+    #[cfg_attr(docsrs, doc(cfg(feature = "oauth")))]
+    pub fn credentials(mut self, credentials: &Credentials) -> Self {
+        self.login.credentials = Some(credentials.clone());
+        self
+    }
+
+    /// Lets the user log in while connecting, if a login is needed. The function shows the prompt; its future runs
+    /// beside the login. The time until the user has logged in does not count against the start timeout.
+    ///
+    /// A login that is needed later, in the middle of a connection, is an [`Error::LoginNeeded`]: call
+    /// [`LoginNeeded::login`](crate::LoginNeeded::login), then make the call again.
+    ///
+    /// ```no_run
+    /// # async fn example() -> mcp_client::Result<()> {
+    /// use mcp_client::oauth::OAuthOptions;
+    /// use mcp_client::{McpClient, ServerConfig};
+    ///
+    /// let oauth = OAuthOptions::issuer("https://auth.example.com", "my-cli");
+    /// let client = McpClient::builder(ServerConfig::url("https://mcp.example.com/mcp").oauth(oauth))
+    ///     .on_login(|prompt| async move { eprintln!("{prompt}") })
+    ///     .connect()
+    ///     .await?;
+    /// # client.close().await; Ok(()) }
+    /// ```
+    #[cfg_attr(docsrs, doc(cfg(feature = "oauth")))]
+    pub fn on_login<F, Fut>(mut self, handler: F) -> Self
+    where
+        F: Fn(LoginPrompt) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        self.login.handler = Some(LoginHandler(Arc::new(move |prompt| Box::pin(handler(prompt)))));
+        self
+    }
+}
+
+impl LoginSettings {
+    /// Adds the login of a connection to its settings, and returns the handler if there is one. There is no login if
+    /// the config has no OAuth options, or a header `Authorization`.
+    pub(super) fn add_to(
+        self,
+        settings: ConnectSettings,
+        target: &Target,
+        config: &ServerConfig<()>,
+    ) -> Result<(ConnectSettings, Option<LoginHandler>)> {
+        let Some(options) = config.oauth.as_deref().cloned() else { return Ok((settings, None)) };
+        let server = match target {
+            Target::Url(url) if url.has_authorization() => return Ok((settings, None)),
+            Target::Url(url) => LoginServer::of_url(url, options),
+            Target::Command(command) => LoginServer::of_command(command, options),
+        };
+        let login = Some(ConnectionLogin::new(server, self.credentials)?);
+        Ok((ConnectSettings { login, ..settings }, self.handler))
+    }
+}
+
+impl LoginHandler {
+    /// Connects. If a login is needed, lets the user log in, and connects again.
+    pub(super) async fn connect(
+        self,
+        settings: ConnectSettings,
+        connecting: Connecting,
+    ) -> Result<McpClient> {
+        match settings.clone().connect(connecting.clone()).await {
+            Err(Error::LoginNeeded(needed)) => {
+                let login = needed.login(|prompt| (self.0)(prompt)).await;
+                login.map_err(|error| needed.login.error(error))?;
+                settings.connect(connecting).await
+            }
+            connected => connected,
+        }
+    }
+}
+
+impl fmt::Debug for LoginHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LoginHandler")
+    }
+}

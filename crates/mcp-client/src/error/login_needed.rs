@@ -1,0 +1,19 @@
+//! The error that asks for a login.
+
+use mcp_protocol::oauth::refresh::LogInReason;
+
+/// A login that is needed before a server can be used. With the feature `oauth`, `login` starts it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LoginNeeded {
+    /// The server: its URL without the query, or the command line.
+    pub server: String,
+    /// The reason.
+    pub reason: LogInReason,
+    /// The issuer at which the user logs in.
+    pub issuer: String,
+    /// The scopes that are requested.
+    pub scopes: Vec<String>,
+    #[cfg(feature = "oauth")]
+    pub(crate) login: crate::oauth::ConnectionLogin,
+}
