@@ -21,6 +21,7 @@ mod http_sse;
 mod http_streams;
 mod lists;
 mod oauth;
+mod oauth_programs;
 mod observed;
 mod reach;
 mod restarts;

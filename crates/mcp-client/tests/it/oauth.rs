@@ -11,15 +11,22 @@ use crate::web::{Say, Seen, Web, against, echo, legacy, modern};
 
 /// The state of the scripted servers.
 #[derive(Default)]
-struct Issuer {
+pub(crate) struct Issuer {
     /// The number of issued tokens. The MCP server accepts only the newest one that is not revoked.
     issued: AtomicUsize,
     revoked: AtomicUsize,
+    /// The lifetime of tokens in seconds; 0 stands for an hour.
+    lifetime: u64,
 }
 
 impl Issuer {
+    /// An issuer whose tokens live for four seconds.
+    pub(crate) fn short_lived() -> Self {
+        Self { lifetime: 4, ..Self::default() }
+    }
+
     /// Answers requests to the authorization server, and refuses others without the newest token.
-    fn answer(&self, seen: &Seen, otherwise: impl Fn(&Seen) -> Say) -> Say {
+    pub(crate) fn answer(&self, seen: &Seen, otherwise: impl Fn(&Seen) -> Say) -> Say {
         let host = seen.header("host").unwrap();
         match seen.path.as_str() {
             "/.well-known/oauth-authorization-server" => Say::json(
@@ -27,13 +34,14 @@ impl Issuer {
                 &json!({"issuer": format!("http://{host}"), "token_endpoint": format!("http://{host}/token")}),
             ),
             "/token" => {
+                let lifetime = if self.lifetime == 0 { 3600 } else { self.lifetime };
                 let number = self.issued.fetch_add(1, Ordering::SeqCst) + 1;
-                let token = json!({"access_token": format!("t-{number}"), "token_type": "Bearer", "expires_in": 3600});
+                let token = json!({"access_token": format!("issued-token-{number}"), "token_type": "Bearer", "expires_in": lifetime});
                 Say::json(200, &token)
             }
             _ => {
                 let newest = self.issued.load(Ordering::SeqCst);
-                let is_good = seen.header("authorization") == Some(&format!("Bearer t-{newest}"));
+                let is_good = seen.header("authorization") == Some(&format!("Bearer issued-token-{newest}"));
                 if is_good && self.revoked.load(Ordering::SeqCst) < newest {
                     otherwise(seen)
                 } else {
@@ -47,13 +55,13 @@ impl Issuer {
         self.revoked.store(self.issued.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 
-    fn issued(&self) -> usize {
+    pub(crate) fn issued(&self) -> usize {
         self.issued.load(Ordering::SeqCst)
     }
 }
 
 /// A service at the scripted authorization server.
-fn service(web: &Web) -> OAuthOptions {
+pub(crate) fn service(web: &Web) -> OAuthOptions {
     let origin = web.url.strip_suffix("/mcp").unwrap();
     OAuthOptions::client_credentials(origin, "service").secret("s-123")
 }
@@ -199,7 +207,7 @@ async fn wire_trace_and_debug_show_no_token() {
             let traced = std::fs::read_to_string(file.path()).unwrap();
             assert!(traced.contains("tools/call"), "{traced}");
             for text in [traced, debug] {
-                assert!(!text.contains("t-1") && !text.contains("s-123"), "{text}");
+                assert!(!text.contains("issued-token-1") && !text.contains("s-123"), "{text}");
             }
         },
     )

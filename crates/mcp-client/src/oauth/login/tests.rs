@@ -168,7 +168,7 @@ async fn login_by_another_process_ends_the_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn endpoints_of_a_custom_provider_come_from_the_metadata_beside_its_token_endpoint() {
+async fn custom_provider_is_found_by_the_metadata_at_its_origin() {
     let custom = |token: &str| {
         OAuthOptions::from(crate::OAuthConfig {
             provider: crate::OAuthProvider::Custom {

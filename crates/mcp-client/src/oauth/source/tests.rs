@@ -280,7 +280,7 @@ async fn unsaved_token_is_used_and_saved_later_under_the_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn token_that_is_refused_after_a_refresh_is_not_refreshed_at_once() {
+async fn token_that_is_refused_twice_is_not_refreshed_at_once() {
     let fixture = fixture(&[ROTATED, ROTATED]);
     fixture.store_credential(0, |_| {}).await;
     let first = fixture.source.token().await.unwrap();

@@ -19,6 +19,11 @@ impl Server {
         match tool {
             "echo" => self.text(id, arguments["text"].as_str().unwrap_or_default()),
             "wait" => Ok(()),
+            "variable" => {
+                let value = std::env::var(arguments["name"].as_str().unwrap_or_default());
+                eprintln!("the variable has the value {}", value.as_deref().unwrap_or("(none)"));
+                self.text(id, value.as_deref().unwrap_or("(none)"))
+            }
             "cancelled" => self.text(id, &self.cancelled.to_string()),
             "requests" => self.text(id, &self.requests.join(" ")),
             "banner" => {
