@@ -1,8 +1,7 @@
 //! The token of one server: read from the store, refreshed, and shared by all requests.
 //!
 //! # Invariants
-//! - At most one refresh of a credential is in flight in this process; all requests that need its result wait for it.
-//! It
+//! - At most one refresh of a credential is in flight in this process; all requests that need its result wait for it. It
 //!   is a task of its own, so that a caller that stops waiting loses no token.
 //! - A new token is saved before it is used, unless saving fails.
 
