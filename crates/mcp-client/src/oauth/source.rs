@@ -222,7 +222,10 @@ impl TokenSource {
 
     /// Begins a refresh, or joins the one in flight.
     fn refresh(&self, state: &mut State, old: Version) -> TokenStep {
-        if let Some(flight) = &state.flight {
+        // A flight that ended without a result was aborted with its runtime, or panicked in a store or HTTP client.
+        if let Some(flight) = &state.flight
+            && flight.has_changed().is_ok()
+        {
             return TokenStep::Wait(flight.clone());
         }
         if let Some((until, error)) = &state.pause

@@ -272,3 +272,20 @@ async fn unsaved_token_of_a_closed_client_is_given_up_in_the_end() {
     let waited = started.elapsed();
     assert!((20..30).contains(&waited.as_secs()), "{waited:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn aborted_refresh_does_not_block_later_ones() {
+    let fixture = fixture(&[ROTATED, ROTATED]);
+    fixture.store_credential(4000, |_| {}).await;
+    let source = fixture.source.clone();
+    // The runtime in which the refresh runs ends before the response.
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let token =
+            runtime.block_on(async { tokio::time::timeout(Duration::from_millis(20), source.token()).await });
+        assert!(token.is_err());
+    })
+    .join()
+    .unwrap();
+    assert_eq!(fixture.token().await.unwrap(), "new");
+}
