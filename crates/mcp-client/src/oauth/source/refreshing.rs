@@ -49,8 +49,9 @@ pub(super) async fn run(shared: Arc<SharedToken>, old: Version, result: watch::S
                 state.current.clone_from(&credential);
                 (state.refused, state.pause, state.failures) = (None, None, 0);
             }
-            Err(OAuthError::LoginNeeded(LogInReason::ClientRefused)) => {}
-            Err(OAuthError::LoginNeeded(_)) => state.current = None,
+            Err(OAuthError::LoginNeeded(reason)) if *reason != LogInReason::ClientRefused => {
+                state.current = None;
+            }
             Err(error) => {
                 let mut pause = RETRY;
                 pause.fail(state.failures);
