@@ -116,9 +116,9 @@ impl TokenSource {
     /// # Cancellation
     /// A refresh that has begun continues.
     pub async fn token(&self) -> Result<Token, OAuthError> {
-        let mut has_looked = false;
+        let (mut has_looked, mut has_refreshed) = (false, false);
         for _ in 0..MAX_ATTEMPTS {
-            match self.next(has_looked) {
+            match self.next(has_looked, has_refreshed) {
                 TokenStep::Use(token) => return Ok(token),
                 TokenStep::Look => {
                     has_looked = true;
@@ -128,7 +128,7 @@ impl TokenSource {
                     let finished = flight.wait_for(Option::is_some).await;
                     let result = finished.ok().and_then(|result| result.clone());
                     match result.unwrap_or_else(|| Err(aborted())) {
-                        Ok(()) => {}
+                        Ok(()) => has_refreshed = true,
                         // Another process may have logged in meanwhile.
                         Err(OAuthError::LoginNeeded(_)) if !has_looked => {
                             has_looked = true;
@@ -184,7 +184,7 @@ impl TokenSource {
         Ok(Authorization { header, token_id: token.version.0 })
     }
 
-    fn next(&self, has_looked: bool) -> TokenStep {
+    fn next(&self, has_looked: bool, has_refreshed: bool) -> TokenStep {
         let mut state = self.shared.state();
         let Some(current) = &state.current else {
             if self.shared.options.grant == Grant::ClientCredentials && has_looked {
@@ -204,6 +204,8 @@ impl TokenSource {
         let token = Token { access_token: current.access_token.clone(), version };
         match current.freshness(unix_time()) {
             Freshness::Fresh if !is_refused => TokenStep::Use(token),
+            // A token that has just been issued is used, however short its lifetime is.
+            Freshness::Expired if has_refreshed && !is_refused => TokenStep::Use(token),
             Freshness::Due if !is_refused => {
                 if can_refresh {
                     // The old token can be used, so nobody waits.

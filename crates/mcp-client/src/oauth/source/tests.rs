@@ -292,3 +292,14 @@ async fn aborted_refresh_does_not_block_later_ones() {
     .unwrap();
     assert_eq!(fixture.token().await.unwrap(), "new");
 }
+
+#[tokio::test(start_paused = true)]
+async fn token_that_expires_at_once_is_used_once() {
+    const SHORT: (u16, &str) = (200, r#"{"access_token":"new","expires_in":0,"refresh_token":"rotated"}"#);
+    let fixture = fixture(&[SHORT, SHORT]);
+    fixture.store_credential(4000, |_| {}).await;
+    for requests in [1, 2] {
+        assert_eq!(fixture.token().await.unwrap(), "new");
+        assert_eq!(fixture.requests().len(), requests);
+    }
+}
