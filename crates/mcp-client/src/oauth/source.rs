@@ -68,6 +68,8 @@ struct State {
     current: Option<Credential>,
     /// The time at which the store was read last.
     looked: Option<Instant>,
+    /// The error of the last look at the store.
+    look_error: Option<OAuthError>,
     /// The token that the server refused.
     refused: Option<Version>,
     /// The result of the refresh in flight.
@@ -186,16 +188,17 @@ impl TokenSource {
 
     fn next(&self, has_looked: bool, has_refreshed: bool) -> TokenStep {
         let mut state = self.shared.state();
+        let may_look = !has_looked && state.looked.is_none_or(|looked| looked.elapsed() >= LOOK_INTERVAL);
         let Some(current) = &state.current else {
-            if self.shared.options.grant == Grant::ClientCredentials && has_looked {
+            if may_look {
+                return TokenStep::Look;
+            }
+            if self.shared.options.grant == Grant::ClientCredentials {
                 return self.refresh(&mut state, Version(0));
             }
-            let may_look = !has_looked && state.looked.is_none_or(|looked| looked.elapsed() >= LOOK_INTERVAL);
-            return if may_look {
-                TokenStep::Look
-            } else {
-                TokenStep::Fail(OAuthError::LoginNeeded(LogInReason::NoCredential))
-            };
+            // A store that could not be read may have a login.
+            let error = state.look_error.clone();
+            return TokenStep::Fail(error.unwrap_or(OAuthError::LoginNeeded(LogInReason::NoCredential)));
         };
         let version = current.version();
         let is_refused = state.refused == Some(version);
@@ -215,9 +218,7 @@ impl TokenSource {
             }
             _ if can_refresh => self.refresh(&mut state, version),
             _ if !is_refused => TokenStep::Use(token),
-            _ if !has_looked && state.looked.is_none_or(|looked| looked.elapsed() >= LOOK_INTERVAL) => {
-                TokenStep::Look
-            }
+            _ if may_look => TokenStep::Look,
             _ => TokenStep::Fail(OAuthError::LoginNeeded(LogInReason::NoRefreshToken)),
         }
     }
@@ -246,6 +247,7 @@ impl TokenSource {
         let found = self.shared.load(Dialog::Forbidden).await;
         let mut state = self.shared.state();
         state.looked = Some(Instant::now());
+        state.look_error = found.as_ref().err().cloned();
         if let Some(found) = found? {
             state.current = Some(found);
         }

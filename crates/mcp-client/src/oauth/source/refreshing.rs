@@ -50,7 +50,7 @@ pub(super) async fn run(shared: Arc<SharedToken>, old: Version, result: watch::S
                 (state.refused, state.pause, state.failures) = (None, None, 0);
             }
             Err(OAuthError::LoginNeeded(reason)) if *reason != LogInReason::ClientRefused => {
-                state.current = None;
+                (state.current, state.look_error) = (None, None);
             }
             Err(error) => {
                 let mut pause = RETRY;

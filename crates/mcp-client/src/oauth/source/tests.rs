@@ -10,11 +10,21 @@ use crate::oauth::scripted::Script;
 
 const SERVER: &str = "https://mcp.example/mcp";
 
-/// A store in memory whose saves can fail.
+/// A store in memory that can fail.
 #[derive(Clone, Default)]
 struct FailingStore {
     memory: MemoryStore,
+    failing_loads: Arc<AtomicUsize>,
     failing_saves: Arc<AtomicUsize>,
+}
+
+impl FailingStore {
+    /// Fails as often as the counter says.
+    fn check(&self, failing: &AtomicUsize) -> Result<(), StoreError> {
+        let left = failing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let error = StoreError::Unavailable { store: self.describe(), cause: "of this test".to_owned() };
+        left.map_or(Ok(()), |_| Err(error))
+    }
 }
 
 #[async_trait]
@@ -24,14 +34,12 @@ impl TokenStore for FailingStore {
     }
 
     async fn load(&self, key: &CredentialKey, dialog: Dialog) -> Result<Option<Secret>, StoreError> {
+        self.check(&self.failing_loads)?;
         self.memory.load(key, dialog).await
     }
 
     async fn save(&self, key: &CredentialKey, secret: &Secret, dialog: Dialog) -> Result<(), StoreError> {
-        let is_failing = |left: usize| left.checked_sub(1);
-        if self.failing_saves.fetch_update(Ordering::SeqCst, Ordering::SeqCst, is_failing).is_ok() {
-            return Err(StoreError::Unavailable { store: self.describe(), cause: "of this test".to_owned() });
-        }
+        self.check(&self.failing_saves)?;
         self.memory.save(key, secret, dialog).await
     }
 
@@ -55,10 +63,14 @@ fn options() -> OAuthOptions {
 }
 
 fn fixture(responses: &[(u16, &'static str)]) -> Fixture {
+    fixture_with(options(), responses)
+}
+
+fn fixture_with(options: OAuthOptions, responses: &[(u16, &'static str)]) -> Fixture {
     let script = Script::new(responses);
     let store = FailingStore::default();
     let http = OAuthHttp::new(Network::new().client(script.clone()));
-    let source = TokenSource::new(SERVER, options(), Arc::new(store.clone()), http);
+    let source = TokenSource::new(SERVER, options, Arc::new(store.clone()), http);
     Fixture { store, script, source }
 }
 
@@ -277,6 +289,46 @@ async fn unsaved_token_of_a_closed_client_is_given_up_in_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn store_that_cannot_be_read_is_not_a_missing_login() {
+    let fixture = fixture(&[]);
+    fixture.store_credential(0, |_| {}).await;
+    fixture.store.failing_loads.store(1, Ordering::SeqCst);
+    // The second error is that of the same look.
+    for _ in 0..2 {
+        let error = fixture.token().await.unwrap_err();
+        assert!(matches!(error, OAuthError::Store(StoreError::Unavailable { .. })), "{error}");
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(fixture.token().await.unwrap(), "access-hush");
+}
+
+#[tokio::test(start_paused = true)]
+async fn services_that_start_one_after_another_share_a_token() {
+    const METADATA: (u16, &str) =
+        (200, r#"{"issuer":"https://as.example","token_endpoint":"https://as.example/token"}"#);
+    let service = OAuthOptions::client_credentials("https://as.example", "client").secret("s-123");
+    let fixture = fixture_with(service, &[METADATA, ROTATED]);
+    let late = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        fixture.token().await
+    };
+    let (first, second) = tokio::join!(fixture.token(), late);
+    assert_eq!((first.unwrap(), second.unwrap()), ("new".to_owned(), "new".to_owned()));
+    assert_eq!(fixture.requests().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn token_that_expires_at_once_is_used_once() {
+    const SHORT: (u16, &str) = (200, r#"{"access_token":"new","expires_in":0,"refresh_token":"rotated"}"#);
+    let fixture = fixture(&[SHORT, SHORT]);
+    fixture.store_credential(4000, |_| {}).await;
+    for requests in [1, 2] {
+        assert_eq!(fixture.token().await.unwrap(), "new");
+        assert_eq!(fixture.requests().len(), requests);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn aborted_refresh_does_not_block_later_ones() {
     let fixture = fixture(&[ROTATED, ROTATED]);
     fixture.store_credential(4000, |_| {}).await;
@@ -291,15 +343,4 @@ async fn aborted_refresh_does_not_block_later_ones() {
     .join()
     .unwrap();
     assert_eq!(fixture.token().await.unwrap(), "new");
-}
-
-#[tokio::test(start_paused = true)]
-async fn token_that_expires_at_once_is_used_once() {
-    const SHORT: (u16, &str) = (200, r#"{"access_token":"new","expires_in":0,"refresh_token":"rotated"}"#);
-    let fixture = fixture(&[SHORT, SHORT]);
-    fixture.store_credential(4000, |_| {}).await;
-    for requests in [1, 2] {
-        assert_eq!(fixture.token().await.unwrap(), "new");
-        assert_eq!(fixture.requests().len(), requests);
-    }
 }
