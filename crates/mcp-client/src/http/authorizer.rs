@@ -24,4 +24,7 @@ pub(crate) trait Authorizer: Send + Sync {
 
     /// Returns another authorization after the server refused this one with status 401.
     fn authorization_after<'a>(&'a self, refused: &'a Authorization) -> AuthorizationFuture<'a>;
+
+    /// Waits until no token is being obtained or saved: a token that is lost may be the only one.
+    fn idle(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }

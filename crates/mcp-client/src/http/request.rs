@@ -221,6 +221,18 @@ impl HttpConnections {
         connections.spawn(async { drop(tokio::time::timeout(DRAIN_TIMEOUT, draining).await) });
     }
 
+    /// Waits until the authorizer obtains no token any more, but at most this long.
+    pub(crate) async fn authorizer_idle(&self, timeout: Duration) {
+        #[cfg(feature = "oauth")]
+        if let Some(authorizer) = &self.authorizer
+            && tokio::time::timeout(timeout, authorizer.idle()).await.is_err()
+        {
+            tracing::warn!("a token is still being refreshed; it may be lost if the program exits now");
+        }
+        #[cfg(not(feature = "oauth"))]
+        let _ = timeout;
+    }
+
     /// Closes all connections, and waits until they are closed.
     pub(crate) async fn close(&self) {
         let mut connections = std::mem::take(&mut *self.connections.lock());

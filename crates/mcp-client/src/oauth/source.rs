@@ -7,6 +7,7 @@
 
 mod refreshing;
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -74,6 +75,8 @@ struct State {
     refused: Option<Version>,
     /// The result of the refresh in flight.
     flight: Option<watch::Receiver<FlightResult>>,
+    /// Closed when the last refresh has ended and its token is saved.
+    last_flight: Option<watch::Receiver<FlightResult>>,
     /// No refresh is started before this time, because the last one failed with this error.
     pause: Option<(Instant, OAuthError)>,
     failures: u32,
@@ -238,6 +241,7 @@ impl TokenSource {
         }
         let (sender, receiver) = watch::channel(None);
         state.flight = Some(receiver.clone());
+        state.last_flight = Some(receiver.clone());
         tokio::spawn(refreshing::run(Arc::clone(&self.shared), old, sender));
         TokenStep::Wait(receiver)
     }
@@ -257,7 +261,8 @@ impl TokenSource {
     /// Makes a credential current that was just saved by a login, or forgets it after a logout.
     pub(super) fn replace(&self, credential: Option<Credential>) {
         let mut state = self.shared.state();
-        *state = State { current: credential, flight: state.flight.take(), ..State::default() };
+        let (flight, last_flight) = (state.flight.take(), state.last_flight.take());
+        *state = State { current: credential, flight, last_flight, ..State::default() };
     }
 }
 
@@ -268,6 +273,15 @@ impl Authorizer for TokenSource {
 
     fn authorization_after<'a>(&'a self, refused: &'a Authorization) -> AuthorizationFuture<'a> {
         Box::pin(async { self.authorization_of(self.token_after(Version(refused.token_id)).await) })
+    }
+
+    fn idle(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        let flight = self.shared.state().last_flight.clone();
+        Box::pin(async move {
+            if let Some(mut flight) = flight {
+                while flight.changed().await.is_ok() {}
+            }
+        })
     }
 }
 

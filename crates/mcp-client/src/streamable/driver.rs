@@ -30,6 +30,8 @@ const POST_TIMEOUT: Duration = Duration::from_secs(60);
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 /// The timeout of the request that deletes the session.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The maximum time for the end of a refresh in flight.
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The driver of one connection.
 pub(crate) struct Driver {
@@ -70,16 +72,19 @@ impl Driver {
         // An HTTP+SSE session ends with its event stream. A renewal in progress need not finish, because no session has
         // to be deleted.
         let timeout = if transport.endpoint.is_http_sse { Duration::ZERO } else { DELETE_TIMEOUT };
-        transport.renewals.end(timeout).await;
-        drop(end);
-        let session = transport.sessions.current();
-        if session.id.is_some() {
-            // If the server refuses the request, it keeps the session until its own idle timeout.
-            let delete_session =
-                transport.endpoint.target.http.send(|| transport.endpoint.delete_session(&session));
-            let _ = tokio::time::timeout(DELETE_TIMEOUT, delete_session).await;
-        }
-        transport.endpoint.target.http.close().await;
+        let http = &transport.endpoint.target.http;
+        let end_session = async {
+            transport.renewals.end(timeout).await;
+            drop(end);
+            let session = transport.sessions.current();
+            if session.id.is_some() {
+                // If the server refuses the request, it keeps the session until its own idle timeout.
+                let delete_session = http.send(|| transport.endpoint.delete_session(&session));
+                let _ = tokio::time::timeout(DELETE_TIMEOUT, delete_session).await;
+            }
+        };
+        tokio::join!(end_session, http.authorizer_idle(TOKEN_TIMEOUT));
+        http.close().await;
         let _ = report.send(Some(Shutdown::default()));
     }
 }

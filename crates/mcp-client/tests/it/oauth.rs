@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
 
+use mcp_client::credentials::{Dialog, MemoryStore, Secret, TokenStore};
 use mcp_client::oauth::{Credentials, LogInReason, OAuthOptions};
 use mcp_client::{Blame, Error, McpClient, ServerConfig, WireTrace};
 use serde_json::json;
 
-use crate::web::{Say, Seen, Web, against, echo, legacy, modern};
+use crate::web::{Piece, Say, Seen, Web, against, echo, legacy, modern};
 
 /// The state of the scripted servers.
 #[derive(Default)]
@@ -201,5 +203,41 @@ async fn wire_trace_and_debug_show_no_token() {
             }
         },
     )
+    .await;
+}
+
+#[tokio::test]
+async fn close_waits_until_a_refreshed_token_is_saved() {
+    let script = |seen: &Seen| match seen.path.as_str() {
+        "/token" => {
+            let token = r#"{"access_token":"t-2","refresh_token":"r-2"}"#;
+            let head = format!(
+                "HTTP/1.1 200 X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+                token.len()
+            );
+            Say::Pieces(vec![Piece::Wait(Duration::from_millis(500)), format!("{head}{token}").into()])
+        }
+        _ => modern(seen),
+    };
+    against(script, |web| async move {
+        let origin = web.url.strip_suffix("/mcp").unwrap();
+        let (user, store) = (OAuthOptions::issuer(origin, "cli"), MemoryStore::default());
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        // It is due in less than a minute.
+        let stored = json!({
+            "access_token": "t-1", "refresh_token": "r-1", "login_id": "login", "issuer": origin,
+            "resource": web.url, "client_id": "cli", "token_endpoint": format!("{origin}/token"),
+            "revocation_endpoint": null, "is_secret_in_form": false, "scopes": [],
+            "obtained_at": now - 3570, "lifetime": 3600,
+        });
+        let key = user.credential_key(&web.url);
+        store.save(&key, &Secret::new(stored.to_string()), Dialog::Allowed).await.unwrap();
+        let credentials = Credentials::of(store.clone());
+        let client = McpClient::builder(config(&web)).oauth(&credentials, user).connect().await.unwrap();
+        assert_eq!(echo(&client, "one").await.unwrap(), "one");
+        client.close().await;
+        let stored = store.load(&key, Dialog::Allowed).await.unwrap().unwrap();
+        assert!(stored.expose().contains("r-2"), "the spent token is still stored");
+    })
     .await;
 }
