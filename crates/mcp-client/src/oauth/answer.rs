@@ -3,6 +3,7 @@
 //! | deviation | seen at |
 //! |---|---|
 //! | an error with status 200 | GitHub |
+//! | `bad_refresh_token` and `incorrect_client_credentials` instead of the codes of RFC 6749 | GitHub |
 //! | a form instead of JSON | GitHub |
 //! | `expires_in` and `interval` as text or with a fraction | several |
 //! | `scope` as a list, or with commas | GitHub and others |
@@ -46,7 +47,7 @@ pub(super) fn members(endpoint: &str, response: &OAuthResponse) -> Result<Respon
             return Err(unusable(format!("HTTP status {status}")));
         }
         let description = members.get("error_description").and_then(Value::as_str).map(str::to_owned);
-        return Err(OAuthError::Refused { code: code.to_owned(), description });
+        return Err(OAuthError::Refused { code: standard_code(code).to_owned(), description });
     }
     if !(200..300).contains(&status) {
         return Err(unusable(format!("HTTP status {status} without an OAuth error")));
@@ -67,6 +68,15 @@ pub(super) fn members(endpoint: &str, response: &OAuthResponse) -> Result<Respon
         members.insert("token_type".to_owned(), Value::String("Bearer".to_owned()));
     }
     Ok(members)
+}
+
+/// Returns the code of RFC 6749 for an error.
+fn standard_code(code: &str) -> &str {
+    match code {
+        "bad_refresh_token" => "invalid_grant",
+        "incorrect_client_credentials" => "invalid_client",
+        other => other,
+    }
 }
 
 /// Returns a duration in whole seconds, given as a number or as text. Negative and huge values are ignored.
@@ -150,6 +160,16 @@ mod tests {
             let error = read(status, media_type, body).unwrap_err();
             assert!(error.is_code("slow_down"), "{error}");
             assert_eq!(error.to_string(), "the authorization server refused: slow_down (too fast)");
+        }
+    }
+
+    #[test]
+    fn codes_of_github_become_those_of_the_standard() {
+        for (code, standard) in
+            [("bad_refresh_token", "invalid_grant"), ("incorrect_client_credentials", "invalid_client")]
+        {
+            let error = read(200, "application/json", &format!(r#"{{"error":"{code}"}}"#)).unwrap_err();
+            assert!(error.is_code(standard), "{error}");
         }
     }
 
