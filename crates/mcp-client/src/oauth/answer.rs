@@ -42,8 +42,8 @@ pub(super) fn members(endpoint: &str, response: &OAuthResponse) -> Result<Respon
         return Err(unusable(format!("HTTP status {status} with a body that is not JSON")));
     };
     if let Some(code) = members.get("error").and_then(Value::as_str) {
-        // A server that is overloaded or broken may say anything in its error.
-        if status >= 500 || status == 429 {
+        // A server that is overloaded or broken may say anything in its error, or say so.
+        if status >= 500 || status == 429 || matches!(code, "temporarily_unavailable" | "server_error") {
             return Err(unusable(format!("HTTP status {status}")));
         }
         let description = members.get("error_description").and_then(Value::as_str).map(str::to_owned);
@@ -180,6 +180,8 @@ mod tests {
             (200, "[1]"),
             (502, r#"{"error":"invalid_grant"}"#),
             (429, r#"{"error":"invalid_grant"}"#),
+            (400, r#"{"error":"server_error"}"#),
+            (200, r#"{"error":"temporarily_unavailable"}"#),
             (404, r#"{"message":"hush"}"#),
             (500, ""),
         ] {
