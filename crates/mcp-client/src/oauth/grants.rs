@@ -257,19 +257,23 @@ fn issued(
     endpoint: &str,
 ) -> Result<IssuedToken, OAuthError> {
     let response = response.map_err(|error| plain_error(error, endpoint))?;
+    let unusable = |problem: String| OAuthError::Unreachable {
+        endpoint: crate::config::server_config::shown_url(endpoint),
+        problem,
+    };
     let token_type = response.token_type();
     if *token_type != oauth2::basic::BasicTokenType::Bearer {
-        return Err(OAuthError::Unreachable {
-            endpoint: crate::config::server_config::shown_url(endpoint),
-            problem: format!(
-                "the token has the type `{}`, not `Bearer`",
-                SafeText::name(token_type.as_ref())
-            ),
-        });
+        let token_type = SafeText::name(token_type.as_ref());
+        return Err(unusable(format!("the token has the type `{token_type}`, not `Bearer`")));
     }
+    if response.access_token().secret().is_empty() {
+        return Err(unusable("the token is empty".to_owned()));
+    }
+    // Some servers send an empty one if there is no new one. It must not replace the old one.
+    let refresh_token = response.refresh_token().filter(|token| !token.secret().is_empty());
     Ok(IssuedToken {
         access_token: Secret::new(response.access_token().secret().clone()),
-        refresh_token: response.refresh_token().map(|token| Secret::new(token.secret().clone())),
+        refresh_token: refresh_token.map(|token| Secret::new(token.secret().clone())),
         lifetime: response.expires_in(),
         scopes: response.scopes().map(|scopes| scopes.iter().map(|scope| scope.to_string()).collect()),
     })

@@ -344,3 +344,17 @@ async fn aborted_refresh_does_not_block_later_ones() {
     .unwrap();
     assert_eq!(fixture.token().await.unwrap(), "new");
 }
+
+#[tokio::test(start_paused = true)]
+async fn empty_tokens_replace_nothing() {
+    let fixture = fixture(&[
+        (200, r#"{"access_token":"","refresh_token":"rotated"}"#),
+        (200, r#"{"access_token":"new","refresh_token":""}"#),
+    ]);
+    fixture.store_credential(4000, |_| {}).await;
+    let error = fixture.token().await.unwrap_err();
+    assert!(matches!(error, OAuthError::Unreachable { .. }), "{error}");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(fixture.token().await.unwrap(), "new");
+    assert_eq!(fixture.stored().await.unwrap().refresh_token.unwrap().expose(), "refresh-hush");
+}
