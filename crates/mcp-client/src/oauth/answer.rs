@@ -35,8 +35,6 @@ pub(super) fn members(endpoint: &str, response: &OAuthResponse) -> Result<Respon
     } else {
         serde_json::from_slice::<ResponseMembers>(&response.body).ok()
     };
-    // A response to a revocation has no body (RFC 7009).
-    let parsed = parsed.or_else(|| (status == 200 && response.body.is_empty()).then(ResponseMembers::new));
     // The body is not shown: it may contain tokens.
     let Some(mut members) = parsed else {
         return Err(unusable(format!("HTTP status {status} with a body that is not JSON")));

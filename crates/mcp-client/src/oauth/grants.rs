@@ -149,7 +149,8 @@ impl Grants {
         let mut form =
             vec![("grant_type", DEVICE_GRANT.to_owned()), ("device_code", device_code.expose().to_owned())];
         form.extend(self.more_parameters()?);
-        let members = self.post_form(&self.token_endpoint, form).await?;
+        let (headers, body) = self.form(form)?;
+        let members = self.post(&self.token_endpoint, headers, body).await?;
         parse_token(members, &self.token_endpoint)
     }
 
@@ -157,11 +158,14 @@ impl Grants {
     pub(super) async fn revoke(&self, endpoint: &str, token: &Secret, hint: &str) -> Result<(), OAuthError> {
         let mut form = vec![("token", token.expose().to_owned()), ("token_type_hint", hint.to_owned())];
         form.extend(self.more_parameters()?.into_iter().filter(|(name, _)| *name != "resource"));
-        match self.post_form(endpoint, form).await {
-            // A successful response has no body.
-            Ok(_) => Ok(()),
-            Err(error) => Err(error),
+        let (headers, body) = self.form(form)?;
+        let trust = Trust::LearnedFrom(&self.configured_host);
+        let response = self.http.post(endpoint, trust, headers, body).await?;
+        // The status of a successful response says everything, whatever its body is (RFC 7009, section 2.2).
+        if (200..300).contains(&response.status) {
+            return Ok(());
         }
+        members(endpoint, &response).map(drop)
     }
 
     /// Sends a request of the library, and returns a response that the library can parse.
@@ -181,12 +185,8 @@ impl Grants {
         Ok(response)
     }
 
-    /// Sends a form, with the authentication of the client.
-    async fn post_form(
-        &self,
-        endpoint: &str,
-        form: Vec<(&str, String)>,
-    ) -> Result<ResponseMembers, OAuthError> {
+    /// Returns the headers and the body of a form, with the authentication of the client.
+    fn form(&self, form: Vec<(&str, String)>) -> Result<(HeaderMap, Vec<u8>), OAuthError> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
         let mut text = url::form_urlencoded::Serializer::new(String::new());
@@ -202,7 +202,7 @@ impl Grants {
                 text.append_pair("client_id", &self.client_id);
             }
         }
-        self.post(endpoint, headers, text.finish().into_bytes()).await
+        Ok((headers, text.finish().into_bytes()))
     }
 
     async fn post(

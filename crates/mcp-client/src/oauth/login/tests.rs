@@ -143,3 +143,27 @@ async fn missing_endpoints_and_settings_are_named() {
         assert!(error.contains(part), "{error}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn revocation_succeeds_whatever_the_body_is() {
+    const METADATA: Scripted = (
+        200,
+        r#"{"issuer":"https://as.example","token_endpoint":"https://as.example/token","revocation_endpoint":"https://as.example/revoke"}"#,
+    );
+    let service = OAuthOptions::client_credentials("https://as.example", "id").secret("s-123");
+    for (response, is_revoked) in [
+        ((200, ""), true),
+        ((200, "<html>OK</html>"), true),
+        ((204, ""), true),
+        ((503, ""), false),
+        ((400, r#"{"error":"unsupported_token_type"}"#), false),
+    ] {
+        let script = Script::new(&[METADATA, TOKEN, response]);
+        let credentials = Credentials::in_memory().network(&Network::new().client(script.clone()));
+        credentials.login(SERVER, &service, |_| async {}).await.unwrap();
+        let report = credentials.logout(SERVER, &service).await.unwrap();
+        assert_eq!((report.was_logged_in, report.is_revoked), (true, is_revoked), "{response:?} {report:?}");
+        assert_eq!(report.revocation_error.is_some(), response.0 == 503, "{report:?}");
+        assert!(script.requests()[2].contains("token=t&"), "{:?}", script.requests());
+    }
+}
