@@ -212,8 +212,8 @@ impl Grants {
         body: Vec<u8>,
     ) -> Result<ResponseMembers, OAuthError> {
         let trust = Trust::LearnedFrom(&self.configured_host);
-        let response = self.http.post(endpoint, trust, headers, body).await?;
-        members(endpoint, &response)
+        let response = self.http.post(endpoint, trust, headers, body.clone()).await?;
+        members(endpoint, &response).map_err(|error| without_secrets(error, &body))
     }
 }
 
@@ -225,6 +225,23 @@ impl<'c> AsyncHttpClient<'c> for Grants {
     fn call(&'c self, request: HttpRequest) -> Self::Future {
         Box::pin(self.send(request))
     }
+}
+
+/// The parameters of requests that are secret.
+const SECRETS: [&str; 5] = ["refresh_token", "device_code", "client_secret", "client_assertion", "token"];
+
+/// Removes the description of an error that quotes a secret of the request: some servers describe a refresh token as
+/// `Invalid refresh token: …`.
+fn without_secrets(mut error: OAuthError, form: &[u8]) -> OAuthError {
+    if let OAuthError::Refused { description, .. } = &mut error {
+        let is_quoted = |text: &mut String| {
+            // Short values could be part of any text.
+            let mut form = url::form_urlencoded::parse(form).filter(|(_, value)| value.len() >= 8);
+            form.any(|(name, value)| SECRETS.contains(&&*name) && text.contains(&*value))
+        };
+        description.take_if(is_quoted);
+    }
+    error
 }
 
 /// Returns the header for a client id and secret (RFC 6749, section 2.3.1): both are form-encoded first.

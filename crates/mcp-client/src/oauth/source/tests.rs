@@ -358,3 +358,16 @@ async fn empty_tokens_replace_nothing() {
     assert_eq!(fixture.token().await.unwrap(), "new");
     assert_eq!(fixture.stored().await.unwrap().refresh_token.unwrap().expose(), "refresh-hush");
 }
+
+#[tokio::test(start_paused = true)]
+async fn error_that_quotes_the_refresh_token_does_not_show_it() {
+    const QUOTED: (u16, &str) = (
+        401,
+        r#"{"error":"invalid_token","error_description":"Invalid refresh token (expired): refresh-hush"}"#,
+    );
+    let fixture = fixture(&[QUOTED]);
+    fixture.store_credential(4000, |_| {}).await;
+    let error = fixture.token().await.unwrap_err();
+    assert_eq!(error.to_string(), "the authorization server refused: invalid_token");
+    assert!(!format!("{error:?}").contains("hush"), "{error:?}");
+}
