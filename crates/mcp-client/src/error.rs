@@ -95,7 +95,7 @@ pub enum Error {
     /// A login is needed before anything can be sent. Nothing was sent.
     #[error("login needed for `{}`: {}", SafeText::message(server), reason.as_str())]
     LoginNeeded {
-        /// The URL of the server.
+        /// The URL of the server, without its query.
         server: String,
         /// The reason.
         reason: LogInReason,
@@ -103,7 +103,7 @@ pub enum Error {
     /// There is a login, but no token could be obtained. Nothing was sent.
     #[error("no token for `{}`: {}", SafeText::message(server), SafeText::message(problem))]
     NoToken {
-        /// The URL of the server.
+        /// The URL of the server, without its query.
         server: String,
         /// The problem.
         problem: String,

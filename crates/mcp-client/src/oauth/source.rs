@@ -23,6 +23,7 @@ use super::credential::Credential;
 use super::endpoint::OAuthHttp;
 use super::error::OAuthError;
 use super::options::{Grant, OAuthOptions};
+use crate::config::server_config::shown_url;
 use crate::credentials::{CredentialKey, Dialog, Secret, TokenStore};
 use crate::error::Error;
 use crate::http::authorizer::{Authorization, AuthorizationFuture, Authorizer};
@@ -95,7 +96,7 @@ enum TokenStep {
 
 impl std::fmt::Debug for TokenSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TokenSource").field("server", &self.shared.server).finish_non_exhaustive()
+        f.debug_struct("TokenSource").field("server", &self.shared.shown_server()).finish_non_exhaustive()
     }
 }
 
@@ -168,7 +169,7 @@ impl TokenSource {
 
     /// Converts an error into that of a request to the server.
     fn request_error(&self, error: OAuthError) -> Error {
-        let server = self.shared.server.clone();
+        let server = self.shared.shown_server();
         match error {
             OAuthError::LoginNeeded(reason) => Error::LoginNeeded { server, reason },
             error => {
@@ -181,7 +182,7 @@ impl TokenSource {
         let token = token.map_err(|error| self.request_error(error))?;
         let header = HeaderValue::from_str(&format!("Bearer {}", token.access_token.expose()));
         let mut header = header.map_err(|_| Error::NoToken {
-            server: self.shared.server.clone(),
+            server: self.shared.shown_server(),
             problem: "the token has characters that are not allowed in a header".to_owned(),
             is_retry_safe: false,
         })?;
@@ -295,6 +296,11 @@ fn aborted() -> OAuthError {
 impl SharedToken {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the URL of the server without its query, which may be secret.
+    fn shown_server(&self) -> String {
+        shown_url(&self.server)
     }
 
     /// Reads the stored credential. One of another issuer, client or resource counts as absent.

@@ -57,7 +57,7 @@ pub(super) async fn run(shared: Arc<SharedToken>, old: Version, result: watch::S
                 pause.fail(state.failures);
                 state.failures = state.failures.saturating_add(1);
                 state.pause = Some((Instant::now() + pause.pause(), error.clone()));
-                tracing::warn!(server = shared.server, %error, "cannot refresh a token");
+                tracing::warn!(server = shared.shown_server(), %error, "cannot refresh a token");
             }
         }
         outcome
@@ -119,13 +119,13 @@ impl Work<'_> {
                     None => Ok(()),
                 };
                 if let Err(error) = &saved {
-                    tracing::error!(server = self.shared.server, %error, "cannot save a refreshed token; it is kept in memory and saved later");
+                    tracing::error!(server = self.shared.shown_server(), %error, "cannot save a refreshed token; it is kept in memory and saved later");
                 }
                 transaction.handle_saved(saved.is_ok());
             }
             RefreshStep::Delete => {
                 if let Err(error) = store.delete(&self.shared.key, Dialog::Forbidden).await {
-                    tracing::warn!(server = self.shared.server, %error, "cannot delete a token that was refused");
+                    tracing::warn!(server = self.shared.shown_server(), %error, "cannot delete a token that was refused");
                 }
                 transaction.handle_deleted();
             }
@@ -206,10 +206,12 @@ async fn save_later(shared: &Arc<SharedToken>, credential: &Credential) {
         pause.fail(1);
         match shared.store.save(&shared.key, &credential.to_stored(), Dialog::Forbidden).await {
             Ok(()) => {
-                tracing::info!(server = shared.server, "the refreshed token is saved now");
+                tracing::info!(server = shared.shown_server(), "the refreshed token is saved now");
                 return;
             }
-            Err(error) => tracing::debug!(server = shared.server, %error, "cannot save a refreshed token"),
+            Err(error) => {
+                tracing::debug!(server = shared.shown_server(), %error, "cannot save a refreshed token")
+            }
         }
         if Arc::strong_count(shared) == 1 {
             // Short pauses: there is not much time left.
@@ -217,7 +219,7 @@ async fn save_later(shared: &Arc<SharedToken>, credential: &Credential) {
             let since: &mut Instant = gone_since.get_or_insert_with(Instant::now);
             if since.elapsed() > SAVE_AFTER_CLOSE {
                 tracing::error!(
-                    server = shared.server,
+                    server = shared.shown_server(),
                     "a refreshed token could not be saved and is lost; log in again"
                 );
                 return;
