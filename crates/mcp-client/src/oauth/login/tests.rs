@@ -167,3 +167,18 @@ async fn revocation_succeeds_whatever_the_body_is() {
         assert!(script.requests()[2].contains("token=t&"), "{:?}", script.requests());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn prompt_names_the_time_for_which_the_client_polls() {
+    for (expires_in, shown) in [("60", 60), ("7200", 1800), ("1e300", 0)] {
+        let codes = format!(
+            r#"{{"device_code":"d","user_code":"c","verification_uri":"https://as.example/d","expires_in":{expires_in}}}"#
+        );
+        let (status, prompts, ..) = log_in(&issuer(), &[METADATA, (200, codes.leak()), TOKEN]).await;
+        let Some(LoginPrompt::DeviceCode { expires_in, .. }) = prompts.first() else {
+            assert!(shown == 0 && status.is_err(), "{status:?}");
+            continue;
+        };
+        assert_eq!(expires_in.as_secs(), shown);
+    }
+}
