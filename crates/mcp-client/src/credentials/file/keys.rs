@@ -127,18 +127,25 @@ impl KeySources {
         if self.passphrase.is_some() { KeyProtection::Passphrase } else { KeyProtection::Obfuscated }
     }
 
-    /// Returns the key of the folder. Creates the key if the folder has none.
+    /// Returns the key of the folder. If the folder has none, creates it, or fails if `is_new` is false.
     pub(super) async fn get(
         &self,
         folder: &Path,
         store: &str,
         dialog: Dialog,
+        is_new: bool,
     ) -> Result<FileKey, StoreError> {
         let failed = |error: &io::Error| store_error(store, folder, error);
         let path = folder.to_owned();
         let record = run_blocking(move || KeyRecord::read(&PrivateFolder::create(&path)?)).await;
         let record = match record.map_err(|error| failed(&error))? {
             Some(record) => record,
+            None if !is_new => {
+                return Err(StoreError::Corrupt {
+                    store: store.to_owned(),
+                    cause: format!("{}: the file `key` is missing", folder.display()),
+                });
+            }
             None => {
                 let new = self.new_key(store, dialog).await?;
                 let (path, record) = (folder.to_owned(), new.record.clone());

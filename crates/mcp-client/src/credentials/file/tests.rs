@@ -163,3 +163,19 @@ async fn lock_excludes_other_stores_until_it_is_dropped() {
     drop(held);
     waiting.await.unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn missing_key_file_is_an_error_and_reading_creates_none() {
+    let (_parent, store, key) = store();
+    store.save(&key, &Secret::new("text"), Dialog::Forbidden).await.unwrap();
+    let path = store.folder().join("key");
+    let whole = fs::read(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    let error = store.load(&key, Dialog::Forbidden).await.unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt { .. }) && error.to_string().contains("missing"), "{error}");
+    assert!(!path.exists());
+    // It comes back, for example from a backup.
+    fs::write(&path, whole).unwrap();
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    assert_eq!(text(&store, &key).await.unwrap(), "text");
+}
