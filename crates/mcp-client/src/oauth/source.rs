@@ -68,6 +68,8 @@ struct SharedToken {
 #[derive(Default)]
 struct State {
     current: Option<Credential>,
+    /// The number of logins and logouts of this process. What was read before the last one is outdated.
+    replaced: u64,
     /// The time at which the store was read last.
     looked: Option<Instant>,
     /// The error of the last look at the store.
@@ -249,8 +251,12 @@ impl TokenSource {
 
     /// Reads the store.
     async fn look(&self) -> Result<(), OAuthError> {
+        let replaced = self.shared.state().replaced;
         let found = self.shared.load(Dialog::Forbidden).await;
         let mut state = self.shared.state();
+        if state.replaced != replaced {
+            return Ok(());
+        }
         state.looked = Some(Instant::now());
         state.look_error = found.as_ref().err().cloned();
         if let Some(found) = found? {
@@ -263,7 +269,8 @@ impl TokenSource {
     pub(super) fn replace(&self, credential: Option<Credential>) {
         let mut state = self.shared.state();
         let (flight, last_flight) = (state.flight.take(), state.last_flight.take());
-        *state = State { current: credential, flight, last_flight, ..State::default() };
+        let replaced = state.replaced.wrapping_add(1);
+        *state = State { current: credential, replaced, flight, last_flight, ..State::default() };
     }
 }
 

@@ -25,6 +25,7 @@ const SAVE_AFTER_CLOSE: Duration = Duration::from_secs(20);
 
 /// Refreshes the credential with the version `old`, and reports the result.
 pub(super) async fn run(shared: Arc<SharedToken>, old: Version, result: watch::Sender<FlightResult>) {
+    let replaced = shared.state().replaced;
     let mut transaction = RefreshTransaction::new(old, now());
     let mut work = Work { shared: &shared, lock: None, credential: None, error: None };
     let end = loop {
@@ -45,6 +46,8 @@ pub(super) async fn run(shared: Arc<SharedToken>, old: Version, result: watch::S
             }
         };
         match &outcome {
+            // This one was read without the lock, before a login or logout.
+            Ok(()) if lock.is_none() && state.replaced != replaced => {}
             Ok(()) => {
                 state.current.clone_from(&credential);
                 (state.refused, state.pause, state.failures) = (None, None, 0);

@@ -16,6 +16,8 @@ struct FailingStore {
     memory: MemoryStore,
     failing_loads: Arc<AtomicUsize>,
     failing_saves: Arc<AtomicUsize>,
+    /// The time that a load takes, in milliseconds.
+    load_time: Arc<AtomicUsize>,
 }
 
 impl FailingStore {
@@ -35,7 +37,9 @@ impl TokenStore for FailingStore {
 
     async fn load(&self, key: &CredentialKey, dialog: Dialog) -> Result<Option<Secret>, StoreError> {
         self.check(&self.failing_loads)?;
-        self.memory.load(key, dialog).await
+        let loaded = self.memory.load(key, dialog).await;
+        tokio::time::sleep(Duration::from_millis(self.load_time.load(Ordering::SeqCst) as u64)).await;
+        loaded
     }
 
     async fn save(&self, key: &CredentialKey, secret: &Secret, dialog: Dialog) -> Result<(), StoreError> {
@@ -370,4 +374,17 @@ async fn error_that_quotes_the_refresh_token_does_not_show_it() {
     let error = fixture.token().await.unwrap_err();
     assert_eq!(error.to_string(), "the authorization server refused: invalid_token");
     assert!(!format!("{error:?}").contains("hush"), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn credential_that_was_read_before_a_logout_is_not_used() {
+    let fixture = fixture(&[]);
+    fixture.store_credential(0, |_| {}).await;
+    fixture.store.load_time.store(100, Ordering::SeqCst);
+    let (token, ()) = tokio::join!(fixture.token(), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        fixture.store.delete(&options().credential_key(SERVER), Dialog::Allowed).await.unwrap();
+        fixture.source.replace(None);
+    });
+    assert!(matches!(token, Err(OAuthError::LoginNeeded(LogInReason::NoCredential))), "{token:?}");
 }
