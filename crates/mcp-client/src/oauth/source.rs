@@ -124,7 +124,7 @@ impl TokenSource {
     /// # Cancellation
     /// A refresh that has begun continues.
     pub async fn token(&self) -> Result<Token, OAuthError> {
-        let (mut has_looked, mut has_refreshed) = (false, false);
+        let (mut has_looked, mut has_refreshed, mut ended) = (false, false, None);
         for _ in 0..MAX_ATTEMPTS {
             match self.next(has_looked, has_refreshed) {
                 TokenStep::Use(token) => return Ok(token),
@@ -138,12 +138,15 @@ impl TokenSource {
                     match result.unwrap_or_else(|| Err(aborted())) {
                         Ok(()) => has_refreshed = true,
                         // Another process may have logged in meanwhile.
-                        Err(OAuthError::LoginNeeded(_)) if !has_looked => {
-                            has_looked = true;
+                        Err(OAuthError::LoginNeeded(reason)) if !has_looked => {
+                            (has_looked, ended) = (true, Some(reason));
                             self.look().await?;
                         }
                         Err(error) => return Err(error),
                     }
+                }
+                TokenStep::Fail(OAuthError::LoginNeeded(reason)) => {
+                    return Err(OAuthError::LoginNeeded(ended.unwrap_or(reason)));
                 }
                 TokenStep::Fail(error) => return Err(error),
             }

@@ -197,6 +197,12 @@ async fn invalid_grant_deletes_only_the_token_that_was_refused() {
     let error = alone.token().await.unwrap_err();
     assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::Refused)), "{error}");
     assert!(alone.stored().await.is_none());
+    // The login ends in the middle of the work.
+    let later = fixture(&[REFUSED]);
+    later.store_credential(0, |_| {}).await;
+    let token = later.source.token().await.unwrap();
+    let error = later.source.token_after_refusal(&token).await.unwrap_err();
+    assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::Refused)), "{error}");
     // Another program logs in while the refresh is in flight, without taking the lock.
     let raced = fixture(&[REFUSED]);
     raced.store_credential(4000, |_| {}).await;
