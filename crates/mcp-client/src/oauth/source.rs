@@ -63,6 +63,8 @@ struct SharedToken {
     store: Arc<dyn TokenStore>,
     http: OAuthHttp,
     state: Mutex<State>,
+    /// Locked while it is being saved.
+    unsaved: tokio::sync::Mutex<Option<refreshing::Unsaved>>,
 }
 
 #[derive(Default)]
@@ -110,8 +112,8 @@ impl TokenSource {
         http: OAuthHttp,
     ) -> Self {
         let key = options.credential_key(server);
-        let state = Mutex::default();
-        Self { shared: Arc::new(SharedToken { server: server.to_owned(), options, key, store, http, state }) }
+        let (state, unsaved, server) = (Mutex::default(), tokio::sync::Mutex::default(), server.to_owned());
+        Self { shared: Arc::new(SharedToken { server, options, key, store, http, state, unsaved }) }
     }
 
     /// Returns a token that can be used now. Refreshes it if it has expired, and begins to refresh it if it is about to.

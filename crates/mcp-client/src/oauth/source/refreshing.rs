@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{FlightResult, RETRY, SharedToken};
-use crate::credentials::{Dialog, StoreError};
+use crate::credentials::{Dialog, StoreError, StoreLock};
 use crate::oauth::clock::unix_time;
 use crate::oauth::credential::{Credential, Details};
 use crate::oauth::error::OAuthError;
@@ -27,14 +27,25 @@ const SAVE_AFTER_CLOSE: Duration = Duration::from_secs(20);
 pub(super) async fn run(shared: Arc<SharedToken>, old: Version, result: watch::Sender<FlightResult>) {
     let replaced = shared.state().replaced;
     let mut transaction = RefreshTransaction::new(old, now());
-    let mut work = Work { shared: &shared, lock: None, credential: None, error: None };
+    let mut work = Work { shared: &shared, lock: None, credential: None, unsaved: None, error: None };
     let end = loop {
         match transaction.poll() {
             RefreshStep::End(end) => break end,
             step => work.step(step, &mut transaction).await,
         }
     };
-    let Work { lock, credential, error, .. } = work;
+    let Work { mut lock, credential, unsaved, error, .. } = work;
+    let is_locked = lock.is_some();
+    let unsaved = match end {
+        RefreshEnd::Refreshed { is_saved: true }
+        | RefreshEnd::LogIn(LogInReason::NoCredential | LogInReason::Refused) => None,
+        RefreshEnd::Refreshed { is_saved: false } => credential.clone(),
+        RefreshEnd::Found | RefreshEnd::LogIn(_) | RefreshEnd::Unavailable(_) => unsaved,
+    };
+    let unsaved_version = unsaved.as_ref().map(Credential::version);
+    if let Some(credential) = unsaved {
+        *shared.unsaved.lock().await = Some(Unsaved { credential, _lock: lock.take() });
+    }
     let outcome = {
         let mut state = shared.state();
         state.flight = None;
@@ -47,7 +58,7 @@ pub(super) async fn run(shared: Arc<SharedToken>, old: Version, result: watch::S
         };
         match &outcome {
             // This one was read without the lock, before a login or logout.
-            Ok(()) if lock.is_none() && state.replaced != replaced => {}
+            Ok(()) if !is_locked && state.replaced != replaced => {}
             Ok(()) => {
                 state.current.clone_from(&credential);
                 (state.refused, state.pause, state.failures) = (None, None, 0);
@@ -67,17 +78,26 @@ pub(super) async fn run(shared: Arc<SharedToken>, old: Version, result: watch::S
     };
     // The callers may have stopped waiting.
     drop(result.send(Some(outcome)));
-    if let (RefreshEnd::Refreshed { is_saved: false }, Some(credential)) = (end, credential) {
-        save_later(&shared, &credential).await;
-    }
     drop(lock);
+    if let Some(version) = unsaved_version {
+        save_later(&shared, version).await;
+    }
+}
+
+/// A new credential that could not be saved. The lock is held until it is saved: the store has a refresh token that was
+/// redeemed, and it must not be redeemed again.
+pub(super) struct Unsaved {
+    credential: Credential,
+    _lock: Option<StoreLock>,
 }
 
 struct Work<'a> {
     shared: &'a SharedToken,
-    lock: Option<crate::credentials::StoreLock>,
+    lock: Option<StoreLock>,
     /// The credential that was read last, or the new one.
     credential: Option<Credential>,
+    /// The credential of an earlier refresh that could not be saved, instead of the stored one.
+    unsaved: Option<Credential>,
     /// The last failure of the store or of the server.
     error: Option<OAuthError>,
 }
@@ -86,9 +106,9 @@ impl Work<'_> {
     async fn step(&mut self, step: RefreshStep, transaction: &mut RefreshTransaction) {
         let store = &self.shared.store;
         match step {
-            RefreshStep::Lock { timeout } => match store.lock(&self.shared.key, timeout).await {
+            RefreshStep::Lock { timeout } => match self.lock(timeout).await {
                 Ok(lock) => {
-                    self.lock = Some(lock);
+                    self.lock = lock;
                     transaction.handle_lock(true, now());
                 }
                 Err(StoreError::Busy { .. }) => transaction.handle_lock(false, now()),
@@ -98,7 +118,12 @@ impl Work<'_> {
                 }
             },
             RefreshStep::Load => {
-                let loaded = match self.shared.load(Dialog::Forbidden).await {
+                let unsaved = self.unsaved.clone().filter(|_| self.credential.is_none());
+                let found = match unsaved {
+                    Some(unsaved) => Ok(Some(unsaved)),
+                    None => self.shared.load(Dialog::Forbidden).await,
+                };
+                let loaded = match found {
                     Ok(found) => {
                         self.credential = found;
                         self.describe()
@@ -134,6 +159,15 @@ impl Work<'_> {
             }
             RefreshStep::End(_) => {}
         }
+    }
+
+    /// Takes the lock, or takes it over from an earlier refresh of this process whose credential is not saved yet.
+    async fn lock(&mut self, timeout: Duration) -> Result<Option<StoreLock>, StoreError> {
+        if let Some(Unsaved { credential, _lock: lock }) = self.shared.unsaved.lock().await.take() {
+            (self.unsaved, self.credential) = (Some(credential), None);
+            return Ok(lock);
+        }
+        self.shared.store.lock(&self.shared.key, timeout).await.map(Some)
     }
 
     fn describe(&self) -> Loaded {
@@ -199,21 +233,27 @@ impl Work<'_> {
     }
 }
 
-/// Saves a credential that could not be saved at first. The caller holds the lock: until the credential is saved, the
-/// store has a refresh token that was redeemed, and it must not be redeemed again.
-async fn save_later(shared: &Arc<SharedToken>, credential: &Credential) {
+/// Saves a credential that could not be saved at first, unless a later refresh takes it over.
+async fn save_later(shared: &Arc<SharedToken>, version: Version) {
     let mut pause = SAVE_RETRY;
     let mut gone_since = None;
     loop {
         tokio::time::sleep(pause.pause()).await;
         pause.fail(1);
+        let mut unsaved = shared.unsaved.lock().await;
+        let Some(Unsaved { credential, .. }) =
+            unsaved.as_ref().filter(|it| it.credential.version() == version)
+        else {
+            return;
+        };
         match shared.store.save(&shared.key, &credential.to_stored(), Dialog::Forbidden).await {
             Ok(()) => {
                 tracing::info!(server = shared.shown_server(), "the refreshed token is saved now");
+                *unsaved = None;
                 return;
             }
             Err(error) => {
-                tracing::debug!(server = shared.shown_server(), %error, "cannot save a refreshed token")
+                tracing::debug!(server = shared.shown_server(), %error, "cannot save a refreshed token");
             }
         }
         if Arc::strong_count(shared) == 1 {
@@ -225,6 +265,7 @@ async fn save_later(shared: &Arc<SharedToken>, credential: &Credential) {
                     server = shared.shown_server(),
                     "a refreshed token could not be saved and is lost; log in again"
                 );
+                *unsaved = None;
                 return;
             }
         }

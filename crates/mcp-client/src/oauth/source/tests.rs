@@ -1,3 +1,5 @@
+mod unsaved;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
@@ -263,39 +265,6 @@ async fn token_without_refresh_token_is_used_until_it_is_refused() {
     fixture.store_credential(0, |stored| stored.access_token = Secret::new("newer")).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(fixture.token().await.unwrap(), "newer");
-}
-
-#[tokio::test(start_paused = true)]
-async fn unsaved_token_is_used_and_saved_later_under_the_lock() {
-    let fixture = fixture(&[ROTATED]);
-    fixture.store_credential(4000, |_| {}).await;
-    fixture.store.failing_saves.store(3, Ordering::SeqCst);
-    assert_eq!(fixture.token().await.unwrap(), "new");
-    let key = options().credential_key(SERVER);
-    // Nobody else can redeem the old token, which is still stored.
-    let error = fixture.store.lock(&key, Duration::from_millis(500)).await.unwrap_err();
-    assert!(matches!(error, StoreError::Busy { .. }), "{error}");
-    assert_eq!(fixture.stored().await.unwrap().access_token.expose(), "access-hush");
-    tokio::time::sleep(Duration::from_secs(1 + 2 + 4)).await;
-    assert_eq!(fixture.stored().await.unwrap().access_token.expose(), "new");
-    fixture.store.lock(&key, Duration::ZERO).await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn unsaved_token_of_a_closed_client_is_given_up_in_the_end() {
-    let Fixture { store, source, .. } = {
-        let fixture = fixture(&[ROTATED]);
-        fixture.store_credential(4000, |_| {}).await;
-        fixture
-    };
-    store.failing_saves.store(usize::MAX, Ordering::SeqCst);
-    source.token().await.unwrap();
-    drop(source);
-    let key = options().credential_key(SERVER);
-    let started = Instant::now();
-    store.lock(&key, Duration::from_secs(60)).await.unwrap();
-    let waited = started.elapsed();
-    assert!((20..30).contains(&waited.as_secs()), "{waited:?}");
 }
 
 #[tokio::test(start_paused = true)]
