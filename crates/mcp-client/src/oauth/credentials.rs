@@ -65,12 +65,17 @@ impl Credentials {
         Self { http: OAuthHttp::new(network.clone()), sources: Arc::default(), ..self }
     }
 
-    /// Returns the source of tokens for a server. There is one per server, so that a token is refreshed once.
+    /// Returns the source of tokens for a server. There is one per server, so that a token is refreshed once. Other
+    /// options, such as a new client secret, begin a new one.
     #[must_use]
     pub fn token_source(&self, server: &str, options: &OAuthOptions) -> TokenSource {
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || TokenSource::new(server, options.clone(), Arc::clone(&self.store), self.http.clone());
-        sources.entry(options.credential_key(server)).or_insert_with(new).clone()
+        let source = sources.entry(options.credential_key(server)).or_insert_with(new);
+        if !source.has_options(options) {
+            *source = new();
+        }
+        source.clone()
     }
 
     /// Logs in, and stores the credential. For a user, `prompt` is called with what the user must do; its future runs

@@ -116,6 +116,10 @@ impl TokenSource {
         Self { shared: Arc::new(SharedToken { server, options, key, store, http, state, unsaved }) }
     }
 
+    pub(super) fn has_options(&self, options: &OAuthOptions) -> bool {
+        self.shared.options == *options
+    }
+
     /// Returns a token that can be used now. Refreshes it if it has expired, and begins to refresh it if it is about to.
     ///
     /// # Errors

@@ -182,3 +182,18 @@ async fn prompt_names_the_time_for_which_the_client_polls() {
         assert_eq!(expires_in.as_secs(), shown);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn corrected_secret_is_used_at_once() {
+    let refused = (401, r#"{"error":"invalid_client"}"#);
+    let script = Script::new(&[METADATA, refused, METADATA, TOKEN]);
+    let credentials = Credentials::in_memory().network(&Network::new().client(script.clone()));
+    let service = OAuthOptions::client_credentials("https://as.example", "id");
+    let token =
+        async |secret: &str| credentials.token_source(SERVER, &service.clone().secret(secret)).token().await;
+    let error = token("wrong").await.unwrap_err();
+    assert!(matches!(error, OAuthError::LoginNeeded(_)), "{error}");
+    assert_eq!(token("right").await.unwrap().access_token().expose(), "t");
+    assert_eq!(token("right").await.unwrap().access_token().expose(), "t");
+    assert_eq!(script.requests().len(), 4, "there is one source for the same options");
+}
