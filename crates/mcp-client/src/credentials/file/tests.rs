@@ -158,7 +158,7 @@ async fn lock_excludes_other_stores_until_it_is_dropped() {
     let error = other.lock(&key, Duration::from_millis(60)).await.unwrap_err();
     assert!(matches!(error, StoreError::Busy { .. }), "{error}");
     drop(other.lock(&CredentialKey::new(["another"]), Duration::ZERO).await.unwrap());
-    let waiting = tokio::spawn(async move { other.lock(&key, Duration::from_secs(30)).await });
+    let waiting = tokio::spawn(async move { other.lock(&key, Duration::MAX).await });
     tokio::time::sleep(Duration::from_millis(60)).await;
     drop(held);
     waiting.await.unwrap().unwrap();
