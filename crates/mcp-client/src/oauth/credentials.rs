@@ -87,7 +87,7 @@ impl Credentials {
     /// if the settings, the authorization server or the store do not allow a login.
     ///
     /// # Cancellation
-    /// Dropping the future ends the login. Nothing is stored.
+    /// Dropping the future ends the login. Nothing is stored, unless the token was just being stored.
     pub async fn login<F, Fut>(
         &self,
         server: &str,
