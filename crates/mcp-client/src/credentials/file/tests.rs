@@ -137,7 +137,7 @@ async fn exchanged_key_file_is_noticed() {
     }
     fs::copy(other.folder().join("key"), store.folder().join("key")).unwrap();
     let error = store.load(&key, Dialog::Forbidden).await.unwrap_err();
-    assert!(error.to_string().contains("another key"), "{error}");
+    assert!(error.to_string().contains("a key other than"), "{error}");
 }
 
 #[tokio::test]
