@@ -23,7 +23,8 @@ use super::{
 ///
 /// - **Reading.** All stores are read, and the newest credential is returned. A store that is not available is skipped
 ///   with a warning. If no store has the credential and one of them is locked, busy or damaged, the error of this store
-///   is returned, because the credential may be in it.
+///   is returned, because the credential may be in it. So is the error of the store in which this process found or saved
+///   the credential last, unless another store has a newer one.
 /// - **A new login** ([`Dialog::Allowed`]) is saved in the first store in which a test item can be written, read and
 ///   deleted. Older credentials in the other stores are deleted.
 /// - **A refreshed credential** ([`Dialog::Forbidden`]) is saved where it was read.
@@ -53,8 +54,8 @@ pub struct AutoStore {
 
 #[derive(Default)]
 struct State {
-    /// The store in which each credential was read or saved.
-    locations: HashMap<CredentialKey, usize>,
+    /// The store in which each credential was read or saved last, and the time at which that one was obtained.
+    locations: HashMap<CredentialKey, (usize, u64)>,
     /// The last problem of each store, so that a warning is logged once.
     warned: HashMap<usize, StoreError>,
 }
@@ -130,8 +131,8 @@ impl AutoStore {
     /// Returns the description of the store in which this credential was last found or saved.
     #[must_use]
     pub fn location(&self, key: &CredentialKey) -> Option<String> {
-        let at = self.state().locations.get(key).copied();
-        at.map(|at| self.stores[at].describe())
+        let location = self.state().locations.get(key).copied();
+        location.map(|(at, _)| self.stores[at].describe())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -167,7 +168,7 @@ impl AutoStore {
             return Err(refused.into_iter().next().unwrap_or_else(|| no_store(&self.describe())));
         };
         self.stores[chosen].save(key, secret, dialog).await?;
-        self.state().locations.insert(key.clone(), chosen);
+        self.state().locations.insert(key.clone(), (chosen, obtained_at(secret)));
         tracing::debug!(store = self.stores[chosen].describe(), "credential saved");
         for (at, store) in self.stores.iter().enumerate().filter(|(at, _)| *at != chosen) {
             match store.delete(key, dialog).await {
@@ -226,8 +227,9 @@ impl TokenStore for AutoStore {
     }
 
     async fn load(&self, key: &CredentialKey, dialog: Dialog) -> Result<Option<Secret>, StoreError> {
+        let location = self.state().locations.get(key).copied();
         let mut newest: Option<(usize, u64, Secret)> = None;
-        let mut failed = None;
+        let (mut failed, mut newer_than) = (None, None);
         for (at, store) in self.stores.iter().enumerate() {
             match store.load(key, dialog).await {
                 Ok(None) => {}
@@ -239,15 +241,18 @@ impl TokenStore for AutoStore {
                 }
                 Err(error) => {
                     self.warn_once(at, &error);
-                    if !matches!(error, StoreError::Unavailable { .. }) {
+                    let last = location.filter(|(location, _)| *location == at);
+                    if last.is_some() || !matches!(error, StoreError::Unavailable { .. }) {
                         failed.get_or_insert(error);
                     }
+                    newer_than = newer_than.or(last.map(|(_, time)| time));
                 }
             }
         }
+        let newest = newest.filter(|(_, time, _)| newer_than.is_none_or(|known| *time > known));
         match (newest, failed) {
-            (Some((at, _, secret)), _) => {
-                self.state().locations.insert(key.clone(), at);
+            (Some((at, time, secret)), _) => {
+                self.state().locations.insert(key.clone(), (at, time));
                 Ok(Some(secret))
             }
             (None, Some(error)) => Err(error),
@@ -261,26 +266,34 @@ impl TokenStore for AutoStore {
     async fn save(&self, key: &CredentialKey, secret: &Secret, dialog: Dialog) -> Result<(), StoreError> {
         let location = self.state().locations.get(key).copied();
         match location {
-            Some(at) if dialog == Dialog::Forbidden => self.stores[at].save(key, secret, dialog).await,
+            Some((at, _)) if dialog == Dialog::Forbidden => {
+                self.stores[at].save(key, secret, dialog).await?;
+                self.state().locations.insert(key.clone(), (at, obtained_at(secret)));
+                Ok(())
+            }
             _ => self.save_login(key, secret, dialog).await,
         }
     }
 
     /// Deletes the credential from all stores, even if one of them fails.
     async fn delete(&self, key: &CredentialKey, dialog: Dialog) -> Result<bool, StoreError> {
+        let location = self.state().locations.get(key).copied();
         let (mut existed, mut failed) = (false, None);
-        for store in &self.stores {
+        for (at, store) in self.stores.iter().enumerate() {
             match store.delete(key, dialog).await {
                 Ok(deleted) => existed |= deleted,
                 // There is nothing to delete in a store that never worked here.
-                Err(StoreError::Unavailable { .. }) => {}
+                Err(StoreError::Unavailable { .. }) if location.is_none_or(|(last, _)| last != at) => {}
                 Err(error) => {
                     failed.get_or_insert(error);
                 }
             }
         }
+        if let Some(error) = failed {
+            return Err(error);
+        }
         self.state().locations.remove(key);
-        failed.map_or(Ok(existed), Err)
+        Ok(existed)
     }
 
     async fn lock(&self, key: &CredentialKey, timeout: Duration) -> Result<StoreLock, StoreError> {

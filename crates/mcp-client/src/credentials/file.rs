@@ -125,8 +125,8 @@ impl EncryptedFile {
         .map_err(|error| self.error(&error))
     }
 
-    async fn key(&self, dialog: Dialog) -> Result<FileKey, StoreError> {
-        self.shared.keys.get(&self.shared.folder, &self.describe(), dialog).await
+    async fn key(&self, dialog: Dialog, is_new: bool) -> Result<FileKey, StoreError> {
+        self.shared.keys.get(&self.shared.folder, &self.describe(), dialog, is_new).await
     }
 
     fn error(&self, error: &io::Error) -> StoreError {
@@ -160,7 +160,7 @@ impl TokenStore for EncryptedFile {
             None => Ok(None),
         });
         let Some(bytes) = read.await.map_err(|error| self.error(&error))? else { return Ok(None) };
-        let file_key = self.key(dialog).await?;
+        let file_key = self.key(dialog, false).await?;
         decrypt(&bytes, key, &file_key).map(Some).map_err(|error| self.damaged(&file_name(key), error))
     }
 
@@ -171,7 +171,7 @@ impl TokenStore for EncryptedFile {
                 cause: format!("the credential is longer than {MAX_SECRET_BYTES} bytes"),
             });
         }
-        let file_key = self.key(dialog).await?;
+        let file_key = self.key(dialog, true).await?;
         let bytes = encrypt(secret, key, &file_key);
         let (folder, name, key) = (self.shared.folder.clone(), file_name(key), key.clone());
         run_blocking(move || {

@@ -58,7 +58,8 @@ impl LockFolder {
         store: &str,
         timeout: Duration,
     ) -> Result<StoreLock, StoreError> {
-        let deadline = Instant::now() + timeout;
+        // `None` is a time that this system cannot represent, and never comes.
+        let deadline = Instant::now().checked_add(timeout);
         let failed = |error: &io::Error| store_error(store, &self.path, error);
         let (path, name) = (self.path.clone(), format!("{key}.lock"));
         let mut file = run_blocking(move || open(&path, &name)).await.map_err(|error| failed(&error))?;
@@ -76,7 +77,9 @@ impl LockFolder {
             match locked {
                 Ok(()) => return Ok(StoreLock::new(file)),
                 Err(TryLockError::Error(error)) => return Err(failed(&error)),
-                Err(TryLockError::WouldBlock) if Instant::now() + pause > deadline => {
+                Err(TryLockError::WouldBlock)
+                    if deadline.is_some_and(|deadline| Instant::now() + pause > deadline) =>
+                {
                     return Err(StoreError::Busy {
                         store: store.to_owned(),
                         cause: format!("another task or process held its lock for {timeout:.0?}"),

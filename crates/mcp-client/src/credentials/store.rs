@@ -13,8 +13,8 @@ use super::{CredentialKey, Secret};
 pub enum Dialog {
     /// The user is present and waits for this operation, for example during a login. The store may wait without limit.
     Allowed,
-    /// The user may be absent, for example when a token is refreshed. The store shows no dialog, and responds or fails
-    /// within 5 s.
+    /// The user may be absent, for example when a token is refreshed. The store responds or fails within 5 s. It asks
+    /// nobody, except that a keychain that is locked may show a dialog of its own.
     Forbidden,
 }
 

@@ -3,6 +3,7 @@
 //! | deviation | seen at |
 //! |---|---|
 //! | an error with status 200 | GitHub |
+//! | `bad_refresh_token` and `incorrect_client_credentials` instead of the codes of RFC 6749 | GitHub |
 //! | a form instead of JSON | GitHub |
 //! | `expires_in` and `interval` as text or with a fraction | several |
 //! | `scope` as a list, or with commas | GitHub and others |
@@ -36,8 +37,6 @@ pub(super) fn members(endpoint: &str, response: &OAuthResponse) -> Result<Respon
     } else {
         serde_json::from_slice::<ResponseMembers>(&response.body).ok()
     };
-    // A response to a revocation has no body (RFC 7009).
-    let parsed = parsed.or_else(|| (status == 200 && response.body.is_empty()).then(ResponseMembers::new));
     // The body is not shown: it may contain tokens.
     let Some(mut members) = parsed else {
         return Err(unusable(format!("HTTP status {status} with a body that is not JSON")));
@@ -50,13 +49,13 @@ pub(super) fn members(endpoint: &str, response: &OAuthResponse) -> Result<Respon
         }
     }
     if let Some(code) = members.get("error").and_then(Value::as_str) {
-        // A server that is overloaded or broken may say anything in its error.
-        if status >= 500 || status == 429 {
+        // A server that is overloaded or broken may say anything in its error, or say so.
+        if status >= 500 || status == 429 || matches!(code, "temporarily_unavailable" | "server_error") {
             return Err(unusable(format!("HTTP status {status}")));
         }
         let description = members.get("error_description").and_then(Value::as_str).map(str::to_owned);
         let interval = members.get("interval").and_then(Value::as_u64).map(Duration::from_secs);
-        return Err(OAuthError::Refused { code: code.to_owned(), description, interval });
+        return Err(OAuthError::Refused { code: standard_code(code).to_owned(), description, interval });
     }
     if !(200..300).contains(&status) {
         return Err(unusable(format!("HTTP status {status} without an OAuth error")));
@@ -70,6 +69,15 @@ pub(super) fn members(endpoint: &str, response: &OAuthResponse) -> Result<Respon
         members.insert("token_type".to_owned(), Value::String("Bearer".to_owned()));
     }
     Ok(members)
+}
+
+/// Returns the code of RFC 6749 for an error.
+fn standard_code(code: &str) -> &str {
+    match code {
+        "bad_refresh_token" => "invalid_grant",
+        "incorrect_client_credentials" => "invalid_client",
+        other => other,
+    }
 }
 
 /// Returns a duration in whole seconds, given as a number or as text. Negative and huge values are ignored.
@@ -157,12 +165,24 @@ mod tests {
     }
 
     #[test]
+    fn codes_of_github_become_those_of_the_standard() {
+        for (code, standard) in
+            [("bad_refresh_token", "invalid_grant"), ("incorrect_client_credentials", "invalid_client")]
+        {
+            let error = read(200, "application/json", &format!(r#"{{"error":"{code}"}}"#)).unwrap_err();
+            assert!(error.is_code(standard), "{error}");
+        }
+    }
+
+    #[test]
     fn response_that_is_not_oauth_is_unreachable_and_not_quoted() {
         for (status, body) in [
             (200, "<html>access_token=hush</html>"),
             (200, "[1]"),
             (502, r#"{"error":"invalid_grant"}"#),
             (429, r#"{"error":"invalid_grant"}"#),
+            (400, r#"{"error":"server_error"}"#),
+            (200, r#"{"error":"temporarily_unavailable"}"#),
             (404, r#"{"message":"hush"}"#),
             (500, ""),
         ] {

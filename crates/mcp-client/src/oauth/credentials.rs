@@ -110,7 +110,8 @@ impl Credentials {
         Self { events: EventHandler::new(handler), sources: Arc::default(), ..self }
     }
 
-    /// Returns the source of tokens for a server. There is one per server, so that a token is refreshed once.
+    /// Returns the source of tokens for a server. There is one per server, so that a token is refreshed once. Other
+    /// options, such as a new client secret, begin a new one.
     ///
     /// # Errors
     /// [`OAuthError::Settings`] if the config has no OAuth options.
@@ -127,7 +128,11 @@ impl Credentials {
             let store = self.stores.of(&server.options);
             TokenSource::new(server.clone(), store, self.http.clone(), self.events.clone())
         };
-        sources.entry(server.credential_key()).or_insert_with(new).clone()
+        let source = sources.entry(server.credential_key()).or_insert_with(new);
+        if !source.has_options(&server.options) {
+            *source = new();
+        }
+        source.clone()
     }
 
     /// Logs in, and stores the credential. For a user, `prompt` is called with what the user must do; its future runs
@@ -139,7 +144,7 @@ impl Credentials {
     /// errors if the settings, the authorization server or the store do not allow a login.
     ///
     /// # Cancellation
-    /// Dropping the future ends the login. Nothing is stored.
+    /// Dropping the future ends the login. Nothing is stored, unless the token was just being stored.
     pub async fn login<T, F, Fut>(
         &self,
         server: &ServerConfig<T>,

@@ -39,7 +39,8 @@ pub(super) struct OAuthResponse {
 pub(super) enum Trust<'a> {
     /// The operator or the user configured it.
     Configured,
-    /// A server named it. It must be on this host, which was configured, or public.
+    /// A server named it. It must be on this host, which was configured, or public. If this host is this machine, it may
+    /// also be another name or address of this machine.
     LearnedFrom(&'a str),
 }
 
@@ -128,7 +129,20 @@ impl OAuthHttp {
         if is_trusted || *self.network.current_policy() != NetworkPolicy::as_given() {
             return self.network.clone();
         }
-        self.network.clone().policy(NetworkPolicy::public())
+        let is_issuer_local =
+            matches!(trust, Trust::LearnedFrom(host) if is_loopback(Host::parse(host).ok()));
+        let policy = NetworkPolicy::public();
+        self.network.clone().policy(if is_issuer_local { policy } else { policy.without_loopback() })
+    }
+}
+
+/// Returns true for hosts that are this machine whatever a name server says.
+fn is_loopback<S: AsRef<str>>(host: Option<Host<S>>) -> bool {
+    match host {
+        Some(Host::Domain(name)) => name.as_ref() == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
     }
 }
 
@@ -136,13 +150,7 @@ impl OAuthHttp {
 pub(super) fn endpoint_url(text: &str) -> Result<Url, OAuthError> {
     let shown = || SafeText::message(&shown_url(text)).to_string();
     let url = parse_url(text).map_err(|problem| OAuthError::Settings(format!("`{}`: {problem}", shown())))?;
-    let is_local = match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    };
-    if url.scheme() != "https" && !is_local {
+    if url.scheme() != "https" && !is_loopback(url.host()) {
         return Err(OAuthError::Settings(format!(
             "`{}` needs HTTPS; plain HTTP is allowed only for this machine",
             shown()
@@ -185,6 +193,12 @@ mod tests {
         let policy = |http: &OAuthHttp, trust| http.network_for(&url, trust).current_policy().clone();
         assert_eq!(policy(&http, Trust::LearnedFrom("10.1.2.3")), NetworkPolicy::as_given());
         assert_eq!(policy(&http, Trust::Configured), NetworkPolicy::as_given());
+        // A server elsewhere must not make this client send forms to programs on this machine.
+        for url in ["http://localhost:1/token", "http://127.0.0.1:1/token", "https://[::1]:1/token"] {
+            let error = http.get(url, Trust::LearnedFrom("as.example")).await.map(drop).unwrap_err();
+            assert!(matches!(error, OAuthError::Denied { .. }), "{error}");
+        }
+        assert_eq!(policy(&http, Trust::LearnedFrom("[::1]")), NetworkPolicy::public());
         // A policy of the host is kept, so that it can allow a private network by name.
         let own = NetworkPolicy::public().allow_range("10.0.0.0/8").unwrap();
         let http = OAuthHttp::new(Network::new().policy(own.clone()));

@@ -149,7 +149,8 @@ impl Grants {
         let mut form =
             vec![("grant_type", DEVICE_GRANT.to_owned()), ("device_code", device_code.expose().to_owned())];
         form.extend(self.more_parameters()?);
-        let members = self.post_form(&self.token_endpoint, form).await?;
+        let (headers, body) = self.form(form)?;
+        let members = self.post(&self.token_endpoint, headers, body).await?;
         parse_token(members, &self.token_endpoint)
     }
 
@@ -157,11 +158,14 @@ impl Grants {
     pub(super) async fn revoke(&self, endpoint: &str, token: &Secret, hint: &str) -> Result<(), OAuthError> {
         let mut form = vec![("token", token.expose().to_owned()), ("token_type_hint", hint.to_owned())];
         form.extend(self.more_parameters()?.into_iter().filter(|(name, _)| *name != "resource"));
-        match self.post_form(endpoint, form).await {
-            // A successful response has no body.
-            Ok(_) => Ok(()),
-            Err(error) => Err(error),
+        let (headers, body) = self.form(form)?;
+        let trust = Trust::LearnedFrom(&self.configured_host);
+        let response = self.http.post(endpoint, trust, headers, body).await?;
+        // The status of a successful response says everything, whatever its body is (RFC 7009, section 2.2).
+        if (200..300).contains(&response.status) {
+            return Ok(());
         }
+        members(endpoint, &response).map(drop)
     }
 
     /// Sends a request of the library, and returns a response that the library can parse.
@@ -181,17 +185,8 @@ impl Grants {
         Ok(response)
     }
 
-    /// Sends a form, with the authentication of the client.
-    async fn post_form(
-        &self,
-        endpoint: &str,
-        form: Vec<(&str, String)>,
-    ) -> Result<ResponseMembers, OAuthError> {
-        let (headers, body) = self.form(form)?;
-        self.post(endpoint, headers, body).await
-    }
-
-    /// Returns the headers and the body of a form. Not a part of an async function: the serializer is not `Send`.
+    /// Returns the headers and the body of a form, with the authentication of the client. Not a part of an async function:
+    /// the serializer is not `Send`.
     fn form(&self, form: Vec<(&str, String)>) -> Result<(HeaderMap, Vec<u8>), OAuthError> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
@@ -218,8 +213,8 @@ impl Grants {
         body: Vec<u8>,
     ) -> Result<ResponseMembers, OAuthError> {
         let trust = Trust::LearnedFrom(&self.configured_host);
-        let response = self.http.post(endpoint, trust, headers, body).await?;
-        members(endpoint, &response)
+        let response = self.http.post(endpoint, trust, headers, body.clone()).await?;
+        members(endpoint, &response).map_err(|error| without_secrets(error, &body))
     }
 }
 
@@ -231,6 +226,23 @@ impl<'c> AsyncHttpClient<'c> for Grants {
     fn call(&'c self, request: HttpRequest) -> Self::Future {
         Box::pin(self.send(request))
     }
+}
+
+/// The parameters of requests that are secret.
+const SECRETS: [&str; 5] = ["refresh_token", "device_code", "client_secret", "client_assertion", "token"];
+
+/// Removes the description of an error that quotes a secret of the request: some servers describe a refresh token as
+/// `Invalid refresh token: …`.
+fn without_secrets(mut error: OAuthError, form: &[u8]) -> OAuthError {
+    if let OAuthError::Refused { description, .. } = &mut error {
+        let is_quoted = |text: &mut String| {
+            // Short values could be part of any text.
+            let mut form = url::form_urlencoded::parse(form).filter(|(_, value)| value.len() >= 8);
+            form.any(|(name, value)| SECRETS.contains(&&*name) && text.contains(&*value))
+        };
+        description.take_if(is_quoted);
+    }
+    error
 }
 
 /// Returns the header for a client id and secret (RFC 6749, section 2.3.1): both are form-encoded first.
@@ -263,19 +275,23 @@ fn issued(
     endpoint: &str,
 ) -> Result<IssuedToken, OAuthError> {
     let response = response.map_err(|error| plain_error(error, endpoint))?;
+    let unusable = |problem: String| OAuthError::Unreachable {
+        endpoint: crate::config::server_config::shown_url(endpoint),
+        problem,
+    };
     let token_type = response.token_type();
     if *token_type != oauth2::basic::BasicTokenType::Bearer {
-        return Err(OAuthError::Unreachable {
-            endpoint: crate::config::server_config::shown_url(endpoint),
-            problem: format!(
-                "the token has the type `{}`, not `Bearer`",
-                SafeText::name(token_type.as_ref())
-            ),
-        });
+        let token_type = SafeText::name(token_type.as_ref());
+        return Err(unusable(format!("the token has the type `{token_type}`, not `Bearer`")));
     }
+    if response.access_token().secret().is_empty() {
+        return Err(unusable("the token is empty".to_owned()));
+    }
+    // Some servers send an empty one if there is no new one. It must not replace the old one.
+    let refresh_token = response.refresh_token().filter(|token| !token.secret().is_empty());
     Ok(IssuedToken {
         access_token: Secret::new(response.access_token().secret().clone()),
-        refresh_token: response.refresh_token().map(|token| Secret::new(token.secret().clone())),
+        refresh_token: refresh_token.map(|token| Secret::new(token.secret().clone())),
         lifetime: response.expires_in(),
         scopes: response.scopes().map(|scopes| scopes.iter().map(|scope| scope.to_string()).collect()),
     })

@@ -45,14 +45,17 @@ where
     // The user is sent to these pages, so their schemes are checked.
     endpoint_url(&url)?;
     let url_with_code = url_with_code.filter(|url| endpoint_url(url).is_ok());
-    let polling = DevicePolling::new(interval, lifetime, Instant::now().into_std());
+    let now = Instant::now().into_std();
+    let polling = DevicePolling::new(interval, lifetime, now);
+    // The server may name a longer time than this client polls.
+    let expires_in = polling.deadline().saturating_duration_since(now);
     let mut prompt = pin!(prompt(LoginPrompt::DeviceCode {
         server: server.name.clone(),
         issuer: issuer.to_owned(),
         url,
         url_with_code,
         code: user_code,
-        expires_in: lifetime,
+        expires_in,
     }));
     let mut polling = pin!(poll(&resolved.grants, &device_code, polling));
     let mut is_shown = false;

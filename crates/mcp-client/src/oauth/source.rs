@@ -22,7 +22,7 @@ use super::endpoint::OAuthHttp;
 use super::error::OAuthError;
 use super::event::EventHandler;
 use super::login_server::LoginServer;
-use super::options::Grant;
+use super::options::{Grant, OAuthOptions};
 use crate::credentials::{CredentialKey, Dialog, Secret, TokenStore};
 
 /// The minimum interval between two reads of the store for a login by another process.
@@ -72,24 +72,28 @@ struct SharedToken {
     http: OAuthHttp,
     events: EventHandler,
     state: Mutex<State>,
-    /// True while a refresh is in flight, or its result is not saved yet.
-    is_busy: watch::Sender<bool>,
+    /// Locked while it is being saved.
+    unsaved: tokio::sync::Mutex<Option<refreshing::Unsaved>>,
 }
 
 #[derive(Default)]
 struct State {
     current: Option<Credential>,
+    /// The number of logins and logouts of this process. What was read before the last one is outdated.
+    replaced: u64,
     /// The time at which the store was read last.
     looked: Option<Instant>,
+    /// The error of the last look at the store.
+    look_error: Option<OAuthError>,
     /// The token that the server refused.
     refused: Option<Version>,
     /// The result of the refresh in flight.
     flight: Option<watch::Receiver<FlightResult>>,
+    /// Closed when the last refresh has ended and its token is saved.
+    last_flight: Option<watch::Receiver<FlightResult>>,
     /// No refresh is started before this time, because the last one failed with this error.
     pause: Option<(Instant, OAuthError)>,
     failures: u32,
-    /// True if the current credential could not be saved yet.
-    is_unsaved: bool,
 }
 
 /// The result of a refresh, once it is known.
@@ -116,8 +120,13 @@ impl TokenSource {
         http: OAuthHttp,
         events: EventHandler,
     ) -> Self {
-        let (key, state, is_busy) = (server.credential_key(), Mutex::default(), watch::Sender::new(false));
-        Self { shared: Arc::new(SharedToken { server, key, store, http, events, state, is_busy }) }
+        let key = server.credential_key();
+        let (state, unsaved) = (Mutex::default(), tokio::sync::Mutex::default());
+        Self { shared: Arc::new(SharedToken { server, key, store, http, events, state, unsaved }) }
+    }
+
+    pub(super) fn has_options(&self, options: &OAuthOptions) -> bool {
+        self.shared.server.options == *options
     }
 
     /// Returns the store of the credential.
@@ -136,9 +145,9 @@ impl TokenSource {
     /// # Cancellation
     /// A refresh that has begun continues.
     pub async fn token(&self) -> Result<Token, OAuthError> {
-        let mut has_looked = false;
+        let (mut has_looked, mut has_refreshed, mut ended) = (false, false, None);
         for _ in 0..MAX_ATTEMPTS {
-            match self.next(has_looked) {
+            match self.next(has_looked, has_refreshed) {
                 TokenStep::Use(token) => return Ok(token),
                 TokenStep::Look => {
                     has_looked = true;
@@ -148,14 +157,17 @@ impl TokenSource {
                     let finished = flight.wait_for(Option::is_some).await;
                     let result = finished.ok().and_then(|result| result.clone());
                     match result.unwrap_or_else(|| Err(aborted())) {
-                        Ok(()) => {}
+                        Ok(()) => has_refreshed = true,
                         // Another process may have logged in meanwhile.
-                        Err(OAuthError::LoginNeeded(_)) if !has_looked => {
-                            has_looked = true;
+                        Err(OAuthError::LoginNeeded(reason)) if !has_looked => {
+                            (has_looked, ended) = (true, Some(reason));
                             self.look().await?;
                         }
                         Err(error) => return Err(error),
                     }
+                }
+                TokenStep::Fail(OAuthError::LoginNeeded(reason)) => {
+                    return Err(OAuthError::LoginNeeded(ended.unwrap_or(reason)));
                 }
                 TokenStep::Fail(error) => return Err(error),
             }
@@ -221,25 +233,31 @@ impl TokenSource {
     /// Waits until no refresh is in flight and its result is saved, but at most for this time. Returns true if a
     /// refreshed token is still not saved.
     pub(super) async fn settle(&self, time: Duration) -> bool {
-        let mut is_busy = self.shared.is_busy.subscribe();
-        drop(tokio::time::timeout(time, is_busy.wait_for(|is_busy| !is_busy)).await);
-        self.shared.state().is_unsaved
+        let flight = self.shared.state().last_flight.clone();
+        let Some(mut flight) = flight else { return false };
+        let ended = async { while flight.changed().await.is_ok() {} };
+        tokio::time::timeout(time, ended).await.is_err()
+            && self.shared.unsaved.try_lock().map_or(true, |unsaved| unsaved.is_some())
     }
 
     pub(super) fn events(&self) -> &EventHandler {
         &self.shared.events
     }
 
-    fn next(&self, has_looked: bool) -> TokenStep {
+    fn next(&self, has_looked: bool, has_refreshed: bool) -> TokenStep {
         let mut state = self.shared.state();
         let is_service = self.shared.server.options.grant == Grant::ClientCredentials;
         let may_look = !has_looked && state.looked.is_none_or(|looked| looked.elapsed() >= LOOK_INTERVAL);
         let Some(current) = &state.current else {
-            return match (may_look, is_service) {
-                (true, _) => TokenStep::Look,
-                (false, true) => self.refresh(&mut state, Version(0)),
-                (false, false) => TokenStep::Fail(OAuthError::LoginNeeded(LogInReason::NoCredential)),
-            };
+            if may_look {
+                return TokenStep::Look;
+            }
+            if is_service {
+                return self.refresh(&mut state, Version(0));
+            }
+            // A store that could not be read may have a login.
+            let error = state.look_error.clone();
+            return TokenStep::Fail(error.unwrap_or(OAuthError::LoginNeeded(LogInReason::NoCredential)));
         };
         let version = current.version();
         let is_refused = state.refused == Some(version);
@@ -247,6 +265,8 @@ impl TokenSource {
         let token = Token { access_token: current.access_token.clone(), version };
         match current.freshness(unix_time()) {
             Freshness::Fresh if !is_refused => TokenStep::Use(token),
+            // A token that has just been issued is used, however short its lifetime is.
+            Freshness::Expired if has_refreshed && !is_refused => TokenStep::Use(token),
             Freshness::Due if !is_refused => {
                 if can_refresh {
                     // The old token can still be used, so the request does not wait.
@@ -267,7 +287,10 @@ impl TokenSource {
 
     /// Begins a refresh, or joins the one in flight.
     fn refresh(&self, state: &mut State, old: Version) -> TokenStep {
-        if let Some(flight) = &state.flight {
+        // A flight that ended without a result was aborted with its runtime, or panicked in a store or HTTP client.
+        if let Some(flight) = &state.flight
+            && flight.has_changed().is_ok()
+        {
             return TokenStep::Wait(flight.clone());
         }
         if let Some((until, error)) = &state.pause
@@ -277,16 +300,21 @@ impl TokenSource {
         }
         let (sender, receiver) = watch::channel(None);
         state.flight = Some(receiver.clone());
-        self.shared.is_busy.send_replace(true);
+        state.last_flight = Some(receiver.clone());
         tokio::spawn(refreshing::run(Arc::clone(&self.shared), old, sender));
         TokenStep::Wait(receiver)
     }
 
     /// Reads the store.
     async fn look(&self) -> Result<(), OAuthError> {
+        let replaced = self.shared.state().replaced;
         let found = self.shared.load(Dialog::Forbidden).await;
         let mut state = self.shared.state();
+        if state.replaced != replaced {
+            return Ok(());
+        }
         state.looked = Some(Instant::now());
+        state.look_error = found.as_ref().err().cloned();
         if let Some(found) = found? {
             state.current = Some(found);
         }
@@ -296,7 +324,9 @@ impl TokenSource {
     /// Makes a credential current that was just saved by a login, or forgets it after a logout.
     pub(super) fn replace(&self, credential: Option<Credential>) {
         let mut state = self.shared.state();
-        *state = State { current: credential, flight: state.flight.take(), ..State::default() };
+        let (flight, last_flight) = (state.flight.take(), state.last_flight.take());
+        let replaced = state.replaced.wrapping_add(1);
+        *state = State { current: credential, replaced, flight, last_flight, ..State::default() };
     }
 }
 

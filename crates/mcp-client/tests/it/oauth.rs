@@ -87,6 +87,12 @@ async fn without_a_login_nothing_is_sent() {
         assert!(error.needs_login() && error.blame() == Blame::Caller, "{error}");
         assert_eq!(error.to_string(), format!("login needed for `{}`: nobody has logged in", web.url));
         assert!(web.seen().is_empty());
+        // A query may be secret.
+        let user = OAuthOptions::issuer(origin, "cli");
+        let config = ServerConfig::url(format!("{}?key=hush", web.url)).oauth(user);
+        let connect = McpClient::builder(config).credentials(&Credentials::in_memory());
+        let error = connect.connect().await.unwrap_err();
+        assert!(error.needs_login() && !format!("{error} {error:?}").contains("hush"), "{error:?}");
     })
     .await;
 }

@@ -1,8 +1,10 @@
 //! Tokens of OAuth for servers that are programs, and logins while connecting.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use mcp_client::credentials::MemoryStore;
 use mcp_client::oauth::{CredentialEvent, Credentials, LogInReason, LoginPrompt, OAuthOptions};
 use mcp_client::{
     CommandTarget, Error, McpClient, McpClientConfig, OAuthConfig, OAuthProvider, ServerConfig, TokenStorage,
@@ -12,7 +14,7 @@ use serde_json::json;
 
 use crate::oauth::{Issuer, service};
 use crate::support::peer;
-use crate::web::{Say, Seen, Web, against, modern};
+use crate::web::{Piece, Say, Seen, Web, against, modern};
 
 fn issuer_of(issuer: &Arc<Issuer>) -> impl Fn(&Seen) -> Say + Send + Sync + 'static {
     let issuer = Arc::clone(issuer);
@@ -233,6 +235,44 @@ async fn refused_login_ends_the_connecting_with_its_reason() {
         let error = connect.on_login(|_| async {}).connect().await.unwrap_err();
         assert_eq!(error.to_string(), format!("no token for `{}`: the user refused the login", web.url));
         assert_eq!(web.count("server/discover"), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn close_waits_until_a_refreshed_token_is_saved() {
+    let issuer = Arc::new(Issuer::default());
+    let (device, requests) = (issuer_with_device_login(&issuer), AtomicUsize::new(0));
+    let script = move |seen: &Seen| match seen.path.as_str() {
+        "/token" => {
+            let is_refresh = requests.fetch_add(1, Ordering::SeqCst) > 0;
+            let token = if is_refresh {
+                r#"{"access_token":"second","refresh_token":"r-2"}"#
+            } else {
+                r#"{"access_token":"first","refresh_token":"r-1","expires_in":4}"#
+            };
+            let head = "HTTP/1.1 200 X\r\ncontent-type: application/json\r\nconnection: close";
+            let response = format!("{head}\r\ncontent-length: {}\r\n\r\n{token}", token.len());
+            let wait = Duration::from_millis(if is_refresh { 500 } else { 0 });
+            Say::Pieces(vec![Piece::Wait(wait), response.into()])
+        }
+        "/mcp" => modern(seen),
+        _ => device(seen),
+    };
+    against(script, |web| async move {
+        let origin = web.url.strip_suffix("/mcp").unwrap();
+        let config = ServerConfig::url(&web.url).oauth(OAuthOptions::issuer(origin, "cli"));
+        let store = MemoryStore::default();
+        let credentials = Credentials::of(store.clone());
+        let connect = McpClient::builder(config.clone()).credentials(&credentials);
+        let client = connect.on_login(|_| async {}).connect().await.unwrap();
+        // The token is due, and still valid.
+        tokio::time::sleep(Duration::from_millis(3100)).await;
+        assert_eq!(crate::web::echo(&client, "one").await.unwrap(), "one");
+        let shutdown = client.close().await;
+        assert!(!shutdown.is_token_unsaved);
+        let stored = Credentials::of(store).token_source(&config).unwrap().token().await.unwrap();
+        assert_eq!(stored.access_token().expose(), "second");
     })
     .await;
 }

@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(5);
 /// The shortest interval, whatever the server says.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
-/// The longest interval, whatever the server says.
-const MAX_INTERVAL: Duration = Duration::from_secs(60);
+/// The longest pause while the server cannot be reached, unless the interval is longer.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// The increase of the interval after `slow_down`.
 const SLOW_DOWN: Duration = Duration::from_secs(5);
 /// The longest time for a login, whatever the server says.
@@ -90,7 +90,7 @@ impl DevicePolling {
     /// are its `interval` and `expires_in`.
     #[must_use]
     pub fn new(interval: Option<Duration>, lifetime: Duration, now: Instant) -> Self {
-        let interval = interval.unwrap_or(DEFAULT_INTERVAL).clamp(MIN_INTERVAL, MAX_INTERVAL);
+        let interval = interval.unwrap_or(DEFAULT_INTERVAL).clamp(MIN_INTERVAL, MAX_LIFETIME);
         let deadline = now + lifetime.min(MAX_LIFETIME);
         Self { interval, pause: interval, next: now + interval, deadline, end: None }
     }
@@ -119,10 +119,10 @@ impl DevicePolling {
             DeviceResponse::SlowDown { interval } => {
                 // The interval is never lowered: RFC 8628 increases it for all later requests.
                 let longer = self.interval + SLOW_DOWN;
-                self.interval = interval.map_or(longer, |named| named.max(longer)).min(MAX_INTERVAL);
+                self.interval = interval.map_or(longer, |named| named.max(longer)).min(MAX_LIFETIME);
                 self.pause = self.interval;
             }
-            DeviceResponse::Unreachable => self.pause = (self.pause * 2).min(MAX_INTERVAL),
+            DeviceResponse::Unreachable => self.pause = (self.pause * 2).min(MAX_PAUSE).max(self.interval),
             DeviceResponse::Denied => self.end = Some(DeviceEnd::Denied),
             DeviceResponse::Expired => self.end = Some(DeviceEnd::Expired),
             DeviceResponse::Failed(code) => self.end = Some(DeviceEnd::Failed(code)),
@@ -156,12 +156,15 @@ mod tests {
     fn interval_has_a_default_and_bounds() {
         let now = Instant::now();
         for (given, expected) in
-            [(None, 5), (Some(0), 1), (Some(1), 1), (Some(7), 7), (Some(60), 60), (Some(9999), 60)]
+            [(None, 5), (Some(0), 1), (Some(1), 1), (Some(7), 7), (Some(60), 60), (Some(300), 300)]
         {
             let mut polling = DevicePolling::new(given.map(seconds), seconds(1800), now);
             let responses = [DeviceResponse::Pending, DeviceResponse::Pending];
             assert_eq!(pauses(&mut polling, now, &responses), [expected, expected], "{given:?}");
         }
+        // Such a login ends before its first request.
+        let polling = DevicePolling::new(Some(Duration::MAX), seconds(900), now);
+        assert_eq!(polling.poll(now), DeviceStep::Wait(now + seconds(900)));
     }
 
     #[test]
@@ -178,6 +181,12 @@ mod tests {
         let DeviceStep::Wait(until) = polling.poll(now) else { panic!() };
         assert_eq!((until - polling.next).as_secs(), 0);
         assert_eq!(polling.interval, seconds(60));
+        polling.handle_response(SlowDown { interval: None }, now);
+        assert_eq!(polling.interval, seconds(65), "RFC 8628 has no longest interval");
+        polling.handle_response(DeviceResponse::Unreachable, now);
+        assert_eq!(polling.pause, seconds(65));
+        polling.handle_response(SlowDown { interval: Some(Duration::MAX) }, now);
+        assert_eq!(polling.interval, seconds(1800));
     }
 
     #[test]

@@ -150,6 +150,26 @@ async fn logout_deletes_everywhere_and_reports_what_failed() {
     assert_eq!(time_in(&**second, key).await, None, "the other store is cleared all the same");
 }
 
+#[tokio::test]
+async fn credential_is_not_absent_while_its_store_does_not_respond() {
+    let Fixture { first, second, store, key, .. } = &fixture(Switched::default());
+    store.save(key, &credential(2), Dialog::Allowed).await.unwrap();
+    second.save(key, &credential(1), Dialog::Allowed).await.unwrap();
+    first.fail(Some(unavailable()));
+    assert_eq!(store.load(key, Dialog::Forbidden).await.unwrap_err(), unavailable());
+    assert_eq!(store.delete(key, Dialog::Allowed).await.unwrap_err(), unavailable());
+    first.fail(None);
+    assert_eq!(time_in(store, key).await, Some(2));
+    // A new login goes to another store, and is found there, whichever process made it.
+    first.fail(Some(unavailable()));
+    second.save(key, &credential(3), Dialog::Allowed).await.unwrap();
+    assert_eq!(time_in(store, key).await, Some(3));
+    store.save(key, &credential(4), Dialog::Allowed).await.unwrap();
+    assert_eq!(time_in(store, key).await, Some(4));
+    assert!(store.delete(key, Dialog::Allowed).await.unwrap());
+    assert!(store.load(key, Dialog::Forbidden).await.unwrap().is_none());
+}
+
 #[test]
 fn service_name_must_be_a_plain_file_name() {
     for name in ["", ".", "..", ".hidden", "a/b", "a\\b", "ä", &"x".repeat(65)] {

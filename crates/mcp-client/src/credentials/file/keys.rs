@@ -127,23 +127,35 @@ impl KeySources {
         if self.passphrase.is_some() { KeyProtection::Passphrase } else { KeyProtection::Obfuscated }
     }
 
-    /// Returns the key of the folder. Creates the key if the folder has none.
+    /// Returns the key of the folder. If the folder has none, creates it, or fails if `is_new` is false.
     pub(super) async fn get(
         &self,
         folder: &Path,
         store: &str,
         dialog: Dialog,
+        is_new: bool,
     ) -> Result<FileKey, StoreError> {
         let failed = |error: &io::Error| store_error(store, folder, error);
         let path = folder.to_owned();
         let record = run_blocking(move || KeyRecord::read(&PrivateFolder::create(&path)?)).await;
         let record = match record.map_err(|error| failed(&error))? {
             Some(record) => record,
+            None if !is_new => {
+                return Err(StoreError::Corrupt {
+                    store: store.to_owned(),
+                    cause: format!("{}: the file `key` is missing", folder.display()),
+                });
+            }
             None => {
-                let new = self.new_record(store, dialog).await?;
-                let path = folder.to_owned();
-                let created = run_blocking(move || new.create(&PrivateFolder::create(&path)?)).await;
-                created.map_err(|error| failed(&error))?
+                let new = self.new_key(store, dialog).await?;
+                let (path, record) = (folder.to_owned(), new.record.clone());
+                let created = run_blocking(move || record.create(&PrivateFolder::create(&path)?)).await;
+                let created = created.map_err(|error| failed(&error))?;
+                if created == new.record {
+                    *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(new.clone());
+                    return Ok(new.key);
+                }
+                created
             }
         };
         if let Some(known) = &*self.known.lock().unwrap_or_else(PoisonError::into_inner)
@@ -158,7 +170,7 @@ impl KeySources {
     }
 
     /// Makes a key for a folder that has none, with the best configured source.
-    async fn new_record(&self, store: &str, dialog: Dialog) -> Result<KeyRecord, StoreError> {
+    async fn new_key(&self, store: &str, dialog: Dialog) -> Result<KnownKey, StoreError> {
         let mut id = [0; KEY_ID_BYTES];
         fill_random(&mut id);
         #[cfg(feature = "keyring")]
@@ -166,17 +178,19 @@ impl KeySources {
             let mut key = Zeroizing::new([0; KEY_BYTES]);
             fill_random(&mut *key);
             keychain.save(&keychain_key(&id), &to_hex(&*key), dialog).await?;
-            return Ok(KeyRecord::Keychain { id });
+            return Ok(KnownKey { record: KeyRecord::Keychain { id }, key: FileKey { id, bytes: key } });
         }
         if self.passphrase.is_some() {
             let mut salt = [0; SALT_BYTES];
             fill_random(&mut salt);
             let key = self.derive(&id, salt, store, dialog).await?;
-            return Ok(KeyRecord::Passphrase { id, salt, check: check_value(&key) });
+            let record = KeyRecord::Passphrase { id, salt, check: check_value(&key) };
+            return Ok(KnownKey { record, key });
         }
         let mut key = Zeroizing::new([0; KEY_BYTES]);
         fill_random(&mut *key);
-        Ok(KeyRecord::Plain { id, key })
+        let record = KeyRecord::Plain { id, key: key.clone() };
+        Ok(KnownKey { record, key: FileKey { id, bytes: key } })
     }
 
     async fn open(&self, record: &KeyRecord, store: &str, dialog: Dialog) -> Result<FileKey, StoreError> {

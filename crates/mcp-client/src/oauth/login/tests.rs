@@ -197,3 +197,60 @@ fn logins_can_run_on_any_thread() {
     assert_send(credentials.logout(&config));
     assert_send(credentials.status(&config));
 }
+
+#[tokio::test(start_paused = true)]
+async fn revocation_succeeds_whatever_the_body_is() {
+    const METADATA: Scripted = (
+        200,
+        r#"{"issuer":"https://as.example","token_endpoint":"https://as.example/token","revocation_endpoint":"https://as.example/revoke"}"#,
+    );
+    let service = OAuthOptions::client_credentials("https://as.example", "id").secret("s-123");
+    for (response, is_revoked) in [
+        ((200, ""), true),
+        ((200, "<html>OK</html>"), true),
+        ((204, ""), true),
+        ((503, ""), false),
+        ((400, r#"{"error":"unsupported_token_type"}"#), false),
+    ] {
+        let script = Script::new(&[METADATA, TOKEN, response]);
+        let credentials = Credentials::in_memory().network(&Network::new().client(script.clone()));
+        let service = config(&service);
+        credentials.login(&service, |_| async {}).await.unwrap();
+        let report = credentials.logout(&service).await.unwrap();
+        assert_eq!((report.was_logged_in, report.is_revoked), (true, is_revoked), "{response:?} {report:?}");
+        assert_eq!(report.revocation_error.is_some(), response.0 == 503, "{report:?}");
+        assert!(script.requests()[2].contains("token=t&"), "{:?}", script.requests());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn prompt_names_the_time_for_which_the_client_polls() {
+    for (expires_in, shown) in [("60", 60), ("7200", 1800), ("1e300", 0)] {
+        let codes = format!(
+            r#"{{"device_code":"d","user_code":"c","verification_uri":"https://as.example/d","expires_in":{expires_in}}}"#
+        );
+        let (status, prompts, ..) = log_in(&issuer(), &[METADATA, (200, codes.leak()), TOKEN]).await;
+        let Some(LoginPrompt::DeviceCode { expires_in, .. }) = prompts.first() else {
+            assert!(shown == 0 && status.is_err(), "{status:?}");
+            continue;
+        };
+        assert_eq!(expires_in.as_secs(), shown);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn corrected_secret_is_used_at_once() {
+    let refused = (401, r#"{"error":"invalid_client"}"#);
+    let script = Script::new(&[METADATA, refused, METADATA, TOKEN]);
+    let credentials = Credentials::in_memory().network(&Network::new().client(script.clone()));
+    let service = OAuthOptions::client_credentials("https://as.example", "id");
+    let token = async |secret: &str| {
+        let config = config(&service.clone().secret(secret));
+        credentials.token_source(&config).unwrap().token().await
+    };
+    let error = token("wrong").await.unwrap_err();
+    assert!(matches!(error, OAuthError::LoginNeeded(_)), "{error}");
+    assert_eq!(token("right").await.unwrap().access_token().expose(), "t");
+    assert_eq!(token("right").await.unwrap().access_token().expose(), "t");
+    assert_eq!(script.requests().len(), 4, "there is one source for the same options");
+}

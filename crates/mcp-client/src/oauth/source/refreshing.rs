@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{FlightResult, RETRY, SharedToken};
-use crate::credentials::{Dialog, StoreError};
+use crate::credentials::{Dialog, StoreError, StoreLock};
 use crate::oauth::clock::unix_time;
 use crate::oauth::credential::{Credential, Details};
 use crate::oauth::error::OAuthError;
@@ -26,15 +26,27 @@ const SAVE_AFTER_CLOSE: Duration = Duration::from_secs(20);
 
 /// Refreshes the credential with the version `old`, and reports the result.
 pub(super) async fn run(shared: Arc<SharedToken>, old: Version, result: watch::Sender<FlightResult>) {
+    let replaced = shared.state().replaced;
     let mut transaction = RefreshTransaction::new(old, now());
-    let mut work = Work { shared: &shared, lock: None, credential: None, error: None };
+    let mut work = Work { shared: &shared, lock: None, credential: None, unsaved: None, error: None };
     let end = loop {
         match transaction.poll() {
             RefreshStep::End(end) => break end,
             step => work.step(step, &mut transaction).await,
         }
     };
-    let Work { lock, credential, error, .. } = work;
+    let Work { mut lock, credential, unsaved, error, .. } = work;
+    let is_locked = lock.is_some();
+    let unsaved = match end {
+        RefreshEnd::Refreshed { is_saved: true }
+        | RefreshEnd::LogIn(LogInReason::NoCredential | LogInReason::Refused) => None,
+        RefreshEnd::Refreshed { is_saved: false } => credential.clone(),
+        RefreshEnd::Found | RefreshEnd::LogIn(_) | RefreshEnd::Unavailable(_) => unsaved,
+    };
+    let unsaved_version = unsaved.as_ref().map(Credential::version);
+    if let Some(credential) = unsaved {
+        *shared.unsaved.lock().await = Some(Unsaved { credential, _lock: lock.take() });
+    }
     let outcome = {
         let mut state = shared.state();
         state.flight = None;
@@ -46,12 +58,15 @@ pub(super) async fn run(shared: Arc<SharedToken>, old: Version, result: watch::S
             }
         };
         match &outcome {
+            // This one was read without the lock, before a login or logout.
+            Ok(()) if !is_locked && state.replaced != replaced => {}
             Ok(()) => {
                 state.current.clone_from(&credential);
                 (state.refused, state.pause, state.failures) = (None, None, 0);
             }
-            Err(OAuthError::LoginNeeded(LogInReason::ClientRefused)) => {}
-            Err(OAuthError::LoginNeeded(_)) => state.current = None,
+            Err(OAuthError::LoginNeeded(reason)) if *reason != LogInReason::ClientRefused => {
+                (state.current, state.look_error) = (None, None);
+            }
             Err(error) => {
                 let mut pause = RETRY;
                 pause.fail(state.failures);
@@ -62,22 +77,28 @@ pub(super) async fn run(shared: Arc<SharedToken>, old: Version, result: watch::S
         }
         outcome
     };
-    let unsaved = credential.filter(|_| end == RefreshEnd::Refreshed { is_saved: false });
-    shared.state().is_unsaved = unsaved.is_some();
     // The callers may have stopped waiting.
     drop(result.send(Some(outcome)));
-    if let Some(credential) = unsaved {
-        save_later(&shared, &credential).await;
-    }
     drop(lock);
-    shared.is_busy.send_replace(shared.state().flight.is_some());
+    if let Some(version) = unsaved_version {
+        save_later(&shared, version).await;
+    }
+}
+
+/// A new credential that could not be saved. The lock is held until it is saved: the store has a refresh token that was
+/// redeemed, and it must not be redeemed again.
+pub(super) struct Unsaved {
+    credential: Credential,
+    _lock: Option<StoreLock>,
 }
 
 struct Work<'a> {
     shared: &'a SharedToken,
-    lock: Option<crate::credentials::StoreLock>,
+    lock: Option<StoreLock>,
     /// The credential that was read last, or the new one.
     credential: Option<Credential>,
+    /// The credential of an earlier refresh that could not be saved, instead of the stored one.
+    unsaved: Option<Credential>,
     /// The last failure of the store or of the server.
     error: Option<OAuthError>,
 }
@@ -86,9 +107,9 @@ impl Work<'_> {
     async fn step(&mut self, step: RefreshStep, transaction: &mut RefreshTransaction) {
         let store = &self.shared.store;
         match step {
-            RefreshStep::Lock { timeout } => match store.lock(&self.shared.key, timeout).await {
+            RefreshStep::Lock { timeout } => match self.lock(timeout).await {
                 Ok(lock) => {
-                    self.lock = Some(lock);
+                    self.lock = lock;
                     transaction.handle_lock(true, now());
                 }
                 Err(StoreError::Busy { .. }) => transaction.handle_lock(false, now()),
@@ -98,7 +119,12 @@ impl Work<'_> {
                 }
             },
             RefreshStep::Load => {
-                let loaded = match self.shared.load(Dialog::Forbidden).await {
+                let unsaved = self.unsaved.clone().filter(|_| self.credential.is_none());
+                let found = match unsaved {
+                    Some(unsaved) => Ok(Some(unsaved)),
+                    None => self.shared.load(Dialog::Forbidden).await,
+                };
+                let loaded = match found {
                     Ok(found) => {
                         self.credential = found;
                         self.describe()
@@ -123,8 +149,16 @@ impl Work<'_> {
                 };
                 if let Err(error) = &saved {
                     tracing::error!(server = self.shared.server.name, %error, "cannot save a refreshed token; it is kept in memory and saved later");
-                    let server = self.shared.server.name.clone();
-                    self.shared.events.handle(CredentialEvent::NotSaved { server, error: error.clone() });
+                }
+                let server = self.shared.server.name.clone();
+                match &saved {
+                    Err(error) => {
+                        self.shared.events.handle(CredentialEvent::NotSaved { server, error: error.clone() });
+                    }
+                    Ok(()) if self.unsaved.is_some() => {
+                        self.shared.events.handle(CredentialEvent::Saved { server });
+                    }
+                    Ok(()) => {}
                 }
                 transaction.handle_saved(saved.is_ok());
             }
@@ -136,6 +170,15 @@ impl Work<'_> {
             }
             RefreshStep::End(_) => {}
         }
+    }
+
+    /// Takes the lock, or takes it over from an earlier refresh of this process whose credential is not saved yet.
+    async fn lock(&mut self, timeout: Duration) -> Result<Option<StoreLock>, StoreError> {
+        if let Some(Unsaved { credential, _lock: lock }) = self.shared.unsaved.lock().await.take() {
+            (self.unsaved, self.credential) = (Some(credential), None);
+            return Ok(lock);
+        }
+        self.shared.store.lock(&self.shared.key, timeout).await.map(Some)
     }
 
     fn describe(&self) -> Loaded {
@@ -201,23 +244,28 @@ impl Work<'_> {
     }
 }
 
-/// Saves a credential that could not be saved at first. The caller holds the lock: until the credential is saved, the
-/// store has a refresh token that was redeemed, and it must not be redeemed again.
-async fn save_later(shared: &Arc<SharedToken>, credential: &Credential) {
+/// Saves a credential that could not be saved at first, unless a later refresh takes it over.
+async fn save_later(shared: &Arc<SharedToken>, version: Version) {
     let mut pause = SAVE_RETRY;
     let mut gone_since = None;
     loop {
         tokio::time::sleep(pause.pause()).await;
         pause.fail(1);
+        let mut unsaved = shared.unsaved.lock().await;
+        let Some(Unsaved { credential, .. }) =
+            unsaved.as_ref().filter(|it| it.credential.version() == version)
+        else {
+            return;
+        };
         match shared.store.save(&shared.key, &credential.to_stored(), Dialog::Forbidden).await {
             Ok(()) => {
                 tracing::info!(server = shared.server.name, "the refreshed token is saved now");
-                shared.state().is_unsaved = false;
+                *unsaved = None;
                 shared.events.handle(CredentialEvent::Saved { server: shared.server.name.clone() });
                 return;
             }
             Err(error) => {
-                tracing::debug!(server = shared.server.name, %error, "cannot save a refreshed token")
+                tracing::debug!(server = shared.server.name, %error, "cannot save a refreshed token");
             }
         }
         if Arc::strong_count(shared) == 1 {
@@ -229,6 +277,7 @@ async fn save_later(shared: &Arc<SharedToken>, credential: &Credential) {
                     server = shared.server.name,
                     "a refreshed token could not be saved and is lost; log in again"
                 );
+                *unsaved = None;
                 shared.events.handle(CredentialEvent::Lost { server: shared.server.name.clone() });
                 return;
             }

@@ -1,3 +1,6 @@
+mod refused;
+mod unsaved;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
@@ -11,11 +14,23 @@ use crate::oauth::event::CredentialEvent;
 use crate::oauth::login_server::tests::server as server_with;
 use crate::oauth::scripted::Script;
 
-/// A store in memory whose saves can fail.
+/// A store in memory that can fail.
 #[derive(Clone, Default)]
 struct FailingStore {
     memory: MemoryStore,
+    failing_loads: Arc<AtomicUsize>,
     failing_saves: Arc<AtomicUsize>,
+    /// The time that a load takes, in milliseconds.
+    load_time: Arc<AtomicUsize>,
+}
+
+impl FailingStore {
+    /// Fails as often as the counter says.
+    fn check(&self, failing: &AtomicUsize) -> Result<(), StoreError> {
+        let left = failing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let error = StoreError::Unavailable { store: self.describe(), cause: "of this test".to_owned() };
+        left.map_or(Ok(()), |_| Err(error))
+    }
 }
 
 #[async_trait]
@@ -25,14 +40,14 @@ impl TokenStore for FailingStore {
     }
 
     async fn load(&self, key: &CredentialKey, dialog: Dialog) -> Result<Option<Secret>, StoreError> {
-        self.memory.load(key, dialog).await
+        self.check(&self.failing_loads)?;
+        let loaded = self.memory.load(key, dialog).await;
+        tokio::time::sleep(Duration::from_millis(self.load_time.load(Ordering::SeqCst) as u64)).await;
+        loaded
     }
 
     async fn save(&self, key: &CredentialKey, secret: &Secret, dialog: Dialog) -> Result<(), StoreError> {
-        let is_failing = |left: usize| left.checked_sub(1);
-        if self.failing_saves.fetch_update(Ordering::SeqCst, Ordering::SeqCst, is_failing).is_ok() {
-            return Err(StoreError::Unavailable { store: self.describe(), cause: "of this test".to_owned() });
-        }
+        self.check(&self.failing_saves)?;
         self.memory.save(key, secret, dialog).await
     }
 
@@ -197,6 +212,12 @@ async fn invalid_grant_deletes_only_the_token_that_was_refused() {
     let error = alone.token().await.unwrap_err();
     assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::Refused)), "{error}");
     assert!(alone.stored().await.is_none());
+    // The login ends in the middle of the work.
+    let later = fixture(&[REFUSED]);
+    later.store_credential(0, |_| {}).await;
+    let token = later.source.token().await.unwrap();
+    let error = later.source.token_after_refusal(&token).await.unwrap_err();
+    assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::Refused)), "{error}");
     // Another program logs in while the refresh is in flight, without taking the lock.
     let raced = fixture(&[REFUSED]);
     raced.store_credential(4000, |_| {}).await;
@@ -212,8 +233,11 @@ async fn invalid_grant_deletes_only_the_token_that_was_refused() {
 async fn refused_client_and_changed_issuer_delete_nothing() {
     let refused = fixture(&[(401, r#"{"error":"invalid_client"}"#)]);
     refused.store_credential(4000, |_| {}).await;
-    let error = refused.token().await.unwrap_err();
-    assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::ClientRefused)), "{error}");
+    // The second time without a request: it would be refused as well.
+    for _ in 0..2 {
+        let error = refused.token().await.unwrap_err();
+        assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::ClientRefused)), "{error}");
+    }
     assert!(refused.stored().await.is_some());
     for change in [
         (|other: &mut Credential| other.details.issuer = "https://other.example".to_owned())
@@ -227,77 +251,6 @@ async fn refused_client_and_changed_issuer_delete_nothing() {
         assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::NoCredential)), "{error}");
         assert!(changed.has_stored().await && changed.requests().is_empty());
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn refused_token_is_refreshed_once_and_a_newer_one_used_at_once() {
-    let fixture = fixture(&[ROTATED]);
-    fixture.store_credential(0, |_| {}).await;
-    let first = fixture.source.token().await.unwrap();
-    let (one, other) =
-        tokio::join!(fixture.source.token_after_refusal(&first), fixture.source.token_after_refusal(&first));
-    assert_eq!(one.unwrap().access_token().expose(), "new");
-    assert_eq!(other.unwrap().access_token().expose(), "new");
-    // Somebody comes late with the old token.
-    assert_eq!(fixture.source.token_after_refusal(&first).await.unwrap().access_token().expose(), "new");
-    assert_eq!(fixture.requests().len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn token_without_refresh_token_is_used_until_it_is_refused() {
-    let fixture = fixture(&[]);
-    fixture.store_credential(4000, |stored| stored.refresh_token = None).await;
-    let token = fixture.source.token().await.unwrap();
-    let error = fixture.source.token_after_refusal(&token).await.map(drop).unwrap_err();
-    assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::NoRefreshToken)), "{error}");
-    // A login elsewhere is picked up.
-    fixture.store_credential(0, |stored| stored.access_token = Secret::new("newer")).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(fixture.token().await.unwrap(), "newer");
-}
-
-#[tokio::test(start_paused = true)]
-async fn unsaved_token_is_used_and_saved_later_under_the_lock() {
-    let fixture = fixture(&[ROTATED]);
-    fixture.store_credential(4000, |_| {}).await;
-    fixture.store.failing_saves.store(3, Ordering::SeqCst);
-    assert_eq!(fixture.token().await.unwrap(), "new");
-    let key = key();
-    // Nobody else can redeem the old token, which is still stored.
-    let error = fixture.store.lock(&key, Duration::from_millis(500)).await.unwrap_err();
-    assert!(matches!(error, StoreError::Busy { .. }), "{error}");
-    assert_eq!(fixture.stored().await.unwrap().access_token.expose(), "access-hush");
-    let events = fixture.events();
-    assert!(
-        matches!(&events[..], [CredentialEvent::NotSaved { server, .. }] if server == "https://mcp.example/mcp")
-    );
-    assert!(fixture.source.settle(Duration::from_millis(100)).await, "still not saved");
-    assert!(!fixture.source.settle(Duration::from_secs(10)).await);
-    assert_eq!(fixture.stored().await.unwrap().access_token.expose(), "new");
-    assert!(matches!(&fixture.events()[1..], [CredentialEvent::Saved { .. }]));
-    fixture.store.lock(&key, Duration::ZERO).await.unwrap();
-    assert!(!fixture.source.settle(Duration::ZERO).await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn token_that_is_refused_twice_is_not_refreshed_at_once() {
-    let fixture = fixture(&[ROTATED, ROTATED]);
-    fixture.store_credential(0, |_| {}).await;
-    let first = fixture.source.token().await.unwrap();
-    let second = fixture.source.token_after_refusal(&first).await.unwrap();
-    fixture.source.handle_second_refusal(second.version());
-    for _ in 0..3 {
-        let error = fixture.source.token().await.unwrap_err();
-        assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::Refused)), "{error}");
-    }
-    assert_eq!(fixture.requests().len(), 1);
-    // A login by another process is noticed after a second.
-    fixture.store_credential(0, |stored| stored.access_token = Secret::new("newer")).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(fixture.token().await.unwrap(), "newer");
-    // A refusal of an old token does not count.
-    fixture.source.handle_second_refusal(second.version());
-    assert_eq!(fixture.token().await.unwrap(), "newer");
 }
 
 #[tokio::test(start_paused = true)]
@@ -315,30 +268,98 @@ async fn service_without_a_token_requests_one_for_all_callers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn text_that_is_not_json_is_a_token_without_refresh() {
+async fn store_that_cannot_be_read_is_not_a_missing_login() {
     let fixture = fixture(&[]);
-    let bare = Secret::new("  gho_abc123\n");
-    fixture.store.memory.save(&key(), &bare, Dialog::Allowed).await.unwrap();
-    let token = fixture.source.token().await.unwrap();
-    assert_eq!(token.access_token().expose(), "gho_abc123");
-    let error = fixture.source.token_after_refusal(&token).await.map(drop).unwrap_err();
-    assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::NoRefreshToken)), "{error}");
+    fixture.store_credential(0, |_| {}).await;
+    fixture.store.failing_loads.store(1, Ordering::SeqCst);
+    // The second error is that of the same look.
+    for _ in 0..2 {
+        let error = fixture.token().await.unwrap_err();
+        assert!(matches!(error, OAuthError::Store(StoreError::Unavailable { .. })), "{error}");
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(fixture.token().await.unwrap(), "access-hush");
 }
 
 #[tokio::test(start_paused = true)]
-async fn unsaved_token_of_a_closed_client_is_given_up_in_the_end() {
-    let Fixture { store, source, events, .. } = {
-        let fixture = fixture(&[ROTATED]);
-        fixture.store_credential(4000, |_| {}).await;
-        fixture
+async fn services_that_start_one_after_another_share_a_token() {
+    const METADATA: (u16, &str) =
+        (200, r#"{"issuer":"https://as.example","token_endpoint":"https://as.example/token"}"#);
+    let service = OAuthOptions::client_credentials("https://as.example", "client").secret("s-123");
+    let fixture = fixture_for(server_with(service), &[METADATA, ROTATED]);
+    let late = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        fixture.token().await
     };
-    store.failing_saves.store(usize::MAX, Ordering::SeqCst);
-    source.token().await.unwrap();
-    drop(source);
-    let key = key();
-    let started = Instant::now();
-    store.lock(&key, Duration::from_secs(60)).await.unwrap();
-    let waited = started.elapsed();
-    assert!((20..30).contains(&waited.as_secs()), "{waited:?}");
-    assert!(matches!(&events.lock().unwrap()[1..], [CredentialEvent::Lost { .. }]));
+    let (first, second) = tokio::join!(fixture.token(), late);
+    assert_eq!((first.unwrap(), second.unwrap()), ("new".to_owned(), "new".to_owned()));
+    assert_eq!(fixture.requests().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn token_that_expires_at_once_is_used_once() {
+    const SHORT: (u16, &str) = (200, r#"{"access_token":"new","expires_in":0,"refresh_token":"rotated"}"#);
+    let fixture = fixture(&[SHORT, SHORT]);
+    fixture.store_credential(4000, |_| {}).await;
+    for requests in [1, 2] {
+        assert_eq!(fixture.token().await.unwrap(), "new");
+        assert_eq!(fixture.requests().len(), requests);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn aborted_refresh_does_not_block_later_ones() {
+    let fixture = fixture(&[ROTATED, ROTATED]);
+    fixture.store_credential(4000, |_| {}).await;
+    let source = fixture.source.clone();
+    // The runtime in which the refresh runs ends before the response.
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let token =
+            runtime.block_on(async { tokio::time::timeout(Duration::from_millis(20), source.token()).await });
+        assert!(token.is_err());
+    })
+    .join()
+    .unwrap();
+    assert_eq!(fixture.token().await.unwrap(), "new");
+}
+
+#[tokio::test(start_paused = true)]
+async fn empty_tokens_replace_nothing() {
+    let fixture = fixture(&[
+        (200, r#"{"access_token":"","refresh_token":"rotated"}"#),
+        (200, r#"{"access_token":"new","refresh_token":""}"#),
+    ]);
+    fixture.store_credential(4000, |_| {}).await;
+    let error = fixture.token().await.unwrap_err();
+    assert!(matches!(error, OAuthError::Unreachable { .. }), "{error}");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(fixture.token().await.unwrap(), "new");
+    assert_eq!(fixture.stored().await.unwrap().refresh_token.unwrap().expose(), "refresh-hush");
+}
+
+#[tokio::test(start_paused = true)]
+async fn error_that_quotes_the_refresh_token_does_not_show_it() {
+    const QUOTED: (u16, &str) = (
+        401,
+        r#"{"error":"invalid_token","error_description":"Invalid refresh token (expired): refresh-hush"}"#,
+    );
+    let fixture = fixture(&[QUOTED]);
+    fixture.store_credential(4000, |_| {}).await;
+    let error = fixture.token().await.unwrap_err();
+    assert_eq!(error.to_string(), "the authorization server refused: invalid_token");
+    assert!(!format!("{error:?}").contains("hush"), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn credential_that_was_read_before_a_logout_is_not_used() {
+    let fixture = fixture(&[]);
+    fixture.store_credential(0, |_| {}).await;
+    fixture.store.load_time.store(100, Ordering::SeqCst);
+    let (token, ()) = tokio::join!(fixture.token(), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        fixture.store.delete(&key(), Dialog::Allowed).await.unwrap();
+        fixture.source.replace(None);
+    });
+    assert!(matches!(token, Err(OAuthError::LoginNeeded(LogInReason::NoCredential))), "{token:?}");
 }
