@@ -33,7 +33,7 @@ use crate::error::{ConnectionEnd, Error, Result};
 
 /// The maximum time that closing a connection waits for a refreshed token to be saved.
 #[cfg(feature = "oauth")]
-const SETTLE_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(4500);
+pub(crate) const SETTLE_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(4500);
 
 /// A connection to one server.
 ///

@@ -30,9 +30,9 @@ mod memory;
 mod secret;
 mod store;
 
-#[cfg(feature = "oauth")]
-pub(crate) use auto::credential_folder;
 pub use auto::{AutoStore, StoreReport};
+#[cfg(feature = "oauth")]
+pub(crate) use auto::{credential_folder, probe};
 pub use env::EnvStore;
 pub use file::EncryptedFile;
 pub use file::keys::KeyProtection;

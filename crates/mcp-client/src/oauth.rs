@@ -47,6 +47,7 @@ mod stores;
 
 pub(crate) use connection_login::ConnectionLogin;
 pub use credentials::Credentials;
+pub(crate) use endpoint::endpoint_url;
 pub use error::OAuthError;
 pub use event::CredentialEvent;
 pub(crate) use login_server::LoginServer;

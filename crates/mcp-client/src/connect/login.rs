@@ -9,7 +9,7 @@ use crate::config::server_config::{ServerConfig, Target};
 use crate::connect::Connect;
 use crate::connect::settings::{ConnectSettings, Connecting};
 use crate::error::{Error, Result};
-use crate::oauth::{ConnectionLogin, Credentials, LoginPrompt, LoginServer};
+use crate::oauth::{ConnectionLogin, Credentials, LoginPrompt, LoginServer, endpoint_url};
 
 /// The settings of a builder that concern logins.
 #[derive(Clone, Debug, Default)]
@@ -78,7 +78,13 @@ impl LoginSettings {
         let Some(options) = config.oauth.as_deref().cloned() else { return Ok((settings, None)) };
         let server = match target {
             Target::Url(url) if url.has_authorization() => return Ok((settings, None)),
-            Target::Url(url) => LoginServer::of_url(url, options),
+            Target::Url(url) => {
+                endpoint_url(&url.url).map_err(|problem| Error::InvalidConfig {
+                    config: url.to_string(),
+                    problem: format!("a token is not sent there: {problem}"),
+                })?;
+                LoginServer::of_url(url, options)
+            }
             Target::Command(command) => LoginServer::of_command(command, options),
         };
         let login = Some(ConnectionLogin::new(server, self.credentials)?);

@@ -81,11 +81,19 @@ impl CacheIdentity {
 
 impl ConnectSettings {
     pub(super) async fn connect(self, connecting: Connecting) -> Result<McpClient> {
-        match connecting {
+        #[cfg(feature = "oauth")]
+        let login = self.login.clone();
+        let connected = match connecting {
             Connecting::Launch(launch) => self.with_launch(*launch).await,
             #[cfg(feature = "http")]
             Connecting::Url(target) => self.with_url(target.0, target.1).await,
+        };
+        // The program may exit now, and a token that is being refreshed would be lost.
+        #[cfg(feature = "oauth")]
+        if let (Err(_), Some(login)) = (&connected, &login) {
+            login.settle(crate::client::SETTLE_TIMEOUT).await;
         }
+        connected
     }
 
     async fn with_launch(self, launch: Launch) -> Result<McpClient> {

@@ -142,7 +142,7 @@ impl AutoStore {
     async fn first_working(&self, dialog: Dialog) -> (Option<usize>, Vec<StoreError>) {
         let mut refused = Vec::new();
         for (at, store) in self.stores.iter().enumerate() {
-            match test(&**store, dialog).await {
+            match probe(&**store, dialog).await {
                 Ok(()) => return (Some(at), refused),
                 Err(error) => refused.push(error),
             }
@@ -202,7 +202,7 @@ pub(crate) fn credential_folder(service: &str) -> Result<PathBuf, StoreError> {
 }
 
 /// Writes, reads and deletes a random item.
-async fn test(store: &dyn TokenStore, dialog: Dialog) -> Result<(), StoreError> {
+pub(crate) async fn probe(store: &dyn TokenStore, dialog: Dialog) -> Result<(), StoreError> {
     let (key, secret) = (CredentialKey::new(["test", &random_id()]), Secret::new(random_id()));
     store.save(&key, &secret, dialog).await?;
     let loaded = store.load(&key, dialog).await;

@@ -154,12 +154,17 @@ impl HttpConnections {
         if response.status != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
+        // Some servers also refuse unknown sessions with this status, but they do not ask for a token then. The session
+        // is renewed, and if the token is the problem, that is refused too.
+        let has_challenge = response.headers.contains_key(WWW_AUTHENTICATE);
+        if !has_challenge && make().headers.contains_key("mcp-session-id") {
+            return Ok(response);
+        }
         // The server refused the request before it executed it, so it may be sent again.
         let second = authorizer.authorization_after(&first).await.map_err(HttpError::refused)?;
         self.drain(response.body);
         let response = self.send_with_redirects(|| with(&second)).await?;
-        // Some servers also refuse unknown sessions with this status, but they do not ask for a token then.
-        if response.status == StatusCode::UNAUTHORIZED && response.headers.contains_key(WWW_AUTHENTICATE) {
+        if response.status == StatusCode::UNAUTHORIZED {
             return Err(HttpError::refused(authorizer.refused_again(&second)));
         }
         Ok(response)

@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::credential::Credential;
 use super::endpoint::OAuthHttp;
 use super::error::OAuthError;
@@ -14,16 +16,14 @@ use super::login_server::LoginServer;
 use super::options::Grant;
 use super::prompt::LoginPrompt;
 use super::source::TokenSource;
+use super::source::saving::LOCK_TIMEOUT;
 use super::status::{LoginStatus, LogoutReport};
 use super::stores::Stores;
 use crate::config::rfc_config::TokenStorage;
 use crate::config::server_config::ServerConfig;
-use crate::credentials::{CredentialKey, Dialog, MemoryStore, StoreError, TokenStore};
+use crate::credentials::{CredentialKey, Dialog, MemoryStore, StoreError, TokenStore, probe};
 use crate::error::Error;
 use crate::http::Network;
-
-/// The time for which a logout or login waits for a refresh by another process.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The logins of a program: a store for credentials, and one source of tokens per server. Clones share both.
 ///
@@ -135,13 +135,30 @@ impl Credentials {
         source.clone()
     }
 
+    /// Waits until no token is being refreshed or saved, for at most this time. Returns false if one is still not saved.
+    /// [`McpClient::close`](crate::McpClient::close) does this for its connection; call this before the process exits if
+    /// tokens are used without a client.
+    pub async fn flush(&self, timeout: Duration) -> bool {
+        let sources: Vec<TokenSource> = {
+            let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+            sources.values().cloned().collect()
+        };
+        let until = Instant::now() + timeout;
+        let mut is_saved = true;
+        for source in sources {
+            is_saved &= !source.settle(until.saturating_duration_since(Instant::now())).await;
+        }
+        is_saved
+    }
+
     /// Logs in, and stores the credential. For a user, `prompt` is called with what the user must do; its future runs
     /// concurrently with the login, and may for example open a page. If another process logs in meanwhile, its login is
     /// used. For client credentials, a token is requested and `prompt` is not called.
     ///
     /// # Errors
     /// [`OAuthError::RefusedByUser`] and [`OAuthError::Expired`] if the user refused or did not act in time. Other
-    /// errors if the settings, the authorization server or the store do not allow a login.
+    /// errors if the settings, the authorization server or the store do not allow a login. If the store fails only after
+    /// the user has logged in, the login is kept in memory: [`LoginStatus::is_saved`] is false.
     ///
     /// # Cancellation
     /// Dropping the future ends the login. Nothing is stored, unless the token was just being stored.
@@ -173,22 +190,21 @@ impl Credentials {
         let credential = match server.options.grant {
             Grant::ClientCredentials => login::service(server, &resolved).await?,
             Grant::Login => {
+                // A store that does not work is found before the user is asked.
+                probe(&*store, Dialog::Allowed).await?;
                 let elsewhere = source.login_elsewhere().await;
                 tokio::select! {
                     credential = login::device(server, &resolved, prompt) => credential?,
                     credential = elsewhere => {
-                        let status = LoginStatus::new(&credential, store.describe_location(&key));
+                        let status = LoginStatus::new(&credential, store.describe_location(&key), true);
                         source.replace(Some(credential));
                         return Ok(status);
                     }
                 }
             }
         };
-        let _lock = store.lock(&key, LOCK_TIMEOUT).await?;
-        store.save(&key, &credential.to_stored(), Dialog::Allowed).await?;
-        let status = LoginStatus::new(&credential, store.describe_location(&key));
-        source.replace(Some(credential));
-        Ok(status)
+        let is_saved = source.store_login(credential.clone()).await.is_ok();
+        Ok(LoginStatus::new(&credential, store.describe_location(&key), is_saved))
     }
 
     /// Returns the stored login for this server, or `None` if there is none. Uses no network.
@@ -203,7 +219,7 @@ impl Credentials {
         let (key, store) = (server.credential_key(), self.source(&server).store());
         let Some(text) = store.load(&key, Dialog::Allowed).await? else { return Ok(None) };
         let credential = Credential::from_stored(&text, &server);
-        Ok(credential.map(|credential| LoginStatus::new(&credential, store.describe_location(&key))))
+        Ok(credential.map(|credential| LoginStatus::new(&credential, store.describe_location(&key), true)))
     }
 
     /// Logs out: revokes the token at the authorization server if that supports it, and deletes the stored credential.
@@ -219,8 +235,15 @@ impl Credentials {
         let source = self.source(&server);
         let (key, store) = (server.credential_key(), source.store());
         let _lock = store.lock(&key, LOCK_TIMEOUT).await?;
-        let stored = store.load(&key, Dialog::Allowed).await?;
         let (mut is_revoked, mut revocation_error) = (false, None);
+        let stored = match store.load(&key, Dialog::Allowed).await {
+            // A damaged credential cannot be revoked, but it can be deleted.
+            Err(error @ StoreError::Corrupt { .. }) => {
+                revocation_error = Some(error.into());
+                None
+            }
+            stored => stored?,
+        };
         if let Some(credential) = stored.as_ref().and_then(|text| Credential::from_stored(text, &server)) {
             match login::revoke(&server, &self.http, &credential).await {
                 Ok(revoked) => is_revoked = revoked,

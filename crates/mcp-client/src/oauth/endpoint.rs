@@ -74,7 +74,10 @@ impl OAuthHttp {
         mut headers: HeaderMap,
         body: Vec<u8>,
     ) -> Result<OAuthResponse, OAuthError> {
-        let url = endpoint_url(text)?;
+        let url = endpoint_url(text).map_err(|problem| match trust {
+            Trust::Configured => OAuthError::Settings(problem),
+            Trust::LearnedFrom(host) => OAuthError::Metadata { issuer: host.to_owned(), problem },
+        })?;
         let unreachable = |problem: String| OAuthError::Unreachable { endpoint: shown_url(text), problem };
         let uri: http::Uri = url.as_str().parse().map_err(|_| unreachable("not a valid URL".to_owned()))?;
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -147,14 +150,14 @@ fn is_loopback<S: AsRef<str>>(host: Option<Host<S>>) -> bool {
 }
 
 /// Parses the URL of an endpoint: HTTPS, or HTTP on this machine.
-pub(super) fn endpoint_url(text: &str) -> Result<Url, OAuthError> {
+///
+/// # Errors
+/// Returns the problem.
+pub(crate) fn endpoint_url(text: &str) -> Result<Url, String> {
     let shown = || SafeText::message(&shown_url(text)).to_string();
-    let url = parse_url(text).map_err(|problem| OAuthError::Settings(format!("`{}`: {problem}", shown())))?;
+    let url = parse_url(text).map_err(|problem| format!("`{}`: {problem}", shown()))?;
     if url.scheme() != "https" && !is_loopback(url.host()) {
-        return Err(OAuthError::Settings(format!(
-            "`{}` needs HTTPS; plain HTTP is allowed only for this machine",
-            shown()
-        )));
+        return Err(format!("`{}` needs HTTPS; plain HTTP is allowed only for this machine", shown()));
     }
     Ok(url)
 }
@@ -177,9 +180,8 @@ mod tests {
             "as.example",
             "https://u:p@a/",
         ] {
-            let error = endpoint_url(url).unwrap_err();
-            assert!(matches!(error, OAuthError::Settings(_)), "{error}");
-            assert!(!error.to_string().contains(":p@"), "{error}");
+            let problem = endpoint_url(url).unwrap_err();
+            assert!(!problem.contains(":p@"), "{problem}");
         }
     }
 

@@ -43,7 +43,10 @@ where
     let codes = resolved.grants.device_codes(endpoint, &server.options.scopes).await?;
     let DeviceCodes { device_code, user_code, url, url_with_code, lifetime, interval } = codes;
     // The user is sent to these pages, so their schemes are checked.
-    endpoint_url(&url)?;
+    endpoint_url(&url).map_err(|problem| OAuthError::Metadata {
+        issuer: issuer.to_owned(),
+        problem: format!("the page for the user is not safe to open: {problem}"),
+    })?;
     let url_with_code = url_with_code.filter(|url| endpoint_url(url).is_ok());
     let now = Instant::now().into_std();
     let polling = DevicePolling::new(interval, lifetime, now);

@@ -1,5 +1,7 @@
 //! The server that a login is for.
 
+use mcp_protocol::fingerprint::fingerprint;
+
 use super::error::OAuthError;
 use super::options::OAuthOptions;
 use crate::config::server_config::{CommandTarget, ServerConfig, Target, UrlTarget};
@@ -10,7 +12,7 @@ use crate::credentials::CredentialKey;
 pub(crate) struct LoginServer {
     /// The name in prompts and errors: the URL without its query, or the command line.
     pub(crate) name: String,
-    /// The URL, or the command line, as part of the credential key.
+    /// The URL, or a digest of the program and its arguments, as part of the credential key.
     identity: String,
     /// The value of the parameter `resource` (RFC 8707). `None` for programs, and for providers that do not know it.
     pub(super) resource: Option<String>,
@@ -38,13 +40,16 @@ impl LoginServer {
     }
 
     pub(crate) fn of_url(target: &UrlTarget, options: OAuthOptions) -> Self {
-        let resource = options.has_resource.then(|| target.url.clone());
+        // RFC 8707 advises against a query, which may be secret, and forbids a fragment.
+        let without_query = target.url.split(['?', '#']).next().unwrap_or_default();
+        let resource = options.has_resource.then(|| without_query.to_owned());
         Self { name: target.to_string(), identity: target.url.clone(), resource, options }
     }
 
     pub(crate) fn of_command(target: &CommandTarget, options: OAuthOptions) -> Self {
-        let name = target.to_string();
-        Self { identity: name.clone(), name, resource: None, options }
+        let parts = std::iter::once(&target.program).chain(&target.arguments);
+        let identity = fingerprint(parts.map(|part| part.as_encoded_bytes().to_vec()));
+        Self { name: target.to_string(), identity, resource: None, options }
     }
 
     /// Returns the key under which the credential is stored. It is known without a network.
@@ -73,7 +78,8 @@ pub(super) mod tests {
             key(ServerConfig::url("https://a.example/").oauth(options().name("work")).into()),
             key(ServerConfig::url("https://a.example/").oauth(OAuthOptions::github("client")).into()),
             key(ServerConfig::command("a").oauth(options()).into()),
-            key(ServerConfig::command("a").arg("b").oauth(options()).into()),
+            key(ServerConfig::command("a").arg("b c").oauth(options()).into()),
+            key(ServerConfig::command("a").args(["b", "c"]).oauth(options()).into()),
         ];
         for (at, key) in keys.iter().enumerate() {
             assert!(!keys[..at].contains(key), "{at}");
@@ -88,7 +94,7 @@ pub(super) mod tests {
         let url = ServerConfig::url("https://a.example/mcp?key=hush").oauth(options.clone());
         let server = LoginServer::of(&url).unwrap();
         assert_eq!(server.name, "https://a.example/mcp?…");
-        assert_eq!(server.resource.as_deref(), Some("https://a.example/mcp?key=hush"));
+        assert_eq!(server.resource.as_deref(), Some("https://a.example/mcp"));
         let program = LoginServer::of(&ServerConfig::command("npx").arg("x").oauth(options)).unwrap();
         assert_eq!((program.name.as_str(), program.resource), ("npx x", None));
         assert!(LoginServer::of(&ServerConfig::url("https://a.example/")).is_err());

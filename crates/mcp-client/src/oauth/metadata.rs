@@ -51,7 +51,7 @@ pub(super) async fn fetch(http: &OAuthHttp, issuer: &str) -> Result<ServerMetada
 /// Returns the endpoints of a provider of which only the token endpoint is configured: those of the metadata at the
 /// origin of that endpoint, if this names the same token endpoint.
 pub(super) async fn fetch_beside(http: &OAuthHttp, token_url: &str) -> Result<Endpoints, OAuthError> {
-    let origin = origin(&endpoint_url(token_url)?);
+    let origin = origin(&endpoint_url(token_url).map_err(OAuthError::Settings)?);
     let (url, metadata) = fetch_first(http, token_url, well_known_urls(&origin)?).await?;
     if metadata.token_endpoint.as_deref() != Some(token_url) {
         return Err(unusable(token_url, format!("the `token_endpoint` of {url} is another one")));
@@ -89,7 +89,7 @@ async fn fetch_first(
 
 /// Returns the URLs at which the metadata may be, in the order in which the specification demands them.
 fn well_known_urls(issuer: &str) -> Result<Vec<String>, OAuthError> {
-    let url = endpoint_url(issuer)?;
+    let url = endpoint_url(issuer).map_err(OAuthError::Settings)?;
     let origin = origin(&url);
     let path = url.path().trim_end_matches('/');
     Ok(if path.is_empty() {

@@ -165,7 +165,7 @@ impl OAuthOptions {
     }
 
     /// Returns the environment variable in which a server that is a program receives its token, and from which
-    /// [`TokenStorage::Env`] reads one: `MCP_OAUTH_TOKEN_GITHUB`, `MCP_OAUTH_TOKEN_GOOGLE`, and otherwise
+    /// [`TokenStorage::Env`] reads one unless the login has no name: `MCP_OAUTH_TOKEN_GITHUB`, `MCP_OAUTH_TOKEN_GOOGLE`, and otherwise
     /// `MCP_OAUTH_TOKEN_` with the [`name`](Self::name) in capitals, or `MCP_OAUTH_TOKEN` if there is no name.
     ///
     /// ```
@@ -178,6 +178,12 @@ impl OAuthOptions {
     #[must_use]
     pub fn token_variable(&self) -> String {
         self.provider.variable("MCP_OAUTH_TOKEN", &self.name)
+    }
+
+    /// Returns the environment variable from which a token may be read. `None` if its name does not say for which server
+    /// it is.
+    pub(super) fn readable_variable(&self) -> Option<String> {
+        Some(self.token_variable()).filter(|variable| variable != "MCP_OAUTH_TOKEN")
     }
 
     /// Returns all environment variables in which a server that is a program receives its token.
@@ -208,7 +214,7 @@ impl OAuthOptions {
         if self.grant == Grant::ClientCredentials && self.secret.is_none() {
             return invalid("client credentials need a client secret or a private key; set one of them");
         }
-        endpoint_url(self.configured_issuer()).map(drop)
+        endpoint_url(self.configured_issuer()).map(drop).map_err(OAuthError::Settings)
     }
 }
 

@@ -37,6 +37,14 @@ impl Provider {
         }
     }
 
+    /// Returns a URL on the host of the endpoints.
+    pub(super) fn host_url(&self) -> &str {
+        match self {
+            Self::Google => "https://oauth2.googleapis.com",
+            _ => self.issuer(),
+        }
+    }
+
     /// Returns true if the provider may know the parameter `resource` (RFC 8707).
     pub(super) fn knows_resources(&self) -> bool {
         matches!(self, Self::Issuer(_))

@@ -75,7 +75,11 @@ impl LoginServer {
             is_secret_in_form,
             token_endpoint: token_endpoint.to_owned(),
             issuer: issuer.to_owned(),
-            configured_host: endpoint_url(issuer)?.host_str().unwrap_or_default().to_owned(),
+            configured_host: endpoint_url(options.provider.host_url())
+                .map_err(OAuthError::Settings)?
+                .host_str()
+                .unwrap_or_default()
+                .to_owned(),
             resource: self.resource.clone(),
         })
     }

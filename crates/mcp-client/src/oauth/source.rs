@@ -6,6 +6,7 @@
 //! - A new token is saved before it is used, unless saving fails.
 
 mod refreshing;
+pub(super) mod saving;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -73,7 +74,7 @@ struct SharedToken {
     events: EventHandler,
     state: Mutex<State>,
     /// Locked while it is being saved.
-    unsaved: tokio::sync::Mutex<Option<refreshing::Unsaved>>,
+    unsaved: tokio::sync::Mutex<Option<saving::Unsaved>>,
 }
 
 #[derive(Default)]
@@ -216,13 +217,16 @@ impl TokenSource {
     /// Returns a future that waits until another process stores a new login.
     pub(super) async fn login_elsewhere(&self) -> impl Future<Output = Credential> {
         let shared = Arc::clone(&self.shared);
-        let version = |found: &Credential| found.version();
-        let before = shared.load(Dialog::Forbidden).await.ok().flatten().as_ref().map(version);
+        let login_id = |found: Option<Credential>| found.map(|found| found.details.login_id);
+        let before = shared.load(Dialog::Forbidden).await.map(login_id);
         async move {
+            // If the store could not be read, a login in it may be an old one.
+            let Ok(before) = before else { return std::future::pending().await };
             loop {
                 tokio::time::sleep(LOGIN_LOOK_INTERVAL).await;
+                // A refresh keeps the id.
                 if let Ok(Some(found)) = shared.load(Dialog::Forbidden).await
-                    && before != Some(found.version())
+                    && before.as_ref() != Some(&found.details.login_id)
                 {
                     return found;
                 }

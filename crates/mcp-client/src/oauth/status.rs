@@ -22,10 +22,13 @@ pub struct LoginStatus {
     pub can_refresh: bool,
     /// The description of the store that has it.
     pub store: String,
+    /// False after a login that could not be saved: it is used from memory, and saving is retried while the process
+    /// runs.
+    pub is_saved: bool,
 }
 
 impl LoginStatus {
-    pub(super) fn new(credential: &Credential, store: String) -> Self {
+    pub(super) fn new(credential: &Credential, store: String, is_saved: bool) -> Self {
         let details = &credential.details;
         let expires_at = details.lifetime.and_then(|lifetime| {
             let seconds = details.obtained_at.checked_add(lifetime)?;
@@ -38,6 +41,7 @@ impl LoginStatus {
             expires_at,
             can_refresh: credential.refresh_token.is_some(),
             store,
+            is_saved,
         }
     }
 }

@@ -25,18 +25,16 @@ pub(super) enum Stores {
     PerVariable(Arc<PerVariable>),
 }
 
-/// A store for each environment variable.
+/// A store for each environment variable, and one for logins without a variable.
 pub(super) struct PerVariable {
-    new: Box<dyn Fn(EnvStore) -> Arc<dyn TokenStore> + Send + Sync>,
-    stores: Mutex<HashMap<String, Arc<dyn TokenStore>>>,
+    new: Box<dyn Fn(Option<EnvStore>) -> Arc<dyn TokenStore> + Send + Sync>,
+    stores: Mutex<HashMap<Option<String>, Arc<dyn TokenStore>>>,
 }
 
 impl Stores {
     pub(super) fn auto(service: &str) -> Result<Self, StoreError> {
         let (folder, service) = (credential_folder(service)?, service.to_owned());
-        Ok(Self::per_variable(move |variable| {
-            Arc::new(AutoStore::in_folder(&service, &folder, Some(variable)))
-        }))
+        Ok(Self::per_variable(move |variable| Arc::new(AutoStore::in_folder(&service, &folder, variable))))
     }
 
     pub(super) fn standard(storage: TokenStorage) -> Result<Self> {
@@ -58,12 +56,16 @@ impl Stores {
                 let folder = credential_folder(STANDARD_SERVICE).map_err(no_folder)?;
                 Self::One(Arc::new(EncryptedFile::new(folder)))
             }
-            TokenStorage::Env => Self::per_variable(|variable| Arc::new(variable)),
+            TokenStorage::Env => Self::per_variable(|variable| match variable {
+                Some(variable) => Arc::new(variable),
+                // There is nothing to read, and nothing stays after the process.
+                None => Arc::new(MemoryStore::default()),
+            }),
             TokenStorage::Memory => Self::One(Arc::new(MemoryStore::default())),
         })
     }
 
-    fn per_variable(new: impl Fn(EnvStore) -> Arc<dyn TokenStore> + Send + Sync + 'static) -> Self {
+    fn per_variable(new: impl Fn(Option<EnvStore>) -> Arc<dyn TokenStore> + Send + Sync + 'static) -> Self {
         Self::PerVariable(Arc::new(PerVariable { new: Box::new(new), stores: Mutex::default() }))
     }
 
@@ -72,9 +74,9 @@ impl Stores {
         match self {
             Self::One(store) => Arc::clone(store),
             Self::PerVariable(shared) => {
-                let variable = options.token_variable();
+                let variable = options.readable_variable();
                 let mut stores = shared.stores.lock().unwrap_or_else(PoisonError::into_inner);
-                let new = || (shared.new)(EnvStore::new(variable.as_str()));
+                let new = || (shared.new)(variable.as_deref().map(EnvStore::new));
                 Arc::clone(stores.entry(variable.clone()).or_insert_with(new))
             }
         }

@@ -219,3 +219,42 @@ async fn wire_trace_and_debug_show_no_token() {
     )
     .await;
 }
+
+#[tokio::test]
+async fn token_is_not_sent_over_http_to_another_machine() {
+    let user = OAuthOptions::issuer("https://as.example", "cli");
+    let config = ServerConfig::url("http://mcp.example/mcp").oauth(user);
+    let error = McpClient::connect(config).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "invalid server config `http://mcp.example/mcp`: a token is not sent there: `http://mcp.example/mcp` needs \
+         HTTPS; plain HTTP is allowed only for this machine"
+    );
+}
+
+#[tokio::test]
+async fn unknown_session_is_renewed_although_its_status_is_401() {
+    let issuer = Arc::new(Issuer::default());
+    let (shared, sessions) = (Arc::clone(&issuer), AtomicUsize::new(0));
+    let script = move |seen: &Seen| {
+        shared.answer(seen, |seen| {
+            if seen.method() == "initialize" {
+                sessions.fetch_add(1, Ordering::SeqCst);
+            }
+            let current = format!("s{}", sessions.load(Ordering::SeqCst));
+            let is_first_call = seen.method() == "tools/call" && current == "s1";
+            match seen.header("mcp-session-id") {
+                Some(_) if is_first_call => Say::status(401, &[], ""),
+                _ => legacy(seen, &current),
+            }
+        })
+    };
+    against(script, |web| async move {
+        let connect = McpClient::builder(config(&web)).credentials(&Credentials::in_memory());
+        let client = connect.connect().await.unwrap();
+        assert_eq!(echo(&client, "one").await.unwrap(), "one");
+        assert_eq!((issuer.issued(), web.count("initialize")), (1, 2), "the token is not the problem");
+        client.close().await;
+    })
+    .await;
+}

@@ -119,7 +119,7 @@ async fn pages_with_other_schemes_are_not_shown() {
             format!(r#"{{"device_code":"d","user_code":"c","verification_uri":"{url}","expires_in":60}}"#);
         let (status, prompts, ..) = log_in(&issuer(), &[METADATA, (200, codes.leak())]).await;
         assert!(
-            matches!(status, Err(OAuthError::Settings(_) | OAuthError::Unreachable { .. })),
+            matches!(status, Err(OAuthError::Metadata { .. } | OAuthError::Unreachable { .. })),
             "{status:?}"
         );
         assert!(prompts.is_empty());

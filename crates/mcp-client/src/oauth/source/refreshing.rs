@@ -7,10 +7,10 @@ use mcp_protocol::oauth::freshness::Freshness;
 use mcp_protocol::oauth::refresh::{
     Loaded, LogInReason, Obstacle, Redeemed, RefreshEnd, RefreshStep, RefreshTransaction, Version,
 };
-use mcp_protocol::retry::Backoff;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::saving::{Unsaved, save_later};
 use super::{FlightResult, RETRY, SharedToken};
 use crate::credentials::{Dialog, StoreError, StoreLock};
 use crate::oauth::clock::unix_time;
@@ -18,11 +18,6 @@ use crate::oauth::credential::{Credential, Details};
 use crate::oauth::error::OAuthError;
 use crate::oauth::event::CredentialEvent;
 use crate::oauth::options::Grant;
-
-/// The pauses between attempts to save a new credential.
-const SAVE_RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
-/// The time for which saving is retried after the last user of the credential was dropped.
-const SAVE_AFTER_CLOSE: Duration = Duration::from_secs(20);
 
 /// Refreshes the credential with the version `old`, and reports the result.
 pub(super) async fn run(shared: Arc<SharedToken>, old: Version, result: watch::Sender<FlightResult>) {
@@ -45,7 +40,7 @@ pub(super) async fn run(shared: Arc<SharedToken>, old: Version, result: watch::S
     };
     let unsaved_version = unsaved.as_ref().map(Credential::version);
     if let Some(credential) = unsaved {
-        *shared.unsaved.lock().await = Some(Unsaved { credential, _lock: lock.take() });
+        *shared.unsaved.lock().await = Some(Unsaved { credential, lock: lock.take() });
     }
     let outcome = {
         let mut state = shared.state();
@@ -83,13 +78,6 @@ pub(super) async fn run(shared: Arc<SharedToken>, old: Version, result: watch::S
     if let Some(version) = unsaved_version {
         save_later(&shared, version).await;
     }
-}
-
-/// A new credential that could not be saved. The lock is held until it is saved: the store has a refresh token that was
-/// redeemed, and it must not be redeemed again.
-pub(super) struct Unsaved {
-    credential: Credential,
-    _lock: Option<StoreLock>,
 }
 
 struct Work<'a> {
@@ -174,7 +162,7 @@ impl Work<'_> {
 
     /// Takes the lock, or takes it over from an earlier refresh of this process whose credential is not saved yet.
     async fn lock(&mut self, timeout: Duration) -> Result<Option<StoreLock>, StoreError> {
-        if let Some(Unsaved { credential, _lock: lock }) = self.shared.unsaved.lock().await.take() {
+        if let Some(Unsaved { credential, lock }) = self.shared.unsaved.lock().await.take() {
             (self.unsaved, self.credential) = (Some(credential), None);
             return Ok(lock);
         }
@@ -241,47 +229,6 @@ impl Work<'_> {
     fn login_id(&self) -> String {
         let old = self.credential.as_ref().map(|credential| credential.details.login_id.clone());
         old.unwrap_or_else(crate::credentials::random_id)
-    }
-}
-
-/// Saves a credential that could not be saved at first, unless a later refresh takes it over.
-async fn save_later(shared: &Arc<SharedToken>, version: Version) {
-    let mut pause = SAVE_RETRY;
-    let mut gone_since = None;
-    loop {
-        tokio::time::sleep(pause.pause()).await;
-        pause.fail(1);
-        let mut unsaved = shared.unsaved.lock().await;
-        let Some(Unsaved { credential, .. }) =
-            unsaved.as_ref().filter(|it| it.credential.version() == version)
-        else {
-            return;
-        };
-        match shared.store.save(&shared.key, &credential.to_stored(), Dialog::Forbidden).await {
-            Ok(()) => {
-                tracing::info!(server = shared.server.name, "the refreshed token is saved now");
-                *unsaved = None;
-                shared.events.handle(CredentialEvent::Saved { server: shared.server.name.clone() });
-                return;
-            }
-            Err(error) => {
-                tracing::debug!(server = shared.server.name, %error, "cannot save a refreshed token");
-            }
-        }
-        if Arc::strong_count(shared) == 1 {
-            // Short pauses: there is not much time left.
-            pause.reset();
-            let since: &mut Instant = gone_since.get_or_insert_with(Instant::now);
-            if since.elapsed() > SAVE_AFTER_CLOSE {
-                tracing::error!(
-                    server = shared.server.name,
-                    "a refreshed token could not be saved and is lost; log in again"
-                );
-                *unsaved = None;
-                shared.events.handle(CredentialEvent::Lost { server: shared.server.name.clone() });
-                return;
-            }
-        }
     }
 }
 

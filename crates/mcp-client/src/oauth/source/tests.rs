@@ -22,6 +22,8 @@ struct FailingStore {
     failing_saves: Arc<AtomicUsize>,
     /// The time that a load takes, in milliseconds.
     load_time: Arc<AtomicUsize>,
+    /// The time that taking the lock takes, in milliseconds.
+    lock_time: Arc<AtomicUsize>,
 }
 
 impl FailingStore {
@@ -56,6 +58,7 @@ impl TokenStore for FailingStore {
     }
 
     async fn lock(&self, key: &CredentialKey, timeout: Duration) -> Result<StoreLock, StoreError> {
+        tokio::time::sleep(Duration::from_millis(self.lock_time.load(Ordering::SeqCst) as u64)).await;
         self.memory.lock(key, timeout).await
     }
 }

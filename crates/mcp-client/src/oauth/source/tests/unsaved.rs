@@ -86,3 +86,46 @@ async fn unsaved_token_that_is_refused_ends_the_login() {
     assert!(fixture.stored().await.is_none());
     fixture.store.lock(&key(), Duration::ZERO).await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn login_that_cannot_be_saved_is_used_and_saved_later() {
+    let fixture = fixture(&[]);
+    fixture.store.failing_saves.store(2, Ordering::SeqCst);
+    let mut login = credential();
+    login.details.lifetime = None;
+    let error = fixture.source.store_login(login).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    assert_eq!(fixture.token().await.unwrap(), "access-hush");
+    assert!(!fixture.has_stored().await);
+    assert!(matches!(&fixture.events()[..], [CredentialEvent::NotSaved { .. }]));
+    assert!(!fixture.source.settle(Duration::from_secs(10)).await);
+    assert!(fixture.has_stored().await);
+    fixture.store.lock(&key(), Duration::ZERO).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn login_replaces_a_refreshed_token_that_is_not_saved() {
+    let fixture = without_disk(&[ROTATED]).await;
+    fixture.store.failing_saves.store(0, Ordering::SeqCst);
+    let mut login = credential();
+    login.details.lifetime = None;
+    login.access_token = Secret::new("of the login");
+    let started = Instant::now();
+    fixture.source.store_login(login).await.unwrap();
+    assert!(started.elapsed() < Duration::from_secs(1), "it waited for the lock of the same process");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(fixture.stored().await.unwrap().access_token.expose(), "of the login");
+    assert_eq!(fixture.token().await.unwrap(), "of the login");
+    fixture.store.lock(&key(), Duration::ZERO).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn caller_that_is_dropped_does_not_end_the_save() {
+    let fixture = fixture(&[]);
+    fixture.store.lock_time.store(100, Ordering::SeqCst);
+    let login = fixture.source.store_login(credential());
+    assert!(tokio::time::timeout(Duration::from_millis(50), login).await.is_err());
+    assert!(!fixture.has_stored().await);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(fixture.has_stored().await);
+}
