@@ -1,12 +1,13 @@
 // A real authorization server (oidc-provider) on a port of its own, for `peers/run-logins`. Prints its issuer, and has
-// two pages of its own: `/check` tells whether an access token is valid, `/counts` how often each request was made.
+// pages of its own: `/check?resource=URL` tells whether an access token is valid for this resource, `/counts` how often
+// each request was made, and `/secrets` lists everything that it issued and nobody else may see.
 //
 //   node server.mjs PUBLIC-KEY-FILE     the public key (JWK) of the client `service-key`
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { Provider } from "oidc-provider";
 
-const resource = "https://mcp.example.com/mcp";
+const standardResource = "https://mcp.example.com/mcp";
 const device = "urn:ietf:params:oauth:grant-type:device_code";
 const user = { redirect_uris: [], response_types: [], grant_types: [device, "refresh_token"] };
 const service = { redirect_uris: [], response_types: [], grant_types: ["client_credentials"] };
@@ -48,9 +49,9 @@ const provider = new Provider(issuer, {
     revocation: { enabled: true },
     resourceIndicators: {
       enabled: true,
-      defaultResource: () => resource,
+      defaultResource: () => standardResource,
       useGrantedResource: () => true,
-      getResourceServerInfo: (_context, _resource, client) => ({
+      getResourceServerInfo: (_context, resource, client) => ({
         scope: "notes:read",
         audience: resource,
         accessTokenFormat: "opaque",
@@ -63,7 +64,16 @@ provider.on("grant.success", (context) => count(`${context.oidc.params.grant_typ
 provider.on("grant.error", (context, error) => count(`${context.oidc.params?.grant_type} ${error.error}`));
 provider.on("revocation.error", (_context, error) => count(`revocation ${error.error}`));
 
+const secrets = [];
+for (const kind of ["access_token", "refresh_token", "client_credentials", "device_code"]) {
+  for (const event of ["issued", "saved"]) provider.on(`${kind}.${event}`, (issued) => secrets.push(issued.jti));
+}
+
 provider.use(async (context, next) => {
+  if (context.path === "/secrets") {
+    context.body = secrets;
+    return;
+  }
   if (context.path === "/counts") {
     context.body = counts;
     return;
@@ -71,6 +81,7 @@ provider.use(async (context, next) => {
   if (context.path === "/check") {
     const text = (context.get("authorization") ?? "").replace(/^Bearer /, "");
     const token = (await provider.AccessToken.find(text)) ?? (await provider.ClientCredentials.find(text));
+    const resource = context.query.resource ?? standardResource;
     context.status = token?.isValid && [token.aud].flat().includes(resource) ? 200 : 401;
     context.body = { client: token?.clientId ?? null };
     return;

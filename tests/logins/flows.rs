@@ -5,24 +5,31 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use mcp_client::oauth::{Credentials, LogInReason, OAuthError, OAuthOptions};
+use mcp_client::{McpClient, ServerConfig};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::server::{RESOURCE, Server, config};
+use crate::canary::{Canary, MAY_HAVE_TOKEN};
+use crate::protected::Protected;
+use crate::server::{Server, config};
 
-pub(crate) async fn run(folder: &Path) {
+/// Runs the flows. Returns the secrets that were issued.
+pub(crate) async fn run(folder: &Path, canary: &Canary) -> Vec<String> {
     let server = Server::start(folder);
-    device(&server).await;
-    services(&server).await;
-    refresh_and_reuse(&server).await;
-    logout(&server).await;
-    examples(&server).await;
+    device(&server, canary).await;
+    services(&server, canary).await;
+    refresh_and_reuse(&server, canary).await;
+    logout(&server, canary).await;
+    examples(&server, canary).await;
+    program(&server, canary).await;
+    let own = ["s-basic%+ &:=", "s-post"].map(str::to_owned);
+    server.secrets().await.into_iter().chain(own).chain(server.key_lines()).collect()
 }
 
 fn step(name: &str) {
     println!("ok  {name}");
 }
 
-async fn device(server: &Server) {
+async fn device(server: &Server, canary: &Canary) {
     let credentials = Credentials::in_memory();
     let cli = server.user("cli");
     assert!(credentials.status(&cli).await.unwrap().is_none());
@@ -32,11 +39,13 @@ async fn device(server: &Server) {
     assert_eq!(credentials.status(&cli).await.unwrap().unwrap(), status);
     let token = credentials.token_source(&cli).unwrap().token().await.unwrap();
     assert!(server.accepts(token.access_token().expose()).await);
+    canary.note_debug(&(&credentials, &cli, &status, &token));
     step("device login, approved");
 
     let other = Credentials::in_memory();
     let error = server.log_in(&other, &cli, "refuse").await.unwrap_err();
     assert!(matches!(error, OAuthError::RefusedByUser), "{error}");
+    canary.note_debug(&error);
     step("device login, refused");
 
     let error = other.login(&server.user("cli-late"), |_| async {}).await.unwrap_err();
@@ -53,7 +62,7 @@ async fn device(server: &Server) {
     step("device login of an unknown client");
 }
 
-async fn services(server: &Server) {
+async fn services(server: &Server, canary: &Canary) {
     let service = |name: &str| OAuthOptions::client_credentials(&server.issuer, name).scopes(["notes:read"]);
     let good = [
         ("client_secret_basic", service("service-basic").secret("s-basic%+ &:=")),
@@ -61,6 +70,7 @@ async fn services(server: &Server) {
         ("private_key_jwt", service("service-key").private_key(&server.key, Some("k1".to_owned()))),
     ];
     for (name, options) in good {
+        let options_shown = format!("{options:?}");
         let source = Credentials::in_memory().token_source(&config(options)).unwrap();
         let token = source.token().await.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(server.accepts(token.access_token().expose()).await, "{name}");
@@ -69,15 +79,17 @@ async fn services(server: &Server) {
         assert_eq!(again.access_token().expose(), token.access_token().expose());
         let next = source.token_after_refusal(&token).await.unwrap();
         assert_ne!(next.access_token().expose(), token.access_token().expose());
+        canary.note_debug(&(&options_shown, &source, &next));
         step(&format!("client credentials, {name}"));
     }
     let wrong = service("service-basic").secret("wrong");
     let error = Credentials::in_memory().token_source(&config(wrong)).unwrap().token().await.unwrap_err();
     assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::ClientRefused)), "{error}");
+    canary.note_debug(&error);
     step("client credentials, wrong secret");
 }
 
-async fn refresh_and_reuse(server: &Server) {
+async fn refresh_and_reuse(server: &Server, canary: &Canary) {
     let (credentials, cli) = (Credentials::in_memory(), server.user("cli"));
     server.log_in(&credentials, &cli, "approve").await.unwrap();
     let source = credentials.token_source(&cli).unwrap();
@@ -88,18 +100,20 @@ async fn refresh_and_reuse(server: &Server) {
         assert!(server.accepts(next.access_token().expose()).await);
         token = next;
     }
+    canary.note_debug(&(&source, &token));
     assert_eq!(server.counts().await.get("refresh_token ok"), Some(&3));
     assert_eq!(server.counts().await.get("refresh_token invalid_grant"), None);
     step("refresh with rotation");
 }
 
-async fn logout(server: &Server) {
+async fn logout(server: &Server, canary: &Canary) {
     let (credentials, cli) = (Credentials::in_memory(), server.user("cli"));
     server.log_in(&credentials, &cli, "approve").await.unwrap();
     let source = credentials.token_source(&cli).unwrap();
     let token = source.token().await.unwrap();
     let report = credentials.logout(&cli).await.unwrap();
     assert!(report.was_logged_in && report.is_revoked, "{report:?}");
+    canary.note_debug(&report);
     assert!(report.revocation_error.is_none() && report.store_error.is_none(), "{report:?}");
     assert!(!server.accepts(token.access_token().expose()).await, "the login is over at the server");
     assert!(matches!(source.token().await, Err(OAuthError::LoginNeeded(_))));
@@ -108,35 +122,98 @@ async fn logout(server: &Server) {
     step("logout with revocation");
 }
 
-/// Runs `examples/device_login` as a user would, with a home folder of its own.
-async fn examples(server: &Server) {
+/// Runs the examples as a user would, with a home folder of their own.
+async fn examples(server: &Server, canary: &Canary) {
+    let protected = Protected::start(&server.issuer).await;
     let home = tempfile::tempdir().unwrap();
-    let program = std::env::current_exe().unwrap().with_file_name("example-device-login");
-    let run = |command: &str| {
-        let mut process = tokio::process::Command::new(&program);
-        process.args([server.issuer.as_str(), "cli", RESOURCE, command]).env("MCP_HOME", home.path());
+    let program = |name: &str| {
+        let program = std::env::current_exe().unwrap().with_file_name(name);
+        let mut process = tokio::process::Command::new(program);
+        process.env("MCP_HOME", home.path()).stdin(Stdio::null());
         process
     };
-    let output = async |command: &str| {
-        let output = run(command).output().await.unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    let run = |words: &[&str]| {
+        let mut process = program("example-device-login");
+        process.args([server.issuer.as_str(), "cli", protected.url.as_str()]).args(words);
+        process
     };
-    assert_eq!(output("status").await, "not logged in");
-    let mut login = run("login").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let output = async |words: &[&str]| {
+        let output = run(words).output().await.unwrap();
+        let [out, error] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        canary.note(format!("{out}{error}"));
+        assert!(output.status.success(), "{error}");
+        out.trim().to_owned()
+    };
+    assert_eq!(output(&["status"]).await, "not logged in");
+    let too_early = run(&["call", "hello", r#"{"name": "Ada"}"#]).output().await.unwrap();
+    let error = String::from_utf8(too_early.stderr).unwrap();
+    assert!(error.contains("login needed") && !too_early.status.success(), "{error}");
+    let mut login = run(&["login"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut shown = BufReader::new(login.stderr.take().unwrap()).lines();
     let page = loop {
         let line = shown.next_line().await.unwrap().expect("a page");
+        canary.note(line.clone());
         if line.contains("user_code=") {
             break line.trim().to_owned();
         }
     };
-    server.open_page(&page, "approve").await;
+    server.browser().open_page(&page, "approve").await;
     let output_of_login = login.wait_with_output().await.unwrap();
     let text = String::from_utf8(output_of_login.stdout).unwrap();
+    canary.note(text.clone());
     assert!(text.starts_with("logged in; the token is in: keychain"), "{text}");
-    assert!(output("status").await.starts_with("logged in at http://127.0.0.1:"));
-    assert_eq!(output("logout").await, "logged out");
-    assert_eq!(output("logout").await, "you were not logged in");
-    step("examples/device_login");
+    assert!(output(&["status"]).await.starts_with("logged in at http://127.0.0.1:"));
+    assert_eq!(output(&["call", "hello", r#"{"name": "Ada"}"#]).await, "Hello, Ada!");
+    assert_eq!(output(&["logout"]).await, "logged out");
+    assert_eq!(output(&["logout"]).await, "you were not logged in");
+    step("examples/device_login logs in, calls and logs out");
+
+    let service = |secret: &str| {
+        let mut process = program("example-service");
+        process.args([&server.issuer, "service-basic", &protected.url]).env("BILLING_SECRET", secret);
+        // The user set the secret in the environment of this process.
+        process.env(MAY_HAVE_TOKEN, "1");
+        process
+    };
+    let listed = service("s-basic%+ &:=").output().await.unwrap();
+    let [out, error] = [listed.stdout, listed.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert_eq!(out.trim(), "hello", "{error}");
+    let refused = service("wrong").output().await.unwrap();
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert!(error.contains("login needed") && !refused.status.success(), "{error}");
+    canary.note(format!("{out}{error}"));
+    step("examples/service calls with its own credentials");
+}
+
+/// A server that is a program receives the token, and another one does not.
+async fn program(server: &Server, canary: &Canary) {
+    let peer = std::env::current_exe().unwrap().with_file_name("mcp-test-peer");
+    let options = OAuthOptions::issuer(&server.issuer, "cli").name("peer").scopes(["offline_access"]);
+    let config = ServerConfig::command(&peer).arg("server").env(MAY_HAVE_TOKEN, "1").oauth(options);
+    let credentials = Credentials::in_memory();
+    let (trace, browser) = (canary.wire_trace(), server.browser());
+    let client = McpClient::builder(config)
+        .credentials(&credentials)
+        .wire_trace(&trace)
+        .on_login(move |prompt| {
+            let browser = browser.clone();
+            async move { browser.decide(prompt, "approve").await }
+        })
+        .connect()
+        .await
+        .unwrap();
+    let variable = async |client: &McpClient| {
+        let name = serde_json::json!({"name": "MCP_OAUTH_TOKEN_PEER"});
+        client.call("variable", name).await.unwrap().text()
+    };
+    let mut stderr = client.stderr().unwrap();
+    assert!(server.accepts(&variable(&client).await).await, "the program has a valid token");
+    canary.note_debug(&(&client, stderr.next().await));
+    let bystander =
+        McpClient::connect(ServerConfig::command(&peer).arg("server").inherit_environment()).await;
+    let bystander = bystander.unwrap();
+    assert_eq!(variable(&bystander).await, "(none)");
+    bystander.close().await;
+    client.close().await;
+    step("program with a token in its environment");
 }

@@ -53,19 +53,14 @@ impl Server {
         user(&self.issuer, client)
     }
 
-    /// Lets the scripted user decide.
-    pub(crate) async fn decide(&self, prompt: LoginPrompt, decision: &str) {
-        let LoginPrompt::DeviceCode { url_with_code: Some(url), .. } = prompt else { panic!("{prompt:?}") };
-        self.open_page(&url, decision).await;
+    /// Returns the scripted user.
+    pub(crate) fn browser(&self) -> Browser {
+        Browser { script: self.folder.join("user.mjs") }
     }
 
-    /// Lets the scripted user open a page and decide.
-    pub(crate) async fn open_page(&self, url: &str, decision: &str) {
-        let user = tokio::process::Command::new("node")
-            .arg(self.folder.join("user.mjs"))
-            .args([url, decision])
-            .status();
-        assert!(user.await.unwrap().success(), "the user cannot decide");
+    /// Returns the lines of the private key, which are secret.
+    pub(crate) fn key_lines(&self) -> Vec<String> {
+        self.key.lines().filter(|line| line.len() > 20 && !line.starts_with('-')).map(str::to_owned).collect()
     }
 
     pub(crate) async fn log_in(
@@ -74,7 +69,7 @@ impl Server {
         config: &ServerConfig,
         decision: &str,
     ) -> Result<LoginStatus, OAuthError> {
-        credentials.login(config, |prompt| self.decide(prompt, decision)).await
+        credentials.login(config, |prompt| async { self.browser().decide(prompt, decision).await }).await
     }
 
     /// Returns how often each grant succeeded or failed.
@@ -82,8 +77,33 @@ impl Server {
         serde_json::from_str(&get(&format!("{}/counts", self.issuer), None).await.1).unwrap()
     }
 
+    /// Returns everything that the server issued and nobody else may see.
+    pub(crate) async fn secrets(&self) -> Vec<String> {
+        serde_json::from_str(&get(&format!("{}/secrets", self.issuer), None).await.1).unwrap()
+    }
+
     pub(crate) async fn accepts(&self, token: &str) -> bool {
         accepts(&self.issuer, token).await
+    }
+}
+
+/// A user with a browser.
+#[derive(Clone)]
+pub(crate) struct Browser {
+    script: PathBuf,
+}
+
+impl Browser {
+    /// Opens the page of a prompt, and decides.
+    pub(crate) async fn decide(&self, prompt: LoginPrompt, decision: &str) {
+        let LoginPrompt::DeviceCode { url_with_code: Some(url), .. } = prompt else { panic!("{prompt:?}") };
+        self.open_page(&url, decision).await;
+    }
+
+    /// Opens a page and decides.
+    pub(crate) async fn open_page(&self, url: &str, decision: &str) {
+        let user = tokio::process::Command::new("node").arg(&self.script).args([url, decision]).status();
+        assert!(user.await.unwrap().success(), "the user cannot decide");
     }
 }
 
@@ -94,9 +114,15 @@ impl Drop for Server {
     }
 }
 
-/// Tells whether a token is valid at the server.
+/// Tells whether a token is valid at the server, for the MCP server of the tests.
 pub(crate) async fn accepts(issuer: &str, token: &str) -> bool {
-    get(&format!("{issuer}/check"), Some(token)).await.0 == 200
+    accepts_for(issuer, token, None).await
+}
+
+/// Tells whether a token is valid at the server, for this MCP server.
+pub(crate) async fn accepts_for(issuer: &str, token: &str, resource: Option<&str>) -> bool {
+    let query = resource.map(|resource| format!("?resource={resource}")).unwrap_or_default();
+    get(&format!("{issuer}/check{query}"), Some(token)).await.0 == 200
 }
 
 /// A GET with a plain socket, so that nothing of ours is in between.

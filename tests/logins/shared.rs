@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use mcp_client::oauth::Credentials;
 
+use crate::canary::Canary;
 use crate::server::Server;
 use crate::worker::store;
 
@@ -71,14 +72,22 @@ impl Setting<'_> {
     }
 }
 
-pub(crate) async fn run(servers: &Path, kind: &str) {
-    rotations(servers, kind).await;
-    killed_before_sending(servers, kind).await;
-    killed_before_saving(servers, kind).await;
+/// Runs the tests. Returns the secrets that were issued.
+pub(crate) async fn run(servers: &Path, kind: &str, canary: &Canary) -> Vec<String> {
+    let mut secrets = Vec::new();
+    for setting in [
+        rotations(servers, kind, canary).await,
+        killed_before_sending(servers, kind, canary).await,
+        killed_before_saving(servers, kind, canary).await,
+    ] {
+        secrets.extend(setting.server.secrets().await);
+        canary.note_files(&setting.folder);
+    }
+    secrets
 }
 
 /// Tokens live for four seconds, so each is refreshed after three.
-async fn rotations(servers: &Path, kind: &str) {
+async fn rotations<'a>(servers: &Path, kind: &'a str, canary: &Canary) -> Setting<'a> {
     let setting = Setting::new(servers, kind).await;
     let mut workers: Vec<Worker> = (0..PROCESSES).map(|_| setting.worker("share")).collect();
     let mut seen = BTreeSet::new();
@@ -86,6 +95,7 @@ async fn rotations(servers: &Path, kind: &str) {
         let mut output = String::new();
         worker.output.read_to_string(&mut output).unwrap();
         assert!(worker.process.wait().unwrap().success(), "{output}");
+        canary.note(output.clone());
         for line in output.lines() {
             seen.insert(line.strip_prefix("token ").unwrap_or_else(|| panic!("{kind}: {line}")).to_owned());
         }
@@ -100,6 +110,7 @@ async fn rotations(servers: &Path, kind: &str) {
         seen.len()
     );
     println!("ok  {kind}: {PROCESSES} processes, {refreshed} rotations, {refreshed} requests, none refused");
+    setting
 }
 
 /// Starts twelve processes that all need a new token at the same time.
@@ -124,7 +135,7 @@ fn begin(workers: &mut [Worker]) -> Instant {
     Instant::now()
 }
 
-async fn killed_before_sending(servers: &Path, kind: &str) {
+async fn killed_before_sending<'a>(servers: &Path, kind: &'a str, canary: &Canary) -> Setting<'a> {
     let setting = Setting::new(servers, kind).await;
     let mut workers = waiting(&setting);
     let mut holder = setting.worker("hold");
@@ -134,13 +145,15 @@ async fn killed_before_sending(servers: &Path, kind: &str) {
     assert_eq!(setting.refreshes().await, (0, 0), "they wait for the lock");
     drop(holder);
     let lines = results(&mut workers, started);
+    canary.note(lines.join("\n"));
     let tokens: BTreeSet<&String> = lines.iter().collect();
     assert!(tokens.len() == 1 && lines[0].starts_with("token "), "{kind}: {lines:?}");
     assert_eq!(setting.refreshes().await, (1, 0));
     println!("ok  {kind}: holder killed before it sent: the others refresh once");
+    setting
 }
 
-async fn killed_before_saving(servers: &Path, kind: &str) {
+async fn killed_before_saving<'a>(servers: &Path, kind: &'a str, canary: &Canary) -> Setting<'a> {
     let setting = Setting::new(servers, kind).await;
     let mut workers = waiting(&setting);
     let mut staller = setting.worker("stall");
@@ -149,6 +162,7 @@ async fn killed_before_saving(servers: &Path, kind: &str) {
     tokio::time::sleep(Duration::from_secs(1)).await;
     drop(staller);
     let lines = results(&mut workers, started);
+    canary.note(lines.join("\n"));
     assert!(lines.iter().all(|line| line.starts_with("error login needed")), "{kind}: {lines:?}");
     // The new token is lost with its process. One process finds out, and deletes the spent one.
     assert_eq!(setting.refreshes().await, (1, 1));
@@ -159,4 +173,5 @@ async fn killed_before_saving(servers: &Path, kind: &str) {
         "ok  {kind}: holder killed before it saved: a login is needed, after {:.1} s",
         started.elapsed().as_secs_f64()
     );
+    setting
 }

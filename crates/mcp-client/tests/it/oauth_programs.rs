@@ -44,6 +44,7 @@ async fn program_receives_the_token_in_its_variables_only() {
             let line = stderr.next().await.unwrap();
             assert!(!format!("{line:?}").contains("issued-token-1"), "{line:?}");
             assert_eq!(variable(&client, "EXTRA").await, "issued-token-1");
+            assert!(!format!("{client:?}").contains("issued-token-1"));
             assert_eq!(variable(&client, "GITHUB_PERSONAL_ACCESS_TOKEN").await, "(none)");
             client.close().await;
             let bystander = McpClient::connect(peer(&["--era", era])).await.unwrap();

@@ -1,6 +1,7 @@
 //! The stderr of a server. It is always read and offered line by line; its end is kept for errors, up to a limit.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, Write};
 use std::pin::Pin;
@@ -41,7 +42,6 @@ pub(crate) struct Stderr {
 /// The sender of lines. It ends with the output, so that subscribers see the end.
 type LineSender = Arc<Mutex<FeedSender<Arc<str>>>>;
 
-#[derive(Debug)]
 struct Tail {
     kept: Mutex<Kept>,
     secrets: Vec<String>,
@@ -49,7 +49,14 @@ struct Tail {
     is_inherited: bool,
 }
 
-#[derive(Debug, Default)]
+/// Shows neither the secrets nor the output, which may contain them.
+impl fmt::Debug for Tail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tail").field("secrets", &self.secrets.len()).finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
 struct Kept {
     bytes: VecDeque<u8>,
     is_cut: bool,
