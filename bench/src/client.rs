@@ -13,6 +13,10 @@ pub struct Work {
     pub is_spawn: bool,
     /// Knows the era before.
     pub is_given: bool,
+    /// Sends a fixed bearer token.
+    pub has_header: bool,
+    /// Sends the bearer token of a login.
+    pub has_login: bool,
     pub calls: u64,
 }
 
@@ -28,7 +32,7 @@ pub trait Caller: Clone + Send + 'static {
 }
 
 impl Work {
-    /// `PROGRAM CALLS [sequential] [modern] [multi] [spawn] [given]`
+    /// `PROGRAM CALLS [sequential] [modern] [multi] [spawn] [given] [header] [login]`
     pub fn from_arguments() -> Self {
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         let has = |word: &str| arguments.iter().any(|argument| argument == word);
@@ -38,6 +42,8 @@ impl Work {
             is_multi_thread: has("multi"),
             is_spawn: has("spawn"),
             is_given: has("given"),
+            has_header: has("header"),
+            has_login: has("login"),
             calls: arguments[0].parse().unwrap(),
         }
     }

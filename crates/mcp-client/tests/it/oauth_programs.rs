@@ -174,7 +174,7 @@ fn issuer_with_device_login(issuer: &Arc<Issuer>) -> impl Fn(&Seen) -> Say + Sen
 }
 
 #[tokio::test]
-async fn login_handler_is_called_while_connecting_and_its_time_does_not_count() {
+async fn time_of_a_login_while_connecting_does_not_count() {
     let issuer = Arc::new(Issuer::default());
     against(issuer_with_device_login(&issuer), |web| async move {
         let prompts = Arc::<Mutex<Vec<LoginPrompt>>>::default();
