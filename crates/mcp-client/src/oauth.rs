@@ -44,6 +44,7 @@ mod scripted;
 mod source;
 mod status;
 mod stores;
+mod token;
 
 pub(crate) use connection_login::ConnectionLogin;
 pub use credentials::Credentials;
@@ -54,5 +55,6 @@ pub(crate) use login_server::LoginServer;
 pub use mcp_protocol::oauth::refresh::LogInReason;
 pub use options::OAuthOptions;
 pub use prompt::LoginPrompt;
-pub use source::{Token, TokenSource};
+pub use source::TokenSource;
 pub use status::{LoginStatus, LogoutReport};
+pub use token::Token;

@@ -19,6 +19,9 @@ pub(crate) type AuthorizationFuture<'a> =
 
 /// Adds authorization to requests.
 pub(crate) trait Authorizer: Send + Sync {
+    /// Returns the authorization of a request if it is known without waiting.
+    fn ready(&self) -> Option<Authorization>;
+
     /// Returns the authorization of a request.
     fn authorization(&self) -> AuthorizationFuture<'_>;
 

@@ -133,27 +133,28 @@ impl HttpConnections {
     pub(crate) async fn send(&self, make: impl Fn() -> RawRequest) -> Result<RawResponse, HttpError> {
         #[cfg(feature = "oauth")]
         if let Some(authorizer) = &self.authorizer {
-            return Box::pin(self.send_authorized(&**authorizer, make)).await;
+            let authorization = match authorizer.ready() {
+                Some(authorization) => authorization,
+                None => authorizer.authorization().await.map_err(HttpError::refused)?,
+            };
+            let response = self.send_with_redirects(|| authorized(make(), &authorization)).await?;
+            if response.status != StatusCode::UNAUTHORIZED {
+                return Ok(response);
+            }
+            return Box::pin(self.send_again(&**authorizer, &authorization, response, &make)).await;
         }
         self.send_with_redirects(make).await
     }
 
+    /// Sends a request again with another token, after it was refused with this response.
     #[cfg(feature = "oauth")]
-    async fn send_authorized(
+    async fn send_again(
         &self,
         authorizer: &dyn Authorizer,
-        make: impl Fn() -> RawRequest,
+        refused: &Authorization,
+        response: RawResponse,
+        make: &impl Fn() -> RawRequest,
     ) -> Result<RawResponse, HttpError> {
-        let with = |authorization: &Authorization| {
-            let mut request = make();
-            request.headers.insert(AUTHORIZATION, authorization.header.clone());
-            request
-        };
-        let first = authorizer.authorization().await.map_err(HttpError::refused)?;
-        let response = self.send_with_redirects(|| with(&first)).await?;
-        if response.status != StatusCode::UNAUTHORIZED {
-            return Ok(response);
-        }
         // Some servers also refuse unknown sessions with this status, but they do not ask for a token then. The session
         // is renewed, and if the token is the problem, that is refused too.
         let has_challenge = response.headers.contains_key(WWW_AUTHENTICATE);
@@ -161,9 +162,9 @@ impl HttpConnections {
             return Ok(response);
         }
         // The server refused the request before it executed it, so it may be sent again.
-        let second = authorizer.authorization_after(&first).await.map_err(HttpError::refused)?;
+        let second = authorizer.authorization_after(refused).await.map_err(HttpError::refused)?;
         self.drain(response.body);
-        let response = self.send_with_redirects(|| with(&second)).await?;
+        let response = self.send_with_redirects(|| authorized(make(), &second)).await?;
         if response.status == StatusCode::UNAUTHORIZED {
             return Err(HttpError::refused(authorizer.refused_again(&second)));
         }
@@ -279,6 +280,12 @@ impl Drop for SuspectConnection {
             connection.poison();
         }
     }
+}
+
+#[cfg(feature = "oauth")]
+fn authorized(mut request: RawRequest, authorization: &Authorization) -> RawRequest {
+    request.headers.insert(AUTHORIZATION, authorization.header.clone());
+    request
 }
 
 /// Returns the TLS configuration for `http` URLs. It trusts no certificates.

@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
 use mcp_protocol::oauth::refresh::{LogInReason, Version};
 
 use super::credentials::Credentials;
 use super::error::OAuthError;
 use super::event::CredentialEvent;
 use super::login_server::LoginServer;
-use super::source::{Token, TokenSource};
+use super::source::TokenSource;
+use super::token::Token;
 use crate::error::{Error, LoginNeeded, Result};
 use crate::http::authorizer::{Authorization, AuthorizationFuture, Authorizer};
 
@@ -85,14 +85,11 @@ impl ConnectionLogin {
 
     fn authorization_of(&self, token: Result<Token, OAuthError>) -> Result<Authorization> {
         let token = token.map_err(|error| self.error(error))?;
-        let header = HeaderValue::from_str(&format!("Bearer {}", token.access_token().expose()));
-        let mut header = header.map_err(|_| Error::NoToken {
+        authorization(&token).ok_or_else(|| Error::NoToken {
             server: self.server.name.clone(),
             problem: "the token has characters that are not allowed in a header".to_owned(),
             is_retry_safe: false,
-        })?;
-        header.set_sensitive(true);
-        Ok(Authorization { header, token_id: token.version().0 })
+        })
     }
 }
 
@@ -112,7 +109,16 @@ impl LoginNeeded {
     }
 }
 
+fn authorization(token: &Token) -> Option<Authorization> {
+    let header = token.header()?.clone();
+    Some(Authorization { header, token_id: token.version().0 })
+}
+
 impl Authorizer for ConnectionLogin {
+    fn ready(&self) -> Option<Authorization> {
+        authorization(&self.source.fresh_token()?)
+    }
+
     fn authorization(&self) -> AuthorizationFuture<'_> {
         Box::pin(async { self.authorization_of(self.source.token().await) })
     }

@@ -24,7 +24,8 @@ use super::error::OAuthError;
 use super::event::EventHandler;
 use super::login_server::LoginServer;
 use super::options::{Grant, OAuthOptions};
-use crate::credentials::{CredentialKey, Dialog, Secret, TokenStore};
+use super::token::{CurrentCredential, Token};
+use crate::credentials::{CredentialKey, Dialog, TokenStore};
 
 /// The minimum interval between two reads of the store for a login by another process.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -47,25 +48,6 @@ pub struct TokenSource {
     shared: Arc<SharedToken>,
 }
 
-/// An access token.
-#[derive(Clone, Debug)]
-pub struct Token {
-    access_token: Secret,
-    version: Version,
-}
-
-impl Token {
-    pub(crate) fn version(&self) -> Version {
-        self.version
-    }
-
-    /// Returns the access token, for the header `Authorization: Bearer …`.
-    #[must_use]
-    pub fn access_token(&self) -> &Secret {
-        &self.access_token
-    }
-}
-
 struct SharedToken {
     server: LoginServer,
     key: CredentialKey,
@@ -79,7 +61,7 @@ struct SharedToken {
 
 #[derive(Default)]
 struct State {
-    current: Option<Credential>,
+    current: Option<CurrentCredential>,
     /// The number of logins and logouts of this process. What was read before the last one is outdated.
     replaced: u64,
     /// The time at which the store was read last.
@@ -176,18 +158,27 @@ impl TokenSource {
         Err(OAuthError::LoginNeeded(LogInReason::Refused))
     }
 
+    /// Returns the token if it is fresh, without waiting. Most requests need no more.
+    pub(super) fn fresh_token(&self) -> Option<Token> {
+        let state = self.shared.state();
+        let CurrentCredential { credential, token } = state.current.as_ref()?;
+        let is_fresh =
+            state.refused != Some(token.version()) && credential.freshness(unix_time()) == Freshness::Fresh;
+        is_fresh.then(|| token.clone())
+    }
+
     /// Returns another token after the server refused this one: one that was obtained meanwhile, or a refreshed one.
     ///
     /// # Errors
     /// Those of [`token`](Self::token).
     pub async fn token_after_refusal(&self, refused: &Token) -> Result<Token, OAuthError> {
-        self.token_after(refused.version).await
+        self.token_after(refused.version()).await
     }
 
     pub(super) async fn token_after(&self, refused: Version) -> Result<Token, OAuthError> {
         {
             let mut state = self.shared.state();
-            if state.current.as_ref().is_some_and(|current| current.version() == refused) {
+            if state.current.as_ref().is_some_and(|current| current.token.version() == refused) {
                 state.refused = Some(refused);
             }
         }
@@ -198,7 +189,7 @@ impl TokenSource {
     /// while, unless somebody logs in.
     pub(super) fn handle_second_refusal(&self, refused: Version) {
         let mut state = self.shared.state();
-        if state.current.as_ref().is_some_and(|current| current.version() == refused) {
+        if state.current.as_ref().is_some_and(|current| current.token.version() == refused) {
             state.refused = Some(refused);
             let error = OAuthError::LoginNeeded(LogInReason::Refused);
             state.pause = Some((Instant::now() + REFUSED_PAUSE, error));
@@ -208,7 +199,7 @@ impl TokenSource {
     /// Returns the pause between two requests for the token by somebody who holds on to it.
     pub(super) fn check_interval(&self) -> Duration {
         let state = self.shared.state();
-        let lifetime = state.current.as_ref().and_then(|current| current.details.lifetime);
+        let lifetime = state.current.as_ref().and_then(|current| current.credential.details.lifetime);
         lifetime.map_or(CHECK_INTERVAL, |lifetime| {
             Duration::from_secs(lifetime / 4).clamp(MIN_CHECK_INTERVAL, CHECK_INTERVAL)
         })
@@ -263,11 +254,11 @@ impl TokenSource {
             let error = state.look_error.clone();
             return TokenStep::Fail(error.unwrap_or(OAuthError::LoginNeeded(LogInReason::NoCredential)));
         };
-        let version = current.version();
+        let (version, credential, token) =
+            (current.token.version(), &current.credential, current.token.clone());
         let is_refused = state.refused == Some(version);
-        let can_refresh = current.refresh_token.is_some() || is_service;
-        let token = Token { access_token: current.access_token.clone(), version };
-        match current.freshness(unix_time()) {
+        let can_refresh = credential.refresh_token.is_some() || is_service;
+        match credential.freshness(unix_time()) {
             Freshness::Fresh if !is_refused => TokenStep::Use(token),
             // A token that has just been issued is used, however short its lifetime is.
             Freshness::Expired if has_refreshed && !is_refused => TokenStep::Use(token),
@@ -320,7 +311,7 @@ impl TokenSource {
         state.looked = Some(Instant::now());
         state.look_error = found.as_ref().err().cloned();
         if let Some(found) = found? {
-            state.current = Some(found);
+            state.current = Some(CurrentCredential::new(found));
         }
         Ok(())
     }
@@ -330,7 +321,8 @@ impl TokenSource {
         let mut state = self.shared.state();
         let (flight, last_flight) = (state.flight.take(), state.last_flight.take());
         let replaced = state.replaced.wrapping_add(1);
-        *state = State { current: credential, replaced, flight, last_flight, ..State::default() };
+        let current = credential.map(CurrentCredential::new);
+        *state = State { current, replaced, flight, last_flight, ..State::default() };
     }
 }
 

@@ -18,6 +18,7 @@ use crate::oauth::credential::{Credential, Details};
 use crate::oauth::error::OAuthError;
 use crate::oauth::event::CredentialEvent;
 use crate::oauth::options::Grant;
+use crate::oauth::token::CurrentCredential;
 
 /// Refreshes the credential with the version `old`, and reports the result.
 pub(super) async fn run(shared: Arc<SharedToken>, old: Version, result: watch::Sender<FlightResult>) {
@@ -56,7 +57,7 @@ pub(super) async fn run(shared: Arc<SharedToken>, old: Version, result: watch::S
             // This one was read without the lock, before a login or logout.
             Ok(()) if !is_locked && state.replaced != replaced => {}
             Ok(()) => {
-                state.current.clone_from(&credential);
+                state.current = credential.map(CurrentCredential::new);
                 (state.refused, state.pause, state.failures) = (None, None, 0);
             }
             Err(OAuthError::LoginNeeded(reason)) if *reason != LogInReason::ClientRefused => {

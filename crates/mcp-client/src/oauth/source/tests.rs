@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 
 use super::*;
-use crate::credentials::{MemoryStore, StoreError, StoreLock};
+use crate::credentials::{MemoryStore, Secret, StoreError, StoreLock};
 use crate::http::Network;
 use crate::oauth::OAuthOptions;
 use crate::oauth::credential::tests::credential;

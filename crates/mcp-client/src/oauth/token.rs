@@ -1,0 +1,63 @@
+//! Access tokens.
+
+use std::sync::Arc;
+
+use http::HeaderValue;
+use mcp_protocol::oauth::refresh::Version;
+use zeroize::Zeroizing;
+
+use super::credential::Credential;
+use crate::credentials::Secret;
+
+/// An access token. Clones are cheap.
+#[derive(Clone, Debug)]
+pub struct Token {
+    content: Arc<TokenContent>,
+}
+
+#[derive(Debug)]
+struct TokenContent {
+    access_token: Secret,
+    version: Version,
+    /// The header `Authorization`. `None` if the token has characters that are not allowed in a header.
+    header: Option<HeaderValue>,
+}
+
+impl Token {
+    fn new(credential: &Credential) -> Self {
+        let access_token = credential.access_token.clone();
+        let text = Zeroizing::new(format!("Bearer {}", access_token.expose()));
+        let mut header = HeaderValue::from_str(&text).ok();
+        if let Some(header) = &mut header {
+            header.set_sensitive(true);
+        }
+        let version = credential.version();
+        Self { content: Arc::new(TokenContent { access_token, version, header }) }
+    }
+
+    pub(crate) fn version(&self) -> Version {
+        self.content.version
+    }
+
+    pub(super) fn header(&self) -> Option<&HeaderValue> {
+        self.content.header.as_ref()
+    }
+
+    /// Returns the access token, for the header `Authorization: Bearer …`.
+    #[must_use]
+    pub fn access_token(&self) -> &Secret {
+        &self.content.access_token
+    }
+}
+
+/// A credential in use, and its token.
+pub(super) struct CurrentCredential {
+    pub(super) credential: Credential,
+    pub(super) token: Token,
+}
+
+impl CurrentCredential {
+    pub(super) fn new(credential: Credential) -> Self {
+        Self { token: Token::new(&credential), credential }
+    }
+}
