@@ -240,7 +240,15 @@ mod platform {
 
         /// Makes renamed and removed names durable.
         pub(super) fn sync(&self, _: &Path) -> io::Result<()> {
-            self.0.sync_all()
+            match self.0.sync_all() {
+                // Some network file systems cannot do this for folders. The file itself is on disk.
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
+                {
+                    Ok(())
+                }
+                synced => synced,
+            }
         }
     }
 

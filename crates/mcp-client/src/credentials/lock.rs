@@ -76,6 +76,11 @@ impl LockFolder {
             file = returned;
             match locked {
                 Ok(()) => return Ok(StoreLock::new(file)),
+                Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
+                    let folder = self.path.display();
+                    tracing::warn!(%folder, "the file system has no locks: several processes may refresh one token");
+                    return Ok(StoreLock::new(file));
+                }
                 Err(TryLockError::Error(error)) => return Err(failed(&error)),
                 Err(TryLockError::WouldBlock)
                     if deadline.is_some_and(|deadline| Instant::now() + pause > deadline) =>
