@@ -129,7 +129,7 @@ impl Authorizer for ConnectionLogin {
 
     fn refused_again(&self, refused: &Authorization) -> Error {
         self.source.handle_second_refusal(Version(refused.token_id));
-        self.needed(LogInReason::Refused)
+        self.needed(LogInReason::TokenRefused)
     }
 }
 

@@ -191,7 +191,7 @@ impl TokenSource {
         let mut state = self.shared.state();
         if state.current.as_ref().is_some_and(|current| current.token.version() == refused) {
             state.refused = Some(refused);
-            let error = OAuthError::LoginNeeded(LogInReason::Refused);
+            let error = OAuthError::LoginNeeded(LogInReason::TokenRefused);
             state.pause = Some((Instant::now() + REFUSED_PAUSE, error));
         }
     }

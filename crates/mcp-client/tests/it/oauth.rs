@@ -144,7 +144,7 @@ async fn token_that_is_refused_again_is_an_error() {
         let client = connect.connect().await.unwrap();
         let error = echo(&client, "one").await.unwrap_err();
         assert!(
-            matches!(&error, Error::LoginNeeded(needed) if needed.reason == LogInReason::Refused),
+            matches!(&error, Error::LoginNeeded(needed) if needed.reason == LogInReason::TokenRefused),
             "{error}"
         );
         assert_eq!((issuer.issued(), calls(&web)), (2, 2), "one more token, one more try");

@@ -117,15 +117,24 @@ pub enum RefreshEnd {
     Unavailable(Obstacle),
 }
 
-/// The reason why a refresh ends in a login.
+/// The reason why a login is needed.
+///
+/// ```
+/// use mcp_protocol::oauth::refresh::LogInReason;
+///
+/// assert_eq!(LogInReason::NoCredential.as_str(), "nobody has logged in");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LogInReason {
     /// The store has no credential for this issuer, resource and client.
     NoCredential,
     /// The token cannot be used any more, and there is no refresh token.
     NoRefreshToken,
-    /// The server refused the refresh token.
+    /// The authorization server refused the refresh token.
     Refused,
+    /// The MCP server refused a new token as well.
+    TokenRefused,
     /// The server refused the client.
     ClientRefused,
 }
@@ -138,6 +147,7 @@ impl LogInReason {
             Self::NoCredential => "nobody has logged in",
             Self::NoRefreshToken => "the token is not accepted any more and cannot be refreshed",
             Self::Refused => "the authorization server has ended the login",
+            Self::TokenRefused => "the server does not accept a new token of this login either",
             Self::ClientRefused => {
                 "the authorization server does not accept this client; check the client id and secret"
             }

@@ -141,3 +141,12 @@ fn store_without_locks_ends_the_refresh() {
     refresh.handle_lock_failure();
     assert_eq!(refresh.poll(), RefreshStep::End(RefreshEnd::Unavailable(Obstacle::Store)));
 }
+
+#[test]
+fn reasons_are_clauses_for_people() {
+    use LogInReason::{ClientRefused, NoCredential, NoRefreshToken, Refused, TokenRefused};
+    let texts = [NoCredential, NoRefreshToken, Refused, TokenRefused, ClientRefused].map(LogInReason::as_str);
+    for (at, text) in texts.iter().enumerate() {
+        assert!(text.contains(' ') && !text.ends_with('.') && !texts[..at].contains(text), "{text}");
+    }
+}

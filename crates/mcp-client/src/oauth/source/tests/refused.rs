@@ -38,7 +38,7 @@ async fn token_that_is_refused_twice_is_not_refreshed_at_once() {
     fixture.source.handle_second_refusal(second.version());
     for _ in 0..3 {
         let error = fixture.source.token().await.unwrap_err();
-        assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::Refused)), "{error}");
+        assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::TokenRefused)), "{error}");
     }
     assert_eq!(fixture.requests().len(), 1);
     // A login by another process is noticed after a second.
