@@ -12,7 +12,6 @@ use mcp_protocol::negotiation::{Mode, NegotiationResult};
 use crate::client::{Inner, McpClient};
 use crate::config::negotiation_cache::NegotiationCache;
 use crate::config::offer::Offer;
-use crate::config::server_config::CommandTarget;
 #[cfg(feature = "http")]
 use crate::config::server_config::{self, ServerConfig};
 use crate::connection::cache::{Cache, CacheView};
@@ -56,9 +55,13 @@ pub(super) struct CacheIdentity {
 }
 
 impl CacheIdentity {
-    /// Returns the identity for a program. Its user is always the one who starts it, so `principal` is empty.
-    fn of_command(target: &CommandTarget) -> Self {
-        Self { server: target.digest(), principal: String::new() }
+    /// Returns the identity for a program. Its user is the one who starts it, or the one of its login.
+    fn of_launch(launch: &Launch) -> Self {
+        #[cfg(feature = "oauth")]
+        let principal = launch.login.as_ref().map(|login| login.key()).unwrap_or_default();
+        #[cfg(not(feature = "oauth"))]
+        let principal = String::new();
+        Self { server: launch.config.target.digest(), principal }
     }
 
     #[cfg(feature = "http")]
@@ -98,7 +101,7 @@ impl ConnectSettings {
 
     async fn with_launch(self, launch: Launch) -> Result<McpClient> {
         let (limits, name) = (launch.config.limits.clone(), launch.config.to_string());
-        let identity = CacheIdentity::of_command(&launch.config.target);
+        let identity = CacheIdentity::of_launch(&launch);
         let negotiated = self.offer.start_and_negotiate(&launch, self.negotiation_cache.as_ref()).await?;
         let again = Some(launch).filter(|launch| launch.config.target.restarts);
         self.over(negotiated, limits, name, identity, again)

@@ -63,7 +63,8 @@ impl EnvStore {
     fn read_only(&self) -> StoreError {
         StoreError::ReadOnly {
             store: self.describe(),
-            cause: "an environment variable is only read; unset it to log out".to_owned(),
+            cause: "an environment variable is only read; set or unset it where this program is started"
+                .to_owned(),
         }
     }
 }
@@ -116,7 +117,7 @@ mod tests {
         let delete = store.delete(&key, Dialog::Allowed).await.unwrap_err();
         assert_eq!(
             delete.to_string(),
-            "environment variable TOKEN cannot be written: an environment variable is only read; unset it to log out"
+            "environment variable TOKEN cannot be written: an environment variable is only read; set or unset it where this program is started"
         );
         assert!(!format!("{store:?} {loaded:?}").contains("from the environment"));
     }

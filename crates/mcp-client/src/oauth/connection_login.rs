@@ -33,6 +33,11 @@ impl ConnectionLogin {
         Ok(Self { source: credentials.source(&server), credentials, server: Arc::new(server) })
     }
 
+    /// Returns the key of the credential.
+    pub(crate) fn key(&self) -> String {
+        self.server.credential_key().to_string()
+    }
+
     /// Returns a token that can be used now.
     pub(crate) async fn token(&self) -> Result<Token> {
         self.source.token().await.map_err(|error| self.error(error))

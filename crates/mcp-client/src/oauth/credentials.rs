@@ -16,7 +16,6 @@ use super::login_server::LoginServer;
 use super::options::Grant;
 use super::prompt::LoginPrompt;
 use super::source::TokenSource;
-use super::source::saving::LOCK_TIMEOUT;
 use super::status::{LoginStatus, LogoutReport};
 use super::stores::Stores;
 use crate::config::rfc_config::TokenStorage;
@@ -216,7 +215,11 @@ impl Credentials {
         ServerConfig<T>: Clone + Into<ServerConfig>,
     {
         let server = LoginServer::of(server)?;
-        let (key, store) = (server.credential_key(), self.source(&server).store());
+        let source = self.source(&server);
+        let (key, store) = (server.credential_key(), source.store());
+        if let Some(credential) = source.unsaved_credential().await {
+            return Ok(Some(LoginStatus::new(&credential, store.describe_location(&key), false)));
+        }
         let Some(text) = store.load(&key, Dialog::Allowed).await? else { return Ok(None) };
         let credential = Credential::from_stored(&text, &server);
         Ok(credential.map(|credential| LoginStatus::new(&credential, store.describe_location(&key), true)))
@@ -234,7 +237,8 @@ impl Credentials {
         let server = LoginServer::of(server)?;
         let source = self.source(&server);
         let (key, store) = (server.credential_key(), source.store());
-        let _lock = store.lock(&key, LOCK_TIMEOUT).await?;
+        let (_lock, unsaved) = source.lock_for_logout().await?;
+        let is_unsaved = unsaved.is_some();
         let (mut is_revoked, mut revocation_error) = (false, None);
         let stored = match store.load(&key, Dialog::Allowed).await {
             // A damaged credential cannot be revoked, but it can be deleted.
@@ -244,7 +248,9 @@ impl Credentials {
             }
             stored => stored?,
         };
-        if let Some(credential) = stored.as_ref().and_then(|text| Credential::from_stored(text, &server)) {
+        // The stored refresh token was redeemed if there is a newer one in memory.
+        let stored = stored.as_ref().and_then(|text| Credential::from_stored(text, &server));
+        if let Some(credential) = unsaved.or(stored) {
             match login::revoke(&server, &self.http, &credential).await {
                 Ok(revoked) => is_revoked = revoked,
                 Err(error) => revocation_error = Some(error),
@@ -253,7 +259,7 @@ impl Credentials {
         let deleted = store.delete(&key, Dialog::Allowed).await;
         source.replace(None);
         Ok(LogoutReport {
-            was_logged_in: *deleted.as_ref().unwrap_or(&false),
+            was_logged_in: is_unsaved || *deleted.as_ref().unwrap_or(&false),
             is_revoked,
             revocation_error,
             store_error: deleted.err(),

@@ -180,6 +180,11 @@ impl OAuthOptions {
         self.provider.variable("MCP_OAUTH_TOKEN", &self.name)
     }
 
+    /// Returns the part of the options that affects how tokens are requested.
+    pub(super) fn for_tokens(&self) -> Self {
+        Self { token_env: Vec::new(), token_storage: TokenStorage::Auto, ..self.clone() }
+    }
+
     /// Returns the environment variable from which a token may be read. `None` if its name does not say for which server
     /// it is.
     pub(super) fn readable_variable(&self) -> Option<String> {

@@ -26,7 +26,7 @@ impl Script {
         }
     }
 
-    /// Returns the bodies of the requests so far.
+    /// Returns the requests so far: method, URL, `Accept` and body.
     pub(super) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().iter().map(|(_, body)| body.clone()).collect()
     }
@@ -39,8 +39,10 @@ impl Script {
 
 impl HttpClient for Script {
     fn send(&self, request: http::Request<bytes::Bytes>) -> ResponseFuture<'_> {
+        let accept = request.headers().get("accept").map(|value| value.to_str().unwrap()).unwrap_or_default();
+        let head = format!("{} {} {accept}", request.method(), request.uri());
         let body = String::from_utf8(request.into_body().to_vec()).unwrap();
-        self.requests.lock().unwrap().push((Instant::now(), body));
+        self.requests.lock().unwrap().push((Instant::now(), format!("{head} {body}")));
         let (status, text) = self.responses.lock().unwrap().pop_front().expect("a scripted response");
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(100)).await;

@@ -6,7 +6,7 @@
 //! - A new token is saved before it is used, unless saving fails.
 
 mod refreshing;
-pub(super) mod saving;
+mod saving;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -109,7 +109,7 @@ impl TokenSource {
     }
 
     pub(super) fn has_options(&self, options: &OAuthOptions) -> bool {
-        self.shared.server.options == *options
+        self.shared.server.options.for_tokens() == options.for_tokens()
     }
 
     /// Returns the store of the credential.

@@ -52,6 +52,11 @@ async fn github_answers_with_forms_and_errors_with_status_200() {
         requests[0].contains("client_id=Iv1") && requests[0].contains("scope=repo+read%3Aorg"),
         "{requests:?}"
     );
+    let urls = ["https://github.com/login/device/code", "https://github.com/login/oauth/access_token"];
+    for (request, url) in requests.iter().zip(urls) {
+        // Without this header, GitHub would answer with a form.
+        assert!(request.starts_with(&format!("POST {url} application/json ")), "{request}");
+    }
     // GitHub does not know the parameter.
     assert!(!requests.iter().any(|request| request.contains("resource=")), "{requests:?}");
 }
@@ -71,6 +76,8 @@ async fn google_gets_the_client_secret_in_the_form() {
     status.unwrap();
     assert_eq!(pauses, [5, 5, 10]);
     assert!(requests[1].contains("client_secret=s-123"), "{requests:?}");
+    assert!(requests[0].starts_with("POST https://oauth2.googleapis.com/device/code "), "{requests:?}");
+    assert!(requests[1].starts_with("POST https://oauth2.googleapis.com/token "), "{requests:?}");
 }
 
 fn issuer() -> OAuthOptions {

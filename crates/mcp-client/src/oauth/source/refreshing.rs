@@ -108,7 +108,12 @@ impl Work<'_> {
                 }
             },
             RefreshStep::Load => {
-                let unsaved = self.unsaved.clone().filter(|_| self.credential.is_none());
+                let unsaved = match &self.lock {
+                    Some(_) => self.unsaved.clone().filter(|_| self.credential.is_none()),
+                    None => {
+                        self.shared.unsaved.lock().await.as_ref().map(|unsaved| unsaved.credential.clone())
+                    }
+                };
                 let found = match unsaved {
                     Some(unsaved) => Ok(Some(unsaved)),
                     None => self.shared.load(Dialog::Forbidden).await,
@@ -163,11 +168,19 @@ impl Work<'_> {
 
     /// Takes the lock, or takes it over from an earlier refresh of this process whose credential is not saved yet.
     async fn lock(&mut self, timeout: Duration) -> Result<Option<StoreLock>, StoreError> {
-        if let Some(Unsaved { credential, lock }) = self.shared.unsaved.lock().await.take() {
+        let store = &self.shared.store;
+        let is_ours = |unsaved: &mut Unsaved| unsaved.lock.is_some();
+        let taken = self.shared.unsaved.lock().await.take_if(is_ours);
+        if let Some(Unsaved { credential, lock }) = taken {
             (self.unsaved, self.credential) = (Some(credential), None);
             return Ok(lock);
         }
-        self.shared.store.lock(&self.shared.key, timeout).await.map(Some)
+        let lock = store.lock(&self.shared.key, timeout).await?;
+        // A login that could not be saved because another process held the lock.
+        if let Some(Unsaved { credential, .. }) = self.shared.unsaved.lock().await.take() {
+            (self.unsaved, self.credential) = (Some(credential), None);
+        }
+        Ok(Some(lock))
     }
 
     fn describe(&self) -> Loaded {

@@ -14,7 +14,9 @@ use crate::oauth::credential::Credential;
 use crate::oauth::event::CredentialEvent;
 
 /// The time for which a login or logout waits for a refresh by another process.
-pub(in crate::oauth) const LOCK_TIMEOUT: Duration = Duration::from_secs(15);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(15);
+/// The time of one attempt to take the lock while something else may change.
+const LOCK_ATTEMPT: Duration = Duration::from_millis(500);
 /// The pauses between attempts to save a new credential.
 const SAVE_RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 /// The time for which saving is retried after the last user of the credential was dropped.
@@ -52,6 +54,38 @@ impl TokenSource {
             let cause = "saving was aborted, because the runtime is shutting down".to_owned();
             Err(StoreError::Unavailable { store: self.shared.store.describe(), cause })
         })
+    }
+
+    /// Takes the lock for a logout. Also returns the credential that is only in memory, which is forgotten now.
+    pub(in crate::oauth) async fn lock_for_logout(
+        &self,
+    ) -> Result<(StoreLock, Option<Credential>), StoreError> {
+        let SharedToken { key, store, .. } = &*self.shared;
+        let deadline = Instant::now() + LOCK_TIMEOUT;
+        loop {
+            let mut unsaved = self.shared.unsaved.lock().await;
+            if let Some(Unsaved { lock: Some(_), .. }) = &*unsaved
+                && let Some(Unsaved { credential, lock: Some(lock) }) = unsaved.take()
+            {
+                return Ok((lock, Some(credential)));
+            }
+            drop(unsaved);
+            // Short waits: a refresh of this process that holds the lock may leave it with its unsaved credential.
+            let left = deadline.saturating_duration_since(Instant::now());
+            match store.lock(key, left.min(LOCK_ATTEMPT)).await {
+                Ok(lock) => {
+                    let unsaved = self.shared.unsaved.lock().await.take();
+                    return Ok((lock, unsaved.map(|unsaved| unsaved.credential)));
+                }
+                Err(StoreError::Busy { .. }) if left > LOCK_ATTEMPT => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Returns the credential that could not be saved yet.
+    pub(in crate::oauth) async fn unsaved_credential(&self) -> Option<Credential> {
+        self.shared.unsaved.lock().await.as_ref().map(|unsaved| unsaved.credential.clone())
     }
 
     /// Returns the version of the credential if it could not be saved.
@@ -97,12 +131,23 @@ pub(super) async fn save_later(shared: &Arc<SharedToken>, version: Version) {
         tokio::time::sleep(pause.pause()).await;
         pause.fail(1);
         let mut unsaved = shared.unsaved.lock().await;
-        let Some(Unsaved { credential, .. }) =
-            unsaved.as_ref().filter(|it| it.credential.version() == version)
+        let Some(Unsaved { credential, lock }) =
+            unsaved.as_mut().filter(|it| it.credential.version() == version)
         else {
             return;
         };
-        match shared.store.save(&shared.key, &credential.to_stored(), Dialog::Forbidden).await {
+        // A login whose lock another process held. That process may still save an older token.
+        if lock.is_none() {
+            *lock = shared.store.lock(&shared.key, LOCK_ATTEMPT).await.ok();
+        }
+        let saved = match lock {
+            Some(_) => shared.store.save(&shared.key, &credential.to_stored(), Dialog::Forbidden).await,
+            None => Err(StoreError::Busy {
+                store: shared.store.describe(),
+                cause: "another process holds its lock".to_owned(),
+            }),
+        };
+        match saved {
             Ok(()) => {
                 tracing::info!(server = shared.server.name, "the refreshed token is saved now");
                 *unsaved = None;

@@ -129,3 +129,34 @@ async fn caller_that_is_dropped_does_not_end_the_save() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(fixture.has_stored().await);
 }
+
+#[tokio::test(start_paused = true)]
+async fn login_is_not_saved_while_another_process_holds_the_lock() {
+    let fixture = fixture(&[NEXT]);
+    let other = fixture.store.lock(&key(), Duration::ZERO).await.unwrap();
+    let error = fixture.source.store_login(credential()).await.unwrap_err();
+    assert!(matches!(error, StoreError::Busy { .. }), "{error}");
+    // Neither the retries nor a refresh use the store without the lock.
+    assert!(fixture.token().await.is_err());
+    assert!(!fixture.has_stored().await && fixture.requests().is_empty());
+    drop(other);
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    assert_eq!(fixture.stored().await.unwrap().refresh_token.unwrap().expose(), "refresh-hush");
+    assert_eq!(fixture.token().await.unwrap(), "next");
+    fixture.store.lock(&key(), Duration::ZERO).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn logout_forgets_a_token_that_is_not_saved() {
+    let fixture = without_disk(&[ROTATED]).await;
+    let started = Instant::now();
+    let (lock, unsaved) = fixture.source.lock_for_logout().await.unwrap();
+    assert_eq!(unsaved.unwrap().access_token.expose(), "new");
+    assert!(started.elapsed() < Duration::from_secs(1), "it waited for the lock of the same process");
+    fixture.store.delete(&key(), Dialog::Allowed).await.unwrap();
+    fixture.source.replace(None);
+    drop(lock);
+    fixture.store.failing_saves.store(0, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(!fixture.has_stored().await, "the login is back");
+}
