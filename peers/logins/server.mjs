@@ -17,8 +17,8 @@ const clients = [
   { client_id: "cli-short", token_endpoint_auth_method: "none", application_type: "native", ...user },
   // Its codes live for two seconds.
   { client_id: "cli-late", token_endpoint_auth_method: "none", application_type: "native", ...user },
-  { client_id: "service-basic", client_secret: "s-basic%+ &:=", token_endpoint_auth_method: "client_secret_basic", ...service },
-  { client_id: "service-post", client_secret: "s-post", token_endpoint_auth_method: "client_secret_post", ...service },
+  { client_id: "service-basic", client_secret: "secret of basic%+&:=0123", token_endpoint_auth_method: "client_secret_basic", ...service },
+  { client_id: "service-post", client_secret: "secret-of-post-0123456789", token_endpoint_auth_method: "client_secret_post", ...service },
   {
     client_id: "service-key",
     token_endpoint_auth_method: "private_key_jwt",

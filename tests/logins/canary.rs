@@ -15,6 +15,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use mcp_client::WireTrace;
+use mcp_client::oauth::CredentialEvent;
 
 /// The environment variable with the folder for logs and for temporary files, which are searched in the end.
 const FOLDER: &str = "MCP_TESTS_FOLDER";
@@ -40,7 +41,7 @@ pub(crate) fn log_everything() {
 /// Collects what is shown, and looks for secrets in it.
 pub(crate) struct Canary {
     folder: PathBuf,
-    noted: Mutex<Vec<String>>,
+    noted: Arc<Mutex<Vec<String>>>,
     processes: Arc<Mutex<BTreeMap<Vec<u8>, String>>>,
     is_done: Arc<AtomicBool>,
 }
@@ -50,7 +51,7 @@ impl Canary {
     pub(crate) fn start() -> Self {
         let folder = PathBuf::from(std::env::var_os(FOLDER).expect("the folder for logs"));
         let canary =
-            Self { folder, noted: Mutex::default(), processes: Arc::default(), is_done: Arc::default() };
+            Self { folder, noted: Arc::default(), processes: Arc::default(), is_done: Arc::default() };
         let (processes, is_done) = (Arc::clone(&canary.processes), Arc::clone(&canary.is_done));
         std::thread::spawn(move || {
             while !is_done.load(Ordering::Relaxed) {
@@ -69,6 +70,12 @@ impl Canary {
     /// Notes the `Debug` output of a value.
     pub(crate) fn note_debug(&self, value: &impl Debug) {
         self.note(format!("{value:?} {value:#?}"));
+    }
+
+    /// Returns a function that notes events.
+    pub(crate) fn event_noter(&self) -> impl Fn(CredentialEvent) + Send + Sync + 'static {
+        let noted = Arc::clone(&self.noted);
+        move |event| noted.lock().unwrap().push(format!("{event:?}"))
     }
 
     /// Returns a wire trace into the folder.
@@ -115,10 +122,10 @@ impl Canary {
     /// Proves that a planted secret is found in every place and form, and then that none of the real ones is.
     pub(crate) fn check(&self, secrets: &[String]) {
         let planted = "planted+secret/0123456789".to_owned();
-        let [raw, base64, ..] = &forms(&planted)[..] else { unreachable!() };
+        let [raw, base64, _, encoded, ..] = &forms(&planted)[..] else { unreachable!() };
         self.note(raw.as_str());
-        tracing::trace!("a log line with {base64}");
-        fs::write(self.folder.join("planted"), format!("before {} after", forms(&planted)[3])).unwrap();
+        tracing::trace!("Authorization: Basic {}", STANDARD.encode(format!("client:{encoded}")));
+        fs::write(self.folder.join("elsewhere"), format!("before {encoded} after")).unwrap();
         let mut child = std::process::Command::new("sleep").args(["5"]).env("PLANTED", raw).spawn().unwrap();
         let mut other = std::process::Command::new("sh").args(["-c", "sleep 5", base64]).spawn().unwrap();
         std::thread::sleep(Duration::from_secs(1));
@@ -128,7 +135,7 @@ impl Canary {
             drop(child.wait());
         }
         let (found, _) = self.search(std::slice::from_ref(&planted));
-        for place in ["noted", "log-", "planted", "environment of", "arguments of"] {
+        for place in ["noted: ", "/log-", "/elsewhere: ", "environment of", "arguments of"] {
             assert!(found.iter().any(|found| found.contains(place)), "not found in {place}: {found:?}");
         }
         assert!(secrets.len() > 50, "only {} secrets are known", secrets.len());
@@ -145,16 +152,13 @@ impl Canary {
 /// Returns the forms in which a secret could appear: raw, base64 and URL-encoded, and as a user name or password.
 fn forms(secret: &str) -> Vec<String> {
     let encoded: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
-    let mut forms = vec![
-        secret.to_owned(),
-        STANDARD.encode(secret),
-        URL_SAFE_NO_PAD.encode(secret),
-        encoded,
-        // Where a secret begins in a longer base64 text changes its characters: three cases.
-        inner_base64(&format!(":{secret}")),
-        inner_base64(&format!("::{secret}")),
-        inner_base64(secret),
-    ];
+    let mut forms =
+        vec![secret.to_owned(), STANDARD.encode(secret), URL_SAFE_NO_PAD.encode(secret), encoded.clone()];
+    // In the header `Basic`, the secret is a part of a longer base64 text, and was form-encoded before. The place at
+    // which it begins changes the characters: three cases.
+    for text in [secret, &encoded] {
+        forms.extend(["", ":", "::"].map(|before| inner_base64(&format!("{before}{text}"))));
+    }
     // Shorter texts appear by chance.
     forms.retain(|form| form == secret || form.len() >= MIN_FORM_LETTERS);
     forms

@@ -2,8 +2,13 @@
 
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use mcp_client::async_trait;
+use mcp_client::credentials::{
+    CredentialKey, Dialog, MemoryStore, Secret, StoreError, StoreLock, TokenStore,
+};
 use mcp_client::oauth::{Credentials, LogInReason, OAuthError, OAuthOptions};
 use mcp_client::{McpClient, ServerConfig};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -11,6 +16,10 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use crate::canary::{Canary, MAY_HAVE_TOKEN};
 use crate::protected::Protected;
 use crate::server::{Server, config};
+
+/// The secrets of two clients, as in `server.mjs`.
+const BASIC_SECRET: &str = "secret of basic%+&:=0123";
+const POST_SECRET: &str = "secret-of-post-0123456789";
 
 /// Runs the flows. Returns the secrets that were issued.
 pub(crate) async fn run(folder: &Path, canary: &Canary) -> Vec<String> {
@@ -21,7 +30,7 @@ pub(crate) async fn run(folder: &Path, canary: &Canary) -> Vec<String> {
     logout(&server, canary).await;
     examples(&server, canary).await;
     program(&server, canary).await;
-    let own = ["s-basic%+ &:=", "s-post"].map(str::to_owned);
+    let own = [BASIC_SECRET, POST_SECRET].map(str::to_owned);
     server.secrets().await.into_iter().chain(own).chain(server.key_lines()).collect()
 }
 
@@ -65,8 +74,8 @@ async fn device(server: &Server, canary: &Canary) {
 async fn services(server: &Server, canary: &Canary) {
     let service = |name: &str| OAuthOptions::client_credentials(&server.issuer, name).scopes(["notes:read"]);
     let good = [
-        ("client_secret_basic", service("service-basic").secret("s-basic%+ &:=")),
-        ("client_secret_post", service("service-post").secret("s-post").secret_in_form()),
+        ("client_secret_basic", service("service-basic").secret(BASIC_SECRET)),
+        ("client_secret_post", service("service-post").secret(POST_SECRET).secret_in_form()),
         ("private_key_jwt", service("service-key").private_key(&server.key, Some("k1".to_owned()))),
     ];
     for (name, options) in good {
@@ -90,7 +99,8 @@ async fn services(server: &Server, canary: &Canary) {
 }
 
 async fn refresh_and_reuse(server: &Server, canary: &Canary) {
-    let (credentials, cli) = (Credentials::in_memory(), server.user("cli"));
+    let (store, cli) = (Remembering::default(), server.user("cli"));
+    let credentials = Credentials::of(store.clone());
     server.log_in(&credentials, &cli, "approve").await.unwrap();
     let source = credentials.token_source(&cli).unwrap();
     let mut token = source.token().await.unwrap();
@@ -104,6 +114,63 @@ async fn refresh_and_reuse(server: &Server, canary: &Canary) {
     assert_eq!(server.counts().await.get("refresh_token ok"), Some(&3));
     assert_eq!(server.counts().await.get("refresh_token invalid_grant"), None);
     step("refresh with rotation");
+
+    // Somebody else has a copy of the first refresh token, and redeems it again.
+    let thief = Credentials::of(store.first_saved().await);
+    let stolen = thief.token_source(&cli).unwrap();
+    let old = stolen.token().await.unwrap();
+    let error = stolen.token_after_refusal(&old).await.map(drop).unwrap_err();
+    assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::Refused)), "{error}");
+    assert!(thief.status(&cli).await.unwrap().is_none(), "the spent token is not kept");
+    assert!(!server.accepts(token.access_token().expose()).await, "the server ended the whole login");
+    assert_eq!(server.counts().await.get("refresh_token invalid_grant"), Some(&1));
+    let error = source.token_after_refusal(&token).await.map(drop).unwrap_err();
+    assert!(matches!(error, OAuthError::LoginNeeded(LogInReason::Refused)), "{error}");
+    step("refresh token that is used again ends the login");
+}
+
+/// A store in memory that remembers the first text.
+#[derive(Clone, Default)]
+struct Remembering {
+    store: MemoryStore,
+    first: Arc<Mutex<Option<(CredentialKey, Secret)>>>,
+}
+
+impl Remembering {
+    /// Returns a store with the text that was saved first under the key of the login.
+    async fn first_saved(&self) -> MemoryStore {
+        let (key, text) = self.first.lock().unwrap().clone().expect("a saved login");
+        let store = MemoryStore::default();
+        store.save(&key, &text, Dialog::Allowed).await.unwrap();
+        store
+    }
+}
+
+#[async_trait]
+impl TokenStore for Remembering {
+    fn describe(&self) -> String {
+        self.store.describe()
+    }
+
+    async fn load(&self, key: &CredentialKey, dialog: Dialog) -> Result<Option<Secret>, StoreError> {
+        self.store.load(key, dialog).await
+    }
+
+    async fn save(&self, key: &CredentialKey, secret: &Secret, dialog: Dialog) -> Result<(), StoreError> {
+        // A login first saves a text of its own, to test the store.
+        if secret.expose().starts_with('{') {
+            self.first.lock().unwrap().get_or_insert_with(|| (key.clone(), secret.clone()));
+        }
+        self.store.save(key, secret, dialog).await
+    }
+
+    async fn delete(&self, key: &CredentialKey, dialog: Dialog) -> Result<bool, StoreError> {
+        self.store.delete(key, dialog).await
+    }
+
+    async fn lock(&self, key: &CredentialKey, timeout: Duration) -> Result<StoreLock, StoreError> {
+        self.store.lock(key, timeout).await
+    }
 }
 
 async fn logout(server: &Server, canary: &Canary) {
@@ -175,13 +242,14 @@ async fn examples(server: &Server, canary: &Canary) {
         process.env(MAY_HAVE_TOKEN, "1");
         process
     };
-    let listed = service("s-basic%+ &:=").output().await.unwrap();
+    let listed = service(BASIC_SECRET).output().await.unwrap();
     let [out, error] = [listed.stdout, listed.stderr].map(|text| String::from_utf8(text).unwrap());
     assert_eq!(out.trim(), "hello", "{error}");
     let refused = service("wrong").output().await.unwrap();
     let error = String::from_utf8(refused.stderr).unwrap();
     assert!(error.contains("login needed") && !refused.status.success(), "{error}");
     canary.note(format!("{out}{error}"));
+    canary.note_files(home.path());
     step("examples/service calls with its own credentials");
 }
 
@@ -190,7 +258,7 @@ async fn program(server: &Server, canary: &Canary) {
     let peer = std::env::current_exe().unwrap().with_file_name("mcp-test-peer");
     let options = OAuthOptions::issuer(&server.issuer, "cli").name("peer").scopes(["offline_access"]);
     let config = ServerConfig::command(&peer).arg("server").env(MAY_HAVE_TOKEN, "1").oauth(options);
-    let credentials = Credentials::in_memory();
+    let credentials = Credentials::in_memory().on_event(canary.event_noter());
     let (trace, browser) = (canary.wire_trace(), server.browser());
     let client = McpClient::builder(config)
         .credentials(&credentials)

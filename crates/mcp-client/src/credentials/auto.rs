@@ -170,6 +170,9 @@ impl AutoStore {
         self.stores[chosen].save(key, secret, dialog).await?;
         self.state().locations.insert(key.clone(), (chosen, obtained_at(secret)));
         tracing::debug!(store = self.stores[chosen].describe(), "credential saved");
+        for error in &refused {
+            tracing::info!(%error, "a credential was not saved in the preferred store");
+        }
         for (at, store) in self.stores.iter().enumerate().filter(|(at, _)| *at != chosen) {
             match store.delete(key, dialog).await {
                 Ok(_) | Err(StoreError::ReadOnly { .. }) => {}
