@@ -30,6 +30,7 @@ use super::connector::{Connector, ProxyRules};
 use super::http_error::HttpError;
 use super::network::{HttpBody, HttpClient, Network};
 use super::policy::NetworkPolicy;
+use super::tcp::CountedPolls;
 use super::trace::PendingExchange;
 use crate::wire_trace::ConnectionTrace;
 
@@ -391,6 +392,6 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Connect
     fn execute(&self, future: F) {
         let mut connections = self.lock();
         while connections.try_join_next().is_some() {}
-        connections.spawn(future);
+        connections.spawn(CountedPolls(Box::pin(future)));
     }
 }

@@ -1,8 +1,10 @@
 //! One TCP connection. It detects a server that does not speak the expected protocol, and a connection that the server
 //! closed while it was idle.
 
+use std::cell::Cell;
 use std::io::{self, Read as _};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
@@ -30,12 +32,34 @@ pub(super) struct TcpConnection {
     is_checked: bool,
     /// True while a response is expected: something was written after the last read.
     is_awaiting: bool,
+    /// The poll in which the socket was read last. Reading it again in the same poll finds nothing new.
+    read_in: u64,
+}
+
+thread_local! {
+    /// The number of the current poll of a connection task. Different threads count in different ranges.
+    static POLL: Cell<u64> = {
+        static THREADS: AtomicU64 = AtomicU64::new(1);
+        Cell::new(THREADS.fetch_add(1, Ordering::Relaxed) << 40)
+    };
+}
+
+/// The task of a connection, whose polls are counted.
+pub(super) struct CountedPolls<F>(pub(super) Pin<Box<F>>);
+
+impl<F: Future> Future for CountedPolls<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        POLL.set(POLL.get().wrapping_add(1));
+        self.0.as_mut().poll(cx)
+    }
 }
 
 impl TcpConnection {
     pub(super) fn new(io: TokioIo<TcpStream>, uri: &http::Uri) -> Self {
         let is_tls = uri.scheme() == Some(&http::uri::Scheme::HTTPS);
-        Self { io, is_proxied: false, is_tls, is_checked: false, is_awaiting: false }
+        Self { io, is_proxied: false, is_tls, is_checked: false, is_awaiting: false, read_in: 0 }
     }
 
     /// Creates a connection to a proxy that forwards plain HTTP requests.
@@ -116,14 +140,16 @@ impl Read for TcpConnection {
         // hyper reads before it writes a request. If this read shows that the server has closed the idle connection,
         // hyper sends the request on another connection. Once a request is written, it is unknown whether the server
         // has read it.
-        if !self.is_awaiting
-            && let Some(read) = self.read_at_once(&mut buffer)
-        {
-            return Poll::Ready(read);
+        let poll = POLL.get();
+        if !self.is_awaiting && self.read_in != poll {
+            self.read_in = poll;
+            if let Some(read) = self.read_at_once(&mut buffer) {
+                return Poll::Ready(read);
+            }
         }
         let read = Pin::new(&mut self.io).poll_read(cx, buffer);
         if read.is_ready() {
-            self.is_awaiting = false;
+            (self.is_awaiting, self.read_in) = (false, poll);
         }
         read
     }
