@@ -23,52 +23,33 @@ use mcp_client::oauth::Credentials;
 
 use crate::server::{accepts, user};
 
-pub(crate) fn store(kind: &str, folder: &Path) -> AnyStore {
-    AnyStore(match kind {
+pub(crate) fn store(kind: &str, folder: &Path) -> Arc<dyn TokenStore> {
+    match kind {
         "file" => Arc::new(EncryptedFile::new(folder)),
         "keychain" => Arc::new(Keychain::new("mcp-tests", folder)),
         other => panic!("unknown store `{other}`"),
-    })
-}
-
-/// A store of either kind.
-#[derive(Clone)]
-pub(crate) struct AnyStore(Arc<dyn TokenStore>);
-
-#[async_trait]
-impl TokenStore for AnyStore {
-    fn describe(&self) -> String {
-        self.0.describe()
-    }
-
-    async fn load(&self, key: &CredentialKey, dialog: Dialog) -> Result<Option<Secret>, StoreError> {
-        self.0.load(key, dialog).await
-    }
-
-    async fn save(&self, key: &CredentialKey, secret: &Secret, dialog: Dialog) -> Result<(), StoreError> {
-        self.0.save(key, secret, dialog).await
-    }
-
-    async fn delete(&self, key: &CredentialKey, dialog: Dialog) -> Result<bool, StoreError> {
-        self.0.delete(key, dialog).await
-    }
-
-    async fn lock(&self, key: &CredentialKey, timeout: Duration) -> Result<StoreLock, StoreError> {
-        self.0.lock(key, timeout).await
     }
 }
 
-/// A store that never finishes a save.
-struct Stalling(AnyStore);
+/// A store in which one operation never finishes.
+struct Stuck {
+    store: Arc<dyn TokenStore>,
+    /// True for `load`, false for `save`.
+    in_load: bool,
+}
 
 #[async_trait]
-impl TokenStore for Stalling {
+impl TokenStore for Stuck {
     fn describe(&self) -> String {
-        self.0.describe()
+        self.store.describe()
     }
 
     async fn load(&self, key: &CredentialKey, dialog: Dialog) -> Result<Option<Secret>, StoreError> {
-        self.0.load(key, dialog).await
+        if self.in_load {
+            println!("held");
+            std::future::pending::<()>().await;
+        }
+        self.store.load(key, dialog).await
     }
 
     async fn save(&self, _: &CredentialKey, _: &Secret, _: Dialog) -> Result<(), StoreError> {
@@ -77,38 +58,11 @@ impl TokenStore for Stalling {
     }
 
     async fn delete(&self, key: &CredentialKey, dialog: Dialog) -> Result<bool, StoreError> {
-        self.0.delete(key, dialog).await
+        self.store.delete(key, dialog).await
     }
 
     async fn lock(&self, key: &CredentialKey, timeout: Duration) -> Result<StoreLock, StoreError> {
-        self.0.lock(key, timeout).await
-    }
-}
-
-/// A store that takes the lock, and then never reads.
-struct Holding(AnyStore);
-
-#[async_trait]
-impl TokenStore for Holding {
-    fn describe(&self) -> String {
-        self.0.describe()
-    }
-
-    async fn load(&self, _: &CredentialKey, _: Dialog) -> Result<Option<Secret>, StoreError> {
-        println!("held");
-        std::future::pending().await
-    }
-
-    async fn save(&self, key: &CredentialKey, secret: &Secret, dialog: Dialog) -> Result<(), StoreError> {
-        self.0.save(key, secret, dialog).await
-    }
-
-    async fn delete(&self, key: &CredentialKey, dialog: Dialog) -> Result<bool, StoreError> {
-        self.0.delete(key, dialog).await
-    }
-
-    async fn lock(&self, key: &CredentialKey, timeout: Duration) -> Result<StoreLock, StoreError> {
-        self.0.lock(key, timeout).await
+        self.store.lock(key, timeout).await
     }
 }
 
@@ -119,11 +73,11 @@ pub(crate) async fn run(words: &[&str]) {
     let store = store(kind, Path::new(folder));
     let config = user(issuer, "cli-short");
     if mode == "hold" {
-        drop(Credentials::of(Holding(store)).logout(&config).await);
+        drop(Credentials::of(Stuck { store, in_load: true }).logout(&config).await);
         unreachable!("the lock is held for ever");
     }
     if mode == "stall" {
-        let source = Credentials::of(Stalling(store)).token_source(&config).unwrap();
+        let source = Credentials::of(Stuck { store, in_load: false }).token_source(&config).unwrap();
         let token = source.token().await.unwrap();
         drop(source.token_after_refusal(&token).await);
         unreachable!("the save does not finish");

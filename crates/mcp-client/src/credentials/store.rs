@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -100,6 +101,34 @@ pub trait TokenStore: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError::Busy`] if the lock is still held after `timeout`, and other errors if the lock cannot be created.
     async fn lock(&self, key: &CredentialKey, timeout: Duration) -> Result<StoreLock, StoreError>;
+}
+
+/// A store that several owners share, or whose type is chosen at run time.
+#[async_trait]
+impl<S: TokenStore + ?Sized> TokenStore for Arc<S> {
+    fn describe(&self) -> String {
+        (**self).describe()
+    }
+
+    fn describe_location(&self, key: &CredentialKey) -> String {
+        (**self).describe_location(key)
+    }
+
+    async fn load(&self, key: &CredentialKey, dialog: Dialog) -> Result<Option<Secret>, StoreError> {
+        (**self).load(key, dialog).await
+    }
+
+    async fn save(&self, key: &CredentialKey, secret: &Secret, dialog: Dialog) -> Result<(), StoreError> {
+        (**self).save(key, secret, dialog).await
+    }
+
+    async fn delete(&self, key: &CredentialKey, dialog: Dialog) -> Result<bool, StoreError> {
+        (**self).delete(key, dialog).await
+    }
+
+    async fn lock(&self, key: &CredentialKey, timeout: Duration) -> Result<StoreLock, StoreError> {
+        (**self).lock(key, timeout).await
+    }
 }
 
 /// A lock that [`TokenStore::lock`] returned. Dropping it releases the lock.
