@@ -237,7 +237,7 @@ impl Credentials {
         let server = LoginServer::of(server)?;
         let source = self.source(&server);
         let (key, store) = (server.credential_key(), source.store());
-        let (_lock, unsaved) = source.lock_for_logout().await?;
+        let (_lock, unsaved) = source.take_lock().await?;
         let is_unsaved = unsaved.is_some();
         let (mut is_revoked, mut revocation_error) = (false, None);
         let stored = match store.load(&key, Dialog::Allowed).await {

@@ -1,4 +1,4 @@
-//! What a program is told about its credentials.
+//! The events of credentials.
 
 use std::fmt;
 use std::sync::Arc;

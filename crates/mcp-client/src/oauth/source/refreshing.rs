@@ -141,12 +141,10 @@ impl Work<'_> {
                     }
                     None => Ok(()),
                 };
-                if let Err(error) = &saved {
-                    tracing::error!(server = self.shared.server.name, %error, "cannot save a refreshed token; it is kept in memory and saved later");
-                }
                 let server = self.shared.server.name.clone();
                 match &saved {
                     Err(error) => {
+                        tracing::error!(server, %error, "cannot save a refreshed token; it is kept in memory and saved later");
                         self.shared.events.handle(CredentialEvent::NotSaved { server, error: error.clone() });
                     }
                     Ok(()) if self.unsaved.is_some() => {

@@ -56,10 +56,9 @@ impl TokenSource {
         })
     }
 
-    /// Takes the lock for a logout. Also returns the credential that is only in memory, which is forgotten now.
-    pub(in crate::oauth) async fn lock_for_logout(
-        &self,
-    ) -> Result<(StoreLock, Option<Credential>), StoreError> {
+    /// Takes the lock for a login or logout. Also returns the credential that could not be saved, which the login or
+    /// logout replaces.
+    pub(in crate::oauth) async fn take_lock(&self) -> Result<(StoreLock, Option<Credential>), StoreError> {
         let SharedToken { key, store, .. } = &*self.shared;
         let deadline = Instant::now() + LOCK_TIMEOUT;
         loop {
@@ -95,14 +94,8 @@ impl TokenSource {
         report: oneshot::Sender<Result<(), StoreError>>,
     ) -> Option<Version> {
         let SharedToken { server, key, store, .. } = &*self.shared;
-        // The login replaces a credential that could not be saved, so it takes over its lock.
-        let taken = self.shared.unsaved.lock().await.take().and_then(|unsaved| unsaved.lock);
-        let lock = match taken {
-            Some(lock) => Ok(lock),
-            None => store.lock(key, LOCK_TIMEOUT).await,
-        };
-        let (lock, saved) = match lock {
-            Ok(lock) => (Some(lock), store.save(key, &credential.to_stored(), Dialog::Allowed).await),
+        let (lock, saved) = match self.take_lock().await {
+            Ok((lock, _)) => (Some(lock), store.save(key, &credential.to_stored(), Dialog::Allowed).await),
             Err(error) => (None, Err(error)),
         };
         self.replace(Some(credential.clone()));
@@ -149,13 +142,13 @@ pub(super) async fn save_later(shared: &Arc<SharedToken>, version: Version) {
         };
         match saved {
             Ok(()) => {
-                tracing::info!(server = shared.server.name, "the refreshed token is saved now");
+                tracing::info!(server = shared.server.name, "the token is saved now");
                 *unsaved = None;
                 shared.events.handle(CredentialEvent::Saved { server: shared.server.name.clone() });
                 return;
             }
             Err(error) => {
-                tracing::debug!(server = shared.server.name, %error, "cannot save a refreshed token");
+                tracing::debug!(server = shared.server.name, %error, "cannot save a token");
             }
         }
         if Arc::strong_count(shared) == 1 {
@@ -165,7 +158,7 @@ pub(super) async fn save_later(shared: &Arc<SharedToken>, version: Version) {
             if since.elapsed() > SAVE_AFTER_CLOSE {
                 tracing::error!(
                     server = shared.server.name,
-                    "a refreshed token could not be saved and is lost; log in again"
+                    "a token could not be saved and is lost; log in again"
                 );
                 *unsaved = None;
                 shared.events.handle(CredentialEvent::Lost { server: shared.server.name.clone() });

@@ -150,7 +150,7 @@ async fn login_is_not_saved_while_another_process_holds_the_lock() {
 async fn logout_forgets_a_token_that_is_not_saved() {
     let fixture = without_disk(&[ROTATED]).await;
     let started = Instant::now();
-    let (lock, unsaved) = fixture.source.lock_for_logout().await.unwrap();
+    let (lock, unsaved) = fixture.source.take_lock().await.unwrap();
     assert_eq!(unsaved.unwrap().access_token.expose(), "new");
     assert!(started.elapsed() < Duration::from_secs(1), "it waited for the lock of the same process");
     fixture.store.delete(&key(), Dialog::Allowed).await.unwrap();
