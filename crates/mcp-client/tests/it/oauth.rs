@@ -7,7 +7,7 @@ use mcp_client::oauth::{Credentials, LogInReason, OAuthOptions};
 use mcp_client::{Blame, Error, McpClient, ServerConfig, WireTrace};
 use serde_json::json;
 
-use crate::web::{Say, Seen, Web, against, echo, legacy, modern};
+use crate::web::{Piece, Say, Seen, Web, against, echo, legacy, modern};
 
 /// The state of the scripted servers.
 #[derive(Default)]
@@ -257,4 +257,45 @@ async fn unknown_session_is_renewed_although_its_status_is_401() {
         client.close().await;
     })
     .await;
+}
+
+#[tokio::test]
+async fn hostile_token_responses_are_bounded_errors() {
+    let head = |length: usize| {
+        format!("HTTP/1.1 200 X\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n")
+    };
+    let token = r#"{"access_token":"t-1"}"#;
+    let flood = || (0..1600).map(|_| Piece::from("x".repeat(64 << 10))).collect::<Vec<_>>();
+    let with_head = |length, rest: Vec<Piece>| {
+        Say::Pieces(std::iter::once(Piece::from(head(length))).chain(rest).collect())
+    };
+    let attacks: Vec<(Say, &str)> = vec![
+        (with_head(100 << 20, flood()), "larger than 262144 bytes"),
+        (with_head(token.len() + 10, vec![token.to_owned().into()]), "/token: "),
+        (with_head(token.len() / 2, vec![token.to_owned().into()]), "not JSON"),
+        (Say::raw("HTTP/1.1 200 X\r\ncontent-ty"), "/token: "),
+        (Say::raw("\0\0\0"), "does not speak HTTP"),
+        (Say::json(200, &json!({"access_token": "a\r\nX-Evil: 1"})), "not allowed in a header"),
+        (Say::json(200, &json!({"access_token": {"a": 1}})), "wrong type"),
+        (
+            Say::json(200, &json!({"access_token": "t", "expires_in": -1e300, "token_type": "mac"})),
+            "type `mac`",
+        ),
+    ];
+    for (attack, part) in attacks {
+        let issuer = Issuer::default();
+        let script = move |seen: &Seen| match seen.path.as_str() {
+            "/token" => attack.clone(),
+            _ => issuer.answer(seen, modern),
+        };
+        against(script, |web| async move {
+            let connect = McpClient::builder(config(&web)).credentials(&Credentials::in_memory());
+            let started = std::time::Instant::now();
+            let error = connect.connect().await.unwrap_err();
+            assert!(matches!(error, Error::NoToken { .. }), "{part}: {error:?}");
+            assert!(error.to_string().contains(part), "{part}: {error}");
+            assert!(started.elapsed().as_secs() < 5 && web.count("server/discover") == 0, "{part}");
+        })
+        .await;
+    }
 }

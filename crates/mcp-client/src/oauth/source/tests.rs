@@ -1,3 +1,4 @@
+mod interleaved;
 mod refused;
 mod unsaved;
 
