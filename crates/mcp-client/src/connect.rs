@@ -105,7 +105,8 @@ impl McpClient {
     /// # Errors
     /// [`Error::Start`] if the program could not be started, [`Error::Connect`] if the server was started or reached
     /// but the handshake failed, [`Error::InvalidConfig`] for a string that is not a URL. For a URL also
-    /// [`Error::Denied`], [`Error::Unauthorized`] and [`Error::ForeignEndpoint`].
+    /// [`Error::Denied`], [`Error::Unauthorized`] and [`Error::ForeignEndpoint`]. For a config with OAuth options also
+    /// [`Error::LoginNeeded`] and [`Error::NoToken`].
     ///
     /// # Cancellation
     /// Dropping the future kills the process that it started.
