@@ -2,6 +2,7 @@
 //!
 //! Spec: MCP 2026-07-28, client/elicitation.
 
+mod fields;
 mod form;
 mod schema;
 
@@ -11,6 +12,7 @@ use crate::macros::{object, string_enum};
 use crate::map::Map;
 use crate::tasks::legacy::TaskParams;
 
+pub use fields::FormFields;
 pub use form::FormError;
 pub use schema::{
     BooleanSchema, EnumItems, EnumOption, FieldSchema, FormSchema, NumberKind, NumberSchema, StringFormat,

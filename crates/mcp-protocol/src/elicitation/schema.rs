@@ -1,12 +1,12 @@
 //! Schemas of form fields. A field is a text, a number, a boolean, or a single or multiple selection; fields are not
 //! nested. All notations for selections are supported.
 
+use super::FormFields;
 use crate::dialect::{Fill, Lower, Lowering, Raise, Raising, Written, serde_by_dialect};
 use crate::json::Json;
 use crate::json::read::{Read, Reader};
 use crate::json::scan;
 use crate::macros::{object, string_enum};
-use crate::map::Map;
 
 object! {
     /// The schema of a form.
@@ -24,8 +24,8 @@ object! {
     pub struct FormSchema {
         tag "type" = "object";
         empty {
-            /// Fields, sorted by name. The order in which a peer sent them is not kept.
-            fields: Map<String, FieldSchema> = "properties",
+            /// Fields, in the order in which a person sees them.
+            fields: FormFields = "properties",
         }
         optional {
             /// Names of required fields.
@@ -288,10 +288,10 @@ object! {
 }
 
 impl FormSchema {
-    /// Adds a field, or replaces the field with this name.
+    /// Adds a field after the others, or replaces the field with this name.
     #[must_use]
     pub fn field(mut self, name: impl Into<String>, schema: impl Into<FieldSchema>) -> Self {
-        self.fields.insert(name.into(), schema.into());
+        self.fields.insert(name, schema);
         self
     }
 

@@ -1,8 +1,9 @@
 //! Typed forms: a form is created from a type, and its answer is a value of that type.
 
-use mcp_protocol::elicitation::{ElicitAction, ElicitFormParams, FormSchema};
+use mcp_protocol::elicitation::{ElicitAction, ElicitFormParams, FieldSchema, FormFields, FormSchema};
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _, Visitor};
+use serde::{Deserializer, forward_to_deserialize_any};
 use serde_json::{Map, Value, json};
 
 use crate::call::context::Context;
@@ -34,7 +35,7 @@ impl<T> FormAnswer<T> {
 }
 
 impl Context {
-    /// Asks the person to fill in a form. The fields of the form are the fields of the struct `T`, sorted by name.
+    /// Asks the person to fill in a form. The fields of the form are the fields of the struct `T`, in their order.
     ///
     /// The type of a field is text, a number, a boolean, an enum without data, a list of such enums, or an `Option` of
     /// one of these. The doc comment of a field becomes its description. In all other respects this method is like
@@ -87,13 +88,18 @@ impl Context {
 }
 
 /// Returns the form of a type, or the reason why it cannot be a form.
-fn form_of<T: JsonSchema>() -> Result<FormSchema, String> {
+fn form_of<T: DeserializeOwned + JsonSchema>() -> Result<FormSchema, String> {
     let schema: Value = serde_json::from_str(schema::of::<T>().get()).unwrap_or_default();
     let name = T::schema_name();
     let Some(properties) = schema["properties"].as_object() else {
         return Err(format!("`{name}` is not a struct with named fields"));
     };
-    let mut fields = Map::new();
+    // The schema is sorted by name; `Deserialize` knows the order of the struct.
+    let declared = field_names::<T>();
+    let place = |name: &str| declared.iter().position(|declared| *declared == name);
+    let mut properties: Vec<_> = properties.iter().collect();
+    properties.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
+    let mut fields = FormFields::new();
     for (field, property) in properties {
         let schema = field_schema(property).ok_or_else(|| {
             format!(
@@ -101,15 +107,50 @@ fn form_of<T: JsonSchema>() -> Result<FormSchema, String> {
                  or a list of such enums"
             )
         })?;
-        fields.insert(field.clone(), schema);
+        let schema = serde_json::from_str::<FieldSchema>(&schema.to_string());
+        fields.insert(field, schema.map_err(|error| format!("cannot build a form from `{name}`: {error}"))?);
     }
-    let mut form = json!({"type": "object", "properties": fields});
-    if let Some(required) = schema.get("required") {
-        form["required"] = required.clone();
+    let mut form = FormSchema::new();
+    form.fields = fields;
+    if let Some(required) = schema["required"].as_array() {
+        form.required = Some(required.iter().filter_map(Value::as_str).map(str::to_owned).collect());
     }
-    serde_json::from_value::<Box<serde_json::value::RawValue>>(form)
-        .and_then(|form| serde_json::from_str(form.get()))
-        .map_err(|error| format!("cannot build a form from `{name}`: {error}"))
+    Ok(form)
+}
+
+/// Returns the names of the fields of a struct, in the order of its declaration; empty if `T` reads itself as a map,
+/// as with `#[serde(flatten)]`.
+fn field_names<T: DeserializeOwned>() -> &'static [&'static str] {
+    let mut names = FieldNames(&[]);
+    // It always fails: only the names that `T` expects are wanted.
+    drop(T::deserialize(&mut names));
+    names.0
+}
+
+/// Notes the names of the fields that a struct expects, and then fails.
+struct FieldNames(&'static [&'static str]);
+
+impl<'de> Deserializer<'de> for &mut FieldNames {
+    type Error = serde::de::value::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+        Err(Self::Error::custom("there is no value"))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        names: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        self.0 = names;
+        self.deserialize_any(visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
 }
 
 /// Returns the schema of one field, reduced to what the protocol allows in a form; `None` if the field cannot be in a
@@ -250,6 +291,31 @@ mod tests {
             let found: Value = form["properties"][name].clone();
             assert_eq!(found.to_string(), without_float(field, &found).to_string(), "{name}");
         }
+    }
+
+    #[test]
+    fn form_has_the_order_of_the_struct() {
+        let names = |form: FormSchema| form.fields.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        let dish = ["name", "pieces", "price", "spicy", "size", "sauce", "sides", "note"];
+        assert_eq!(names(form_of::<Dish>().unwrap()), dish);
+
+        #[derive(serde::Deserialize, JsonSchema)]
+        #[serde(rename_all = "camelCase")]
+        #[expect(dead_code, reason = "only its schema is used")]
+        struct Guest {
+            last_name: String,
+            first_name: String,
+        }
+        assert_eq!(names(form_of::<Guest>().unwrap()), ["lastName", "firstName"]);
+
+        #[derive(serde::Deserialize, JsonSchema)]
+        #[expect(dead_code, reason = "only its schema is used")]
+        struct Booking {
+            table: u8,
+            #[serde(flatten)]
+            guest: Guest,
+        }
+        assert_eq!(names(form_of::<Booking>().unwrap()), ["firstName", "lastName", "table"]);
     }
 
     /// Returns `found` if it is equal to `expected` when numbers are compared by value.
