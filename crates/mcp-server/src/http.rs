@@ -13,6 +13,7 @@ mod http_sse;
 mod legacy;
 mod modern;
 mod options;
+mod protection;
 mod request_body;
 mod response;
 mod response_body;
@@ -49,6 +50,7 @@ pub use guard::Access;
 pub use options::HttpOptions;
 pub use response_body::HttpBody;
 
+use crate::auth::ScopeRules;
 use crate::budget::{Budget, Share};
 use crate::call::identity::{Identity, Principal};
 use crate::dispatch::core::Core;
@@ -58,6 +60,7 @@ use buffer_pool::BufferPool;
 use first_event::FirstPoll;
 use headers::{McpHeaders, RequestHeaders};
 use legacy::no_session;
+use protection::Protection;
 use request_body::{SMALL_BODY_BYTES, TOO_MANY_BODIES, retained_bytes};
 use response::{
     HttpResponse, already_initialized, empty_response, error_response, overload_response, refusal_response,
@@ -69,7 +72,9 @@ const MAX_UNREAD_BYTES: usize = 1 << 20;
 
 /// A server as a `tower` service: mount it in axum with `route_service`, or in any hyper program.
 ///
-/// The service ignores the path of the request. Cloning is cheap; all clones share their sessions and limits.
+/// The service ignores the path of the request, with one exception: a [protected](HttpOptions::protect) service answers
+/// GET requests for its metadata, so mount it at `/.well-known/oauth-protected-resource` and all paths below, too.
+/// Cloning is cheap; all clones share their sessions and limits.
 #[doc(alias = "Streamable HTTP")]
 #[doc(alias = "axum")]
 #[derive(Clone)]
@@ -78,6 +83,8 @@ pub struct HttpService(Arc<ServiceState>);
 /// The state that all clones of a service share.
 struct ServiceState {
     core: Arc<Core>,
+    protection: Option<Protection>,
+    scope_rules: Arc<ScopeRules>,
     negotiation: HttpServerNegotiation,
     options: HttpOptions,
     limits: Limits,
@@ -123,6 +130,8 @@ impl McpServer {
     /// Fails if the server is not configured correctly.
     #[doc(alias = "Streamable HTTP")]
     pub fn into_http_service(self, options: HttpOptions) -> Result<HttpService, Error> {
+        let protection = options.protected.as_ref().map(Protection::new).transpose();
+        let protection = protection.map_err(|problems| Error::Setup { problems })?;
         let core = self.into_core(options.calls)?;
         let versions = core.registry.snapshot().settings.versions.clone();
         let limits = core.limits.clone().message(options.body);
@@ -132,6 +141,10 @@ impl McpServer {
             limits,
             sessions: Arc::new(Sessions::new(&options, &memory)),
             core,
+            scope_rules: protection
+                .as_ref()
+                .map_or_else(Arc::default, |protection| Arc::clone(&protection.rules)),
+            protection,
             streams: Budget::new(options.streams),
             memory,
             large_bodies: Budget::within(&bodies, options.bodies - options.bodies / 4),
@@ -177,7 +190,23 @@ impl ServiceState {
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let identity = Identity::take(&mut parts.extensions);
+        if parts.method == HttpVerb::GET
+            && let Some(protection) = &self.protection
+            && protection.is_metadata_path(parts.uri.path())
+        {
+            return Ok(protection.metadata());
+        }
+        let mut identity = Identity::take(&mut parts.extensions, &self.scope_rules);
+        if let Some(protection) = &self.protection {
+            // Checked again below: keeping the result would make this future larger.
+            if let Err(status) = self.check_access(&parts, &RequestHeaders::of(&parts.headers)) {
+                return Ok(empty_response(status));
+            }
+            identity.principal = match protection.admit(&parts.headers).await {
+                Ok(principal) => principal,
+                Err(response) => return Ok(*response),
+            };
+        }
         let headers = match self.check_or_answer(&parts, &identity.principal) {
             Ok(headers) => headers,
             Err(response) => return Ok(response),
@@ -200,6 +229,17 @@ impl ServiceState {
         }
     }
 
+    /// Returns true for the paths of the metadata of a protected service.
+    #[cfg(feature = "serve")]
+    fn is_metadata_path(&self, path: &str) -> bool {
+        self.protection.as_ref().is_some_and(|protection| protection.is_metadata_path(path))
+    }
+
+    /// Checks `Host` and `Origin`. The `Err` variant is the status of the response.
+    fn check_access(&self, parts: &Parts, headers: &RequestHeaders<'_>) -> Result<(), StatusCode> {
+        self.options.access.check(&parts.uri, &parts.headers, headers)
+    }
+
     /// Checks the headers before the body is read. The `Err` variant is the HTTP response.
     #[expect(clippy::result_large_err, reason = "the `Err` variant is the HTTP response")]
     fn check_or_answer<'a>(
@@ -208,7 +248,7 @@ impl ServiceState {
         principal: &Principal,
     ) -> Result<McpHeaders<'a>, HttpResponse> {
         let headers = RequestHeaders::of(&parts.headers);
-        if let Err(status) = self.options.access.check(&parts.uri, &parts.headers, &headers) {
+        if let Err(status) = self.check_access(parts, &headers) {
             return Err(empty_response(status));
         }
         // A repeated header is refused, because a proxy in front may have checked the other value.

@@ -68,11 +68,15 @@
 //! | `files` | no | [`directory`]: files of one directory as resources, safe from path traversal (Unix) |
 //! | `log` | no | [`log_to_stderr`] |
 //! | `validate` | no | validation of arguments and elicitation answers against their JSON Schema |
+//! | `jwt` | no | [`auth::JwtVerifier`]: access tokens that are JWTs |
 //! | `http` | no | Streamable HTTP as a `tower` service: [`McpServer::into_http_service`] |
 //! | `serve` | no | a built-in HTTP listener: [`McpServer::serve_http`] |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_docs)]
 
+#[cfg(feature = "http")]
+#[cfg_attr(docsrs, doc(cfg(feature = "http")))]
+pub mod auth;
 mod budget;
 mod call;
 mod connection;
@@ -127,7 +131,8 @@ pub use offer::resource::{
 #[doc(hidden)]
 pub use offer::shared_state::AsyncMethod;
 pub use offer::shared_state::{BoundMethod, MethodShape, SharedState, state};
-pub use offer::tool::{Tool, ToolSpec, tool};
+pub use offer::tool::{Tool, tool};
+pub use offer::tool_spec::ToolSpec;
 pub use server::McpServer;
 pub use wire_trace::WireTrace;
 

@@ -19,3 +19,4 @@ pub(crate) mod schema;
 pub(crate) mod shared_state;
 pub(crate) mod template;
 pub(crate) mod tool;
+pub(crate) mod tool_spec;

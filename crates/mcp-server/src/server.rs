@@ -15,6 +15,7 @@ use crate::budget::Budget;
 use crate::call::approval::{Approver, Proposal, approver};
 use crate::call::confirmation_store::{ConfirmationStore, InMemoryStore};
 use crate::call::hook::{Call, Hook, Outcome, hook};
+use crate::call::identity::Principal;
 use crate::call::seal::Sealer;
 use crate::dispatch::core::Core;
 use crate::dispatch::router::{result_meta, served_versions};
@@ -24,7 +25,8 @@ use crate::link::driver;
 use crate::offer::prompt::ServedPrompt;
 use crate::offer::registry::{CacheHint, Registry, ServerSettings};
 use crate::offer::resource::{ServedResource, ServedTemplate, check_resource_uri, hint};
-use crate::offer::tool::{Tool, ToolEntry, ToolSpec};
+use crate::offer::tool::{Tool, ToolEntry};
+use crate::offer::tool_spec::ToolSpec;
 use crate::wire_trace::WireTrace;
 
 /// The default number of items in a page of a list.
@@ -309,7 +311,7 @@ impl McpServer {
         mut writer: impl AsyncWrite + Unpin + Send,
     ) -> Result<(), Error> {
         let core = self.into_core(usize::MAX)?;
-        driver::drive(&core, &mut reader, &mut writer, None).await?;
+        driver::drive(&core, &mut reader, &mut writer, None, Principal::default()).await?;
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::JoinSet;
 
+use crate::call::identity::Principal;
 use crate::error::Error;
 use crate::link::pipe::{PipeReader, PipeWriter, pipe};
 use crate::link::{driver, io as stream};
@@ -84,7 +85,9 @@ impl McpServer {
         let (mut writer, output) = pipe(PIPE_BYTES);
         let mut server = JoinSet::new();
         server.spawn(async move {
-            if let Err(error) = driver::drive(&core, &mut reader, &mut writer, None).await {
+            if let Err(error) =
+                driver::drive(&core, &mut reader, &mut writer, None, Principal::default()).await
+            {
                 tracing::warn!(%error, "the connection in memory failed");
             }
         });

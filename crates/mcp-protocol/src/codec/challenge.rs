@@ -1,6 +1,8 @@
-//! `WWW-Authenticate`: authentication challenges of a server.
+//! `WWW-Authenticate`: authentication challenges of a server, read and written.
 //!
 //! Spec: MCP 2026-07-28, basic/authorization; RFC 9110, section 11.
+
+use std::fmt::{self, Write as _};
 
 /// One authentication challenge of a 401 or 403 response.
 ///
@@ -39,6 +41,26 @@ impl Challenge {
         challenges
     }
 
+    /// Creates a challenge without parameters for the scheme `Bearer`.
+    ///
+    /// ```
+    /// use mcp_protocol::codec::challenge::Challenge;
+    ///
+    /// let challenge = Challenge::bearer().with("error", "invalid_token").with("scope", "a b");
+    /// assert_eq!(challenge.to_string(), r#"Bearer error="invalid_token", scope="a b""#);
+    /// ```
+    #[must_use]
+    pub fn bearer() -> Self {
+        Self { scheme: "bearer".to_owned(), parameters: Vec::new() }
+    }
+
+    /// Adds a parameter. `name` must be in lower case.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.parameters.push((name.to_owned(), value.into()));
+        self
+    }
+
     /// Returns the value of a parameter. `name` must be in lower case.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&str> {
@@ -61,6 +83,27 @@ impl Challenge {
     #[must_use]
     pub fn error(&self) -> Option<&str> {
         self.parameter("error")
+    }
+}
+
+/// Writes the challenge as the value of a header. Characters that a header cannot contain are replaced by `?`.
+impl fmt::Display for Challenge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first, rest) = self.scheme.split_at(self.scheme.chars().next().map_or(0, char::len_utf8));
+        write!(f, "{}{rest}", first.to_ascii_uppercase())?;
+        for (at, (name, value)) in self.parameters.iter().enumerate() {
+            f.write_str(if at == 0 { " " } else { ", " })?;
+            write!(f, "{name}=\"")?;
+            for c in value.chars() {
+                match c {
+                    '"' | '\\' => write!(f, "\\{c}")?,
+                    ' '..='~' => f.write_char(c)?,
+                    _ => f.write_char('?')?,
+                }
+            }
+            f.write_char('"')?;
+        }
+        Ok(())
     }
 }
 
@@ -181,6 +224,18 @@ mod tests {
             let expected: Vec<_> = expected.into_iter().map(|(s, p)| (s.to_owned(), p)).collect();
             assert_eq!(read(value), expected, "{value}");
         }
+    }
+
+    #[test]
+    fn written_challenge_is_read_again() {
+        let challenge =
+            Challenge::bearer().with("scope", "a b").with("error_description", "say \"x\\y\", \r\n\u{e4}");
+        let text = challenge.to_string();
+        assert_eq!(text, r#"Bearer scope="a b", error_description="say \"x\\y\", ???""#);
+        let read = Challenge::parse_all([text.as_str()]);
+        assert_eq!((read.len(), read[0].scope()), (1, Some("a b")));
+        assert_eq!(read[0].parameter("error_description"), Some("say \"x\\y\", ???"));
+        assert_eq!(Challenge::bearer().to_string(), "Bearer");
     }
 
     #[test]

@@ -6,6 +6,8 @@ use mcp_protocol::dialect::{Lower, Lowering};
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::messages::{EmptyResult, Id, write};
 use mcp_protocol::meta::Meta;
+#[cfg(feature = "http")]
+use mcp_protocol::oauth::scopes::Scopes;
 use mcp_protocol::{Dialect, Json};
 
 use crate::connection::write_error;
@@ -17,6 +19,9 @@ pub(crate) enum Reply {
     Page(Arc<Json>),
     Empty,
     Error(ErrorObject),
+    /// The request was not started, because the caller lacks scopes. Contains all scopes that the request needs.
+    #[cfg(feature = "http")]
+    InsufficientScope(Scopes),
     /// The error message for a request that was not started, because a limit of the whole server is reached.
     Overloaded(&'static str),
 }
@@ -40,6 +45,14 @@ impl Reply {
             Self::Empty => write::response(out, id, &cx.root(&EmptyResult::new())),
             Self::Page(page) => write::response(out, id, &**page),
             Self::Error(error) => return write_error(out, Some(id), dialect, error),
+            #[cfg(feature = "http")]
+            Self::InsufficientScope(needed) => {
+                let error = ErrorObject::new(
+                    ErrorCode::InvalidRequest,
+                    format!("the caller lacks scopes: `{needed}`"),
+                );
+                return write_error(out, Some(id), dialect, &error);
+            }
             Self::Overloaded(why) => {
                 return write_error(
                     out,

@@ -85,7 +85,7 @@ impl<'a> CallBuilder<'a> {
 
     fn binding(&self) -> Binding {
         Binding {
-            principal: self.requester.identity.principal.subject.clone(),
+            principal: self.requester.identity.principal.binding().cloned(),
             method: self.request.method.clone(),
             name: Arc::clone(&self.name),
             arguments: self.arguments.into(),

@@ -6,7 +6,11 @@ use std::sync::Arc;
 use mcp_protocol::Json;
 use mcp_protocol::completion::{CompleteParams, CompletionReference};
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
+#[cfg(feature = "http")]
+use mcp_protocol::messages::{Incoming, Message, Method};
 use mcp_protocol::messages::{Request, TimeToLive};
+#[cfg(feature = "http")]
+use mcp_protocol::oauth::scopes::Scopes;
 use mcp_protocol::prompts::{GetPromptParams, PromptArgument};
 
 use super::call_builder::CallBuilder;
@@ -19,6 +23,8 @@ use crate::call::BoxFuture;
 use crate::call::approval;
 use crate::call::context::Requester;
 use crate::call::hook::{Next, Outcome, before};
+#[cfg(feature = "http")]
+use crate::call::identity::Identity;
 use crate::call::reply::Reply;
 use crate::offer::completion::CompletionRequest;
 use crate::offer::prompt_args::PromptArguments;
@@ -44,6 +50,10 @@ impl Core {
         let Some(tool) = snapshot.tools.get(&name) else {
             return Err(ErrorObject::new(ErrorCode::InvalidParams, format!("unknown tool `{name}`")));
         };
+        #[cfg(feature = "http")]
+        if let Err(needed) = requester.identity.check_scopes(&tool.scopes) {
+            return Ok(RequestAction::Reply(Reply::InsufficientScope(needed)));
+        }
         let mut call = CallBuilder::new(self, request, Arc::clone(&tool.name), arguments, requester)?;
         if !self.hooks.is_empty() || tool.needs_approval {
             return self.start_hooked(call, self.tool_after_hooks(tool, arguments));
@@ -52,6 +62,24 @@ impl Core {
             Ok(future) => self.run_action(FunctionFuture::Tool(future), call),
             Err(reply) => RequestAction::Reply(reply),
         })
+    }
+
+    /// Returns all scopes that a message needs, or a message of a batch, if the caller lacks some of them.
+    #[cfg(feature = "http")]
+    pub(crate) fn lacking_scopes(&self, incoming: &Incoming<'_>, identity: &Identity) -> Option<Scopes> {
+        let lacking = |message: &Message<'_>| {
+            let Message::Request(request) = message else { return None };
+            if request.method != Method::ToolsCall {
+                return None;
+            }
+            // A request without a name is refused when it is routed.
+            let name = member::<Cow<'_, str>>(request, "name").ok()??;
+            identity.check_scopes(&self.registry.snapshot().tools.get(&name)?.scopes).err()
+        };
+        match incoming {
+            Incoming::Message(message) => lacking(message),
+            Incoming::Batch(batch) => batch.messages().flatten().find_map(|message| lacking(&message)),
+        }
     }
 
     /// Returns the innermost `Next` of a tool: approval if needed, then the handler.

@@ -26,6 +26,7 @@ use super::response::{HttpResponse, empty_response, overload_response, refusal_r
 use super::response_body::EventProducer;
 use super::{HttpBody, ServiceState};
 use crate::budget::{Budget, Share};
+use crate::call::identity::{Identity, Principal};
 use crate::connection::outlet::EVENT_START;
 use crate::link::chunks::{Chunk, ChunkReader};
 use crate::link::driver;
@@ -53,6 +54,8 @@ struct MessageQueue {
     messages: mpsc::Sender<io::Result<Chunk>>,
     /// The memory budget of the session.
     memory: Arc<Budget>,
+    /// The principal that opened the session. Other principals cannot use it.
+    principal: Principal,
 }
 
 impl HttpSseSessions {
@@ -76,7 +79,7 @@ impl Drop for SessionGuard {
 
 impl ServiceState {
     /// Handles a request to one of the two paths.
-    pub(super) async fn http_sse<B>(self: &Arc<Self>, parts: Parts, body: B) -> HttpResponse
+    pub(super) async fn http_sse<B>(self: &Arc<Self>, mut parts: Parts, body: B) -> HttpResponse
     where
         B: Body + Send + 'static,
         B::Data: Send,
@@ -86,14 +89,22 @@ impl ServiceState {
         if let Err(status) = self.options.access.check(&parts.uri, &parts.headers, &headers) {
             return empty_response(status);
         }
+        let mut identity = Identity::take(&mut parts.extensions, &self.scope_rules);
+        if let Some(protection) = &self.protection {
+            identity.principal = match protection.admit(&parts.headers).await {
+                Ok(principal) => principal,
+                Err(response) => return *response,
+            };
+        }
         match (parts.uri.path(), parts.method) {
-            (SSE_PATH, Method::GET) => self.open_sse(),
+            (SSE_PATH, Method::GET) => self.open_sse(identity.principal),
             (MESSAGES_PATH, Method::POST) => {
                 let mut query = parts.uri.query().unwrap_or("").split('&');
                 let Some(id) = query.find_map(|pair| pair.strip_prefix("sessionId=")) else {
                     return empty_response(StatusCode::BAD_REQUEST);
                 };
                 let queue = self.http_sse.lock().get(id).cloned();
+                let queue = queue.filter(|queue| queue.principal.is_same(&identity.principal));
                 let Some(queue) = queue else { return empty_response(StatusCode::NOT_FOUND) };
                 if !headers.is_json() {
                     return empty_response(StatusCode::UNSUPPORTED_MEDIA_TYPE);
@@ -102,7 +113,7 @@ impl ServiceState {
                     return empty_response(StatusCode::NOT_ACCEPTABLE);
                 }
                 match self.read_body(body).await {
-                    Ok((bytes, memory)) => self.queue_message(&queue, &bytes, memory).await,
+                    Ok((bytes, memory)) => self.queue_message(&queue, &identity, &bytes, memory).await,
                     Err(answer) => *answer,
                 }
             }
@@ -110,7 +121,7 @@ impl ServiceState {
         }
     }
 
-    fn open_sse(self: &Arc<Self>) -> HttpResponse {
+    fn open_sse(self: &Arc<Self>, principal: Principal) -> HttpResponse {
         let Some(slot) = self.streams.take(1) else {
             return overload_response("too many open streams; retry later", None);
         };
@@ -120,9 +131,13 @@ impl ServiceState {
         let (mut writer, output) = pipe(PIPE_BYTES);
         let guard = SessionGuard { service: Arc::clone(self), id: random::id(), _slot: slot };
         let endpoint = format!("event: endpoint\ndata: {MESSAGES_PATH}?sessionId={}\n\n", guard.id);
-        self.http_sse.lock().insert(guard.id.clone(), MessageQueue { messages, memory: Arc::clone(&memory) });
+        self.http_sse.lock().insert(
+            guard.id.clone(),
+            MessageQueue { messages, memory: Arc::clone(&memory), principal: principal.clone() },
+        );
         let producer: EventProducer = Box::pin(async move {
-            let mut driving = driver::drive(&guard.service.core, &mut reader, &mut writer, Some(memory));
+            let mut driving =
+                driver::drive(&guard.service.core, &mut reader, &mut writer, Some(memory), principal);
             tokio::select! {
                 // The driver reports errors to the client itself.
                 _ = &mut driving => {}
@@ -143,8 +158,20 @@ impl ServiceState {
 
     /// Queues a message for the driver as one line. Line breaks are replaced by spaces; in JSON they can occur only
     /// between tokens, so the message stays the same. An invalid message is refused before it is queued.
-    async fn queue_message(&self, queue: &MessageQueue, message: &[u8], memory: Share) -> HttpResponse {
-        match parse_bytes(message, &self.limits) {
+    async fn queue_message(
+        &self,
+        queue: &MessageQueue,
+        identity: &Identity,
+        message: &[u8],
+        memory: Share,
+    ) -> HttpResponse {
+        let incoming = parse_bytes(message, &self.limits);
+        if let Ok(incoming) = &incoming
+            && let Some(needed) = self.core.lacking_scopes(incoming, identity)
+        {
+            return self.insufficient_scope(&needed);
+        }
+        match incoming {
             Err(error) => {
                 return refusal_response(self.negotiation.classify_unreadable(&error), error.id.as_ref());
             }

@@ -83,6 +83,10 @@ impl ServiceState {
             Incoming::Message(message) => message,
             // The body is parsed again, because holding the borrowed batch would make the common future larger.
             Incoming::Batch(_) => {
+                // Checked before any of the calls runs: the response is a status for the whole batch.
+                if let Some(needed) = self.core.lacking_scopes(incoming, &identity) {
+                    return FirstPoll::Done(self.insufficient_scope(&needed));
+                }
                 let (service, body) = (Arc::clone(self), body.clone());
                 return FirstPoll::Pending(Box::pin(async move {
                     let _memory = memory;
@@ -232,8 +236,10 @@ impl ServiceState {
     }
 
     fn legacy_json_reply(&self, id: &Id, dialect: Dialect, reply: &Reply) -> HttpResponse {
-        if let Reply::Overloaded(why) = reply {
-            return overload_response(why, Some(id));
+        match reply {
+            Reply::Overloaded(why) => return overload_response(why, Some(id)),
+            Reply::InsufficientScope(needed) => return self.insufficient_scope(needed),
+            _ => {}
         }
         self.json_reply(StatusCode::OK, id, dialect, reply)
     }

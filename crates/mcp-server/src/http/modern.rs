@@ -19,7 +19,7 @@ use super::response_body::{EventProducer, HttpBody};
 use super::{MAX_UNREAD_BYTES, ServiceState};
 use crate::budget::Share;
 use crate::call::context::Requester;
-use crate::call::identity::Identity;
+use crate::call::identity::{Identity, Principal};
 use crate::call::reply::Reply;
 use crate::connection::outlet::{Outlet, OutletFraming};
 use crate::dispatch::router::RequestAction;
@@ -47,7 +47,8 @@ impl ServiceState {
         let mut run = match self.core.route(request, &requester) {
             RequestAction::Reply(reply) => return FirstPoll::Done(self.reply(&request.id, dialect, &reply)),
             RequestAction::Listen(filter) if accepts_events(headers) => {
-                return FirstPoll::Done(self.listen(&request.id, dialect, &filter, outlet));
+                let principal = requester.identity.principal;
+                return FirstPoll::Done(self.listen(&request.id, dialect, &filter, outlet, principal));
             }
             RequestAction::Listen(_) => return FirstPoll::Done(not_acceptable(&request.id)),
             RequestAction::Run(run) => run,
@@ -118,13 +119,15 @@ impl ServiceState {
             .check(arguments, |name| headers.get_all(name).iter().map(HeaderValue::as_bytes).collect())
     }
 
-    /// Opens a subscription stream. It ends when the client disconnects or the service closes.
+    /// Opens a subscription stream. It ends when the client disconnects, the permission of the
+    /// caller ends, or the service closes.
     fn listen(
         self: &Arc<Self>,
         id: &Id,
         dialect: Dialect,
         filter: &SubscriptionFilter,
         outlet: Arc<Outlet>,
+        principal: Principal,
     ) -> HttpResponse {
         let Some(slot) = self.streams.take(1) else {
             return overload_response("too many open subscription streams; retry later", Some(id));
@@ -151,6 +154,7 @@ impl ServiceState {
                 let changed = tokio::select! {
                     changed = changes::next_changes(&mut receiver, &filter) => changed,
                     () = service.closed() => None,
+                    () = principal.expired() => None,
                 };
                 let Some(changed) = changed else { break };
                 for change in changed {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Access;
+use crate::auth::ProtectedResource;
 
 /// Options of the HTTP transport: access, limits and timeouts. Every option has a default.
 #[derive(Clone, Debug)]
@@ -46,6 +47,7 @@ pub struct HttpOptions {
     /// The timeout for writing to a client that does not read, for the built-in listener. When it elapses, the
     /// connection is closed. Default: 30 s.
     pub write_time: Duration,
+    pub(super) protected: Option<ProtectedResource>,
     pub(super) http_sse: bool,
     pub(super) beyond_loopback: bool,
 }
@@ -67,6 +69,7 @@ impl Default for HttpOptions {
             connections: 10_000,
             header_time: Duration::from_secs(10),
             write_time: Duration::from_secs(30),
+            protected: None,
             http_sse: false,
             beyond_loopback: false,
         }
@@ -114,6 +117,19 @@ impl HttpOptions {
         header_time: Duration,
         /// Sets the timeout for writing to a client that does not read, for the built-in listener.
         write_time: Duration,
+    }
+
+    /// Requires a valid token in every request: see [`auth`](crate::auth). The host of the resource is then allowed in
+    /// `Host`, and the built-in listener accepts addresses that other machines can reach.
+    #[doc(alias = "OAuth")]
+    #[doc(alias = "authorization")]
+    #[must_use]
+    pub fn protect(mut self, resource: ProtectedResource) -> Self {
+        if let Some(host) = resource.host() {
+            self.access = self.access.host(host);
+        }
+        self.protected = Some(resource);
+        self
     }
 
     /// Enables the HTTP+SSE transport (2024-11-05) in the built-in listener, in addition to Streamable HTTP at `/mcp`:

@@ -7,8 +7,10 @@ use mcp_protocol::Dialect;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
 use mcp_protocol::messages::{Id, write};
 use mcp_protocol::negotiation::HttpRejection;
+use mcp_protocol::oauth::scopes::Scopes;
 
 use super::ServiceState;
+use super::protection;
 use super::response_body::HttpBody;
 use crate::call::reply::Reply;
 
@@ -22,9 +24,18 @@ impl ServiceState {
         let status = match reply {
             Reply::Error(error) => status_of(error),
             Reply::Overloaded(why) => return overload_response(why, Some(id)),
+            Reply::InsufficientScope(needed) => return self.insufficient_scope(needed),
             _ => StatusCode::OK,
         };
         self.json_reply(status, id, dialect, reply)
+    }
+
+    /// Returns the response to a request whose caller lacks scopes.
+    pub(super) fn insufficient_scope(&self, needed: &Scopes) -> HttpResponse {
+        match &self.protection {
+            Some(protection) => protection.insufficient_scope(needed),
+            None => protection::insufficient_scope(needed),
+        }
     }
 
     /// Returns one reply as a JSON body with this status.

@@ -84,12 +84,12 @@ impl McpServer {
 
 /// Returns an error for an address that other machines can reach, unless the options allow it.
 fn check(address: SocketAddr, options: &HttpOptions) -> Result<(), Error> {
-    if address.ip().is_loopback() || options.beyond_loopback {
+    if address.ip().is_loopback() || options.beyond_loopback || options.protected.is_some() {
         return Ok(());
     }
     let problem = format!(
         "{address} is not a loopback address, and the server has no authorization; \
-         set HttpOptions::beyond_loopback_without_authorization to listen anyway"
+         set HttpOptions::protect, or HttpOptions::beyond_loopback_without_authorization to listen anyway"
     );
     Err(Error::Setup { problems: vec![problem] })
 }
@@ -155,7 +155,7 @@ impl HyperService<Request<Incoming>> for PathRouter {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         match request.uri().path() {
-            "/mcp" => self.0.clone().call(request),
+            path if path == "/mcp" || self.0.0.is_metadata_path(path) => self.0.clone().call(request),
             SSE_PATH | MESSAGES_PATH if self.0.0.options.http_sse => {
                 let state = Arc::clone(&self.0.0);
                 Box::pin(async move {

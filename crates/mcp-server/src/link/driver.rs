@@ -26,6 +26,7 @@ use tokio::task::JoinSet;
 use super::io::{WriteBuffer, read, write};
 use crate::budget::{Budget, Share};
 use crate::call::context::Requester;
+use crate::call::identity::Principal;
 use crate::connection::outlet::{Outlet, OutletFraming};
 use crate::connection::{Client, Connection};
 use crate::dispatch::core::Core;
@@ -40,7 +41,7 @@ const MAX_UNWRITTEN_BYTES: usize = 1 << 20;
 /// The time limit for writing the remaining messages after calls were cancelled, and the limit for dropping the calls.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Serves one client until it closes its end. Memory held for the client is charged to `memory`, if there is a budget.
+/// Serves one client, who is `principal`, until it closes its end. Memory held for the client is charged to `memory`, if there is a budget.
 ///
 /// The streams are trait objects, so that this function is compiled only once for all stream types.
 pub(crate) fn drive<'a>(
@@ -48,11 +49,14 @@ pub(crate) fn drive<'a>(
     reader: &'a mut (dyn AsyncRead + Send + Unpin),
     writer: &'a mut (dyn AsyncWrite + Send + Unpin),
     memory: Option<Arc<Budget>>,
+    principal: Principal,
 ) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>> {
-    let Some(trace) = &core.wire_trace else { return Box::pin(serve(core, reader, writer, memory)) };
+    let Some(trace) = &core.wire_trace else {
+        return Box::pin(serve(core, reader, writer, memory, principal));
+    };
     let mut reader = TracedStream::new(reader, trace, WireDirection::Received);
     let mut writer = TracedStream::new(writer, trace, WireDirection::Sent);
-    Box::pin(async move { serve(core, &mut reader, &mut writer, memory).await })
+    Box::pin(async move { serve(core, &mut reader, &mut writer, memory, principal).await })
 }
 
 async fn serve(
@@ -60,8 +64,9 @@ async fn serve(
     reader: &mut (dyn AsyncRead + Send + Unpin),
     writer: &mut (dyn AsyncWrite + Send + Unpin),
     memory: Option<Arc<Budget>>,
+    principal: Principal,
 ) -> io::Result<()> {
-    let mut driver = Driver::new(core, memory);
+    let mut driver = Driver::new(core, memory, principal);
     let mut changes = core.registry.changes();
     let mut lines = Lines::new(&core.limits);
     let mut writing = WriteBuffer::default();
@@ -156,6 +161,7 @@ struct Driver<'a> {
     negotiation: StdioServerNegotiation,
     connection: Arc<Connection>,
     client: Option<Arc<Client>>,
+    principal: Principal,
     /// The sender of the last request, which usually sends the next one, too.
     requester: Option<Requester>,
     outlet: Arc<Outlet>,
@@ -172,7 +178,7 @@ struct Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    fn new(core: &'a Arc<Core>, memory: Option<Arc<Budget>>) -> Self {
+    fn new(core: &'a Arc<Core>, memory: Option<Arc<Budget>>, principal: Principal) -> Self {
         let versions = &core.registry.snapshot().settings.versions;
         let connection = Connection::new(core.limits.clone(), DuplicateIds::Unnamed, memory.as_ref());
         Self {
@@ -180,6 +186,7 @@ impl<'a> Driver<'a> {
             negotiation: StdioServerNegotiation::new(versions),
             connection: Arc::new(connection),
             client: None,
+            principal,
             requester: None,
             outlet: Arc::new(Outlet::new(OutletFraming::Lines, MAX_UNWRITTEN_BYTES, memory.clone())),
             runs: JoinSet::new(),

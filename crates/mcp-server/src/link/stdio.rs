@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
+use crate::call::identity::Principal;
 use crate::error::Error;
 use crate::link::chunks::{Chunk, ChunkReader};
 use crate::link::driver;
@@ -33,7 +34,7 @@ impl McpServer {
         let mut reader = platform::input()?;
         let mut writer = platform::output()?;
         let _guard = platform::StdoutGuard::new()?;
-        driver::drive(&core, &mut reader, &mut writer, None).await?;
+        driver::drive(&core, &mut reader, &mut writer, None, Principal::default()).await?;
         Ok(())
     }
 }

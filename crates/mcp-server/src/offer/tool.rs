@@ -4,11 +4,11 @@ use std::fmt;
 use std::future::{Future, ready};
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use mcp_protocol::Json;
 use mcp_protocol::capabilities::Icon;
 use mcp_protocol::codec::param_header::ParamHeaders;
 use mcp_protocol::errors::{ErrorCode, ErrorObject};
+use mcp_protocol::oauth::scopes::{Scopes, is_scope};
 use mcp_protocol::tools::{CallToolResult, ListToolsResult, Tool as Definition, ToolAnnotations};
 
 use crate::call::BoxFuture;
@@ -30,9 +30,10 @@ type ToolFn = dyn Fn(&str, &mut dyn FnMut() -> Context) -> BoxFuture<ToolOutcome
 /// known only at run time, or from a [`ToolSpec`].
 #[derive(Clone)]
 pub struct Tool {
-    definition: Definition,
-    start: Arc<ToolFn>,
-    needs_approval: bool,
+    pub(super) definition: Definition,
+    pub(super) start: Arc<ToolFn>,
+    pub(super) needs_approval: bool,
+    pub(super) scopes: Vec<String>,
 }
 
 /// Creates a tool from an async function or closure.
@@ -78,7 +79,7 @@ where
             Err(problem) => Box::pin(ready(Err(ToolError::new(format!("invalid arguments: {problem}"))))),
         }
     };
-    Tool { definition, start: Arc::new(start), needs_approval: false }
+    Tool { definition, start: Arc::new(start), needs_approval: false, scopes: Vec::new() }
 }
 
 /// Applies [`Context::restore_question`] to the outcome of a function. A function without a context cannot have asked
@@ -118,7 +119,7 @@ impl Tool {
                 Err(error) => Box::pin(ready(Err(ToolError::from(error)))),
             }
         };
-        Self { definition, start: Arc::new(start), needs_approval: false }
+        Self { definition, start: Arc::new(start), needs_approval: false, scopes: Vec::new() }
     }
 
     /// Sets the description, from which a language model learns when and how to call the tool.
@@ -202,6 +203,22 @@ impl Tool {
         self
     }
 
+    /// Sets the scopes that a call over HTTP needs, in addition to those of the
+    /// [server](crate::auth::ProtectedResource::scopes). A call without them gets status 403, from which the client learns
+    /// which scopes to ask the user for. On stdio there are no scopes, and this has no effect.
+    ///
+    /// ```
+    /// use mcp_server::tool;
+    ///
+    /// let delete = tool("delete", || async { "deleted" }).requires_scopes(["notes:write"]);
+    /// ```
+    #[doc(alias = "authorization")]
+    #[must_use]
+    pub fn requires_scopes<T: Into<String>>(mut self, scopes: impl IntoIterator<Item = T>) -> Self {
+        self.scopes = scopes.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Adds a hook (middleware) around this tool. It runs after the hooks of the server and after the approval. The
     /// hook that was added last is the outermost, unlike in [`McpServer::around`](crate::McpServer::around).
     #[doc(alias = "middleware")]
@@ -261,83 +278,6 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// A tool as a trait object, with the interface of RFC 2190 of this project (`docs/rfcs`). For most tools, the function
-/// [`tool`] is simpler.
-///
-/// ```
-/// use mcp_server::{Context, Json, McpServer, ToolError, ToolSpec, async_trait};
-/// use mcp_protocol::tools::CallToolResult;
-///
-/// struct Echo;
-///
-/// #[async_trait]
-/// impl ToolSpec for Echo {
-///     fn name(&self) -> &str { "echo" }
-///     fn description(&self) -> &str { "Returns its arguments." }
-///     fn input_schema(&self) -> Json { serde_json::json!({"type": "object"}).into() }
-///     async fn execute(&self, arguments: Json, _: Context) -> Result<CallToolResult, ToolError> {
-///         Ok(CallToolResult::text(arguments.get()))
-///     }
-/// }
-///
-/// let server = McpServer::new(vec![std::sync::Arc::new(Echo)]);
-/// ```
-#[async_trait]
-pub trait ToolSpec: Send + Sync + 'static {
-    /// Returns the name.
-    fn name(&self) -> &str;
-
-    /// Returns the description, from which a language model learns when and how to call the tool.
-    fn description(&self) -> &str;
-
-    /// Returns the JSON Schema of the arguments, with `"type":"object"`.
-    fn input_schema(&self) -> Json;
-
-    /// Runs the tool with the arguments of one call.
-    async fn execute(&self, arguments: Json, cx: Context) -> Result<CallToolResult, ToolError>;
-
-    /// Returns the display name. Default: none.
-    fn title(&self) -> Option<&str> {
-        None
-    }
-
-    /// Returns the JSON Schema of the structured content. Default: none.
-    fn output_schema(&self) -> Option<Json> {
-        None
-    }
-
-    /// Returns the annotations: hints about the behaviour of the tool.
-    fn annotations(&self) -> Option<ToolAnnotations> {
-        None
-    }
-
-    /// Returns true if a person has to approve each call: see [`Tool::needs_approval`].
-    fn needs_approval(&self) -> bool {
-        false
-    }
-}
-
-impl From<Arc<dyn ToolSpec>> for Tool {
-    fn from(spec: Arc<dyn ToolSpec>) -> Self {
-        let mut definition =
-            Definition::new(spec.name(), spec.input_schema()).description(spec.description());
-        definition.title = spec.title().map(Into::into);
-        definition.output_schema = spec.output_schema();
-        definition.annotations = spec.annotations();
-        let needs_approval = spec.needs_approval();
-        let start = move |arguments: &str, context: &mut dyn FnMut() -> Context| -> BoxFuture<ToolOutcome> {
-            match arguments.parse() {
-                Ok(arguments) => {
-                    let (spec, cx) = (Arc::clone(&spec), context());
-                    Box::pin(async move { cx.restore_question(spec.execute(arguments, cx.clone()).await) })
-                }
-                Err(error) => Box::pin(ready(Err(ToolError::from(error)))),
-            }
-        };
-        Self { definition, start: Arc::new(start), needs_approval }
-    }
-}
-
 /// A tool in the registry.
 pub(crate) struct ToolEntry {
     pub(crate) definition: Definition,
@@ -346,6 +286,8 @@ pub(crate) struct ToolEntry {
     pub(crate) headers: ParamHeaders,
     pub(crate) name: Arc<str>,
     pub(crate) needs_approval: bool,
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has scopes"))]
+    pub(crate) scopes: Scopes,
     validator: Validator,
 }
 
@@ -370,7 +312,7 @@ impl ToolEntry {
 
     /// Creates the entry, or returns the problem in the definition.
     pub(crate) fn new(tool: Tool) -> Result<Self, String> {
-        let Tool { definition, start, needs_approval } = tool;
+        let Tool { definition, start, needs_approval, scopes } = tool;
         let name = &definition.name;
         let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         if name.is_empty() || name.len() > 128 || !name.chars().all(is_letter) {
@@ -388,8 +330,13 @@ impl ToolEntry {
             ParamHeaders::of(&definition.input_schema).map_err(|error| format!("tool `{name}`: {error}"))?;
         let validator = Validator::new(&definition.input_schema)
             .map_err(|problem| format!("invalid input schema of tool `{name}`: {problem}"))?;
-        let name = name.as_str().into();
-        Ok(Self { definition, start, headers, name, needs_approval, validator })
+        if let Some(scope) = scopes.iter().find(|scope| !is_scope(scope)) {
+            return Err(format!(
+                "`{scope}`, required by tool `{name}`, is not a scope: use visible ASCII characters without quotation marks"
+            ));
+        }
+        let (name, scopes) = (name.as_str().into(), scopes.iter().collect());
+        Ok(Self { definition, start, headers, name, needs_approval, scopes, validator })
     }
 }
 

@@ -17,7 +17,7 @@ struct User(&'static str);
 fn service() -> HttpService {
     async fn whoami(cx: Context) -> String {
         let user = cx.extensions().get::<User>().map_or("no user", |user| user.0);
-        format!("{user}, {}", cx.principal().subject.as_deref().unwrap_or("anonymous"))
+        format!("{user}, {}", cx.principal())
     }
     async fn delete(cx: Context) -> Result<String, ToolError> {
         Ok(cx.confirm("sure", "Delete everything?").await?.to_string())

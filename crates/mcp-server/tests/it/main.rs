@@ -23,6 +23,8 @@ mod identity;
 mod lists;
 #[cfg(feature = "http")]
 mod observed;
+#[cfg(feature = "http")]
+mod protected;
 #[cfg(feature = "serve")]
 mod serve;
 mod test_client;

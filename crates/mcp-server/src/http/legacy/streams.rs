@@ -70,12 +70,12 @@ impl ServiceState {
                 for change in changes::all_changes(session.connection.uris().into_iter()) {
                     outlet.offer(|out| changes::write_change(out, session.dialect, &change, None));
                 }
-                stream_response(self.standalone_stream(session_use, outlet, Some(number)))
+                stream_response(self.standalone_stream(session_use, outlet, Some(number), principal))
             }
             None => {
                 let (stream, outlet) = session.outlet();
                 session.set_standalone(stream, &outlet);
-                stream_response(self.standalone_stream(session_use, outlet, None))
+                stream_response(self.standalone_stream(session_use, outlet, None, principal))
             }
         }
     }
@@ -86,7 +86,9 @@ impl ServiceState {
         session_use: SessionUse,
         outlet: Arc<Outlet>,
         after: Option<u64>,
+        principal: &Principal,
     ) -> HttpBody {
+        let principal = principal.clone();
         let sink = Arc::clone(&outlet);
         let (mut receiver, service) = (self.core.registry.changes(), Arc::clone(self));
         let producer: EventProducer = Box::pin(async move {
@@ -95,6 +97,7 @@ impl ServiceState {
                 let changed = tokio::select! {
                     changed = changes::next_changes(&mut receiver, &*session.connection) => changed,
                     () = service.closed() => None,
+                    () = principal.expired() => None,
                 };
                 let Some(changed) = changed else { return };
                 for change in changed {

@@ -225,7 +225,7 @@ impl Sessions {
         let now = Instant::now();
         let mut table = self.lock();
         self.sweep(&mut table, now);
-        let session = table.sessions.get(id).filter(|session| session.principal == *principal)?;
+        let session = table.sessions.get(id).filter(|session| session.principal.is_same(principal))?;
         Some(SessionUse::new(session, now))
     }
 

@@ -65,7 +65,8 @@ impl Driver<'_> {
                 let (connection, client) = (Arc::clone(&self.connection), self.client.clone());
                 let legacy = meta.is_none().then_some(LegacyClient { connection, client });
                 let outlet = Arc::clone(&self.outlet);
-                Requester { dialect, meta, legacy, outlet, identity: Identity::default() }
+                let identity = Identity::of(self.principal.clone());
+                Requester { dialect, meta, legacy, outlet, identity }
             }
         }
     }
