@@ -137,6 +137,10 @@ pub enum LogInReason {
     TokenRefused,
     /// The server refused the client.
     ClientRefused,
+    /// The MCP server now uses another authorization server.
+    IssuerChanged,
+    /// The token does not have all scopes that a request needs.
+    ScopeMissing,
 }
 
 impl LogInReason {
@@ -151,6 +155,8 @@ impl LogInReason {
             Self::ClientRefused => {
                 "the authorization server does not accept this client; check the client id and secret"
             }
+            Self::IssuerChanged => "the server now uses another authorization server",
+            Self::ScopeMissing => "the login does not include all scopes that the request needs",
         }
     }
 }
