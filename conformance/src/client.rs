@@ -1,5 +1,8 @@
 //! The client that the official conformance suite tests: `conformance-client URL`, with the scenario in the environment.
 
+#[path = "client/login.rs"]
+mod login;
+
 use std::process::ExitCode;
 
 use mcp_client::protocol::Json;
@@ -34,11 +37,12 @@ async fn run(scenario: &str, url: &str) -> Result<()> {
             Ok(CreateMessageResult::new(Role::Assistant, SamplingBlock::text("nothing"), "none"))
         })
         .on_roots(|| async { vec![Root::new("file:///tmp")] });
-    let client = McpClient::builder(ServerConfig::url(url))
-        .name("conformance-client", env!("CARGO_PKG_VERSION"))
-        .handlers(handlers)
-        .connect()
-        .await?;
+    let connect = match scenario.starts_with("auth/") {
+        true => login::connect(scenario, url, &context()),
+        false => McpClient::builder(ServerConfig::url(url)),
+    };
+    let client =
+        connect.name("conformance-client", env!("CARGO_PKG_VERSION")).handlers(handlers).connect().await?;
     match scenario {
         "initialize" => {}
         "elicitation-sep1034-client-defaults" => call(&client, "test_client_elicitation_defaults").await?,
@@ -78,6 +82,7 @@ async fn run(scenario: &str, url: &str) -> Result<()> {
                 call(&client, tool).await?;
             }
         }
+        auth if auth.starts_with("auth/") => login::use_tools(&client).await?,
         _ => everything(&client).await?,
     }
     client.close().await;
@@ -104,10 +109,15 @@ async fn everything(client: &McpClient) -> Result<()> {
     Ok(())
 }
 
+/// What a scenario gives to the client.
+fn context() -> serde_json::Value {
+    let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
+    serde_json::from_str(&context).unwrap_or_default()
+}
+
 /// The calls that a scenario requires.
 fn calls_of_context() -> Vec<(String, Json)> {
-    let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
-    let context: serde_json::Value = serde_json::from_str(&context).unwrap_or_default();
+    let context = context();
     let calls = context["toolCalls"].as_array().into_iter().flatten();
     calls
         .filter_map(|call| Some((call["name"].as_str()?.to_owned(), Json::from(call["arguments"].clone()))))

@@ -57,6 +57,14 @@ fn fill_random(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the operating system returns random bytes");
 }
 
+/// Returns random bytes.
+#[cfg(feature = "oauth")]
+pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    fill_random(&mut bytes);
+    bytes
+}
+
 /// Returns a random id of 32 hexadecimal digits.
 pub(crate) fn random_id() -> String {
     let mut bytes = [0; 16];

@@ -4,6 +4,8 @@
 //! [`Connect::network`](crate::Connect::network).
 
 #[cfg(feature = "oauth")]
+mod authorized;
+#[cfg(feature = "oauth")]
 pub(crate) mod authorizer;
 mod connector;
 pub(crate) mod http_error;

@@ -19,25 +19,29 @@
 //! # client.close().await; Ok(()) }
 //! ```
 //!
-//! Discovery of the issuer, dynamic registration and logins in a browser are not supported yet: the issuer and the
-//! client id must be known.
+//! With [`OAuthOptions::discover`], neither the issuer nor a client id must be known.
 
 mod answer;
+mod browser;
 mod client_auth;
 mod clock;
+mod code;
 mod connection_login;
 mod credential;
 mod credentials;
+mod discover;
 mod endpoint;
 mod error;
 mod event;
 mod grants;
+mod listener;
 mod login;
 mod login_server;
 mod metadata;
 mod options;
 mod prompt;
 mod providers;
+mod register;
 mod resolve;
 #[cfg(test)]
 mod scripted;
@@ -48,13 +52,15 @@ mod token;
 
 pub(crate) use connection_login::ConnectionLogin;
 pub use credentials::Credentials;
+pub(crate) use discover::Demand;
 pub(crate) use endpoint::endpoint_url;
 pub use error::OAuthError;
 pub use event::CredentialEvent;
 pub(crate) use login_server::LoginServer;
+pub use mcp_protocol::oauth::choice::LoginMethod;
 pub use mcp_protocol::oauth::refresh::LogInReason;
 pub use options::OAuthOptions;
-pub use prompt::LoginPrompt;
+pub use prompt::{LoginPrompt, PastedAddress};
 pub use source::TokenSource;
 pub use status::{LoginStatus, LogoutReport};
 pub use token::Token;

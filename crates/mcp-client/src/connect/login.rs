@@ -9,7 +9,10 @@ use crate::config::server_config::{ServerConfig, Target};
 use crate::connect::Connect;
 use crate::connect::settings::{ConnectSettings, Connecting};
 use crate::error::{Error, Result};
-use crate::oauth::{ConnectionLogin, Credentials, LoginPrompt, LoginServer, endpoint_url};
+use crate::oauth::{ConnectionLogin, Credentials, LoginPrompt, LoginServer, OAuthOptions, endpoint_url};
+
+/// The maximum number of logins while connecting: the first one may not include all scopes.
+const MAX_LOGINS: usize = 2;
 
 /// The settings of a builder that concern logins.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +28,8 @@ pub(super) struct LoginHandler(Arc<dyn Fn(LoginPrompt) -> PromptFuture + Send + 
 type PromptFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Connect {
-    /// Sets where the token of a server config with [OAuth options](ServerConfig::oauth) comes from. Without it, the
+    /// Sets where tokens come from. For a server behind a URL, a config without [OAuth options](ServerConfig::oauth) is
+    /// like one with [`OAuthOptions::discover`]: a token is sent if the server wants one. Without this setting, the
     /// credentials that [`Credentials::standard`] returns are used; those of a service are kept in memory.
     ///
     /// The token is refreshed when it is due, and when the server refuses it; a request that was refused is sent once
@@ -45,11 +49,9 @@ impl Connect {
     ///
     /// ```no_run
     /// # async fn example() -> mcp_client::Result<()> {
-    /// use mcp_client::oauth::OAuthOptions;
-    /// use mcp_client::{McpClient, ServerConfig};
+    /// use mcp_client::McpClient;
     ///
-    /// let oauth = OAuthOptions::issuer("https://auth.example.com", "my-cli");
-    /// let client = McpClient::builder(ServerConfig::url("https://mcp.example.com/mcp").oauth(oauth))
+    /// let client = McpClient::builder("https://mcp.example.com/mcp")
     ///     .on_login(|prompt| async move { eprintln!("{prompt}") })
     ///     .connect()
     ///     .await?;
@@ -75,9 +77,17 @@ impl LoginSettings {
         target: &Target,
         config: &ServerConfig<()>,
     ) -> Result<(ConnectSettings, Option<LoginHandler>)> {
-        let Some(options) = config.oauth.as_deref().cloned() else { return Ok((settings, None)) };
+        let has_login = self.credentials.is_some() || self.handler.is_some();
+        let options = match (config.oauth.as_deref(), target) {
+            (_, Target::Url(url)) if url.has_authorization() => return Ok((settings, None)),
+            (Some(options), _) => options.clone(),
+            // Whoever sets where tokens are, or how users log in, wants a login where the server wants one.
+            (None, Target::Url(url)) if has_login && endpoint_url(&url.url).is_ok() => {
+                OAuthOptions::discover()
+            }
+            (None, _) => return Ok((settings, None)),
+        };
         let server = match target {
-            Target::Url(url) if url.has_authorization() => return Ok((settings, None)),
             Target::Url(url) => {
                 endpoint_url(&url.url).map_err(|problem| Error::InvalidConfig {
                     config: url.to_string(),
@@ -99,14 +109,16 @@ impl LoginHandler {
         settings: ConnectSettings,
         connecting: Connecting,
     ) -> Result<McpClient> {
-        match settings.clone().connect(connecting.clone()).await {
-            Err(Error::LoginNeeded(needed)) => {
-                let login = needed.login(|prompt| (self.0)(prompt)).await;
-                login.map_err(|error| needed.login.error(error))?;
-                settings.connect(connecting).await
+        for _ in 0..MAX_LOGINS {
+            match settings.clone().connect(connecting.clone()).await {
+                Err(Error::LoginNeeded(needed)) => {
+                    let login = needed.login(|prompt| (self.0)(prompt)).await;
+                    login.map_err(|error| needed.login.error(error))?;
+                }
+                connected => return connected,
             }
-            connected => connected,
         }
+        settings.connect(connecting).await
     }
 }
 

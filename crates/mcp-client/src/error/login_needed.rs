@@ -10,10 +10,13 @@ pub struct LoginNeeded {
     pub server: String,
     /// The reason.
     pub reason: LogInReason,
-    /// The issuer at which the user logs in.
-    pub issuer: String,
+    /// The issuer at which the user logs in; `None` if it is found out when the login begins.
+    pub issuer: Option<String>,
     /// The scopes that are requested.
     pub scopes: Vec<String>,
     #[cfg(feature = "oauth")]
     pub(crate) login: crate::oauth::ConnectionLogin,
+    /// What the server demanded.
+    #[cfg(feature = "oauth")]
+    pub(crate) demand: Option<crate::oauth::Demand>,
 }

@@ -9,8 +9,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-#[cfg(feature = "oauth")]
-use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use http::header::{CONTENT_ENCODING, LOCATION, PROXY_AUTHORIZATION};
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -25,7 +23,7 @@ use tokio::task::JoinSet;
 use url::Url;
 
 #[cfg(feature = "oauth")]
-use super::authorizer::{Authorization, Authorizer};
+use super::authorizer::Authorizer;
 use super::connector::{Connector, ProxyRules};
 use super::http_error::HttpError;
 use super::network::{HttpBody, HttpClient, Network};
@@ -134,45 +132,15 @@ impl HttpConnections {
     pub(crate) async fn send(&self, make: impl Fn() -> RawRequest) -> Result<RawResponse, HttpError> {
         #[cfg(feature = "oauth")]
         if let Some(authorizer) = &self.authorizer {
-            let authorization = match authorizer.ready() {
-                Some(authorization) => authorization,
-                None => authorizer.authorization().await.map_err(HttpError::refused)?,
-            };
-            let response = self.send_with_redirects(|| authorized(make(), &authorization)).await?;
-            if response.status != StatusCode::UNAUTHORIZED {
-                return Ok(response);
-            }
-            return Box::pin(self.send_again(&**authorizer, &authorization, response, &make)).await;
+            return self.send_authorized(&**authorizer, make).await;
         }
         self.send_with_redirects(make).await
     }
 
-    /// Sends a request again with another token, after it was refused with this response.
-    #[cfg(feature = "oauth")]
-    async fn send_again(
+    pub(super) async fn send_with_redirects(
         &self,
-        authorizer: &dyn Authorizer,
-        refused: &Authorization,
-        response: RawResponse,
-        make: &impl Fn() -> RawRequest,
+        make: impl Fn() -> RawRequest,
     ) -> Result<RawResponse, HttpError> {
-        // Some servers also refuse unknown sessions with this status, but they do not ask for a token then. The session
-        // is renewed, and if the token is the problem, that is refused too.
-        let has_challenge = response.headers.contains_key(WWW_AUTHENTICATE);
-        if !has_challenge && make().headers.contains_key("mcp-session-id") {
-            return Ok(response);
-        }
-        // The server refused the request before it executed it, so it may be sent again.
-        let second = authorizer.authorization_after(refused).await.map_err(HttpError::refused)?;
-        self.drain(response.body);
-        let response = self.send_with_redirects(|| authorized(make(), &second)).await?;
-        if response.status == StatusCode::UNAUTHORIZED {
-            return Err(HttpError::refused(authorizer.refused_again(&second)));
-        }
-        Ok(response)
-    }
-
-    async fn send_with_redirects(&self, make: impl Fn() -> RawRequest) -> Result<RawResponse, HttpError> {
         let ask = make();
         let mut url = Arc::clone(&ask.url);
         let mut answer = self.send_once(ask).await?;
@@ -281,12 +249,6 @@ impl Drop for SuspectConnection {
             connection.poison();
         }
     }
-}
-
-#[cfg(feature = "oauth")]
-fn authorized(mut request: RawRequest, authorization: &Authorization) -> RawRequest {
-    request.headers.insert(AUTHORIZATION, authorization.header.clone());
-    request
 }
 
 /// Returns the TLS configuration for `http` URLs. It trusts no certificates.

@@ -112,7 +112,12 @@ mod tests {
     use super::*;
 
     fn response(status: u16, media_type: &str, body: &str) -> OAuthResponse {
-        OAuthResponse { status, media_type: Some(media_type.to_owned()), body: body.as_bytes().to_vec() }
+        OAuthResponse {
+            status,
+            media_type: Some(media_type.to_owned()),
+            challenges: Vec::new(),
+            body: body.as_bytes().to_vec(),
+        }
     }
 
     fn read(status: u16, media_type: &str, body: &str) -> Result<Value, OAuthError> {

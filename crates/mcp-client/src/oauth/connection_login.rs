@@ -2,11 +2,15 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use mcp_protocol::codec::challenge::Challenge;
 use mcp_protocol::oauth::refresh::{LogInReason, Version};
+use mcp_protocol::oauth::scopes::Scopes;
 
 use super::credentials::Credentials;
+use super::discover::Demand;
 use super::error::OAuthError;
 use super::event::CredentialEvent;
 use super::login_server::LoginServer;
@@ -15,12 +19,25 @@ use super::token::Token;
 use crate::error::{Error, LoginNeeded, Result};
 use crate::http::authorizer::{Authorization, AuthorizationFuture, Authorizer};
 
+/// The maximum number of logins for more scopes while the server accepts no request.
+const MAX_STEP_UPS: u32 = 2;
+
 /// The login of one connection: where its token comes from, and what a new login needs.
 #[derive(Clone)]
 pub(crate) struct ConnectionLogin {
     credentials: Credentials,
     server: Arc<LoginServer>,
     source: TokenSource,
+    state: Arc<ConnectionState>,
+}
+
+/// What the requests of a connection found out.
+#[derive(Default)]
+struct ConnectionState {
+    /// The server answered a request without a token.
+    is_open: AtomicBool,
+    /// The number of logins for more scopes since the server last accepted a request.
+    step_ups: AtomicU32,
 }
 
 impl ConnectionLogin {
@@ -30,7 +47,8 @@ impl ConnectionLogin {
             Some(credentials) => credentials,
             None => Credentials::standard(server.options.standard_storage())?,
         };
-        Ok(Self { source: credentials.source(&server), credentials, server: Arc::new(server) })
+        let (source, state) = (credentials.source(&server), Arc::default());
+        Ok(Self { source, credentials, server: Arc::new(server), state })
     }
 
     /// Returns the key of the credential.
@@ -68,7 +86,7 @@ impl ConnectionLogin {
     /// Converts an error into that of a connection.
     pub(crate) fn error(&self, error: OAuthError) -> Error {
         match error {
-            OAuthError::LoginNeeded(reason) => self.needed(reason),
+            OAuthError::LoginNeeded(reason) => self.needed(reason, None),
             error => Error::NoToken {
                 server: self.server.name.clone(),
                 is_retry_safe: error.is_retry_safe(),
@@ -77,14 +95,18 @@ impl ConnectionLogin {
         }
     }
 
-    fn needed(&self, reason: LogInReason) -> Error {
+    fn needed(&self, reason: LogInReason, demand: Option<Demand>) -> Error {
         let (server, options) = (&self.server, &self.server.options);
+        let demanded = demand.iter().flat_map(|demand| demand.scopes.iter());
+        let scopes: Scopes = options.scopes.iter().map(String::as_str).chain(demanded).collect();
+        let issuer = Some(options.configured_issuer()).filter(|issuer| !issuer.is_empty());
         Error::LoginNeeded(Box::new(LoginNeeded {
             server: server.name.clone(),
             reason,
-            issuer: options.configured_issuer().to_owned(),
-            scopes: options.scopes.clone(),
+            issuer: issuer.map(str::to_owned),
+            scopes: scopes.iter().map(str::to_owned).collect(),
             login: self.clone(),
+            demand,
         }))
     }
 
@@ -110,7 +132,7 @@ impl LoginNeeded {
         F: FnOnce(super::LoginPrompt) -> Fut,
         Fut: Future<Output = ()>,
     {
-        self.login.credentials.log_in(&self.login.server, prompt).await
+        self.login.credentials.log_in(&self.login.server, self.demand.as_ref(), prompt).await
     }
 }
 
@@ -124,17 +146,83 @@ impl Authorizer for ConnectionLogin {
         authorization(&self.source.fresh_token()?)
     }
 
-    fn authorization(&self) -> AuthorizationFuture<'_> {
-        Box::pin(async { self.authorization_of(self.source.token().await) })
+    fn authorization(&self) -> AuthorizationFuture<'_, Option<Authorization>> {
+        Box::pin(async {
+            let asks_first = self.server.asks_first();
+            if asks_first && self.state.is_open.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            match self.source.token().await {
+                // The response says where to log in, if a login is needed at all.
+                Err(OAuthError::LoginNeeded(_)) if asks_first => Ok(None),
+                token => self.authorization_of(token).map(Some),
+            }
+        })
     }
 
-    fn authorization_after<'a>(&'a self, refused: &'a Authorization) -> AuthorizationFuture<'a> {
-        Box::pin(async { self.authorization_of(self.source.token_after(Version(refused.token_id)).await) })
+    fn authorization_after<'a>(
+        &'a self,
+        refused: Option<&'a Authorization>,
+        challenges: &'a [Challenge],
+    ) -> AuthorizationFuture<'a> {
+        Box::pin(async move {
+            self.state.is_open.store(false, Ordering::Relaxed);
+            let demand = Demand::of(challenges);
+            let token = match refused {
+                None => self.source.token().await,
+                Some(refused) => {
+                    // A token of an authorization server that the server does not use any more must not be refreshed
+                    // for it.
+                    if let Some(issuer) = self.source.current_issuer()
+                        && !self.still_uses(&issuer, demand.as_ref()).await?
+                    {
+                        return Err(self.needed(LogInReason::IssuerChanged, demand));
+                    }
+                    self.source.token_after(Version(refused.token_id)).await
+                }
+            };
+            match token {
+                Err(OAuthError::LoginNeeded(reason)) => Err(self.needed(reason, demand)),
+                token => self.authorization_of(token),
+            }
+        })
     }
 
-    fn refused_again(&self, refused: &Authorization) -> Error {
+    fn refused_again(&self, refused: &Authorization, challenges: &[Challenge]) -> Error {
         self.source.handle_second_refusal(Version(refused.token_id));
-        self.needed(LogInReason::TokenRefused)
+        self.needed(LogInReason::TokenRefused, Demand::of(challenges))
+    }
+
+    fn scope_missing(&self, challenges: &[Challenge]) -> Option<Error> {
+        let missing = |challenge: &&Challenge| challenge.error() == Some("insufficient_scope");
+        let demanded = Scopes::parse(challenges.iter().find(missing)?.scope().unwrap_or_default());
+        let asked = self.source.requested_scopes();
+        // A service has no user to ask. What was asked for and is still missing will not be granted the next time.
+        if !self.server.options.is_for_user() || demanded.without(&asked).is_empty() {
+            return None;
+        }
+        if self.state.step_ups.fetch_add(1, Ordering::Relaxed) >= MAX_STEP_UPS {
+            return None;
+        }
+        let mut demand = Demand::of(challenges).unwrap_or_default();
+        demand.scopes = asked.union(&demanded);
+        Some(self.needed(LogInReason::ScopeMissing, Some(demand)))
+    }
+
+    fn accepted(&self, used: Option<&Authorization>) {
+        if used.is_none() {
+            self.state.is_open.store(true, Ordering::Relaxed);
+        }
+        if self.state.step_ups.load(Ordering::Relaxed) != 0 {
+            self.state.step_ups.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+impl ConnectionLogin {
+    async fn still_uses(&self, issuer: &str, demand: Option<&Demand>) -> Result<bool> {
+        let used = self.server.still_uses(self.credentials.http(), issuer, demand).await;
+        used.map_err(|error| self.error(error))
     }
 }
 

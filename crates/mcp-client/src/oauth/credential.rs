@@ -5,11 +5,14 @@ use std::time::Duration;
 use mcp_protocol::fingerprint::fingerprint;
 use mcp_protocol::oauth::freshness::{Freshness, freshness};
 use mcp_protocol::oauth::refresh::Version;
+use mcp_protocol::oauth::resource::covers;
+use mcp_protocol::oauth::scopes::Scopes;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use super::grants::IssuedToken;
 use super::login_server::LoginServer;
+use super::providers::Provider;
 use super::resolve::Resolved;
 use crate::credentials::Secret;
 
@@ -18,6 +21,8 @@ use crate::credentials::Secret;
 pub(super) struct Credential {
     pub(super) access_token: Secret,
     pub(super) refresh_token: Option<Secret>,
+    /// The secret of this client, if it registered itself.
+    pub(super) registered_secret: Option<Secret>,
     pub(super) details: Details,
 }
 
@@ -33,6 +38,9 @@ pub(super) struct Details {
     pub(super) revocation_endpoint: Option<String>,
     pub(super) is_secret_in_form: bool,
     pub(super) scopes: Vec<String>,
+    /// The scopes that were asked for, which may be more than were granted.
+    #[serde(default)]
+    pub(super) requested: Vec<String>,
     /// Seconds since 1970.
     pub(super) obtained_at: u64,
     /// Seconds, if the server named a lifetime.
@@ -41,12 +49,21 @@ pub(super) struct Details {
 
 impl Details {
     /// Describes a new login. The time and lifetime are those of its first token.
-    pub(super) fn new(server: &LoginServer, resolved: &Resolved, login_id: &str) -> Self {
+    pub(super) fn new(resolved: &Resolved, requested: &Scopes, login_id: &str) -> Self {
+        let grants = &resolved.grants;
+        let requested: Vec<String> = requested.iter().map(str::to_owned).collect();
         Self {
-            token_endpoint: resolved.grants.token_endpoint.clone(),
+            login_id: login_id.to_owned(),
+            issuer: grants.issuer.clone(),
+            resource: grants.resource.clone(),
+            client_id: grants.client_id.clone(),
+            token_endpoint: grants.token_endpoint.clone(),
             revocation_endpoint: resolved.revocation_endpoint.clone(),
-            is_secret_in_form: resolved.grants.is_secret_in_form,
-            ..Self::of_bare_token(server, login_id)
+            is_secret_in_form: grants.is_secret_in_form,
+            scopes: requested.clone(),
+            requested,
+            obtained_at: 0,
+            lifetime: None,
         }
     }
 
@@ -62,6 +79,7 @@ impl Details {
             revocation_endpoint: None,
             is_secret_in_form: false,
             scopes: options.scopes.clone(),
+            requested: Vec::new(),
             obtained_at: 0,
             lifetime: None,
         }
@@ -69,8 +87,13 @@ impl Details {
 
     /// Returns true if the credential is for this server, at its issuer.
     fn is_for(&self, server: &LoginServer) -> bool {
-        self.issuer == server.options.configured_issuer()
-            && self.client_id == server.options.client_id
+        let options = &server.options;
+        if let (Provider::Discovered, Some(url)) = (&options.provider, &server.url) {
+            let is_client = options.client_id.is_empty() || self.client_id == options.client_id;
+            return is_client && self.resource.as_deref().is_some_and(|resource| covers(resource, url));
+        }
+        self.issuer == options.configured_issuer()
+            && self.client_id == options.client_id
             && self.resource == server.resource
     }
 }
@@ -80,6 +103,8 @@ impl Details {
 struct Stored {
     access_token: Zeroizing<String>,
     refresh_token: Option<Zeroizing<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client_secret: Option<Zeroizing<String>>,
     #[serde(flatten)]
     details: Details,
 }
@@ -92,12 +117,14 @@ impl Credential {
         let text = text.expose().trim();
         if !text.is_empty() && !text.starts_with('{') && text.bytes().all(|byte| byte.is_ascii_graphic()) {
             let (access_token, details) = (Secret::new(text), Details::of_bare_token(server, ""));
-            return Some(Self { access_token, refresh_token: None, details });
+            return Some(Self { access_token, refresh_token: None, registered_secret: None, details });
         }
-        let Stored { access_token, refresh_token, details } = serde_json::from_str(text).ok()?;
+        let Stored { access_token, refresh_token, client_secret, details } =
+            serde_json::from_str(text).ok()?;
         details.is_for(server).then(|| Self {
             access_token: Secret::new(access_token.as_str()),
             refresh_token: refresh_token.map(|token| Secret::new(token.as_str())),
+            registered_secret: client_secret.map(|secret| Secret::new(secret.as_str())),
             details,
         })
     }
@@ -108,6 +135,7 @@ impl Credential {
         let stored = Stored {
             access_token: copy(&self.access_token),
             refresh_token: self.refresh_token.as_ref().map(copy),
+            client_secret: self.registered_secret.as_ref().map(copy),
             details: self.details.clone(),
         };
         // Strings and numbers always serialize.
@@ -115,8 +143,9 @@ impl Credential {
     }
 
     /// Creates the credential of a new login at the time `now`.
-    pub(super) fn issued(issued: IssuedToken, details: Details, now: Duration) -> Self {
-        let empty = Self { access_token: Secret::new(""), refresh_token: None, details };
+    pub(super) fn issued(issued: IssuedToken, resolved: &Resolved, details: Details, now: Duration) -> Self {
+        let registered_secret = resolved.registered_secret.clone();
+        let empty = Self { access_token: Secret::new(""), refresh_token: None, registered_secret, details };
         empty.refreshed(issued, now)
     }
 
@@ -127,6 +156,7 @@ impl Credential {
         Self {
             access_token,
             refresh_token: refresh_token.or_else(|| self.refresh_token.clone()),
+            registered_secret: self.registered_secret.clone(),
             details: Details {
                 obtained_at: now.as_secs(),
                 lifetime: lifetime.map(|lifetime| lifetime.as_secs()),
@@ -158,6 +188,7 @@ pub(super) mod tests {
         Credential {
             access_token: Secret::new("access-hush"),
             refresh_token: Some(Secret::new("refresh-hush")),
+            registered_secret: Some(Secret::new("client-hush")),
             details: Details {
                 login_id: "login".to_owned(),
                 issuer: "https://as.example".to_owned(),
@@ -167,6 +198,7 @@ pub(super) mod tests {
                 revocation_endpoint: None,
                 is_secret_in_form: false,
                 scopes: vec!["read".to_owned()],
+                requested: vec!["read".to_owned(), "write".to_owned()],
                 obtained_at: 1000,
                 lifetime: Some(3600),
             },
@@ -182,6 +214,7 @@ pub(super) mod tests {
         assert_eq!(read.details, credential.details);
         assert_eq!(read.access_token.expose(), "access-hush");
         assert_eq!(read.version(), credential.version());
+        assert_eq!(read.registered_secret, credential.registered_secret);
         assert!(!format!("{read:?}").contains("hush"));
         for damaged in ["{}", "", " ", "two words", "\u{1b}[2J"] {
             assert!(Credential::from_stored(&Secret::new(damaged), &server).is_none(), "{damaged:?}");

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::credential::Credential;
+use super::discover::Demand;
 use super::endpoint::OAuthHttp;
 use super::error::OAuthError;
 use super::event::{CredentialEvent, EventHandler};
@@ -20,7 +21,7 @@ use super::status::{LoginStatus, LogoutReport};
 use super::stores::Stores;
 use crate::config::rfc_config::TokenStorage;
 use crate::config::server_config::ServerConfig;
-use crate::credentials::{CredentialKey, Dialog, MemoryStore, StoreError, TokenStore, probe};
+use crate::credentials::{CredentialKey, Dialog, MemoryStore, StoreError, TokenStore, probe, random_id};
 use crate::error::Error;
 use crate::http::Network;
 
@@ -134,6 +135,10 @@ impl Credentials {
         source.clone()
     }
 
+    pub(super) fn http(&self) -> &OAuthHttp {
+        &self.http
+    }
+
     /// Waits until no token is being refreshed or saved, for at most this time. Returns false if one is still not saved.
     /// [`McpClient::close`](crate::McpClient::close) does this for its connection; call this before the process exits if
     /// tokens are used without a client.
@@ -171,29 +176,29 @@ impl Credentials {
         F: FnOnce(LoginPrompt) -> Fut,
         Fut: Future<Output = ()>,
     {
-        self.log_in(&LoginServer::of(server)?, prompt).await
+        self.log_in(&LoginServer::of(server)?, None, prompt).await
     }
 
     pub(crate) async fn log_in<F, Fut>(
         &self,
         server: &LoginServer,
+        demand: Option<&Demand>,
         prompt: F,
     ) -> Result<LoginStatus, OAuthError>
     where
         F: FnOnce(LoginPrompt) -> Fut,
         Fut: Future<Output = ()>,
     {
-        let resolved = server.resolve(&self.http).await?;
         let source = self.source(server);
         let (key, store) = (server.credential_key(), source.store());
         let credential = match server.options.grant {
-            Grant::ClientCredentials => login::service(server, &resolved).await?,
+            Grant::ClientCredentials => server.service_token(&self.http, demand, &random_id()).await?,
             Grant::Login => {
                 // A store that does not work is found before the user is asked.
                 probe(&*store, Dialog::Allowed).await?;
                 let elsewhere = source.login_elsewhere().await;
                 tokio::select! {
-                    credential = login::device(server, &resolved, prompt) => credential?,
+                    credential = server.user_token(&self.http, demand, &*store, prompt) => credential?,
                     credential = elsewhere => {
                         let status = LoginStatus::new(&credential, store.describe_location(&key), true);
                         source.replace(Some(credential));

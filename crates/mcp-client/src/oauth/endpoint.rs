@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING};
 use http::{HeaderMap, HeaderValue, Method};
+use mcp_protocol::codec::challenge::Challenge;
 use mcp_protocol::safe_text::SafeText;
 use url::{Host, Url};
 
@@ -31,6 +32,8 @@ pub(super) struct OAuthHttp {
 pub(super) struct OAuthResponse {
     pub(super) status: u16,
     pub(super) media_type: Option<String>,
+    /// The challenges of a 401 response.
+    pub(super) challenges: Vec<Challenge>,
     pub(super) body: Vec<u8>,
 }
 
@@ -80,7 +83,7 @@ impl OAuthHttp {
         })?;
         let unreachable = |problem: String| OAuthError::Unreachable { endpoint: shown_url(text), problem };
         let uri: http::Uri = url.as_str().parse().map_err(|_| unreachable("not a valid URL".to_owned()))?;
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let connections = HttpConnections::new(&self.network_for(&url, trust), &url).map_err(unreachable)?;
         let (url, body) = (std::sync::Arc::new(url), Bytes::from(body));
@@ -115,6 +118,7 @@ impl OAuthHttp {
             Ok(OAuthResponse {
                 status: response.status.as_u16(),
                 media_type: response.media_type(),
+                challenges: response.challenges(),
                 body: read,
             })
         };

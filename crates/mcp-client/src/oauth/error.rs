@@ -21,7 +21,7 @@ pub enum OAuthError {
     Settings(String),
     /// The network policy does not allow the connection. Nothing was sent.
     #[error(
-        "connection to `{}` denied by the network policy: {}",
+        "connection to `{}` denied by the network policy: {}; to allow it, set Credentials::network",
         SafeText::message(host),
         SafeText::message(reason)
     )]
@@ -51,6 +51,18 @@ pub enum OAuthError {
         /// The problem.
         problem: String,
     },
+    /// The metadata of the MCP server cannot be used. Nothing was sent to an authorization server.
+    #[error("unusable metadata of server {}: {}", SafeText::message(server), SafeText::message(problem))]
+    ResourceMetadata {
+        /// The URL of the MCP server.
+        server: String,
+        /// The problem.
+        problem: String,
+    },
+    /// The response that the browser brought does not come from the authorization server at which the user logged in.
+    /// No code was redeemed.
+    #[error("the response to the login comes from another authorization server")]
+    ForeignResponse,
     /// The authorization server refused the request.
     #[error("the authorization server refused: {}{}", SafeText::name(code), described(description.as_deref()))]
     Refused {
@@ -64,8 +76,8 @@ pub enum OAuthError {
     /// The user refused the login.
     #[error("the user refused the login")]
     RefusedByUser,
-    /// The code of a device login expired before the user entered it.
-    #[error("the code expired before it was entered; log in again")]
+    /// The user did not log in in time.
+    #[error("the user did not log in in time; log in again")]
     Expired,
     /// A credential store failed.
     #[error(transparent)]

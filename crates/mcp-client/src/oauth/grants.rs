@@ -10,6 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
+use mcp_protocol::oauth::scopes::Scopes;
 use mcp_protocol::safe_text::SafeText;
 use oauth2::basic::{BasicClient, BasicTokenResponse};
 use oauth2::{
@@ -42,7 +43,7 @@ pub(super) struct Grants {
     /// The issuer, for the audience of client assertions. Empty if it is not known.
     pub(super) issuer: String,
     /// The host that was configured. Endpoints on it, and public ones, may be connected to.
-    pub(super) configured_host: String,
+    pub(super) trusted_host: String,
     /// The identifier of the MCP server (RFC 8707). `None` for servers that do not know the parameter.
     pub(super) resource: Option<String>,
 }
@@ -97,10 +98,11 @@ impl Grants {
     }
 
     /// Requests a token for this client itself.
-    pub(super) async fn client_credentials(&self, scopes: &[String]) -> Result<IssuedToken, OAuthError> {
+    pub(super) async fn client_credentials(&self, scopes: &Scopes) -> Result<IssuedToken, OAuthError> {
         let client = self.client()?;
-        let mut request =
-            client.exchange_client_credentials().add_scopes(scopes.iter().cloned().map(Scope::new));
+        let mut request = client
+            .exchange_client_credentials()
+            .add_scopes(scopes.iter().map(|scope| Scope::new(scope.to_owned())));
         for (name, value) in self.more_parameters()? {
             request = request.add_extra_param(name, value);
         }
@@ -122,12 +124,13 @@ impl Grants {
     pub(super) async fn device_codes(
         &self,
         endpoint: &str,
-        scopes: &[String],
+        scopes: &Scopes,
     ) -> Result<DeviceCodes, OAuthError> {
         let url = DeviceAuthorizationUrl::new(endpoint.to_owned())
             .map_err(|_| invalid_url("device authorization endpoint"))?;
         let client = self.client()?.set_device_authorization_url(url);
-        let mut request = client.exchange_device_code().add_scopes(scopes.iter().cloned().map(Scope::new));
+        let mut request =
+            client.exchange_device_code().add_scopes(scopes.iter().map(|scope| Scope::new(scope.to_owned())));
         for (name, value) in self.more_parameters()? {
             request = request.add_extra_param(name, value);
         }
@@ -154,12 +157,31 @@ impl Grants {
         parse_token(members, &self.token_endpoint)
     }
 
+    /// Redeems the code of a login with a browser.
+    pub(super) async fn redeem_code(
+        &self,
+        code: &Secret,
+        verifier: &Secret,
+        redirect: &str,
+    ) -> Result<IssuedToken, OAuthError> {
+        let mut form = vec![
+            ("grant_type", "authorization_code".to_owned()),
+            ("code", code.expose().to_owned()),
+            ("code_verifier", verifier.expose().to_owned()),
+            ("redirect_uri", redirect.to_owned()),
+        ];
+        form.extend(self.more_parameters()?);
+        let (headers, body) = self.form(form)?;
+        let members = self.post(&self.token_endpoint, headers, body).await?;
+        parse_token(members, &self.token_endpoint)
+    }
+
     /// Revokes a token (RFC 7009).
     pub(super) async fn revoke(&self, endpoint: &str, token: &Secret, hint: &str) -> Result<(), OAuthError> {
         let mut form = vec![("token", token.expose().to_owned()), ("token_type_hint", hint.to_owned())];
         form.extend(self.more_parameters()?.into_iter().filter(|(name, _)| *name != "resource"));
         let (headers, body) = self.form(form)?;
-        let trust = Trust::LearnedFrom(&self.configured_host);
+        let trust = Trust::LearnedFrom(&self.trusted_host);
         let response = self.http.post(endpoint, trust, headers, body).await?;
         // The status of a successful response says everything, whatever its body is (RFC 7009, section 2.2).
         if (200..300).contains(&response.status) {
@@ -212,7 +234,7 @@ impl Grants {
         headers: HeaderMap,
         body: Vec<u8>,
     ) -> Result<ResponseMembers, OAuthError> {
-        let trust = Trust::LearnedFrom(&self.configured_host);
+        let trust = Trust::LearnedFrom(&self.trusted_host);
         let response = self.http.post(endpoint, trust, headers, body.clone()).await?;
         members(endpoint, &response).map_err(|error| without_secrets(error, &body))
     }
@@ -229,7 +251,8 @@ impl<'c> AsyncHttpClient<'c> for Grants {
 }
 
 /// The parameters of requests that are secret.
-const SECRETS: [&str; 5] = ["refresh_token", "device_code", "client_secret", "client_assertion", "token"];
+const SECRETS: [&str; 7] =
+    ["refresh_token", "device_code", "client_secret", "client_assertion", "token", "code", "code_verifier"];
 
 /// Removes the description of an error that quotes a secret of the request: some servers describe a refresh token as
 /// `Invalid refresh token: …`.

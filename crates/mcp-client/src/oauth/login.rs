@@ -2,37 +2,111 @@
 
 use std::pin::pin;
 
+use mcp_protocol::oauth::choice::{LoginChoice, LoginMethod};
 use mcp_protocol::oauth::device::{DeviceEnd, DevicePolling, DeviceResponse, DeviceStep};
+use mcp_protocol::oauth::scopes::Scopes;
 use tokio::time::Instant;
 
+use super::browser;
 use super::clock::unix_time;
+use super::code;
 use super::credential::{Credential, Details};
+use super::discover::Demand;
 use super::endpoint::{OAuthHttp, endpoint_url};
 use super::error::OAuthError;
 use super::grants::{DeviceCodes, Grants, IssuedToken};
+use super::listener::RedirectListener;
 use super::login_server::LoginServer;
 use super::prompt::LoginPrompt;
 use super::resolve::Resolved;
-use crate::credentials::{Secret, random_id};
+use crate::credentials::{Secret, TokenStore, random_id};
+
+impl LoginServer {
+    /// Requests a token for this program itself.
+    pub(super) async fn service_token(
+        &self,
+        http: &OAuthHttp,
+        demand: Option<&Demand>,
+        login_id: &str,
+    ) -> Result<Credential, OAuthError> {
+        let found = self.discover(http, demand).await?;
+        let client = self
+            .known_client(&found)?
+            .ok_or_else(|| OAuthError::Settings("the client id is missing".to_owned()))?;
+        service(&self.resolved(http, &found, client), &found.scopes, login_id).await
+    }
+
+    /// Lets a user log in, with the method that this program wants or that fits best.
+    pub(super) async fn user_token<F, Fut>(
+        &self,
+        http: &OAuthHttp,
+        demand: Option<&Demand>,
+        store: &dyn TokenStore,
+        prompt: F,
+    ) -> Result<Credential, OAuthError>
+    where
+        F: FnOnce(LoginPrompt) -> Fut,
+        Fut: Future<Output = ()>,
+    {
+        // A missing secret is reported before anything is sent.
+        self.options.auth()?;
+        let found = self.discover(http, demand).await?;
+        let choice = LoginChoice {
+            wanted: self.options.method,
+            has_browser_flow: found.endpoints.authorization.is_some() && found.endpoints.has_s256,
+            has_code_flow: found.endpoints.device.is_some(),
+            can_open_browser: self.options.opens_browser && browser::can_open(),
+        };
+        let method = choice.method().map_err(|problem| OAuthError::Metadata {
+            issuer: found.issuer.clone(),
+            problem: problem.to_owned(),
+        })?;
+        let stored = self.stored_registration(&found.issuer, store).await;
+        if method == LoginMethod::Code {
+            let client = self.client(http, &found, stored, store, None).await?;
+            return device(self, &self.resolved(http, &found, client), &found.scopes, prompt).await;
+        }
+        // The port of the registration if it is free: some authorization servers compare it.
+        let registered = stored.as_ref().and_then(|stored| stored.port);
+        let ports = match self.options.callback_port {
+            Some(port) => vec![port],
+            None => registered.into_iter().chain([0]).collect(),
+        };
+        let listener = RedirectListener::bind(ports).await?;
+        let redirect = (&*listener.address(), listener.port);
+        let client = self.client(http, &found, stored, store, Some(redirect)).await?;
+        let resolved = self.resolved(http, &found, client);
+        let credential = code::log_in(self, &found, &resolved, listener, prompt).await;
+        if credential.as_ref().is_err_and(|error| error.is_code("invalid_client")) {
+            self.forget_registration(&found.issuer, store).await;
+        }
+        credential
+    }
+}
 
 /// Requests a token for the client itself.
-pub(super) async fn service(server: &LoginServer, resolved: &Resolved) -> Result<Credential, OAuthError> {
-    let issued = resolved.grants.client_credentials(&server.options.scopes).await?;
-    let details = Details::new(server, resolved, &random_id());
-    Ok(Credential::issued(issued, details, unix_time()))
+pub(super) async fn service(
+    resolved: &Resolved,
+    scopes: &Scopes,
+    login_id: &str,
+) -> Result<Credential, OAuthError> {
+    let issued = resolved.grants.client_credentials(scopes).await?;
+    let details = Details::new(resolved, scopes, login_id);
+    Ok(Credential::issued(issued, resolved, details, unix_time()))
 }
 
 /// Lets a user log in with a code (RFC 8628).
 pub(super) async fn device<F, Fut>(
     server: &LoginServer,
     resolved: &Resolved,
+    scopes: &Scopes,
     prompt: F,
 ) -> Result<Credential, OAuthError>
 where
     F: FnOnce(LoginPrompt) -> Fut,
     Fut: Future<Output = ()>,
 {
-    let issuer = server.options.configured_issuer();
+    let issuer = resolved.grants.issuer.as_str();
     let Some(endpoint) = &resolved.device_endpoint else {
         return Err(OAuthError::Metadata {
             issuer: issuer.to_owned(),
@@ -40,7 +114,7 @@ where
                 .to_owned(),
         });
     };
-    let codes = resolved.grants.device_codes(endpoint, &server.options.scopes).await?;
+    let codes = resolved.grants.device_codes(endpoint, scopes).await?;
     let DeviceCodes { device_code, user_code, url, url_with_code, lifetime, interval } = codes;
     // The user is sent to these pages, so their schemes are checked.
     endpoint_url(&url).map_err(|problem| OAuthError::Metadata {
@@ -68,8 +142,8 @@ where
             () = &mut prompt, if !is_shown => is_shown = true,
         }
     };
-    let details = Details::new(server, resolved, &random_id());
-    Ok(Credential::issued(issued, details, unix_time()))
+    let details = Details::new(resolved, scopes, &random_id());
+    Ok(Credential::issued(issued, resolved, details, unix_time()))
 }
 
 /// Polls the token endpoint until the user has accepted or refused.
@@ -116,7 +190,7 @@ pub(super) async fn revoke(
 ) -> Result<bool, OAuthError> {
     let details = &credential.details;
     let Some(endpoint) = &details.revocation_endpoint else { return Ok(false) };
-    let grants = server.recorded(&details.token_endpoint, details.is_secret_in_form, http)?;
+    let grants = server.recorded(credential, http)?;
     // Revoking the refresh token ends the whole login.
     let (token, hint) = match &credential.refresh_token {
         Some(token) => (token, "refresh_token"),

@@ -2,6 +2,7 @@
 
 use mcp_protocol::fingerprint::fingerprint;
 
+use super::discover::host_of;
 use super::error::OAuthError;
 use super::options::OAuthOptions;
 use crate::config::server_config::{CommandTarget, ServerConfig, Target, UrlTarget};
@@ -12,6 +13,11 @@ use crate::credentials::CredentialKey;
 pub(crate) struct LoginServer {
     /// The name in prompts and errors: the URL without its query, or the command line.
     pub(crate) name: String,
+    /// The URL; `None` for programs.
+    pub(super) url: Option<String>,
+    /// The host that was configured: of the issuer, or of the server if the issuer is found out. Endpoints on it, and
+    /// public ones, may be connected to.
+    pub(super) trusted_host: String,
     /// The URL, or a digest of the program and its arguments, as part of the credential key.
     identity: String,
     /// The value of the parameter `resource` (RFC 8707). `None` for programs, and for providers that do not know it.
@@ -43,13 +49,23 @@ impl LoginServer {
         // RFC 8707 advises against a query, which may be secret, and forbids a fragment.
         let without_query = target.url.split(['?', '#']).next().unwrap_or_default();
         let resource = options.has_resource.then(|| without_query.to_owned());
-        Self { name: target.to_string(), identity: target.url.clone(), resource, options }
+        let url = target.url.clone();
+        let trusted_host = trusted_host(&options, &url);
+        Self {
+            name: target.to_string(),
+            identity: url.clone(),
+            url: Some(url),
+            trusted_host,
+            resource,
+            options,
+        }
     }
 
     pub(crate) fn of_command(target: &CommandTarget, options: OAuthOptions) -> Self {
         let parts = std::iter::once(&target.program).chain(&target.arguments);
         let identity = fingerprint(parts.map(|part| part.as_encoded_bytes().to_vec()));
-        Self { name: target.to_string(), identity, resource: None, options }
+        let trusted_host = trusted_host(&options, "");
+        Self { name: target.to_string(), identity, url: None, trusted_host, resource: None, options }
     }
 
     /// Returns the key under which the credential is stored. It is known without a network.
@@ -57,6 +73,11 @@ impl LoginServer {
         let options = &self.options;
         CredentialKey::new([&options.name, &self.identity, options.configured_issuer(), &options.client_id])
     }
+}
+
+fn trusted_host(options: &OAuthOptions, url: &str) -> String {
+    let configured = options.provider.host_url();
+    host_of(if configured.is_empty() { url } else { configured })
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The metadata of an authorization server (RFC 8414, OpenID Connect Discovery).
 
+use mcp_protocol::oauth::well_known;
 use serde::Deserialize;
 use url::Url;
 
@@ -14,21 +15,36 @@ pub(super) struct ServerMetadata {
     pub(super) token_endpoint: Option<String>,
     pub(super) device_authorization_endpoint: Option<String>,
     pub(super) revocation_endpoint: Option<String>,
+    authorization_endpoint: Option<String>,
+    registration_endpoint: Option<String>,
     #[serde(default)]
-    pub(super) token_endpoint_auth_methods_supported: Vec<String>,
+    token_endpoint_auth_methods_supported: Vec<String>,
+    #[serde(default)]
+    code_challenge_methods_supported: Vec<String>,
+    #[serde(default)]
+    scopes_supported: Vec<String>,
+    #[serde(default)]
+    client_id_metadata_document_supported: bool,
+    #[serde(default)]
+    authorization_response_iss_parameter_supported: bool,
 }
 
 impl ServerMetadata {
     /// Returns the endpoints of this issuer.
     pub(super) fn endpoints(self, issuer: &str) -> Result<Endpoints, OAuthError> {
-        let Self { token_endpoint, device_authorization_endpoint, revocation_endpoint, .. } = self;
         let token =
-            token_endpoint.ok_or_else(|| unusable(issuer, "it has no `token_endpoint`".to_owned()))?;
+            self.token_endpoint.ok_or_else(|| unusable(issuer, "it has no `token_endpoint`".to_owned()))?;
         Ok(Endpoints {
             token,
-            device: device_authorization_endpoint,
-            revocation: revocation_endpoint,
+            authorization: self.authorization_endpoint,
+            device: self.device_authorization_endpoint,
+            revocation: self.revocation_endpoint,
+            registration: self.registration_endpoint,
             auth_methods: self.token_endpoint_auth_methods_supported,
+            scopes: self.scopes_supported,
+            has_s256: self.code_challenge_methods_supported.iter().any(|method| method == "S256"),
+            has_client_documents: self.client_id_metadata_document_supported,
+            names_issuer: self.authorization_response_iss_parameter_supported,
         })
     }
 }
@@ -37,9 +53,31 @@ fn unusable(issuer: &str, problem: String) -> OAuthError {
     OAuthError::Metadata { issuer: issuer.to_owned(), problem }
 }
 
-/// Fetches the metadata of a configured issuer.
-pub(super) async fn fetch(http: &OAuthHttp, issuer: &str) -> Result<ServerMetadata, OAuthError> {
-    let (url, metadata) = fetch_first(http, issuer, well_known_urls(issuer)?).await?;
+/// Fetches the metadata of an issuer. `trust` is where the issuer comes from.
+pub(super) async fn fetch(
+    http: &OAuthHttp,
+    issuer: &str,
+    trust: Trust<'_>,
+) -> Result<ServerMetadata, OAuthError> {
+    let (url, metadata) = fetch_first(http, issuer, well_known_urls(issuer, trust)?, trust)
+        .await?
+        .map_err(|problem| unusable(issuer, problem))?;
+    check_issuer(issuer, &url, metadata)
+}
+
+/// Fetches the metadata of an issuer; `None` if there is none.
+pub(super) async fn find(
+    http: &OAuthHttp,
+    issuer: &str,
+    trust: Trust<'_>,
+) -> Result<Option<ServerMetadata>, OAuthError> {
+    match fetch_first(http, issuer, well_known_urls(issuer, trust)?, trust).await? {
+        Ok((url, metadata)) => check_issuer(issuer, &url, metadata).map(Some),
+        Err(_) => Ok(None),
+    }
+}
+
+fn check_issuer(issuer: &str, url: &str, metadata: ServerMetadata) -> Result<ServerMetadata, OAuthError> {
     // Compared as text: another issuer could otherwise pass as this one.
     if metadata.issuer != issuer {
         let named = mcp_protocol::safe_text::SafeText::name(&metadata.issuer);
@@ -52,28 +90,31 @@ pub(super) async fn fetch(http: &OAuthHttp, issuer: &str) -> Result<ServerMetada
 /// origin of that endpoint, if this names the same token endpoint.
 pub(super) async fn fetch_beside(http: &OAuthHttp, token_url: &str) -> Result<Endpoints, OAuthError> {
     let origin = origin(&endpoint_url(token_url).map_err(OAuthError::Settings)?);
-    let (url, metadata) = fetch_first(http, token_url, well_known_urls(&origin)?).await?;
+    let places = well_known_urls(&origin, Trust::Configured)?;
+    let found = fetch_first(http, token_url, places, Trust::Configured).await?;
+    let (url, metadata) = found.map_err(|problem| unusable(token_url, problem))?;
     if metadata.token_endpoint.as_deref() != Some(token_url) {
         return Err(unusable(token_url, format!("the `token_endpoint` of {url} is another one")));
     }
     metadata.endpoints(token_url)
 }
 
-/// Returns the first document that exists, and its URL.
+/// Returns the first document that exists, and its URL; or why there is none.
 async fn fetch_first(
     http: &OAuthHttp,
     issuer: &str,
     urls: Vec<String>,
-) -> Result<(String, ServerMetadata), OAuthError> {
+    trust: Trust<'_>,
+) -> Result<Result<(String, ServerMetadata), String>, OAuthError> {
     let mut last = "there is no URL for it".to_owned();
     for url in urls {
-        let response = http.get(&url, Trust::Configured).await?;
+        let response = http.get(&url, trust).await?;
         match response.status {
             200 => {
                 let metadata = serde_json::from_slice(&response.body).map_err(|error| {
                     unusable(issuer, format!("{url} is not a metadata document: {error}"))
                 })?;
-                return Ok((url, metadata));
+                return Ok(Ok((url, metadata)));
             }
             status @ (429 | 500..) => {
                 return Err(OAuthError::Unreachable {
@@ -84,53 +125,24 @@ async fn fetch_first(
             status => last = format!("{url} returned HTTP status {status}"),
         }
     }
-    Err(unusable(issuer, last))
+    Ok(Err(last))
 }
 
 /// Returns the URLs at which the metadata may be, in the order in which the specification demands them.
-fn well_known_urls(issuer: &str) -> Result<Vec<String>, OAuthError> {
-    let url = endpoint_url(issuer).map_err(OAuthError::Settings)?;
-    let origin = origin(&url);
-    let path = url.path().trim_end_matches('/');
-    Ok(if path.is_empty() {
-        vec![
-            format!("{origin}/.well-known/oauth-authorization-server"),
-            format!("{origin}/.well-known/openid-configuration"),
-        ]
-    } else {
-        vec![
-            format!("{origin}/.well-known/oauth-authorization-server{path}"),
-            format!("{origin}/.well-known/openid-configuration{path}"),
-            format!("{origin}{path}/.well-known/openid-configuration"),
-        ]
+fn well_known_urls(issuer: &str, trust: Trust<'_>) -> Result<Vec<String>, OAuthError> {
+    let problem = match endpoint_url(issuer) {
+        Err(problem) => problem,
+        Ok(_) => match well_known::issuer_metadata(issuer) {
+            Some(urls) => return Ok(urls),
+            None => "an issuer has no query and no fragment".to_owned(),
+        },
+    };
+    Err(match trust {
+        Trust::Configured => OAuthError::Settings(problem),
+        Trust::LearnedFrom(_) => unusable(issuer, problem),
     })
 }
 
 fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn well_known_urls_follow_the_order_of_the_specification() {
-        assert_eq!(
-            well_known_urls("https://as.example").unwrap(),
-            [
-                "https://as.example/.well-known/oauth-authorization-server",
-                "https://as.example/.well-known/openid-configuration"
-            ]
-        );
-        assert_eq!(
-            well_known_urls("https://as.example:8443/t1/").unwrap(),
-            [
-                "https://as.example:8443/.well-known/oauth-authorization-server/t1",
-                "https://as.example:8443/.well-known/openid-configuration/t1",
-                "https://as.example:8443/t1/.well-known/openid-configuration"
-            ]
-        );
-        assert!(well_known_urls("http://as.example").is_err());
-    }
 }

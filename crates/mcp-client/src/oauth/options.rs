@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use mcp_protocol::oauth::choice::LoginMethod;
+
 use super::endpoint::endpoint_url;
 use super::error::OAuthError;
 use super::providers::Provider;
@@ -35,6 +37,13 @@ pub struct OAuthOptions {
     pub(super) has_resource: bool,
     /// True if the secret is sent in the form, whatever the metadata says.
     pub(super) is_secret_in_form: bool,
+    /// The URL of a document that describes this program, which is then its client id.
+    pub(super) client_document: Option<String>,
+    client_name: String,
+    /// The method with which users log in, if the program wants a certain one.
+    pub(super) method: Option<LoginMethod>,
+    pub(super) opens_browser: bool,
+    pub(super) callback_port: Option<u16>,
     pub(super) token_storage: TokenStorage,
     token_env: Vec<String>,
 }
@@ -73,6 +82,11 @@ impl OAuthOptions {
             secret: None,
             scopes: Vec::new(),
             is_secret_in_form: false,
+            client_document: None,
+            client_name: String::new(),
+            method: None,
+            opens_browser: true,
+            callback_port: None,
             token_storage: TokenStorage::Auto,
             token_env: Vec::new(),
         }
@@ -83,6 +97,81 @@ impl OAuthOptions {
     #[must_use]
     pub fn issuer(issuer: impl Into<String>, client_id: impl Into<String>) -> Self {
         Self::new(Provider::Issuer(issuer.into()), client_id.into(), Grant::Login)
+    }
+
+    /// Creates options with which everything is found out: the server names its authorization server, and this program
+    /// registers itself there. Enough for most servers behind a URL.
+    ///
+    /// ```
+    /// use mcp_client::ServerConfig;
+    /// use mcp_client::oauth::OAuthOptions;
+    ///
+    /// let oauth = OAuthOptions::discover().client_name("Notes CLI");
+    /// let notes = ServerConfig::url("https://notes.example.com/mcp").oauth(oauth);
+    /// ```
+    #[doc(alias = "RFC 9728")]
+    #[doc(alias = "dynamic client registration")]
+    #[must_use]
+    pub fn discover() -> Self {
+        Self::new(Provider::Discovered, String::new(), Grant::Login)
+    }
+
+    /// Sets the client id that this program has at the authorization server, for one that does not let clients register
+    /// themselves. Whichever authorization server the MCP server names gets to see the id, and the secret if there is
+    /// one: use [`issuer`](Self::issuer) if the authorization server is known.
+    #[must_use]
+    pub fn client_id(mut self, id: impl Into<String>) -> Self {
+        self.client_id = id.into();
+        self
+    }
+
+    /// Sets the URL of a document that describes this program. At authorization servers that support such documents, the
+    /// URL is the client id, and no registration is needed.
+    #[doc(alias = "CIMD")]
+    #[doc(alias = "client_id_metadata_document")]
+    #[must_use]
+    pub fn client_document(mut self, url: impl Into<String>) -> Self {
+        self.client_document = Some(url.into());
+        self
+    }
+
+    /// Sets the name of this program, which people see when they log in. Default: the name of its file.
+    #[must_use]
+    pub fn client_name(mut self, name: impl Into<String>) -> Self {
+        self.client_name = name.into();
+        self
+    }
+
+    /// Requests tokens for this program itself instead of a user. Set its client id, and its secret or private key.
+    #[doc(alias = "client_credentials")]
+    #[must_use]
+    pub fn for_service(mut self) -> Self {
+        self.grant = Grant::ClientCredentials;
+        self
+    }
+
+    /// Sets how users log in. Default: with a browser if one can be opened on this machine, and otherwise with a code,
+    /// as far as the authorization server supports them. See [`choice`](crate::protocol::oauth::choice).
+    #[must_use]
+    pub fn method(mut self, method: LoginMethod) -> Self {
+        self.method = Some(method);
+        self
+    }
+
+    /// Sets whether the page for a login is opened in a browser. Default: yes, if one can probably be opened. The page is
+    /// part of the [prompt](super::LoginPrompt::Browser) in any case.
+    #[must_use]
+    pub fn opens_browser(mut self, opens: bool) -> Self {
+        self.opens_browser = opens;
+        self
+    }
+
+    /// Sets the port of this machine to which the browser returns, for an authorization server that knows the exact
+    /// address. Default: a free port.
+    #[must_use]
+    pub fn callback_port(mut self, port: u16) -> Self {
+        self.callback_port = Some(port);
+        self
     }
 
     /// Creates options for a service that requests tokens with its own credentials. Set its secret or private key.
@@ -206,6 +295,21 @@ impl OAuthOptions {
         }
     }
 
+    /// Returns the name of this program.
+    pub(super) fn shown_client_name(&self) -> String {
+        let file = || std::env::current_exe().ok()?.file_stem()?.to_str().map(str::to_owned);
+        if self.client_name.is_empty() {
+            file().unwrap_or_else(|| "MCP client".to_owned())
+        } else {
+            self.client_name.clone()
+        }
+    }
+
+    /// Returns true if a user logs in.
+    pub(super) fn is_for_user(&self) -> bool {
+        self.grant == Grant::Login
+    }
+
     pub(crate) fn configured_issuer(&self) -> &str {
         self.provider.issuer()
     }
@@ -213,11 +317,20 @@ impl OAuthOptions {
     /// Checks the settings without a network.
     pub(super) fn check(&self) -> Result<(), OAuthError> {
         let invalid = |problem: &str| Err(OAuthError::Settings(problem.to_owned()));
-        if self.client_id.is_empty() {
+        let is_discovered = self.provider == Provider::Discovered;
+        if self.client_id.is_empty() && !(is_discovered && self.is_for_user()) {
             return invalid("the client id is missing");
+        }
+        if let Some(document) = &self.client_document
+            && !document.starts_with("https://")
+        {
+            return invalid("the URL of a document about the client must begin with https://");
         }
         if self.grant == Grant::ClientCredentials && self.secret.is_none() {
             return invalid("client credentials need a client secret or a private key; set one of them");
+        }
+        if is_discovered {
+            return Ok(());
         }
         endpoint_url(self.configured_issuer()).map(drop).map_err(OAuthError::Settings)
     }

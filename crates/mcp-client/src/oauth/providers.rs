@@ -14,26 +14,39 @@ pub(super) enum Provider {
     Custom {
         token_url: String,
     },
+    /// The one that the MCP server names.
+    Discovered,
 }
 
 /// The endpoints of an authorization server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Endpoints {
     pub(super) token: String,
+    pub(super) authorization: Option<String>,
     pub(super) device: Option<String>,
     pub(super) revocation: Option<String>,
+    pub(super) registration: Option<String>,
     /// The methods with which clients can authenticate. Empty if the server does not say.
     pub(super) auth_methods: Vec<String>,
+    /// The scopes that the server lists.
+    pub(super) scopes: Vec<String>,
+    /// The server supports PKCE with S256.
+    pub(super) has_s256: bool,
+    /// A client id may be the URL of a document about the client.
+    pub(super) has_client_documents: bool,
+    /// The server names itself in responses through the browser.
+    pub(super) names_issuer: bool,
 }
 
 impl Provider {
-    /// Returns the issuer, or the URL that stands for it.
+    /// Returns the issuer, or the URL that stands for it; empty if it has to be found out.
     pub(super) fn issuer(&self) -> &str {
         match self {
             Self::Issuer(issuer) => issuer,
             Self::Github => "https://github.com/login/oauth",
             Self::Google => "https://accounts.google.com",
             Self::Custom { token_url } => token_url,
+            Self::Discovered => "",
         }
     }
 
@@ -47,7 +60,7 @@ impl Provider {
 
     /// Returns true if the provider may know the parameter `resource` (RFC 8707).
     pub(super) fn knows_resources(&self) -> bool {
-        matches!(self, Self::Issuer(_))
+        matches!(self, Self::Issuer(_) | Self::Discovered)
     }
 
     /// Returns the endpoints that are known without metadata.
@@ -61,7 +74,7 @@ impl Provider {
                 "https://oauth2.googleapis.com/device/code",
                 Some("https://oauth2.googleapis.com/revoke".to_owned()),
             ),
-            Self::Issuer(_) | Self::Custom { .. } => return Endpoints::default(),
+            Self::Issuer(_) | Self::Custom { .. } | Self::Discovered => return Endpoints::default(),
         };
         Endpoints {
             token: token.to_owned(),
@@ -69,6 +82,7 @@ impl Provider {
             revocation,
             // Both take the secret from the form.
             auth_methods: vec!["client_secret_post".to_owned()],
+            ..Endpoints::default()
         }
     }
 
@@ -86,8 +100,10 @@ impl Provider {
         let suffix = match self {
             Self::Github => "GITHUB",
             Self::Google => "GOOGLE",
-            Self::Issuer(_) | Self::Custom { .. } if name.is_empty() => return prefix.to_owned(),
-            Self::Issuer(_) | Self::Custom { .. } => name,
+            Self::Issuer(_) | Self::Custom { .. } | Self::Discovered if name.is_empty() => {
+                return prefix.to_owned();
+            }
+            Self::Issuer(_) | Self::Custom { .. } | Self::Discovered => name,
         };
         let letters = suffix.chars().map(|letter| match letter.to_ascii_uppercase() {
             letter if letter.is_ascii_alphanumeric() => letter,

@@ -1,24 +1,27 @@
-//! Finds the endpoints of an authorization server, and the secret of the client.
+//! What requests to an authorization server need: its endpoints, and the identity of this client.
 
 use super::client_auth::{ClientAuth, SigningKey};
-use super::endpoint::{OAuthHttp, endpoint_url};
+use super::credential::Credential;
+use super::discover::Discovery;
+use super::endpoint::OAuthHttp;
 use super::error::OAuthError;
 use super::grants::Grants;
 use super::login_server::LoginServer;
-use super::metadata;
 use super::options::{ClientSecret, OAuthOptions};
-use super::providers::{Endpoints, Provider};
+use super::register::ClientIdentity;
 use crate::credentials::Secret;
 
 /// The endpoints of an authorization server, ready for requests.
 pub(super) struct Resolved {
     pub(super) grants: Grants,
+    /// The secret of a registration, which is kept with the credential.
+    pub(super) registered_secret: Option<Secret>,
     pub(super) device_endpoint: Option<String>,
     pub(super) revocation_endpoint: Option<String>,
 }
 
 impl OAuthOptions {
-    fn auth(&self) -> Result<ClientAuth, OAuthError> {
+    pub(super) fn auth(&self) -> Result<ClientAuth, OAuthError> {
         Ok(match &self.secret {
             None => ClientAuth::None,
             Some(ClientSecret::Text(secret)) => ClientAuth::Secret(secret.clone()),
@@ -40,47 +43,42 @@ impl OAuthOptions {
 }
 
 impl LoginServer {
-    /// Finds the endpoints, and returns what requests to them need.
-    pub(super) async fn resolve(&self, http: &OAuthHttp) -> Result<Resolved, OAuthError> {
-        let options = &self.options;
-        options.check()?;
-        // A missing secret is reported before anything is sent.
-        options.auth()?;
-        let Endpoints { token, device, revocation, auth_methods } = match &options.provider {
-            Provider::Issuer(issuer) => metadata::fetch(http, issuer).await?.endpoints(issuer)?,
-            Provider::Custom { token_url, .. } => metadata::fetch_beside(http, token_url).await?,
-            provider => provider.endpoints(),
+    /// Returns what requests to the endpoints need.
+    pub(super) fn resolved(&self, http: &OAuthHttp, found: &Discovery, client: ClientIdentity) -> Resolved {
+        let ClientIdentity { id, auth, is_secret_in_form, registered_secret } = client;
+        let grants = Grants {
+            http: http.clone(),
+            client_id: id,
+            auth,
+            is_secret_in_form,
+            token_endpoint: found.endpoints.token.clone(),
+            issuer: found.issuer.clone(),
+            trusted_host: self.trusted_host.clone(),
+            resource: found.resource.clone(),
         };
-        // Without a list, the default of RFC 8414 is `client_secret_basic`.
-        let has = |method: &str| auth_methods.iter().any(|known| known == method);
-        let is_secret_in_form =
-            options.is_secret_in_form || has("client_secret_post") && !has("client_secret_basic");
-        let grants = self.recorded(&token, is_secret_in_form, http)?;
-        Ok(Resolved { grants, device_endpoint: device, revocation_endpoint: revocation })
+        Resolved {
+            grants,
+            registered_secret,
+            device_endpoint: found.endpoints.device.clone(),
+            revocation_endpoint: found.endpoints.revocation.clone(),
+        }
     }
 
-    /// Returns what a refresh at the recorded endpoint needs. Nothing is fetched.
-    pub(super) fn recorded(
-        &self,
-        token_endpoint: &str,
-        is_secret_in_form: bool,
-        http: &OAuthHttp,
-    ) -> Result<Grants, OAuthError> {
-        let options = &self.options;
-        let issuer = options.configured_issuer();
+    /// Returns what requests to the recorded endpoints of a credential need. Nothing is fetched.
+    pub(super) fn recorded(&self, credential: &Credential, http: &OAuthHttp) -> Result<Grants, OAuthError> {
+        let details = &credential.details;
         Ok(Grants {
             http: http.clone(),
-            client_id: options.client_id.clone(),
-            auth: options.auth()?,
-            is_secret_in_form,
-            token_endpoint: token_endpoint.to_owned(),
-            issuer: issuer.to_owned(),
-            configured_host: endpoint_url(options.provider.host_url())
-                .map_err(OAuthError::Settings)?
-                .host_str()
-                .unwrap_or_default()
-                .to_owned(),
-            resource: self.resource.clone(),
+            client_id: details.client_id.clone(),
+            auth: match &credential.registered_secret {
+                Some(secret) => ClientAuth::Secret(secret.clone()),
+                None => self.options.auth()?,
+            },
+            is_secret_in_form: details.is_secret_in_form,
+            token_endpoint: details.token_endpoint.clone(),
+            issuer: details.issuer.clone(),
+            trusted_host: self.trusted_host.clone(),
+            resource: details.resource.clone(),
         })
     }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use mcp_protocol::oauth::freshness::Freshness;
 use mcp_protocol::oauth::refresh::{LogInReason, Version};
+use mcp_protocol::oauth::scopes::Scopes;
 use mcp_protocol::retry::Backoff;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -233,6 +234,19 @@ impl TokenSource {
         let ended = async { while flight.changed().await.is_ok() {} };
         tokio::time::timeout(time, ended).await.is_err()
             && self.shared.unsaved.try_lock().map_or(true, |unsaved| unsaved.is_some())
+    }
+
+    /// Returns the issuer of the current token.
+    pub(super) fn current_issuer(&self) -> Option<String> {
+        Some(self.shared.state().current.as_ref()?.credential.details.issuer.clone())
+    }
+
+    /// Returns the scopes that were asked for, and those that were granted.
+    pub(super) fn requested_scopes(&self) -> Scopes {
+        let state = self.shared.state();
+        let Some(current) = &state.current else { return Scopes::new() };
+        let details = &current.credential.details;
+        details.requested.iter().chain(&details.scopes).collect()
     }
 
     pub(super) fn events(&self) -> &EventHandler {

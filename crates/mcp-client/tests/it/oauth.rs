@@ -83,7 +83,7 @@ async fn without_a_login_nothing_is_sent() {
         let connect = McpClient::builder(config).credentials(&Credentials::in_memory());
         let error = connect.connect().await.unwrap_err();
         let Error::LoginNeeded(needed) = &error else { panic!("{error:?}") };
-        assert_eq!((needed.reason, needed.issuer.as_str()), (LogInReason::NoCredential, origin));
+        assert_eq!((needed.reason, needed.issuer.as_deref()), (LogInReason::NoCredential, Some(origin)));
         assert!(error.needs_login() && error.blame() == Blame::Caller, "{error}");
         assert_eq!(error.to_string(), format!("login needed for `{}`: nobody has logged in", web.url));
         assert!(web.seen().is_empty());

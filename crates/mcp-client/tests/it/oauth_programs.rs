@@ -65,7 +65,10 @@ async fn program_is_not_started_without_a_login() {
     let error =
         McpClient::builder(config).credentials(&Credentials::in_memory()).connect().await.unwrap_err();
     let Error::LoginNeeded(needed) = &error else { panic!("{error:?}") };
-    assert_eq!((needed.reason, needed.issuer.as_str()), (LogInReason::NoCredential, "https://as.invalid"));
+    assert_eq!(
+        (needed.reason, needed.issuer.as_deref()),
+        (LogInReason::NoCredential, Some("https://as.invalid"))
+    );
     assert!(needed.scopes == ["read"] && needed.server.contains("--lives"), "{needed:?}");
     assert_eq!(std::fs::read_to_string(marker.path()).unwrap(), "", "the program ran");
 }
@@ -85,7 +88,7 @@ async fn config_of_the_rfc_needs_a_login_before_anything_is_started() {
     };
     let error = McpClient::connect(config.clone()).await.unwrap_err();
     let Error::LoginNeeded(needed) = &error else { panic!("{error:?}") };
-    assert_eq!(needed.issuer, "https://github.com/login/oauth");
+    assert_eq!(needed.issuer.as_deref(), Some("https://github.com/login/oauth"));
     // With an environment variable as its storage, the token comes from there.
     let mut from_variable = config;
     from_variable.oauth.as_mut().unwrap().token_storage = TokenStorage::Env;

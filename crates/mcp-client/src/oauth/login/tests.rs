@@ -106,7 +106,7 @@ async fn transient_failures_and_slow_down_do_not_end_a_login() {
 async fn device_login_ends_with_each_final_error() {
     for (response, text) in [
         (r#"{"error":"access_denied"}"#, "the user refused the login"),
-        (r#"{"error":"expired_token"}"#, "the code expired before it was entered; log in again"),
+        (r#"{"error":"expired_token"}"#, "the user did not log in in time; log in again"),
         (r#"{"error":"invalid_scope"}"#, "the authorization server refused: invalid_scope"),
     ] {
         let (status, ..) = log_in(&issuer(), &[METADATA, CODES, (400, response)]).await;
@@ -140,7 +140,7 @@ async fn missing_endpoints_and_settings_are_named() {
         (200, r#"{"issuer":"https://evil.example","token_endpoint":"https://as.example/token"}"#);
     let service = OAuthOptions::client_credentials("https://as.example", "id");
     for (options, responses, part) in [
-        (issuer(), vec![no_device], "no `device_authorization_endpoint`"),
+        (issuer(), vec![no_device], "supports neither logins with a browser (`authorization_endpoint`"),
         (issuer(), vec![(200, r#"{"issuer":"https://as.example"}"#)], "no `token_endpoint`"),
         (issuer(), vec![other_issuer], "names another issuer: `https://evil.example`"),
         (issuer(), vec![(404, "<html>"), (404, "<html>")], "HTTP status 404"),

@@ -14,7 +14,7 @@ use super::saving::{Unsaved, save_later};
 use super::{FlightResult, RETRY, SharedToken};
 use crate::credentials::{Dialog, StoreError, StoreLock};
 use crate::oauth::clock::unix_time;
-use crate::oauth::credential::{Credential, Details};
+use crate::oauth::credential::Credential;
 use crate::oauth::error::OAuthError;
 use crate::oauth::event::CredentialEvent;
 use crate::oauth::options::Grant;
@@ -221,16 +221,12 @@ impl Work<'_> {
     async fn issue(&self) -> Result<Credential, OAuthError> {
         let SharedToken { server, http, .. } = self.shared;
         if server.options.grant == Grant::ClientCredentials {
-            let resolved = server.resolve(http).await?;
-            let issued = resolved.grants.client_credentials(&server.options.scopes).await?;
-            let details = Details::new(server, &resolved, &self.login_id());
-            return Ok(Credential::issued(issued, details, unix_time()));
+            return server.service_token(http, None, &self.login_id()).await;
         }
         let Some(old) = &self.credential else {
             return Err(OAuthError::LoginNeeded(LogInReason::NoCredential));
         };
-        let Details { token_endpoint, is_secret_in_form, .. } = &old.details;
-        let grants = server.recorded(token_endpoint, *is_secret_in_form, http)?;
+        let grants = server.recorded(old, http)?;
         let Some(refresh_token) = &old.refresh_token else {
             return Err(OAuthError::LoginNeeded(LogInReason::NoRefreshToken));
         };

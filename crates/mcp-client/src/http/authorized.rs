@@ -1,0 +1,87 @@
+//! Requests with a token: sent, refused, and sent again.
+
+use http::StatusCode;
+use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use mcp_protocol::codec::challenge::Challenge;
+
+use super::authorizer::{Authorization, Authorizer};
+use super::http_error::HttpError;
+use super::request::{HttpConnections, RawRequest, RawResponse};
+
+impl HttpConnections {
+    /// Sends a request with the token of an authorizer. It is sent once more if the server refuses it with status 401 and
+    /// there is another token.
+    pub(super) async fn send_authorized(
+        &self,
+        authorizer: &dyn Authorizer,
+        make: impl Fn() -> RawRequest,
+    ) -> Result<RawResponse, HttpError> {
+        let authorization = match authorizer.ready() {
+            Some(authorization) => Some(authorization),
+            None => authorizer.authorization().await.map_err(HttpError::refused)?,
+        };
+        let used = authorization.as_ref();
+        let response = self.send_with_redirects(|| authorized(make(), used)).await?;
+        if response.status == StatusCode::UNAUTHORIZED {
+            return Box::pin(self.send_again(authorizer, used, response, &make)).await;
+        }
+        check_scopes(authorizer, used, response)
+    }
+
+    /// Sends a request again with another token, after it was refused with this response.
+    async fn send_again(
+        &self,
+        authorizer: &dyn Authorizer,
+        refused: Option<&Authorization>,
+        response: RawResponse,
+        make: &impl Fn() -> RawRequest,
+    ) -> Result<RawResponse, HttpError> {
+        // Some servers also refuse unknown sessions with this status, but they do not ask for a token then. The session
+        // is renewed, and if the token is the problem, that is refused too.
+        let has_challenge = response.headers.contains_key(WWW_AUTHENTICATE);
+        if !has_challenge && make().headers.contains_key("mcp-session-id") {
+            return Ok(response);
+        }
+        // The server refused the request before it executed it, so it may be sent again.
+        let challenges = response.challenges();
+        let second =
+            authorizer.authorization_after(refused, &challenges).await.map_err(HttpError::refused)?;
+        self.drain(response.body);
+        let response = self.send_with_redirects(|| authorized(make(), Some(&second))).await?;
+        if response.status == StatusCode::UNAUTHORIZED {
+            return Err(HttpError::refused(authorizer.refused_again(&second, &response.challenges())));
+        }
+        check_scopes(authorizer, Some(&second), response)
+    }
+}
+
+/// Returns a response unless it demands more scopes, which a login can bring.
+fn check_scopes(
+    authorizer: &dyn Authorizer,
+    used: Option<&Authorization>,
+    response: RawResponse,
+) -> Result<RawResponse, HttpError> {
+    if response.status == StatusCode::FORBIDDEN {
+        return match authorizer.scope_missing(&response.challenges()) {
+            Some(error) => Err(HttpError::refused(error)),
+            None => Ok(response),
+        };
+    }
+    authorizer.accepted(used);
+    Ok(response)
+}
+
+impl RawResponse {
+    /// Returns the challenges of the response (`WWW-Authenticate`).
+    pub(crate) fn challenges(&self) -> Vec<Challenge> {
+        let values = self.headers.get_all(WWW_AUTHENTICATE).iter();
+        Challenge::parse_all(values.filter_map(|value| value.to_str().ok()))
+    }
+}
+
+fn authorized(mut request: RawRequest, authorization: Option<&Authorization>) -> RawRequest {
+    if let Some(authorization) = authorization {
+        request.headers.insert(AUTHORIZATION, authorization.header.clone());
+    }
+    request
+}
