@@ -238,3 +238,6 @@ fn unusable(server: &str, problem: String) -> OAuthError {
 pub(super) fn host_of(url: &str) -> String {
     endpoint_url(url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;
