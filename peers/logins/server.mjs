@@ -1,6 +1,5 @@
 // A real authorization server (oidc-provider) on a port of its own, for `peers/run-logins`. Prints its issuer, and has
-// pages of its own: `/check?resource=URL` tells whether an access token is valid for this resource, `/counts` how often
-// each request was made, and `/secrets` lists everything that it issued and nobody else may see.
+// pages of its own: `/check` tells whether an opaque access token is valid, `/counts` how often each request was made, and `/secrets` lists everything that it issued and nobody else may see.
 //
 //   node server.mjs PUBLIC-KEY-FILE     the public key (JWK) of the client `service-key`
 import { readFileSync } from "node:fs";
@@ -27,6 +26,7 @@ const clients = [
   },
 ];
 
+const secrets = [];
 const counts = {};
 const count = (what) => (counts[what] = (counts[what] ?? 0) + 1);
 
@@ -34,9 +34,13 @@ const server = createServer();
 await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
 const issuer = `http://127.0.0.1:${server.address().port}`;
 
+// The MCP servers of the tests have addresses of this machine, and verify JWTs. Others do not exist.
+const isServer = (resource) => resource.startsWith("http://127.0.0.1:");
+
 const provider = new Provider(issuer, {
   clients,
-  scopes: ["openid", "offline_access", "notes:read"],
+  scopes: ["openid", "offline_access", "notes:read", "notes:write"],
+  pkce: { required: () => true },
   rotateRefreshToken: true,
   issueRefreshToken: async (_context, client) => client.grantTypeAllowed("refresh_token"),
   findAccount: async (_context, id) => ({ accountId: id, claims: async () => ({ sub: id }) }),
@@ -46,26 +50,35 @@ const provider = new Provider(issuer, {
     devInteractions: { enabled: true },
     clientCredentials: { enabled: true },
     deviceFlow: { enabled: true },
+    registration: { enabled: true },
     revocation: { enabled: true },
     resourceIndicators: {
       enabled: true,
       defaultResource: () => standardResource,
       useGrantedResource: () => true,
       getResourceServerInfo: (_context, resource, client) => ({
-        scope: "notes:read",
+        scope: "notes:read notes:write",
         audience: resource,
-        accessTokenFormat: "opaque",
+        accessTokenFormat: isServer(resource) ? "jwt" : "opaque",
+        jwt: { sign: { alg: "RS256" } },
         accessTokenTTL: client.clientId === "cli-short" ? 4 : 3600,
       }),
     },
   },
 });
-provider.on("grant.success", (context) => count(`${context.oidc.params.grant_type} ok`));
+provider.on("grant.success", (context) => {
+  const { grant_type, code_verifier } = context.oidc.params;
+  count(`${grant_type} ok`);
+  if (code_verifier) secrets.push(code_verifier);
+});
+provider.on("registration_create.success", (_context, client) => {
+  count("registration");
+  if (client.clientSecret) secrets.push(client.clientSecret);
+});
 provider.on("grant.error", (context, error) => count(`${context.oidc.params?.grant_type} ${error.error}`));
 provider.on("revocation.error", (_context, error) => count(`revocation ${error.error}`));
 
-const secrets = [];
-for (const kind of ["access_token", "refresh_token", "client_credentials", "device_code"]) {
+for (const kind of ["access_token", "authorization_code", "refresh_token", "client_credentials", "device_code"]) {
   for (const event of ["issued", "saved"]) provider.on(`${kind}.${event}`, (issued) => secrets.push(issued.jti));
 }
 
@@ -81,8 +94,7 @@ provider.use(async (context, next) => {
   if (context.path === "/check") {
     const text = (context.get("authorization") ?? "").replace(/^Bearer /, "");
     const token = (await provider.AccessToken.find(text)) ?? (await provider.ClientCredentials.find(text));
-    const resource = context.query.resource ?? standardResource;
-    context.status = token?.isValid && [token.aud].flat().includes(resource) ? 200 : 401;
+    context.status = token?.isValid && [token.aud].flat().includes(standardResource) ? 200 : 401;
     context.body = { client: token?.clientId ?? null };
     return;
   }

@@ -13,6 +13,7 @@ use mcp_client::oauth::{Credentials, LogInReason, OAuthError, OAuthOptions};
 use mcp_client::{McpClient, ServerConfig};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
+use crate::browser;
 use crate::canary::{Canary, MAY_HAVE_TOKEN};
 use crate::protected::Protected;
 use crate::server::{Server, config};
@@ -30,8 +31,9 @@ pub(crate) async fn run(folder: &Path, canary: &Canary) -> Vec<String> {
     logout(&server, canary).await;
     examples(&server, canary).await;
     program(&server, canary).await;
+    let tokens = browser::run(&server, canary).await;
     let own = [BASIC_SECRET, POST_SECRET].map(str::to_owned);
-    server.secrets().await.into_iter().chain(own).chain(server.key_lines()).collect()
+    server.secrets().await.into_iter().chain(own).chain(tokens).chain(server.key_lines()).collect()
 }
 
 fn step(name: &str) {
@@ -191,7 +193,7 @@ async fn logout(server: &Server, canary: &Canary) {
 
 /// Runs the examples as a user would, with a home folder of their own.
 async fn examples(server: &Server, canary: &Canary) {
-    let protected = Protected::start(&server.issuer).await;
+    let protected = Protected::start(&server.issuer, &[]).await;
     let home = tempfile::tempdir().unwrap();
     let program = |name: &str| {
         let program = std::env::current_exe().unwrap().with_file_name(name);
@@ -244,7 +246,7 @@ async fn examples(server: &Server, canary: &Canary) {
     };
     let listed = service(BASIC_SECRET).output().await.unwrap();
     let [out, error] = [listed.stdout, listed.stderr].map(|text| String::from_utf8(text).unwrap());
-    assert_eq!(out.trim(), "hello", "{error}");
+    assert_eq!(out.trim(), "delete\nhello\nwhoami", "{error}");
     let refused = service("wrong").output().await.unwrap();
     let error = String::from_utf8(refused.stderr).unwrap();
     assert!(error.contains("login needed") && !refused.status.success(), "{error}");

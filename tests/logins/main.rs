@@ -7,6 +7,7 @@
 //! With other arguments, it is one of the processes that share a login: see `worker.rs`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a program of the tests")]
 
+mod browser;
 mod canary;
 mod flows;
 mod protected;

@@ -100,6 +100,16 @@ impl Browser {
         self.open_page(&url, decision).await;
     }
 
+    /// Opens a page in Chromium, logs in and decides. Returns the text of the page at which the browser ends.
+    pub(crate) async fn visit(&self, url: &str, decision: &str) -> String {
+        let script = self.script.with_file_name("browser.mjs");
+        let user =
+            tokio::process::Command::new("node").arg(script).args([url, decision]).output().await.unwrap();
+        let [page, problem] = [user.stdout, user.stderr].map(|text| String::from_utf8(text).unwrap());
+        assert!(user.status.success(), "{problem}");
+        page
+    }
+
     /// Opens a page and decides.
     pub(crate) async fn open_page(&self, url: &str, decision: &str) {
         let user = tokio::process::Command::new("node").arg(&self.script).args([url, decision]).status();
@@ -116,17 +126,11 @@ impl Drop for Server {
 
 /// Tells whether a token is valid at the server, for the MCP server of the tests.
 pub(crate) async fn accepts(issuer: &str, token: &str) -> bool {
-    accepts_for(issuer, token, None).await
-}
-
-/// Tells whether a token is valid at the server, for this MCP server.
-pub(crate) async fn accepts_for(issuer: &str, token: &str, resource: Option<&str>) -> bool {
-    let query = resource.map(|resource| format!("?resource={resource}")).unwrap_or_default();
-    get(&format!("{issuer}/check{query}"), Some(token)).await.0 == 200
+    get(&format!("{issuer}/check"), Some(token)).await.0 == 200
 }
 
 /// A GET with a plain socket, so that nothing of ours is in between.
-async fn get(url: &str, token: Option<&str>) -> (u16, String) {
+pub(crate) async fn get(url: &str, token: Option<&str>) -> (u16, String) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let authorization = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
