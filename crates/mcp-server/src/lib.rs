@@ -125,7 +125,7 @@ pub use offer::resource::{
     resource_template,
 };
 #[doc(hidden)]
-pub use offer::shared_state::AsyncMethod;
+pub use offer::shared_state::{AsyncMethod, MethodParams};
 pub use offer::shared_state::{BoundMethod, MethodShape, SharedState, state};
 pub use offer::tool::{Tool, ToolSpec, tool};
 pub use server::McpServer;
