@@ -63,6 +63,7 @@ impl From<io::Error> for Error {
 /// `ToolError` does not implement [`std::error::Error`], because that would conflict with this conversion.
 pub struct ToolError(ToolErrorKind);
 
+#[derive(Clone)]
 enum ToolErrorKind {
     /// Sent to the model as a tool result with `isError`.
     Failed(String),
@@ -187,8 +188,15 @@ impl ToolError {
         }
     }
 
-    /// Converts the error of a handler: an [`AskError`] keeps its type, any other error becomes text.
+    /// Converts the error of a handler: an [`AskError`] keeps its type, also inside a [`StepError`], and any other error
+    /// becomes text.
     fn of(error: &(dyn StdError + 'static)) -> Self {
+        if let Some(step) = error.downcast_ref::<StepError>() {
+            return Self::of(&*step.0);
+        }
+        if let Some(BoxedToolError(error)) = error.downcast_ref() {
+            return Self(error.0.clone());
+        }
         if let Some(ask) = ask_error(error) {
             return Self(ToolErrorKind::Input(ask));
         }
@@ -213,7 +221,10 @@ fn ask_error(error: &(dyn StdError + 'static)) -> Option<AskError> {
         if let Some(ask) = cause.downcast_ref::<AskError>() {
             return Some(ask.clone());
         }
-        source = cause.source();
+        source = match cause.downcast_ref::<StepError>() {
+            Some(StepError(error)) => Some(&**error),
+            None => cause.source(),
+        };
     }
     None
 }
@@ -225,6 +236,36 @@ impl fmt::Debug for ToolError {
             ToolErrorKind::Refused(error) => f.debug_tuple("ToolError").field(error).finish(),
             ToolErrorKind::Input(ask) => f.debug_tuple("ToolError").field(ask).finish(),
         }
+    }
+}
+
+/// The error of [`Context::step`](crate::Context::step): the error of its function, or of the conversion of its result
+/// to or from JSON. Return it with `?`; a function that returns [`ToolError`] or `anyhow::Error` can do that.
+///
+/// Text and sources are those of the error of the function.
+pub struct StepError(BoxError);
+
+impl StepError {
+    pub(crate) fn new(error: impl Into<BoxError>) -> Self {
+        Self(error.into())
+    }
+}
+
+impl fmt::Debug for StepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StepError").field(&self.0).finish()
+    }
+}
+
+impl fmt::Display for StepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl StdError for StepError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source()
     }
 }
 

@@ -100,7 +100,7 @@ pub use call::context::Context;
 pub use call::hook::{Call, Outcome};
 pub use call::identity::Principal;
 pub use call::question::{Question, Roots};
-pub use error::{AskError, Error, ToolError};
+pub use error::{AskError, Error, StepError, ToolError};
 #[cfg(feature = "log")]
 #[cfg_attr(docsrs, doc(cfg(feature = "log")))]
 pub use log::log_to_stderr;

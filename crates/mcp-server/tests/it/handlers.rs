@@ -40,6 +40,11 @@ async fn legacy_client(server: McpServer) -> TestClient {
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
+fn anyhow_number(text: &str) -> anyhow::Result<u8> {
+    use anyhow::Context as _;
+    text.parse().context("reading the number")
+}
+
 /// Tools that fail with each type of error, and tools that ask before.
 fn fallible() -> McpServer {
     async fn text() -> Result<(), String> {
@@ -55,8 +60,7 @@ fn fallible() -> McpServer {
         Err(ToolError::invalid_params("no such thing"))?
     }
     async fn with_anyhow() -> anyhow::Result<()> {
-        use anyhow::Context as _;
-        "x".parse::<u8>().map(drop).context("reading the number")
+        anyhow_number("x").map(drop)
     }
     async fn asks_anyhow(cx: Context) -> anyhow::Result<String> {
         Ok(cx.ask("name", form()).await?.action.to_string())
@@ -74,7 +78,27 @@ fn fallible() -> McpServer {
     async fn confirms_anyhow(cx: Context) -> anyhow::Result<String> {
         Ok(cx.confirm("sure", "Sure?").await?.to_string())
     }
+    async fn step_anyhow(cx: Context) -> anyhow::Result<String> {
+        let count: u8 = cx.step("count", |_| async { anyhow_number("x") }).await?;
+        Ok(count.to_string())
+    }
+    async fn step_tool_error(cx: Context) -> Result<String, ToolError> {
+        let none = |_| async { Err::<u8, _>(ToolError::invalid_params("no such step")) };
+        Ok(cx.step("none", none).await?.to_string())
+    }
+    async fn asks_in_step_anyhow(cx: Context) -> anyhow::Result<String> {
+        let ask = |_| async { anyhow::Ok(cx.ask("name", form()).await?.action.to_string()) };
+        Ok(cx.step("ask", ask).await?)
+    }
+    async fn asks_in_step(cx: Context) -> Result<String, ToolError> {
+        let ask = |_| async { anyhow::Ok(cx.ask("name", form()).await?.action.to_string()) };
+        Ok(cx.step("ask", ask).await?)
+    }
     McpServer::named("fallible", "1")
+        .tool(tool("step_anyhow", step_anyhow))
+        .tool(tool("step_tool_error", step_tool_error))
+        .tool(tool("asks_in_step_anyhow", asks_in_step_anyhow))
+        .tool(tool("asks_in_step", asks_in_step))
         .tool(tool("text", text))
         .tool(tool("static_text", static_text))
         .tool(tool("boxed", boxed))
@@ -95,18 +119,28 @@ async fn errors_of_common_types_reach_the_model_as_text() {
         ("static_text", "as static text"),
         ("boxed", "invalid digit found in string"),
         ("anyhow", "reading the number: invalid digit found in string"),
+        ("step_anyhow", "reading the number: invalid digit found in string"),
     ] {
         let outcome = client.call(name, json!({})).await.unwrap();
         assert_eq!((outcome.text().as_str(), outcome.is_error()), (text, true), "{name}");
     }
-    let Err(TestError::Refused(error)) = client.call("boxed_tool_error", json!({})).await else { panic!() };
-    assert_eq!(error.message, "no such thing");
+    for (name, message) in [("boxed_tool_error", "no such thing"), ("step_tool_error", "no such step")] {
+        let Err(TestError::Refused(error)) = client.call(name, json!({})).await else { panic!("{name}") };
+        assert_eq!(error.message, message);
+    }
 }
 
 #[tokio::test]
 async fn question_survives_every_error_type() {
     for mut client in [client(fallible()).await, legacy_client(fallible()).await] {
-        for name in ["asks_anyhow", "asks_anyhow_with_context", "asks_boxed", "asks_text"] {
+        for name in [
+            "asks_anyhow",
+            "asks_anyhow_with_context",
+            "asks_boxed",
+            "asks_text",
+            "asks_in_step",
+            "asks_in_step_anyhow",
+        ] {
             let outcome = client.call(name, json!({})).await.unwrap();
             assert_eq!((outcome.text().as_str(), outcome.is_error()), ("accept", false), "{name}");
         }
@@ -118,7 +152,14 @@ async fn question_survives_every_error_type() {
 async fn missing_capability_survives_anyhow() {
     let mut client = fallible().test_client().await.unwrap();
     client.declare(Default::default());
-    for name in ["asks_anyhow", "asks_anyhow_with_context", "asks_boxed", "confirms_anyhow"] {
+    for name in [
+        "asks_anyhow",
+        "asks_anyhow_with_context",
+        "asks_boxed",
+        "confirms_anyhow",
+        "asks_in_step",
+        "asks_in_step_anyhow",
+    ] {
         let Err(TestError::Refused(error)) = client.call(name, json!({})).await else { panic!("{name}") };
         assert_eq!(i64::from(error.code), -32021, "{name}");
     }
