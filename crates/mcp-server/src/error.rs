@@ -120,15 +120,13 @@ impl ToolError {
     }
 
     /// Restores the [`AskError`] of a run if the error type of the handler, such as `anyhow::Error`, reduced it to
-    /// text. If the run has an unanswered question, the result is [`AskError::Unanswered`]. Otherwise `failed`, the
-    /// last failed request to the client, replaces a text that is equal to its own.
+    /// text: `failed`, the last failed request to the client, replaces a text that is equal to its own. If the run has
+    /// an unanswered question, any other error becomes [`AskError::Unanswered`].
     pub(crate) fn restore(self, is_unanswered: bool, failed: Option<AskError>) -> Self {
-        let ToolErrorKind::Failed(text) = &self.0 else { return self };
-        if is_unanswered {
-            return AskError::Unanswered.into();
-        }
-        match failed {
-            Some(failed) if failed.to_string() == *text => failed.into(),
+        match (&self.0, failed) {
+            (ToolErrorKind::Input(_), _) => self,
+            (ToolErrorKind::Failed(text), Some(failed)) if failed.to_string() == *text => failed.into(),
+            _ if is_unanswered => AskError::Unanswered.into(),
             _ => self,
         }
     }

@@ -13,7 +13,7 @@ use mcp_protocol::prompts::{
 use mcp_protocol::resources::{
     ReadResourceParams, ReadResourceResult, Resource, ResourceContents, ResourceLink,
 };
-use mcp_protocol::tools::CallToolParams;
+use mcp_protocol::tools::{CallToolParams, CallToolResult};
 use mcp_server::{
     Audio, Context, Error, FormAnswer, Image, IntoOutcome, Json, McpServer, NoArgs, PromptArguments,
     ReadRequest, ToolError, prompt, resource, resource_template, state, tool,
@@ -185,20 +185,58 @@ async fn hook_sees_a_question_behind_anyhow() {
     assert_eq!(*seen.lock().unwrap(), [Some(true), None]);
 }
 
-#[tokio::test]
-async fn ignored_question_is_reported_with_the_tool() {
-    async fn careless(cx: Context) -> String {
+/// Tools that discard the error of a question.
+fn careless() -> McpServer {
+    async fn asks(cx: Context) -> String {
         cx.ask("name", form()).await.map_or("nobody".to_owned(), |answer| answer.action.to_string())
     }
+    async fn confirms(cx: Context) -> String {
+        cx.confirm("sure", "Sure?").await.unwrap_or(false).to_string()
+    }
+    async fn refuses(cx: Context) -> Result<String, ToolError> {
+        let answer = cx.ask("name", form()).await.map_err(|_| ToolError::invalid_params("no name"))?;
+        Ok(answer.action.to_string())
+    }
+    McpServer::named("careless", "1")
+        .tool(tool("asks", asks).description("Asks."))
+        .tool(tool("confirms", confirms).description("Asks."))
+        .tool(tool("refuses", refuses).description("Asks."))
+}
+
+#[tokio::test]
+async fn discarded_question_is_asked_nevertheless() {
+    for mut client in [client(careless()).await, legacy_client(careless()).await] {
+        for (name, text) in [("asks", "accept"), ("confirms", "true"), ("refuses", "accept")] {
+            assert_eq!(client.call(name, json!({})).await.unwrap().text(), text, "{name}");
+        }
+    }
+    let mut client = careless().test_client().await.unwrap();
+    client.declare(Default::default());
+    assert_eq!(client.call("confirms", json!({})).await.unwrap().text(), "false");
+}
+
+#[tokio::test]
+async fn question_that_a_hook_discards_is_asked_nevertheless() {
+    let server = fallible().around(|call: mcp_server::Call| async move {
+        let cx = call.context().clone();
+        let outcome = call.run().await.unwrap_or_else(|_| CallToolResult::text("discarded").into());
+        let sure = cx.confirm("hook", "Really?").await.unwrap_or(false);
+        if sure { Ok(outcome) } else { Err(ToolError::new("not sure")) }
+    });
+    let mut client = client(server).await;
+    assert_eq!(client.call("asks_anyhow", json!({})).await.unwrap().text(), "accept");
+}
+
+#[tokio::test]
+async fn ignored_question_is_reported_with_the_tool() {
     let warnings = RecordedWarnings::default();
     let _guard = tracing::subscriber::set_default(warnings.clone());
-    let server = || McpServer::named("careless", "1").tool(tool("careless", careless).description("Asks."));
-    let mut modern = client(server()).await;
-    assert_eq!(modern.call("careless", json!({})).await.unwrap().text(), "nobody");
+    let mut modern = client(careless()).await;
+    modern.call("confirms", json!({})).await.unwrap();
     let logged = warnings.take();
-    assert!(logged.contains("careless") && logged.contains("has not answered its question yet"), "{logged}");
-    let mut legacy = legacy_client(server()).await;
-    assert_eq!(legacy.call("careless", json!({})).await.unwrap().text(), "accept");
+    assert!(logged.contains("confirms") && logged.contains("has not answered its question yet"), "{logged}");
+    let mut legacy = legacy_client(careless()).await;
+    legacy.call("confirms", json!({})).await.unwrap();
     assert_eq!(warnings.take(), "");
 }
 
