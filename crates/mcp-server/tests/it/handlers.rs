@@ -554,6 +554,67 @@ async fn invalid_and_repeated_definitions_are_errors_at_start() {
 }
 
 #[tokio::test]
+async fn prompt_arguments_that_are_not_text_are_errors_at_start() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    struct Tags {
+        tags: Option<Vec<String>>,
+    }
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    enum Shape {
+        Square,
+        Rectangle { width: u8 },
+    }
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    struct Drawing {
+        shape: Shape,
+        tone: Option<Tone>,
+    }
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    struct Nested {
+        review: Review,
+    }
+    async fn number(_: i32) -> String {
+        String::new()
+    }
+    async fn list(_: Tags) -> String {
+        String::new()
+    }
+    async fn drawing(_: Drawing) -> String {
+        String::new()
+    }
+    async fn nested(_: Nested) -> String {
+        String::new()
+    }
+    async fn text(_: std::collections::BTreeMap<String, String>) -> String {
+        String::new()
+    }
+    let server = McpServer::named("wrong", "1")
+        .prompt(prompt("number", number))
+        .prompt(prompt("list", list))
+        .prompt(prompt("drawing", drawing))
+        .prompt(prompt("nested", nested))
+        .prompt(prompt("text", text));
+    let registry = server.registry();
+    let Err(Error::Setup { problems }) = server.test_client().await else { panic!() };
+    let field = |prompt: &str, field: &str| {
+        format!(
+            "the arguments of prompt `{prompt}` are text, which cannot become the field `{field}`: use text, a \
+             number, a boolean, an enum without data, or an `Option` of one of these, or take `PromptArguments`"
+        )
+    };
+    let number = "the arguments of prompt `number` are not an object: the function must take a struct with named \
+                  fields, or `PromptArguments`";
+    let fields = [field("list", "tags"), field("drawing", "shape"), field("nested", "review")];
+    assert_eq!(problems, [&[number.to_owned()], &fields[..]].concat());
+    let added = registry.add_prompt(prompt("late", list)).unwrap_err();
+    assert_eq!(added.to_string(), field("late", "tags"));
+}
+
+#[tokio::test]
 async fn messages_and_json_are_still_accepted() {
     let server = McpServer::named("old", "1")
         .tool(mcp_server::Tool::dynamic(
