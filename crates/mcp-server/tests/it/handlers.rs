@@ -15,8 +15,8 @@ use mcp_protocol::resources::{
 };
 use mcp_protocol::tools::{CallToolParams, CallToolResult};
 use mcp_server::{
-    Audio, Context, Error, FormAnswer, Image, IntoOutcome, Json, McpServer, NoArgs, PromptArguments,
-    ReadRequest, ToolError, prompt, resource, resource_template, state, tool,
+    AskError, Audio, Context, Error, FormAnswer, Image, IntoOutcome, Json, McpServer, NoArgs,
+    PromptArguments, ReadRequest, ToolError, prompt, resource, resource_template, state, tool,
 };
 use serde_json::json;
 
@@ -90,6 +90,13 @@ fn fallible() -> McpServer {
         let ask = |_| async { anyhow::Ok(cx.ask("name", form()).await?.action.to_string()) };
         Ok(cx.step("ask", ask).await?)
     }
+    async fn asks_in_step_with_context(cx: Context) -> anyhow::Result<String> {
+        use anyhow::Context as _;
+        let ask = |_| async { anyhow::Ok(cx.ask("name", form()).await?.action.to_string()) };
+        let plain = |_| async { Ok::<_, AskError>(cx.ask("name", form()).await?.action.to_string()) };
+        cx.step("plain", plain).await.context("asking in a step")?;
+        cx.step("ask", ask).await.context("asking again")
+    }
     async fn asks_in_step(cx: Context) -> Result<String, ToolError> {
         let ask = |_| async { anyhow::Ok(cx.ask("name", form()).await?.action.to_string()) };
         Ok(cx.step("ask", ask).await?)
@@ -99,6 +106,7 @@ fn fallible() -> McpServer {
         .tool(tool("step_tool_error", step_tool_error))
         .tool(tool("asks_in_step_anyhow", asks_in_step_anyhow))
         .tool(tool("asks_in_step", asks_in_step))
+        .tool(tool("asks_in_step_with_context", asks_in_step_with_context))
         .tool(tool("text", text))
         .tool(tool("static_text", static_text))
         .tool(tool("boxed", boxed))
@@ -140,6 +148,7 @@ async fn question_survives_every_error_type() {
             "asks_text",
             "asks_in_step",
             "asks_in_step_anyhow",
+            "asks_in_step_with_context",
         ] {
             let outcome = client.call(name, json!({})).await.unwrap();
             assert_eq!((outcome.text().as_str(), outcome.is_error()), ("accept", false), "{name}");
@@ -159,6 +168,7 @@ async fn missing_capability_survives_anyhow() {
         "confirms_anyhow",
         "asks_in_step",
         "asks_in_step_anyhow",
+        "asks_in_step_with_context",
     ] {
         let Err(TestError::Refused(error)) = client.call(name, json!({})).await else { panic!("{name}") };
         assert_eq!(i64::from(error.code), -32021, "{name}");
@@ -213,6 +223,26 @@ async fn discarded_question_is_asked_nevertheless() {
     let mut client = careless().test_client().await.unwrap();
     client.declare(Default::default());
     assert_eq!(client.call("confirms", json!({})).await.unwrap().text(), "false");
+}
+
+#[tokio::test]
+async fn missing_capability_ends_a_run_that_asked_something_else() {
+    async fn typed(cx: Context) -> Result<String, ToolError> {
+        let _ = cx.ask("name", form()).await;
+        Ok(cx.ask("roots", mcp_server::Roots).await?.roots.len().to_string())
+    }
+    async fn with_anyhow(cx: Context) -> anyhow::Result<String> {
+        let _ = cx.ask("name", form()).await;
+        Ok(cx.ask("roots", mcp_server::Roots).await?.roots.len().to_string())
+    }
+    let server = McpServer::named("two", "1").tool(tool("typed", typed)).tool(tool("anyhow", with_anyhow));
+    let mut client = client(server).await;
+    let forms = mcp_protocol::capabilities::ElicitationCapability::new();
+    client.declare(mcp_protocol::capabilities::ClientCapabilities::new().elicitation(forms));
+    for name in ["typed", "anyhow"] {
+        let Err(TestError::Refused(error)) = client.call(name, json!({})).await else { panic!("{name}") };
+        assert_eq!(i64::from(error.code), -32021, "{name}");
+    }
 }
 
 #[tokio::test]
