@@ -93,8 +93,11 @@ async fn arguments_are_any_value_that_serializes_to_an_object() {
         assert!(matches!(&error, Error::Unsendable { .. }), "{error:?}");
         assert!(error.to_string().contains("arguments"), "{error}");
     }
-    let refused = client.get_prompt("greet", json!({"times": 3})).await.unwrap_err();
-    assert!(refused.to_string().contains("prompt arguments must be strings"), "{refused}");
+    let refused = client.get_prompt("greet", json!({"name": "Ada", "times": 3})).await.unwrap_err();
+    assert!(
+        refused.to_string().contains("prompt arguments must be strings, but `times` is not"),
+        "{refused}"
+    );
 }
 
 #[tokio::test]

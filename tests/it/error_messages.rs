@@ -94,6 +94,10 @@ async fn connecting() -> Vec<Quoted> {
         ),
         (timed_out("exec sleep 9").await, "`: handshake failed: timed out waiting for the response"),
         (
+            timed_out("cat > /dev/null").await,
+            "timed out waiting for the response; this client closed the connection; the process exited with exit status: 0",
+        ),
+        (
             timed_out("echo Ready.; exec sleep 9").await,
             "stdout has output that is not a JSON-RPC message (write logs to stderr): \"Ready.\"",
         ),

@@ -87,7 +87,7 @@ async fn changes_are_one_stream_in_both_eras() {
         registry.resource_updated("motd://today");
         assert_eq!(changes.next().await, Some(Change::Resource("motd://today".to_owned())), "{version}");
         // What was not asked for is not told.
-        registry.add_prompt(prompt(Prompt::new("more"), |_: PromptArguments| async { "x" }));
+        registry.add_prompt(prompt(Prompt::new("more"), |_: PromptArguments| async { "x" })).unwrap();
         registry.add_tool(tool("newer", || async {})).unwrap();
         assert_eq!(changes.next().await, Some(Change::Tools), "{version}");
         drop(changes);

@@ -98,11 +98,11 @@ async fn change_tools(_: NoArgs, cx: Context) -> Result<&'static str, ToolError>
     Ok("changed")
 }
 
-async fn change_prompts(_: NoArgs, cx: Context) -> &'static str {
+async fn change_prompts(_: NoArgs, cx: Context) -> Result<&'static str, ToolError> {
     let changing = mcp_server::protocol::prompts::Prompt::new("changing");
-    cx.registry().add_prompt(mcp_server::prompt(changing, || async { "changed" }));
+    cx.registry().add_prompt(mcp_server::prompt(changing, || async { "changed" }))?;
     cx.registry().remove_prompt("changing");
-    "changed"
+    Ok("changed")
 }
 
 async fn reconnection(_: NoArgs, cx: Context) -> &'static str {

@@ -138,6 +138,7 @@ mod guides {
         network_policy "network-policy.md"
         processes "processes.md"
         progress "progress.md"
+        reading_resources "reading-resources.md"
         sessions_and_reconnects "sessions-and-reconnects.md"
     }
 

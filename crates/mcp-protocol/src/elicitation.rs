@@ -5,6 +5,7 @@
 mod fields;
 mod form;
 mod schema;
+mod typed_text;
 
 use crate::dialect::{Fill, Lower, Lowering, Raise, Raising, Written, serde_by_dialect};
 use crate::json::read::{Read, Reader, not_one_of};
@@ -19,6 +20,7 @@ pub use schema::{
     StringSchema, TitledItems, TitledMultiSelectSchema, TitledSingleSelectSchema, UntitledMultiSelectSchema,
     UntitledSingleSelectSchema,
 };
+pub use typed_text::FieldError;
 
 /// Params of `elicitation/create`.
 #[doc(alias = "elicitation")]
@@ -111,6 +113,8 @@ object! {
 
 impl ElicitResult {
     /// Creates the result of an accepted form, or, with the content `[]`, of a URL that the person agreed to open.
+    ///
+    /// Add the values with [`field`](Self::field), which converts them: `ElicitResult::accept([]).field("delete", true)`.
     #[must_use]
     pub fn accept(content: impl Into<Map<String, FieldValue>>) -> Self {
         Self::new(ElicitAction::Accept).content(content)
@@ -125,9 +129,10 @@ impl ElicitResult {
     /// let answer = ElicitResult::accept([])
     ///     .field("name", "Ada")
     ///     .field("age", 36)
+    ///     .field("visits", 3_u32)
     ///     .field("subscribed", true)
     ///     .field("languages", languages);
-    /// assert_eq!(answer.content.unwrap().len(), 4);
+    /// assert_eq!(answer.content.unwrap().len(), 5);
     /// ```
     #[must_use]
     pub fn field(mut self, name: impl Into<String>, value: impl Into<FieldValue>) -> Self {
@@ -176,7 +181,8 @@ object! {
 pub enum FieldValue {
     /// Text, or a selected option.
     String(String),
-    /// A number. To read it from text: `FieldValue::Number(text.parse()?)`.
+    /// A number. Integers convert into it. An `f64` may not be a number in JSON: use
+    /// [`serde_json::Number::from_f64`]. To read text that a person typed, use [`FieldSchema::parse`].
     Number(serde_json::Number),
     /// A boolean.
     Boolean(bool),
@@ -237,11 +243,17 @@ impl From<bool> for FieldValue {
     }
 }
 
-impl From<i64> for FieldValue {
-    fn from(number: i64) -> Self {
-        Self::Number(number.into())
-    }
+macro_rules! integers {
+    ($($type:ty)*) => { $(
+        impl From<$type> for FieldValue {
+            fn from(number: $type) -> Self {
+                Self::Number(number.into())
+            }
+        }
+    )* };
 }
+
+integers! { i8 i16 i32 i64 u8 u16 u32 u64 }
 
 impl From<Vec<String>> for FieldValue {
     fn from(options: Vec<String>) -> Self {

@@ -132,6 +132,23 @@ object! {
     }
 }
 
+impl GetPromptResult {
+    /// Returns the text of all messages, joined by newlines. Images and other content are left out.
+    ///
+    /// ```
+    /// use mcp_protocol::content::{ContentBlock, Role};
+    /// use mcp_protocol::prompts::{GetPromptResult, PromptMessage};
+    ///
+    /// let got = GetPromptResult::new([PromptMessage::new(Role::User, ContentBlock::text("Review this."))]);
+    /// assert_eq!(got.text(), "Review this.");
+    /// ```
+    #[must_use]
+    pub fn text(&self) -> String {
+        let texts: Vec<&str> = self.messages.iter().filter_map(|message| message.content.as_text()).collect();
+        texts.join("\n")
+    }
+}
+
 object! {
     /// One message of a prompt.
     pub struct PromptMessage {

@@ -240,6 +240,25 @@ object! {
     }
 }
 
+impl ReadResourceResult {
+    /// Returns the text of all parts, joined by newlines. Binary parts are left out.
+    ///
+    /// ```
+    /// use mcp_protocol::resources::{ReadResourceResult, ResourceContents};
+    ///
+    /// let read = ReadResourceResult::new([
+    ///     ResourceContents::new("note://welcome").text("Welcome!"),
+    ///     ResourceContents::new("note://logo").blob("aGk="),
+    /// ]);
+    /// assert_eq!(read.text(), "Welcome!");
+    /// ```
+    #[must_use]
+    pub fn text(&self) -> String {
+        let texts: Vec<&str> = self.contents.iter().filter_map(|part| part.text.as_deref()).collect();
+        texts.join("\n")
+    }
+}
+
 object! {
     /// Params of `resources/subscribe` and `resources/unsubscribe`; legacy.
     #[doc(alias = "subscription")]

@@ -63,6 +63,7 @@ impl From<io::Error> for Error {
 /// `ToolError` does not implement [`std::error::Error`], because that would conflict with this conversion.
 pub struct ToolError(ToolErrorKind);
 
+#[derive(Clone)]
 enum ToolErrorKind {
     /// Sent to the model as a tool result with `isError`.
     Failed(String),
@@ -119,15 +120,13 @@ impl ToolError {
     }
 
     /// Restores the [`AskError`] of a run if the error type of the handler, such as `anyhow::Error`, reduced it to
-    /// text. If the run has an unanswered question, the result is [`AskError::Unanswered`]. Otherwise `failed`, the
-    /// last failed request to the client, replaces a text that is equal to its own.
+    /// text: `failed`, the last failed request to the client, replaces a text that is equal to its own. If the run has
+    /// an unanswered question, any other error becomes [`AskError::Unanswered`].
     pub(crate) fn restore(self, is_unanswered: bool, failed: Option<AskError>) -> Self {
-        let ToolErrorKind::Failed(text) = &self.0 else { return self };
-        if is_unanswered {
-            return AskError::Unanswered.into();
-        }
-        match failed {
-            Some(failed) if failed.to_string() == *text => failed.into(),
+        match (&self.0, failed) {
+            (ToolErrorKind::Input(_), _) => self,
+            (ToolErrorKind::Failed(text), Some(failed)) if failed.to_string() == *text => failed.into(),
+            _ if is_unanswered => AskError::Unanswered.into(),
             _ => self,
         }
     }
@@ -187,8 +186,15 @@ impl ToolError {
         }
     }
 
-    /// Converts the error of a handler: an [`AskError`] keeps its type, any other error becomes text.
+    /// Converts the error of a handler: an [`AskError`] keeps its type, also inside a [`StepError`], and any other error
+    /// becomes text.
     fn of(error: &(dyn StdError + 'static)) -> Self {
+        if let Some(step) = error.downcast_ref::<StepError>() {
+            return Self::of(&*step.0);
+        }
+        if let Some(BoxedToolError(error)) = error.downcast_ref() {
+            return Self(error.0.clone());
+        }
         if let Some(ask) = ask_error(error) {
             return Self(ToolErrorKind::Input(ask));
         }
@@ -213,7 +219,10 @@ fn ask_error(error: &(dyn StdError + 'static)) -> Option<AskError> {
         if let Some(ask) = cause.downcast_ref::<AskError>() {
             return Some(ask.clone());
         }
-        source = cause.source();
+        source = match cause.downcast_ref::<StepError>() {
+            Some(StepError(error)) => Some(&**error),
+            None => cause.source(),
+        };
     }
     None
 }
@@ -225,6 +234,36 @@ impl fmt::Debug for ToolError {
             ToolErrorKind::Refused(error) => f.debug_tuple("ToolError").field(error).finish(),
             ToolErrorKind::Input(ask) => f.debug_tuple("ToolError").field(ask).finish(),
         }
+    }
+}
+
+/// The error of [`Context::step`](crate::Context::step): the error of its function, or of the conversion of its result
+/// to or from JSON. Return it with `?`; a function that returns [`ToolError`] or `anyhow::Error` can do that.
+///
+/// Text and sources are those of the error of the function.
+pub struct StepError(BoxError);
+
+impl StepError {
+    pub(crate) fn new(error: impl Into<BoxError>) -> Self {
+        Self(error.into())
+    }
+}
+
+impl fmt::Debug for StepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StepError").field(&self.0).finish()
+    }
+}
+
+impl fmt::Display for StepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl StdError for StepError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source()
     }
 }
 

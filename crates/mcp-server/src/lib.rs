@@ -104,7 +104,7 @@ pub use call::context::Context;
 pub use call::hook::{Call, Outcome};
 pub use call::identity::Principal;
 pub use call::question::{Question, Roots};
-pub use error::{AskError, Error, ToolError};
+pub use error::{AskError, Error, StepError, ToolError};
 #[cfg(feature = "log")]
 #[cfg_attr(docsrs, doc(cfg(feature = "log")))]
 pub use log::log_to_stderr;
@@ -129,7 +129,7 @@ pub use offer::resource::{
     resource_template,
 };
 #[doc(hidden)]
-pub use offer::shared_state::AsyncMethod;
+pub use offer::shared_state::{AsyncMethod, MethodParams};
 pub use offer::shared_state::{BoundMethod, MethodShape, SharedState, state};
 pub use offer::tool::{Tool, tool};
 pub use offer::tool_spec::ToolSpec;

@@ -212,15 +212,18 @@ impl McpServer {
         self
     }
 
-    /// Adds a prompt. A duplicate name makes serving fail with [`Error::Setup`].
+    /// Adds a prompt. A duplicate name, or an argument type that cannot be read from text, makes serving fail with
+    /// [`Error::Setup`].
     #[must_use]
     pub fn prompt(self, prompt: ServedPrompt) -> Self {
         self.registry.update(|state| {
             let name = &prompt.0.definition.name;
-            if state.prompts.get(name).is_some() {
-                state.problems.push(format!("duplicate prompt `{name}`"));
-            } else {
-                state.prompts.put(prompt.0);
+            match prompt.0.check() {
+                Err(problem) => state.problems.push(problem),
+                Ok(()) if state.prompts.get(name).is_some() => {
+                    state.problems.push(format!("duplicate prompt `{name}`"));
+                }
+                Ok(()) => state.prompts.put(prompt.0),
             }
         });
         self

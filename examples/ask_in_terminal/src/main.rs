@@ -5,10 +5,7 @@ use std::error::Error;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use mcp_client::protocol::Map;
-use mcp_client::protocol::elicitation::{
-    ElicitFormParams, ElicitResult, ElicitUrlParams, FieldSchema, FieldValue,
-};
+use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult, ElicitUrlParams, FieldSchema};
 use mcp_client::protocol::safe_text::SafeText;
 use mcp_client::{Handlers, McpClient, ServerConfig, ServerRequest};
 
@@ -41,43 +38,38 @@ async fn form(asked: ServerRequest<ElicitFormParams>) -> ElicitResult {
         return ElicitResult::cancel();
     }
     println!("{} asks: {}", SafeText::new(&asked.server), SafeText::new(&asked.params.message));
-    println!("Leave a field empty for its default; type `no` to decline. Never type a password here.");
-    let mut answers = Map::new();
+    println!("Leave a field empty for its default; type `decline` to decline. Never type a password here.");
+    let mut result = ElicitResult::accept([]);
     for (name, field) in &asked.params.requested_schema.fields {
-        let Some(line) = read(&prompt(name, field)).await else { return ElicitResult::cancel() };
-        match line.as_str() {
-            "no" => return ElicitResult::decline(),
-            "" => {}
-            text => match value(field, text) {
-                Some(value) => drop(answers.insert(name.clone(), value)),
-                None => println!("Invalid value; the field is left out."),
-            },
+        loop {
+            let Some(line) = read(&prompt(name, field)).await else { return ElicitResult::cancel() };
+            match (line.as_str(), field.parse(&line)) {
+                ("decline", _) => return ElicitResult::decline(),
+                ("", _) => {}
+                (_, Ok(value)) => result = result.field(name, value),
+                (_, Err(problem)) => {
+                    println!("{problem}");
+                    continue;
+                }
+            }
+            break;
         }
     }
-    ElicitResult::accept(answers)
+    result
 }
 
+/// The label of a field with its help text and choices.
 fn prompt(name: &str, field: &FieldSchema) -> String {
-    let choices: Vec<String> = field
-        .choices()
-        .iter()
-        .map(|(value, title)| format!("{} ({})", SafeText::new(value), SafeText::new(title)))
-        .collect();
-    if choices.is_empty() {
-        return format!("{}: ", SafeText::new(name));
+    let mut prompt = SafeText::new(field.title().unwrap_or(name)).to_string();
+    if let Some(description) = field.description() {
+        prompt.push_str(&format!(" ({})", SafeText::new(description)));
     }
-    format!("{}, one of {}: ", SafeText::new(name), choices.join(", "))
-}
-
-fn value(field: &FieldSchema, text: &str) -> Option<FieldValue> {
-    Some(match field {
-        FieldSchema::Number(_) => FieldValue::Number(text.parse().ok()?),
-        FieldSchema::Boolean(_) => FieldValue::Boolean(matches!(text, "yes" | "y" | "true")),
-        FieldSchema::MultiSelect(_) | FieldSchema::TitledMultiSelect(_) => {
-            FieldValue::Strings(text.split(',').map(|choice| choice.trim().to_owned()).collect())
-        }
-        _ => FieldValue::String(text.to_owned()),
-    })
+    let choices: Vec<String> =
+        field.choices().iter().map(|(_, title)| SafeText::new(title).to_string()).collect();
+    if !choices.is_empty() {
+        prompt.push_str(&format!(", one of {}", choices.join(", ")));
+    }
+    prompt + ": "
 }
 
 async fn url(asked: ServerRequest<ElicitUrlParams>) -> ElicitResult {

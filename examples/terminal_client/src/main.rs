@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use mcp_client::protocol::Json;
-use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult, FieldSchema, FieldValue};
+use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
 use mcp_client::protocol::safe_text::SafeText;
 use mcp_client::{Handlers, McpClient, Progress, ServerConfig, ServerRequest, unless_interrupted};
 
@@ -60,30 +60,19 @@ async fn ask(asked: ServerRequest<ElicitFormParams>) -> ElicitResult {
         return ElicitResult::cancel();
     }
     eprintln!("{} asks: {}", SafeText::new(&asked.server), SafeText::new(&asked.params.message));
-    eprintln!("Leave a field empty for its default; type `no` to decline. Never type a password here.");
+    eprintln!("Leave a field empty for its default; type `decline` to decline. Never type a password here.");
     let mut result = ElicitResult::accept([]);
     for (name, field) in &asked.params.requested_schema.fields {
-        let Some(line) = read_line(&format!("{}: ", SafeText::new(name))).await else {
-            return ElicitResult::cancel();
-        };
-        match line.trim() {
-            "no" => return ElicitResult::decline(),
-            "" => {}
-            text => match value(field, text) {
-                Some(value) => result = result.field(name, value),
-                None => eprintln!("Invalid value; the field is left out."),
-            },
+        let label = SafeText::new(field.title().unwrap_or(name)).to_string();
+        let Some(line) = read_line(&format!("{label}: ")).await else { return ElicitResult::cancel() };
+        match (line.trim(), field.parse(line.trim())) {
+            ("decline", _) => return ElicitResult::decline(),
+            ("", _) => {}
+            (_, Ok(value)) => result = result.field(name, value),
+            (_, Err(problem)) => eprintln!("{problem}; it is left out."),
         }
     }
     result
-}
-
-fn value(field: &FieldSchema, text: &str) -> Option<FieldValue> {
-    Some(match field {
-        FieldSchema::Number(_) => FieldValue::Number(text.parse().ok()?),
-        FieldSchema::Boolean(_) => matches!(text, "yes" | "y" | "true").into(),
-        _ => text.into(),
-    })
 }
 
 /// Reads a line on a thread of its own, for which the runtime does not wait after Ctrl-C.

@@ -1,10 +1,11 @@
 //! Prompts, and completion of their arguments.
 
-use mcp_protocol::Json;
 use mcp_protocol::completion::{CompleteParams, CompleteResult, Completion};
 use mcp_protocol::messages::Method;
 use mcp_protocol::peer::Timeouts;
 use mcp_protocol::prompts::{GetPromptParams, GetPromptResult};
+use mcp_protocol::safe_text::SafeText;
+use mcp_protocol::{Json, Map};
 
 use serde::Serialize;
 
@@ -33,7 +34,7 @@ impl McpClient {
         arguments: impl Serialize,
     ) -> Result<GetPromptResult> {
         let mut params = GetPromptParams::new(name);
-        let strings = |json: Json| json.to().map_err(|_| "prompt arguments must be strings".to_owned());
+        let strings = |json: Json| json.to().map_err(|_| not_strings(&json));
         params.arguments = object_of(&arguments)
             .and_then(|arguments| arguments.map(strings).transpose())
             .map_err(|problem| Error::Unsendable { method: Method::PromptsGet, problem })?;
@@ -55,5 +56,15 @@ impl McpClient {
         }
         let result: CompleteResult = self.request(&Method::Complete, params).await?;
         Ok(result.completion)
+    }
+}
+
+/// Returns the problem of arguments that are not all strings. It names one of them.
+fn not_strings(arguments: &Json) -> String {
+    let arguments: Map<String, Json> = arguments.to().unwrap_or_default();
+    let is_string = |value: &Json| value.get().starts_with('"');
+    match arguments.iter().find(|(_, value)| !is_string(value)) {
+        Some((name, _)) => format!("prompt arguments must be strings, but `{}` is not", SafeText::name(name)),
+        None => "prompt arguments must be strings".to_owned(),
     }
 }

@@ -43,9 +43,10 @@ pub struct ServerRequest<P> {
 /// ```
 /// use mcp_client::{ServerRequest, Handlers};
 /// use mcp_client::protocol::elicitation::{ElicitFormParams, ElicitResult};
+/// use mcp_client::protocol::safe_text::SafeText;
 ///
 /// let handlers = Handlers::new().on_form(async |request: ServerRequest<ElicitFormParams>| {
-///     println!("{} asks: {}", request.server, request.params.message);
+///     println!("{} asks: {}", SafeText::new(&request.server), SafeText::new(&request.params.message));
 ///     ElicitResult::decline()
 /// });
 /// assert!(handlers.capabilities().elicitation.unwrap().has_form());
@@ -86,6 +87,9 @@ impl Handlers {
     /// Sets the handler for elicitation in form mode. Fields that the answer leaves out are filled with the defaults of
     /// the form. An answer that does not match the form is not sent; a legacy server receives an error instead, and the
     /// call to a modern server fails with [`Error::Input`](crate::Error::Input).
+    ///
+    /// Name of the server, message and texts of the form are untrusted: display them through
+    /// [`SafeText`](mcp_protocol::safe_text::SafeText).
     #[doc(alias = "elicitation")]
     #[doc(alias = "elicitation/create")]
     #[must_use]

@@ -156,6 +156,7 @@ impl Offer {
                 if let NegotiationError::Noise { sample } = &mut source {
                     *sample = std::mem::take(&mut stray_line);
                 }
+                let has_exited = process.exits_within(Duration::ZERO).await.is_some();
                 drop(writer);
                 let left = until.map_or(EXIT_GRACE, |until| until.saturating_duration_since(now()));
                 let status = process
@@ -163,10 +164,11 @@ impl Offer {
                     .await;
                 let stderr = if status.is_some() { process.stderr().await } else { process.stderr_so_far() };
                 process.end(false).await;
-                Err(NegotiationFailure {
-                    source,
-                    ended: ConnectionEnd { cause: EndCause::Server, status, stderr, stray_line },
-                })
+                // A server that still ran has exited because its stdin was closed.
+                let is_closed_here =
+                    status.is_some() && !has_exited && !matches!(source, NegotiationError::Exited);
+                let cause = if is_closed_here { EndCause::Closed } else { EndCause::Server };
+                Err(NegotiationFailure { source, ended: ConnectionEnd { cause, status, stderr, stray_line } })
             }
         }
     }

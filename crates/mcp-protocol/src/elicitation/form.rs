@@ -62,6 +62,43 @@ impl FormSchema {
 }
 
 impl FieldSchema {
+    /// Returns the label of the field. If there is none, show the name of the field.
+    ///
+    /// ```
+    /// use mcp_protocol::elicitation::{FieldSchema, StringSchema};
+    ///
+    /// let field = FieldSchema::from(StringSchema::new().title("Name").description("As in your passport."));
+    /// assert_eq!((field.title(), field.description()), (Some("Name"), Some("As in your passport.")));
+    /// ```
+    #[must_use]
+    pub fn title(&self) -> Option<&str> {
+        match self {
+            Self::String(schema) => schema.title.as_deref(),
+            Self::Number(schema) => schema.title.as_deref(),
+            Self::Boolean(schema) => schema.title.as_deref(),
+            Self::SingleSelect(schema) => schema.title.as_deref(),
+            Self::TitledSingleSelect(schema) => schema.title.as_deref(),
+            Self::MultiSelect(schema) => schema.title.as_deref(),
+            Self::TitledMultiSelect(schema) => schema.title.as_deref(),
+            Self::Unknown(_) => None,
+        }
+    }
+
+    /// Returns the help text of the field.
+    #[must_use]
+    pub fn description(&self) -> Option<&str> {
+        match self {
+            Self::String(schema) => schema.description.as_deref(),
+            Self::Number(schema) => schema.description.as_deref(),
+            Self::Boolean(schema) => schema.description.as_deref(),
+            Self::SingleSelect(schema) => schema.description.as_deref(),
+            Self::TitledSingleSelect(schema) => schema.description.as_deref(),
+            Self::MultiSelect(schema) => schema.description.as_deref(),
+            Self::TitledMultiSelect(schema) => schema.description.as_deref(),
+            Self::Unknown(_) => None,
+        }
+    }
+
     /// Returns the default value of the field.
     #[must_use]
     pub fn default_value(&self) -> Option<FieldValue> {
@@ -98,7 +135,7 @@ impl FieldSchema {
         }
     }
 
-    fn check(&self, value: &FieldValue) -> Result<(), String> {
+    pub(super) fn check(&self, value: &FieldValue) -> Result<(), String> {
         match (self, value) {
             (Self::Unknown(_), _) | (Self::Boolean(_), FieldValue::Boolean(_)) => Ok(()),
             (Self::String(schema), FieldValue::String(text)) => check_text(schema, text),
@@ -152,12 +189,12 @@ impl FieldSchema {
     }
 }
 
-fn no_choice(choice: &str) -> String {
+pub(super) fn no_choice(choice: &str) -> String {
     format!("has no option {choice:?}")
 }
 
-/// Converts the default value of a number field. In an integer field, it is written without a fraction.
-fn number(is_integer: bool, value: f64) -> Option<FieldValue> {
+/// Converts the value of a number field. In an integer field, it is written without a fraction.
+pub(super) fn number(is_integer: bool, value: f64) -> Option<FieldValue> {
     if is_integer && value.fract() == 0.0 && value.abs() < 1e15 {
         return Some(FieldValue::Number((value as i64).into()));
     }
@@ -236,6 +273,16 @@ mod tests {
             let wrong = answer(wrong);
             let field = wrong.keys().next().unwrap();
             assert_eq!(form(ALL).check(&wrong).unwrap_err().field, *field);
+        }
+    }
+
+    #[test]
+    fn label_and_help_text_are_known_for_every_field_kind() {
+        let with_texts = ALL.replace(":{\"type\"", r#":{"title":"T","description":"D","type""#);
+        let form = form(&with_texts);
+        assert_eq!(form.fields.len(), 8);
+        for (name, field) in &form.fields {
+            assert_eq!((field.title(), field.description()), (Some("T"), Some("D")), "{name}");
         }
     }
 

@@ -27,6 +27,9 @@ impl Context {
     /// that must not be repeated into a [`step`](Self::step). The key identifies the question within the call and must
     /// be the same in every run. With a legacy client, the function runs once and waits here for the answer.
     ///
+    /// A client can send the answer before it is asked, and can send it again: an action that needs the consent of the
+    /// person needs [`confirm`](Self::confirm).
+    ///
     /// ```
     /// use mcp_protocol::elicitation::{ElicitFormParams, FormSchema, StringSchema};
     /// use mcp_server::{Context, NoArgs, ToolError};

@@ -337,18 +337,18 @@ impl Context {
         }
     }
 
-    /// Finishes the outcome of a handler. If a question of this run is not answered yet, any error of the handler ends
-    /// the run with that question, because an [`AskError`] inside an `anyhow::Error` or text cannot be recognized.
+    /// Finishes the outcome of a handler or hook. If a question of this run is not answered yet, the run ends with that
+    /// question, whatever the handler returned: an [`AskError`] inside an `anyhow::Error` or text cannot be recognized,
+    /// and a result that was computed without the answer must not replace the question.
     pub(crate) fn restore_question<T>(&self, outcome: Result<T, ToolError>) -> Result<T, ToolError> {
         let is_unanswered = self.rounds().is_some_and(Rounds::has_unanswered);
         match outcome {
-            Ok(value) => {
-                if is_unanswered {
-                    let name = SafeText::name(self.name());
-                    tracing::warn!(%name, "a handler returned a result although the client has not answered its question yet; use `?` on the result of `ask`");
-                }
-                Ok(value)
+            Ok(_) if is_unanswered => {
+                let name = SafeText::name(self.name());
+                tracing::warn!(%name, "a handler returned a result although the client has not answered its question yet; the result is discarded, and the handler runs again with the answer; use `?` on the result of `ask`");
+                Err(AskError::Unanswered.into())
             }
+            Ok(value) => Ok(value),
             Err(error) => {
                 let failed = self.0.failed_ask.lock().unwrap_or_else(PoisonError::into_inner).take();
                 Err(error.restore(is_unanswered, failed))

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::call::context::Context;
 use crate::call::seal::fresh_id;
-use crate::error::ToolError;
+use crate::error::{BoxError, StepError};
 
 impl Context {
     /// Runs a function and keeps its result: in later rounds of a modern call, `step` returns the kept result instead
@@ -30,6 +30,9 @@ impl Context {
     /// # Ok(()) }
     /// ```
     ///
+    /// The function may return every type of error that a tool may return, such as [`ToolError`](crate::ToolError),
+    /// `anyhow::Error` or text.
+    ///
     /// # Errors
     /// Returns the error of the function, or an error if its result cannot be serialized as JSON or the kept result
     /// cannot be deserialized as `T`.
@@ -37,24 +40,25 @@ impl Context {
         &self,
         key: &str,
         function: impl FnOnce(String) -> Fut,
-    ) -> Result<T, ToolError>
+    ) -> Result<T, StepError>
     where
         T: Serialize + DeserializeOwned,
-        E: Into<ToolError>,
+        E: Into<BoxError>,
         Fut: Future<Output = Result<T, E>>,
     {
         let Some(rounds) = self.rounds() else {
-            return function(format!("{}.{key}", fresh_id())).await.map_err(Into::into);
+            return function(format!("{}.{key}", fresh_id())).await.map_err(StepError::new);
         };
         let (kept, idempotency_key) = {
             let mut state = rounds.lock();
             (state.request_state.steps.get(key).cloned(), format!("{}.{key}", state.call_id()))
         };
         if let Some(kept) = kept {
-            return Ok(kept.to()?);
+            return kept.to().map_err(StepError::new);
         }
-        let result = function(idempotency_key).await.map_err(Into::into)?;
-        rounds.lock().request_state.steps.insert(key.to_owned(), Json::of(&result)?);
+        let result = function(idempotency_key).await.map_err(StepError::new)?;
+        let kept = Json::of(&result).map_err(StepError::new)?;
+        rounds.lock().request_state.steps.insert(key.to_owned(), kept);
         Ok(result)
     }
 }

@@ -98,7 +98,7 @@ impl CallFuture {
 
     /// Polls the handler once. If the handler panics, only this call fails.
     fn poll_handler(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<Reply, ToolError>> {
-        let Self { handler, core, name, observed_outcome, .. } = self;
+        let Self { handler, context, core, name, observed_outcome, .. } = self;
         let poll = || match handler {
             FunctionFuture::Tool(future) => future.as_mut().poll(cx).map(|result| {
                 let result = result?;
@@ -109,7 +109,10 @@ impl CallFuture {
                 future.as_mut().poll(cx).map(|values| Ok(Reply::result(completion(values))))
             }
             FunctionFuture::Hooked(future, method) => future.as_mut().poll(cx).map(|hooked| {
-                let hooked = hooked?;
+                let hooked = match context {
+                    Some(context) => context.restore_question(hooked)?,
+                    None => hooked?,
+                };
                 if let Outcome::Tool(result) = &hooked {
                     *observed_outcome = outcome_of(result);
                 }

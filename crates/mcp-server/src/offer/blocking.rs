@@ -62,6 +62,7 @@ pub struct Blocking<F>(Arc<F>);
 #[derive(Debug)]
 pub struct BlockingShape<Shape>(PhantomData<Shape>);
 
+#[diagnostic::do_not_recommend]
 impl<F, R> Handler<BlockingShape<()>> for Blocking<F>
 where
     F: Fn() -> R + Send + Sync + 'static,
@@ -77,6 +78,7 @@ where
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<F, A, R> Handler<BlockingShape<(A,)>> for Blocking<F>
 where
     F: Fn(A) -> R + Send + Sync + 'static,
@@ -93,6 +95,7 @@ where
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<F, A, R> Handler<BlockingShape<(A, Context)>> for Blocking<F>
 where
     F: Fn(A, Context) -> R + Send + Sync + 'static,

@@ -77,7 +77,8 @@ where
 /// With the feature `schemars`, implemented for every type with `serde::Deserialize` and `schemars::JsonSchema`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the arguments of a tool",
-    label = "derive `serde::Deserialize` and `schemars::JsonSchema` for it"
+    label = "derive `serde::Deserialize` and `schemars::JsonSchema` for it",
+    note = "a method with `&self` becomes a tool by `state(value).tool(\"name\", Type::method)`"
 )]
 pub trait ToolArgs: Sized + Send + 'static {
     /// Returns the JSON Schema, with `"type":"object"`.

@@ -27,6 +27,8 @@ pub(crate) struct PromptEntry {
     pub(crate) definition: Prompt,
     pub(crate) get: Arc<PromptFn>,
     pub(crate) completers: Completers,
+    /// What makes the argument type unusable.
+    arguments_problem: Option<String>,
 }
 
 /// Creates a prompt from its name or definition and an async function. The fields of the argument type become the
@@ -70,7 +72,22 @@ where
                 }
             }
         };
-    ServedPrompt(PromptEntry { definition, get: Arc::new(get), completers: Completers::default() })
+    ServedPrompt(PromptEntry {
+        definition,
+        get: Arc::new(get),
+        completers: Completers::default(),
+        arguments_problem: F::Args::problem(),
+    })
+}
+
+impl PromptEntry {
+    /// Returns an error if the argument type cannot be read from text.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match &self.arguments_problem {
+            Some(problem) => Err(format!("the arguments of prompt `{}` {problem}", self.definition.name)),
+            None => Ok(()),
+        }
+    }
 }
 
 impl ServedPrompt {

@@ -22,6 +22,13 @@ pub trait PromptArgs: Sized + Send + 'static {
         None
     }
 
+    /// Returns what makes the type unusable as arguments of a prompt, as a sentence about these; `None` if nothing does.
+    #[doc(hidden)]
+    #[must_use]
+    fn problem() -> Option<String> {
+        None
+    }
+
     /// Reads the arguments of a request.
     ///
     /// # Errors
@@ -77,6 +84,10 @@ impl<T: serde::de::DeserializeOwned + schemars::JsonSchema + Send + 'static> Pro
         Some(typed::arguments(&crate::offer::schema::of::<T>()))
     }
 
+    fn problem() -> Option<String> {
+        typed::problem(&crate::offer::schema::of::<T>())
+    }
+
     fn read(arguments: PromptArguments) -> Result<Self, String> {
         typed::read(&crate::offer::schema::of::<T>(), arguments)
     }
@@ -103,6 +114,33 @@ mod typed {
             argument
         };
         properties.into_iter().flatten().map(argument).collect()
+    }
+
+    /// Returns what makes the type unusable as arguments of a prompt.
+    pub(super) fn problem(schema: &Json) -> Option<String> {
+        let schema: Value = serde_json::from_str(schema.get()).unwrap_or_default();
+        if schema["type"] != "object" {
+            return Some(
+                "are not an object: the function must take a struct with named fields, or `PromptArguments`"
+                    .to_owned(),
+            );
+        }
+        let properties = schema["properties"].as_object();
+        let (field, _) = properties.into_iter().flatten().find(|(_, property)| !can_be_text(property))?;
+        Some(format!(
+            "are text, which cannot become the field `{field}`: use text, a number, a boolean, an enum without data, \
+             or an `Option` of one of these, or take `PromptArguments`"
+        ))
+    }
+
+    /// Returns false if a property is an array or object, or may be one. A `$ref` is left only in a recursive type.
+    fn can_be_text(property: &Value) -> bool {
+        let is_nested = |kind: &Value| kind == "array" || kind == "object";
+        let kinds = &property["type"];
+        let has_nested_type =
+            is_nested(kinds) || kinds.as_array().is_some_and(|all| all.iter().any(is_nested));
+        let choices = ["anyOf", "oneOf", "allOf"].iter().filter_map(|key| property[*key].as_array());
+        !has_nested_type && property.get("$ref").is_none() && choices.flatten().all(can_be_text)
     }
 
     /// Reads a struct from arguments that are text. The text of a field that is not a string is parsed as JSON.

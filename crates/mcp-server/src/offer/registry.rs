@@ -194,9 +194,14 @@ impl Registry {
     }
 
     /// Adds a prompt, or replaces the prompt of the same name.
-    pub fn add_prompt(&self, prompt: ServedPrompt) {
+    ///
+    /// # Errors
+    /// Fails if the argument type cannot be read from text. The registry is then unchanged.
+    pub fn add_prompt(&self, prompt: ServedPrompt) -> Result<(), InvalidDefinition> {
+        prompt.0.check().map_err(InvalidDefinition)?;
         self.update(|state| state.prompts.put(prompt.0));
         self.notify(RegistryChange::Prompts);
+        Ok(())
     }
 
     /// Removes a prompt. Returns false if there is no prompt with this name.

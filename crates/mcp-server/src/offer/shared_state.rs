@@ -65,10 +65,10 @@ impl<T: Send + Sync + 'static> SharedState<T> {
     /// Creates a tool from a method: like [`tool`], with the shared value as `&self`.
     pub fn tool<S, F>(&self, name: impl Into<String>, method: F) -> Tool
     where
-        BoundMethod<T, F>: Handler<S>,
-        <BoundMethod<T, F> as Handler<S>>::Args: ToolArgs,
-        <BoundMethod<T, F> as Handler<S>>::Output: IntoOutcome,
-        <BoundMethod<T, F> as Handler<S>>::Future: Send + 'static,
+        BoundMethod<T, F>: Handler<MethodShape<S>>,
+        <BoundMethod<T, F> as Handler<MethodShape<S>>>::Args: ToolArgs,
+        <BoundMethod<T, F> as Handler<MethodShape<S>>>::Output: IntoOutcome,
+        <BoundMethod<T, F> as Handler<MethodShape<S>>>::Future: Send + 'static,
     {
         tool(name, self.bind(method))
     }
@@ -76,10 +76,10 @@ impl<T: Send + Sync + 'static> SharedState<T> {
     /// Creates a resource from a method: like [`resource`], with the shared value as `&self`.
     pub fn resource<S, F>(&self, definition: Resource, method: F) -> ServedResource
     where
-        BoundMethod<T, F>: Handler<S>,
-        <BoundMethod<T, F> as Handler<S>>::Args: ReadArgs,
-        <BoundMethod<T, F> as Handler<S>>::Output: IntoContents,
-        <BoundMethod<T, F> as Handler<S>>::Future: Send + 'static,
+        BoundMethod<T, F>: Handler<MethodShape<S>>,
+        <BoundMethod<T, F> as Handler<MethodShape<S>>>::Args: ReadArgs,
+        <BoundMethod<T, F> as Handler<MethodShape<S>>>::Output: IntoContents,
+        <BoundMethod<T, F> as Handler<MethodShape<S>>>::Future: Send + 'static,
     {
         resource(definition, self.bind(method))
     }
@@ -87,10 +87,10 @@ impl<T: Send + Sync + 'static> SharedState<T> {
     /// Creates a resource template from a method: like [`resource_template`], with the shared value as `&self`.
     pub fn resource_template<S, F>(&self, definition: ResourceTemplate, method: F) -> ServedTemplate
     where
-        BoundMethod<T, F>: Handler<S>,
-        <BoundMethod<T, F> as Handler<S>>::Args: ReadArgs,
-        <BoundMethod<T, F> as Handler<S>>::Output: IntoContents,
-        <BoundMethod<T, F> as Handler<S>>::Future: Send + 'static,
+        BoundMethod<T, F>: Handler<MethodShape<S>>,
+        <BoundMethod<T, F> as Handler<MethodShape<S>>>::Args: ReadArgs,
+        <BoundMethod<T, F> as Handler<MethodShape<S>>>::Output: IntoContents,
+        <BoundMethod<T, F> as Handler<MethodShape<S>>>::Future: Send + 'static,
     {
         resource_template(definition, self.bind(method))
     }
@@ -98,10 +98,10 @@ impl<T: Send + Sync + 'static> SharedState<T> {
     /// Creates a prompt from a method: like [`prompt`], with the shared value as `&self`.
     pub fn prompt<S, F>(&self, definition: impl Into<Prompt>, method: F) -> ServedPrompt
     where
-        BoundMethod<T, F>: Handler<S>,
-        <BoundMethod<T, F> as Handler<S>>::Args: PromptArgs,
-        <BoundMethod<T, F> as Handler<S>>::Output: IntoPrompt,
-        <BoundMethod<T, F> as Handler<S>>::Future: Send + 'static,
+        BoundMethod<T, F>: Handler<MethodShape<S>>,
+        <BoundMethod<T, F> as Handler<MethodShape<S>>>::Args: PromptArgs,
+        <BoundMethod<T, F> as Handler<MethodShape<S>>>::Output: IntoPrompt,
+        <BoundMethod<T, F> as Handler<MethodShape<S>>>::Future: Send + 'static,
     {
         prompt(definition, self.bind(method))
     }
@@ -158,29 +158,33 @@ impl<T, F> fmt::Debug for BoundMethod<T, F> {
 pub struct MethodShape<Shape>(PhantomData<Shape>);
 
 /// An async method of `T`. This trait is needed because an `Fn` bound cannot name a future type that depends on the
-/// lifetime of the borrow.
+/// lifetime of the borrow. It does not require `Send`: the compiler checks that separately, and then names the value
+/// that is not `Send`.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an async method of `{T}` that can serve calls",
     label = "expected `async fn(&self) -> R`, `async fn(&self, Args) -> R` or `async fn(&self, Args, Context) -> R`",
-    note = "the future of the method must be `Send`"
+    note = "the method must be async and take `&self`, not `&mut self`"
 )]
 pub trait AsyncMethod<'a, T, Args>: Send + Sync + 'static {
     /// The return type of the method.
     type Output;
+    /// The future returned by the method.
+    type Future: Future<Output = Self::Output> + 'a;
 
     /// Calls the method.
-    fn call(&self, state: &'a T, args: Args) -> impl Future<Output = Self::Output> + Send + 'a;
+    fn call(&self, state: &'a T, args: Args) -> Self::Future;
 }
 
 impl<'a, T: 'a, F, Fut> AsyncMethod<'a, T, ()> for F
 where
     F: Fn(&'a T) -> Fut + Send + Sync + 'static,
-    Fut: Future + Send + 'a,
+    Fut: Future + 'a,
 {
     type Output = Fut::Output;
+    type Future = Fut;
 
-    fn call(&self, state: &'a T, (): ()) -> impl Future<Output = Fut::Output> + Send + 'a {
+    fn call(&self, state: &'a T, (): ()) -> Fut {
         self(state)
     }
 }
@@ -188,11 +192,12 @@ where
 impl<'a, T: 'a, A, F, Fut> AsyncMethod<'a, T, (A,)> for F
 where
     F: Fn(&'a T, A) -> Fut + Send + Sync + 'static,
-    Fut: Future + Send + 'a,
+    Fut: Future + 'a,
 {
     type Output = Fut::Output;
+    type Future = Fut;
 
-    fn call(&self, state: &'a T, (args,): (A,)) -> impl Future<Output = Fut::Output> + Send + 'a {
+    fn call(&self, state: &'a T, (args,): (A,)) -> Fut {
         self(state, args)
     }
 }
@@ -200,73 +205,64 @@ where
 impl<'a, T: 'a, A, F, Fut> AsyncMethod<'a, T, (A, Context)> for F
 where
     F: Fn(&'a T, A, Context) -> Fut + Send + Sync + 'static,
-    Fut: Future + Send + 'a,
+    Fut: Future + 'a,
 {
     type Output = Fut::Output;
+    type Future = Fut;
 
-    fn call(&self, state: &'a T, (args, cx): (A, Context)) -> impl Future<Output = Fut::Output> + Send + 'a {
+    fn call(&self, state: &'a T, (args, cx): (A, Context)) -> Fut {
         self(state, args, cx)
     }
 }
 
-impl<T, F> BoundMethod<T, F>
-where
-    T: Send + Sync + 'static,
-{
-    fn start<A, R>(&self, args: A) -> BoxFuture<R>
-    where
-        F: for<'a> AsyncMethod<'a, T, A, Output = R>,
-        A: Send + 'static,
-        R: 'static,
-    {
-        let (state, method) = (Arc::clone(&self.state), Arc::clone(&self.method));
-        Box::pin(async move { method.call(&state, args).await })
-    }
+/// The parameters of an [`AsyncMethod`] after `&self`.
+#[doc(hidden)]
+pub trait MethodParams: Send + 'static {
+    /// The type of the arguments.
+    type Args;
+
+    /// Returns the parameters. The context is created only for a method that takes one.
+    fn new(args: Self::Args, context: impl FnOnce() -> Context) -> Self;
 }
 
-impl<T, F, R> Handler<MethodShape<((), R)>> for BoundMethod<T, F>
-where
-    T: Send + Sync + 'static,
-    F: for<'a> AsyncMethod<'a, T, (), Output = R>,
-    R: 'static,
-{
+impl MethodParams for () {
     type Args = NoArgs;
-    type Output = R;
-    type Future = BoxFuture<R>;
 
-    fn call(&self, _: NoArgs, _: impl FnOnce() -> Context) -> BoxFuture<R> {
-        self.start(())
+    fn new(_: NoArgs, _: impl FnOnce() -> Context) {}
+}
+
+impl<A: Send + 'static> MethodParams for (A,) {
+    type Args = A;
+
+    fn new(args: A, _: impl FnOnce() -> Context) -> Self {
+        (args,)
     }
 }
 
-impl<T, F, A, R> Handler<MethodShape<((A,), R)>> for BoundMethod<T, F>
-where
-    T: Send + Sync + 'static,
-    F: for<'a> AsyncMethod<'a, T, (A,), Output = R>,
-    A: Send + 'static,
-    R: 'static,
-{
+impl<A: Send + 'static> MethodParams for (A, Context) {
     type Args = A;
-    type Output = R;
-    type Future = BoxFuture<R>;
 
-    fn call(&self, args: A, _: impl FnOnce() -> Context) -> BoxFuture<R> {
-        self.start((args,))
+    fn new(args: A, context: impl FnOnce() -> Context) -> Self {
+        (args, context())
     }
 }
 
-impl<T, F, A, R> Handler<MethodShape<((A, Context), R)>> for BoundMethod<T, F>
+/// The only implementation for methods: with several, the compiler would report that none of them applies, instead of
+/// the bound that is not met.
+impl<T, F, P, R> Handler<MethodShape<(P, R)>> for BoundMethod<T, F>
 where
     T: Send + Sync + 'static,
-    F: for<'a> AsyncMethod<'a, T, (A, Context), Output = R>,
-    A: Send + 'static,
+    F: for<'a> AsyncMethod<'a, T, P, Output = R, Future: Send>,
+    P: MethodParams,
     R: 'static,
 {
-    type Args = A;
+    type Args = P::Args;
     type Output = R;
     type Future = BoxFuture<R>;
 
-    fn call(&self, args: A, context: impl FnOnce() -> Context) -> BoxFuture<R> {
-        self.start((args, context()))
+    fn call(&self, args: P::Args, context: impl FnOnce() -> Context) -> BoxFuture<R> {
+        let (state, method, params) =
+            (Arc::clone(&self.state), Arc::clone(&self.method), P::new(args, context));
+        Box::pin(async move { method.call(&state, params).await })
     }
 }

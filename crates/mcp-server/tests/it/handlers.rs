@@ -13,10 +13,10 @@ use mcp_protocol::prompts::{
 use mcp_protocol::resources::{
     ReadResourceParams, ReadResourceResult, Resource, ResourceContents, ResourceLink,
 };
-use mcp_protocol::tools::CallToolParams;
+use mcp_protocol::tools::{CallToolParams, CallToolResult};
 use mcp_server::{
-    Audio, Context, Error, FormAnswer, Image, IntoOutcome, Json, McpServer, NoArgs, PromptArguments,
-    ReadRequest, ToolError, prompt, resource, resource_template, state, tool,
+    AskError, Audio, Context, Error, FormAnswer, Image, IntoOutcome, Json, McpServer, NoArgs,
+    PromptArguments, ReadRequest, ToolError, prompt, resource, resource_template, state, tool,
 };
 use serde_json::json;
 
@@ -40,6 +40,11 @@ async fn legacy_client(server: McpServer) -> TestClient {
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
+fn anyhow_number(text: &str) -> anyhow::Result<u8> {
+    use anyhow::Context as _;
+    text.parse().context("reading the number")
+}
+
 /// Tools that fail with each type of error, and tools that ask before.
 fn fallible() -> McpServer {
     async fn text() -> Result<(), String> {
@@ -55,8 +60,7 @@ fn fallible() -> McpServer {
         Err(ToolError::invalid_params("no such thing"))?
     }
     async fn with_anyhow() -> anyhow::Result<()> {
-        use anyhow::Context as _;
-        "x".parse::<u8>().map(drop).context("reading the number")
+        anyhow_number("x").map(drop)
     }
     async fn asks_anyhow(cx: Context) -> anyhow::Result<String> {
         Ok(cx.ask("name", form()).await?.action.to_string())
@@ -74,7 +78,35 @@ fn fallible() -> McpServer {
     async fn confirms_anyhow(cx: Context) -> anyhow::Result<String> {
         Ok(cx.confirm("sure", "Sure?").await?.to_string())
     }
+    async fn step_anyhow(cx: Context) -> anyhow::Result<String> {
+        let count: u8 = cx.step("count", |_| async { anyhow_number("x") }).await?;
+        Ok(count.to_string())
+    }
+    async fn step_tool_error(cx: Context) -> Result<String, ToolError> {
+        let none = |_| async { Err::<u8, _>(ToolError::invalid_params("no such step")) };
+        Ok(cx.step("none", none).await?.to_string())
+    }
+    async fn asks_in_step_anyhow(cx: Context) -> anyhow::Result<String> {
+        let ask = |_| async { anyhow::Ok(cx.ask("name", form()).await?.action.to_string()) };
+        Ok(cx.step("ask", ask).await?)
+    }
+    async fn asks_in_step_with_context(cx: Context) -> anyhow::Result<String> {
+        use anyhow::Context as _;
+        let ask = |_| async { anyhow::Ok(cx.ask("name", form()).await?.action.to_string()) };
+        let plain = |_| async { Ok::<_, AskError>(cx.ask("name", form()).await?.action.to_string()) };
+        cx.step("plain", plain).await.context("asking in a step")?;
+        cx.step("ask", ask).await.context("asking again")
+    }
+    async fn asks_in_step(cx: Context) -> Result<String, ToolError> {
+        let ask = |_| async { anyhow::Ok(cx.ask("name", form()).await?.action.to_string()) };
+        Ok(cx.step("ask", ask).await?)
+    }
     McpServer::named("fallible", "1")
+        .tool(tool("step_anyhow", step_anyhow))
+        .tool(tool("step_tool_error", step_tool_error))
+        .tool(tool("asks_in_step_anyhow", asks_in_step_anyhow))
+        .tool(tool("asks_in_step", asks_in_step))
+        .tool(tool("asks_in_step_with_context", asks_in_step_with_context))
         .tool(tool("text", text))
         .tool(tool("static_text", static_text))
         .tool(tool("boxed", boxed))
@@ -95,18 +127,29 @@ async fn errors_of_common_types_reach_the_model_as_text() {
         ("static_text", "as static text"),
         ("boxed", "invalid digit found in string"),
         ("anyhow", "reading the number: invalid digit found in string"),
+        ("step_anyhow", "reading the number: invalid digit found in string"),
     ] {
         let outcome = client.call(name, json!({})).await.unwrap();
         assert_eq!((outcome.text().as_str(), outcome.is_error()), (text, true), "{name}");
     }
-    let Err(TestError::Refused(error)) = client.call("boxed_tool_error", json!({})).await else { panic!() };
-    assert_eq!(error.message, "no such thing");
+    for (name, message) in [("boxed_tool_error", "no such thing"), ("step_tool_error", "no such step")] {
+        let Err(TestError::Refused(error)) = client.call(name, json!({})).await else { panic!("{name}") };
+        assert_eq!(error.message, message);
+    }
 }
 
 #[tokio::test]
 async fn question_survives_every_error_type() {
     for mut client in [client(fallible()).await, legacy_client(fallible()).await] {
-        for name in ["asks_anyhow", "asks_anyhow_with_context", "asks_boxed", "asks_text"] {
+        for name in [
+            "asks_anyhow",
+            "asks_anyhow_with_context",
+            "asks_boxed",
+            "asks_text",
+            "asks_in_step",
+            "asks_in_step_anyhow",
+            "asks_in_step_with_context",
+        ] {
             let outcome = client.call(name, json!({})).await.unwrap();
             assert_eq!((outcome.text().as_str(), outcome.is_error()), ("accept", false), "{name}");
         }
@@ -118,7 +161,15 @@ async fn question_survives_every_error_type() {
 async fn missing_capability_survives_anyhow() {
     let mut client = fallible().test_client().await.unwrap();
     client.declare(Default::default());
-    for name in ["asks_anyhow", "asks_anyhow_with_context", "asks_boxed", "confirms_anyhow"] {
+    for name in [
+        "asks_anyhow",
+        "asks_anyhow_with_context",
+        "asks_boxed",
+        "confirms_anyhow",
+        "asks_in_step",
+        "asks_in_step_anyhow",
+        "asks_in_step_with_context",
+    ] {
         let Err(TestError::Refused(error)) = client.call(name, json!({})).await else { panic!("{name}") };
         assert_eq!(i64::from(error.code), -32021, "{name}");
     }
@@ -144,20 +195,78 @@ async fn hook_sees_a_question_behind_anyhow() {
     assert_eq!(*seen.lock().unwrap(), [Some(true), None]);
 }
 
-#[tokio::test]
-async fn ignored_question_is_reported_with_the_tool() {
-    async fn careless(cx: Context) -> String {
+/// Tools that discard the error of a question.
+fn careless() -> McpServer {
+    async fn asks(cx: Context) -> String {
         cx.ask("name", form()).await.map_or("nobody".to_owned(), |answer| answer.action.to_string())
     }
+    async fn confirms(cx: Context) -> String {
+        cx.confirm("sure", "Sure?").await.unwrap_or(false).to_string()
+    }
+    async fn refuses(cx: Context) -> Result<String, ToolError> {
+        let answer = cx.ask("name", form()).await.map_err(|_| ToolError::invalid_params("no name"))?;
+        Ok(answer.action.to_string())
+    }
+    McpServer::named("careless", "1")
+        .tool(tool("asks", asks).description("Asks."))
+        .tool(tool("confirms", confirms).description("Asks."))
+        .tool(tool("refuses", refuses).description("Asks."))
+}
+
+#[tokio::test]
+async fn discarded_question_is_asked_nevertheless() {
+    for mut client in [client(careless()).await, legacy_client(careless()).await] {
+        for (name, text) in [("asks", "accept"), ("confirms", "true"), ("refuses", "accept")] {
+            assert_eq!(client.call(name, json!({})).await.unwrap().text(), text, "{name}");
+        }
+    }
+    let mut client = careless().test_client().await.unwrap();
+    client.declare(Default::default());
+    assert_eq!(client.call("confirms", json!({})).await.unwrap().text(), "false");
+}
+
+#[tokio::test]
+async fn missing_capability_ends_a_run_that_asked_something_else() {
+    async fn typed(cx: Context) -> Result<String, ToolError> {
+        let _ = cx.ask("name", form()).await;
+        Ok(cx.ask("roots", mcp_server::Roots).await?.roots.len().to_string())
+    }
+    async fn with_anyhow(cx: Context) -> anyhow::Result<String> {
+        let _ = cx.ask("name", form()).await;
+        Ok(cx.ask("roots", mcp_server::Roots).await?.roots.len().to_string())
+    }
+    let server = McpServer::named("two", "1").tool(tool("typed", typed)).tool(tool("anyhow", with_anyhow));
+    let mut client = client(server).await;
+    let forms = mcp_protocol::capabilities::ElicitationCapability::new();
+    client.declare(mcp_protocol::capabilities::ClientCapabilities::new().elicitation(forms));
+    for name in ["typed", "anyhow"] {
+        let Err(TestError::Refused(error)) = client.call(name, json!({})).await else { panic!("{name}") };
+        assert_eq!(i64::from(error.code), -32021, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn question_that_a_hook_discards_is_asked_nevertheless() {
+    let server = fallible().around(|call: mcp_server::Call| async move {
+        let cx = call.context().clone();
+        let outcome = call.run().await.unwrap_or_else(|_| CallToolResult::text("discarded").into());
+        let sure = cx.confirm("hook", "Really?").await.unwrap_or(false);
+        if sure { Ok(outcome) } else { Err(ToolError::new("not sure")) }
+    });
+    let mut client = client(server).await;
+    assert_eq!(client.call("asks_anyhow", json!({})).await.unwrap().text(), "accept");
+}
+
+#[tokio::test]
+async fn ignored_question_is_reported_with_the_tool() {
     let warnings = RecordedWarnings::default();
     let _guard = tracing::subscriber::set_default(warnings.clone());
-    let server = || McpServer::named("careless", "1").tool(tool("careless", careless).description("Asks."));
-    let mut modern = client(server()).await;
-    assert_eq!(modern.call("careless", json!({})).await.unwrap().text(), "nobody");
+    let mut modern = client(careless()).await;
+    modern.call("confirms", json!({})).await.unwrap();
     let logged = warnings.take();
-    assert!(logged.contains("careless") && logged.contains("has not answered its question yet"), "{logged}");
-    let mut legacy = legacy_client(server()).await;
-    assert_eq!(legacy.call("careless", json!({})).await.unwrap().text(), "accept");
+    assert!(logged.contains("confirms") && logged.contains("has not answered its question yet"), "{logged}");
+    let mut legacy = legacy_client(careless()).await;
+    legacy.call("confirms", json!({})).await.unwrap();
     assert_eq!(warnings.take(), "");
 }
 
@@ -472,6 +581,67 @@ async fn invalid_and_repeated_definitions_are_errors_at_start() {
     assert!(
         registry.add_resource(uri("nowhere")).unwrap_err().to_string().starts_with("invalid resource URI")
     );
+}
+
+#[tokio::test]
+async fn prompt_arguments_that_are_not_text_are_errors_at_start() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    struct Tags {
+        tags: Option<Vec<String>>,
+    }
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    enum Shape {
+        Square,
+        Rectangle { width: u8 },
+    }
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    struct Drawing {
+        shape: Shape,
+        tone: Option<Tone>,
+    }
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    struct Nested {
+        review: Review,
+    }
+    async fn number(_: i32) -> String {
+        String::new()
+    }
+    async fn list(_: Tags) -> String {
+        String::new()
+    }
+    async fn drawing(_: Drawing) -> String {
+        String::new()
+    }
+    async fn nested(_: Nested) -> String {
+        String::new()
+    }
+    async fn text(_: std::collections::BTreeMap<String, String>) -> String {
+        String::new()
+    }
+    let server = McpServer::named("wrong", "1")
+        .prompt(prompt("number", number))
+        .prompt(prompt("list", list))
+        .prompt(prompt("drawing", drawing))
+        .prompt(prompt("nested", nested))
+        .prompt(prompt("text", text));
+    let registry = server.registry();
+    let Err(Error::Setup { problems }) = server.test_client().await else { panic!() };
+    let field = |prompt: &str, field: &str| {
+        format!(
+            "the arguments of prompt `{prompt}` are text, which cannot become the field `{field}`: use text, a \
+             number, a boolean, an enum without data, or an `Option` of one of these, or take `PromptArguments`"
+        )
+    };
+    let number = "the arguments of prompt `number` are not an object: the function must take a struct with named \
+                  fields, or `PromptArguments`";
+    let fields = [field("list", "tags"), field("drawing", "shape"), field("nested", "review")];
+    assert_eq!(problems, [&[number.to_owned()], &fields[..]].concat());
+    let added = registry.add_prompt(prompt("late", list)).unwrap_err();
+    assert_eq!(added.to_string(), field("late", "tags"));
 }
 
 #[tokio::test]
