@@ -114,7 +114,8 @@ object! {
 impl ElicitResult {
     /// Creates the result of an accepted form, or, with the content `[]`, of a URL that the person agreed to open.
     ///
-    /// Add the values with [`field`](Self::field), which converts them: `ElicitResult::accept([]).field("delete", true)`.
+    /// Add the values with [`field`](Self::field), which converts them:
+    /// `ElicitResult::accept([]).field("delete", true)`.
     #[must_use]
     pub fn accept(content: impl Into<Map<String, FieldValue>>) -> Self {
         Self::new(ElicitAction::Accept).content(content)

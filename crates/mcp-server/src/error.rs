@@ -186,8 +186,8 @@ impl ToolError {
         }
     }
 
-    /// Converts the error of a handler: an [`AskError`] keeps its type, also inside a [`StepError`], and any other error
-    /// becomes text.
+    /// Converts the error of a handler: an [`AskError`] keeps its type, also inside a [`StepError`], and any other
+    /// error becomes text.
     fn of(error: &(dyn StdError + 'static)) -> Self {
         if let Some(step) = error.downcast_ref::<StepError>() {
             return Self::of(&*step.0);

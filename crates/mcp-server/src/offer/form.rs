@@ -40,8 +40,8 @@ impl Context {
     /// The type of a field is text, a number, a boolean, an enum without data, a list of such enums, or an `Option` of
     /// one of these. The doc comment of a field becomes its description. In all other respects this method is like
     /// [`ask`](Self::ask): with a modern client, **the function runs again from the beginning** when the client sends
-    /// the answer. A client can send the answer before it is asked: an action that needs the consent of the person needs
-    /// [`confirm`](Self::confirm).
+    /// the answer. A client can send the answer before it is asked: an action that needs the consent of the person
+    /// needs [`confirm`](Self::confirm).
     ///
     /// ```
     /// use mcp_server::{Context, FormAnswer, ToolError};

@@ -22,7 +22,8 @@ pub trait PromptArgs: Sized + Send + 'static {
         None
     }
 
-    /// Returns what makes the type unusable as arguments of a prompt, as a sentence about these; `None` if nothing does.
+    /// Returns what makes the type unusable as arguments of a prompt, as the end of a sentence about these; `None` if
+    /// nothing does.
     #[doc(hidden)]
     #[must_use]
     fn problem() -> Option<String> {

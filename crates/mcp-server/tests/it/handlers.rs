@@ -236,13 +236,20 @@ async fn missing_capability_ends_a_run_that_asked_something_else() {
         Ok(cx.ask("roots", mcp_server::Roots).await?.roots.len().to_string())
     }
     let server = McpServer::named("two", "1").tool(tool("typed", typed)).tool(tool("anyhow", with_anyhow));
-    let mut client = client(server).await;
+    // The person is not asked in vain.
+    let asked = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&asked);
+    let mut client = server.test_client().await.unwrap().on_ask(move |_, _| {
+        *count.lock().unwrap() += 1;
+        InputResponse::Elicit(ElicitResult::accept([]))
+    });
     let forms = mcp_protocol::capabilities::ElicitationCapability::new();
     client.declare(mcp_protocol::capabilities::ClientCapabilities::new().elicitation(forms));
     for name in ["typed", "anyhow"] {
         let Err(TestError::Refused(error)) = client.call(name, json!({})).await else { panic!("{name}") };
         assert_eq!(i64::from(error.code), -32021, "{name}");
     }
+    assert_eq!(*asked.lock().unwrap(), 0);
 }
 
 #[tokio::test]
