@@ -5,6 +5,9 @@ mod guides {
     #[doc = include_str!("../../docs/guides/from-rmcp.md")]
     mod from_rmcp {}
 
+    #[doc = include_str!("../../docs/guides/protecting-a-server.md")]
+    mod protecting_a_server {}
+
     #[doc = include_str!("../../docs/guides/several-servers.md")]
     mod several_servers {}
 

@@ -1,10 +1,13 @@
 //! Logins of a user with a real browser, at a server that names its authorization server.
 
+use std::process::Stdio;
+
 use mcp_client::credentials::MemoryStore;
 use mcp_client::oauth::{Credentials, LogInReason, LoginMethod, LoginPrompt, OAuthError, OAuthOptions};
 use mcp_client::protocol::negotiation::Mode;
 use mcp_client::{Error, McpClient, ServerConfig};
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::canary::Canary;
 use crate::protected::Protected;
@@ -84,7 +87,43 @@ pub(crate) async fn run(server: &Server, canary: &Canary) -> Vec<String> {
     let report = credentials.logout(&config(&protected.url)).await.unwrap();
     assert!(report.was_logged_in && report.is_revoked, "{report:?}");
     step("logout of a registered client");
+    examples(server, canary).await;
     tokens
+}
+
+/// Runs both examples as a user would, with a home folder of their own. The program opens the browser itself.
+async fn examples(server: &Server, canary: &Canary) {
+    let program = |name: &str| std::env::current_exe().unwrap().with_file_name(name);
+    let mut serving = tokio::process::Command::new(program("example-protected-server"))
+        .args([&server.issuer, "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let url = BufReader::new(serving.stdout.take().unwrap()).lines().next_line().await.unwrap().unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let run = async |words: &[&str]| {
+        let mut process = tokio::process::Command::new(program("example-login-in-cli"));
+        process.arg(&url).args(words).env("MCP_HOME", home.path()).stdin(Stdio::null());
+        // The variable tells how a browser is opened; it may also be somebody's text browser.
+        process.env("BROWSER", server.browser().command("approve"));
+        let output = process.output().await.unwrap();
+        let [out, error] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        canary.note(format!("{out}{error}"));
+        assert!(output.status.success(), "{error}");
+        (out.trim().to_owned(), error)
+    };
+    let (caller, shown) = run(&["call", "whoami"]).await;
+    assert!(caller.starts_with("ada calls through "), "{caller}");
+    assert!(shown.contains("use the page that was opened in your browser"), "{shown}");
+    let (deleted, shown) = run(&["call", "delete"]).await;
+    assert_eq!(deleted, "deleted");
+    assert!(shown.contains("The tool needs more permissions:") && shown.contains("notes:write"), "{shown}");
+    let (deleted, shown) = run(&["call", "delete"]).await;
+    assert_eq!((deleted.as_str(), shown.as_str()), ("deleted", ""), "the login is kept");
+    assert_eq!(run(&["logout"]).await.0, "logged out");
+    canary.note_files(home.path());
+    step("examples/login_in_cli logs in with a browser at examples/protected_server");
 }
 
 fn config(url: &str) -> ServerConfig {

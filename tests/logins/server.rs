@@ -100,6 +100,11 @@ impl Browser {
         self.open_page(&url, decision).await;
     }
 
+    /// Returns the command that opens a page in Chromium, logs in and decides.
+    pub(crate) fn command(&self, decision: &str) -> String {
+        format!("node {} %s {decision}", self.script.with_file_name("browser.mjs").display())
+    }
+
     /// Opens a page in Chromium, logs in and decides. Returns the text of the page at which the browser ends.
     pub(crate) async fn visit(&self, url: &str, decision: &str) -> String {
         let script = self.script.with_file_name("browser.mjs");
