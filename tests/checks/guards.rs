@@ -190,9 +190,8 @@ mod tests {
     #[test]
     fn server_crate_features_match_the_expected_list() {
         let (features, default) = features("mcp-server");
-        // `files` and `log` came with what they switch on; `jwt` comes with authorization.
         let decided =
-            ["default", "files", "http", "log", "schemars", "sealing", "serve", "stdio", "validate"];
+            ["default", "files", "http", "jwt", "log", "schemars", "sealing", "serve", "stdio", "validate"];
         assert_eq!(features, decided);
         assert_eq!(default, ["stdio", "schemars", "sealing"]);
     }

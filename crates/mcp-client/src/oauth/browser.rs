@@ -1,6 +1,6 @@
 //! Opening a page in the browser of the user, without a shell.
 
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 
 use url::Url;
 
@@ -30,24 +30,33 @@ fn can_open_with(
     !is_remote && has_display && !is_container()
 }
 
+/// The command that opened a page. It is not waited for, because it may be the browser itself, which stays open.
+pub(super) struct OpenedPage(Child);
+
+impl Drop for OpenedPage {
+    fn drop(&mut self) {
+        // Collects the exit status if the command has ended, as most do at once.
+        let _ = self.0.try_wait();
+    }
+}
+
 /// Opens a page in the browser. The page must be an `https` URL, or an `http` URL on this machine.
 ///
 /// # Errors
 /// Returns the problem.
-pub(super) fn open(page: &str) -> Result<(), String> {
+pub(super) fn open(page: &str) -> Result<OpenedPage, String> {
     // Written again by the URL library: it begins with `http` and contains no spaces or line breaks.
     let page = endpoint_url(page)?;
     let mut problems = Vec::new();
     for (program, arguments) in commands(std::env::var("BROWSER").ok().as_deref(), &page) {
-        let started = tokio::process::Command::new(&program)
+        let started = Command::new(&program)
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
         match started {
-            // The browser stays open when this process ends, so nothing waits for it; the runtime reaps it.
-            Ok(_) => return Ok(()),
+            Ok(child) => return Ok(OpenedPage(child)),
             Err(error) => problems.push(format!("`{program}`: {error}")),
         }
     }

@@ -9,7 +9,7 @@ use mcp_protocol::oauth::redirect::ExpectedRedirect;
 use mcp_protocol::oauth::scopes::Scopes;
 use tokio::sync::mpsc;
 
-use super::browser;
+use super::browser::{self, OpenedPage};
 use super::clock::unix_time;
 use super::credential::{Credential, Details};
 use super::discover::Discovery;
@@ -43,13 +43,14 @@ where
     let state = random_id();
     let redirect = listener.address();
     let page = page(&resolved.grants, found, &redirect, &state, &verifier)?;
-    let is_opened = server.options.opens_browser && browser::can_open() && opened(&page);
+    let opens = server.options.opens_browser && browser::can_open();
+    let opened = if opens { opened(&page) } else { None };
     let (sender, mut pasted) = mpsc::channel(MAX_PASTED);
     let mut prompt = pin!(prompt(LoginPrompt::Browser {
         server: server.name.clone(),
         issuer: found.issuer.clone(),
         url: page,
-        is_opened,
+        is_opened: opened.is_some(),
         pasted: PastedAddress::new(sender),
     }));
     let names_issuer = found.endpoints.names_issuer;
@@ -67,12 +68,8 @@ where
     Ok(Credential::issued(issued, resolved, details, unix_time()))
 }
 
-fn opened(page: &str) -> bool {
-    let opened = browser::open(page);
-    if let Err(problem) = &opened {
-        tracing::warn!(%problem, "cannot open a browser");
-    }
-    opened.is_ok()
+fn opened(page: &str) -> Option<OpenedPage> {
+    browser::open(page).map_err(|problem| tracing::warn!(%problem, "cannot open a browser")).ok()
 }
 
 /// Returns the page at which the user logs in.

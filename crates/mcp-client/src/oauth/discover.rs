@@ -66,6 +66,8 @@ impl LoginServer {
     ) -> Result<Discovery, OAuthError> {
         let options = &self.options;
         options.check()?;
+        // A missing secret is reported before anything is sent.
+        options.auth()?;
         let (issuer, resource, endpoints, supported) = match &options.provider {
             Provider::Discovered => return self.discover_all(http, demand).await,
             Provider::Issuer(issuer) => {

@@ -1,19 +1,12 @@
 //! Receives the response that the browser of the user brings back: on a port of this machine, or pasted by the user.
 
-use std::convert::Infallible;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Request, Response, StatusCode};
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use mcp_protocol::oauth::redirect::{ExpectedRedirect, RedirectError};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -21,13 +14,14 @@ use super::error::OAuthError;
 
 /// The path to which the browser returns.
 const PATH: &str = "/callback";
-/// The maximum number of connections at the same time, and the time for the headers of a request.
+/// The maximum number of connections at the same time, and the longest time for one of them.
 const MAX_CONNECTIONS: usize = 16;
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time in which the last page is sent.
 const GOODBYE: Duration = Duration::from_secs(1);
-/// The maximum length of the query of a response.
-const MAX_QUERY_BYTES: usize = 16 << 10;
+/// The maximum size of a request, and the maximum number of its headers.
+const MAX_REQUEST_BYTES: usize = 32 << 10;
+const MAX_HEADERS: usize = 64;
 
 /// A listener on a port of this machine.
 pub(super) struct RedirectListener {
@@ -83,16 +77,10 @@ impl RedirectListener {
                 accepted = self.listener.accept(), if connections.len() < MAX_CONNECTIONS => {
                     let Ok((stream, _)) = accepted else { continue };
                     let (state, issuer, sender) = (Arc::clone(&state), Arc::clone(&issuer), sender.clone());
-                    let service = service_fn(move |request| {
-                        let expected = ExpectedRedirect { state: &state, issuer: &issuer, names_issuer };
-                        let response = respond(&request, &expected, &sender);
-                        async move { Ok::<_, Infallible>(response) }
-                    });
-                    let mut builder = http1::Builder::new();
-                    builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).keep_alive(false);
                     connections.spawn(async move {
+                        let expected = ExpectedRedirect { state: &state, issuer: &issuer, names_issuer };
                         // Ignored: a connection that fails brings no response.
-                        let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+                        let _ = tokio::time::timeout(CONNECTION_TIMEOUT, serve(stream, &expected, &sender)).await;
                     });
                 }
             }
@@ -105,53 +93,83 @@ impl RedirectListener {
     }
 }
 
-/// Answers one request, and passes its parameters on if they belong to this login.
-fn respond(
-    request: &Request<Incoming>,
+/// Reads one request, answers it with a page, and closes the connection.
+async fn serve(
+    mut stream: TcpStream,
     expected: &ExpectedRedirect<'_>,
     sender: &mpsc::Sender<Result<String, RedirectError>>,
-) -> Response<Full<Bytes>> {
-    let query = request.uri().query().unwrap_or_default();
-    if request.uri().path() != PATH || request.method() != http::Method::GET || query.len() > MAX_QUERY_BYTES
-    {
-        return page(StatusCode::NOT_FOUND, "There is nothing here.");
+) -> std::io::Result<()> {
+    let mut read = Vec::new();
+    let (status, text) = loop {
+        if stream.read_buf(&mut read).await? == 0 {
+            return Ok(());
+        }
+        let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+        let mut request = httparse::Request::new(&mut headers);
+        match request.parse(&read) {
+            Ok(httparse::Status::Complete(_)) => {
+                break respond(
+                    request.method.unwrap_or_default(),
+                    request.path.unwrap_or_default(),
+                    expected,
+                    sender,
+                );
+            }
+            Ok(httparse::Status::Partial) if read.len() < MAX_REQUEST_BYTES => {}
+            _ => break NOTHING,
+        }
+    };
+    stream.write_all(page(status, text).as_bytes()).await?;
+    stream.shutdown().await
+}
+
+/// The answer to requests that are not the response to a login.
+const NOTHING: (&str, &str) = ("404 Not Found", "There is nothing here.");
+
+/// Returns the status and the text for one request, and passes its parameters on if they belong to this login.
+fn respond(
+    method: &str,
+    target: &str,
+    expected: &ExpectedRedirect<'_>,
+    sender: &mpsc::Sender<Result<String, RedirectError>>,
+) -> (&'static str, &'static str) {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    if path != PATH || method != "GET" {
+        return NOTHING;
     }
     match check(expected, query) {
         // Not from this login: it changes nothing.
         Err(RedirectError::State | RedirectError::Malformed) => {
-            page(StatusCode::BAD_REQUEST, "This is not the response to the login that is in progress.")
+            ("400 Bad Request", "This is not the response to the login that is in progress.")
         }
         result => {
-            let (status, text) = match &result {
-                Ok(_) => (StatusCode::OK, "You are logged in. You can close this page."),
-                Err(_) => {
-                    (StatusCode::OK, "The login failed. The program says why. You can close this page.")
-                }
+            let text = match &result {
+                Ok(_) => "You are logged in. You can close this page.",
+                Err(_) => "The login failed. The program says why. You can close this page.",
             };
             // Full if there is a response already: only the first one counts.
             match sender.try_send(result) {
-                Ok(()) => page(status, text),
-                Err(_) => page(StatusCode::GONE, "The login is over."),
+                Ok(()) => ("200 OK", text),
+                Err(_) => ("410 Gone", "The login is over."),
             }
         }
     }
 }
 
-/// Returns a page with a fixed text: nothing of the request is in it.
-fn page(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+/// Returns a response with a fixed text: nothing of the request is in it.
+fn page(status: &str, text: &str) -> String {
     let body = format!("<!doctype html><meta charset=\"utf-8\"><title>Login</title><p>{text}</p>\n");
-    let mut response = Response::new(Full::new(Bytes::from(body)));
-    *response.status_mut() = status;
-    for (name, value) in [
-        ("content-type", "text/html; charset=utf-8"),
-        ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
-        ("cache-control", "no-store"),
-        ("referrer-policy", "no-referrer"),
-        ("x-content-type-options", "nosniff"),
-    ] {
-        response.headers_mut().insert(name, http::HeaderValue::from_static(value));
-    }
-    response
+    format!(
+        "HTTP/1.1 {status}\r\n\
+         content-type: text/html; charset=utf-8\r\n\
+         content-length: {}\r\n\
+         content-security-policy: default-src 'none'; frame-ancestors 'none'\r\n\
+         cache-control: no-store\r\n\
+         referrer-policy: no-referrer\r\n\
+         x-content-type-options: nosniff\r\n\
+         connection: close\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 fn check(expected: &ExpectedRedirect<'_>, query: &str) -> Result<String, RedirectError> {

@@ -48,8 +48,6 @@ impl LoginServer {
         F: FnOnce(LoginPrompt) -> Fut,
         Fut: Future<Output = ()>,
     {
-        // A missing secret is reported before anything is sent.
-        self.options.auth()?;
         let found = self.discover(http, demand).await?;
         let choice = LoginChoice {
             wanted: self.options.method,

@@ -1,5 +1,3 @@
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use super::*;
@@ -58,7 +56,7 @@ async fn first_valid_response_ends_the_login_and_the_page_is_fixed() {
         ("/callback/?code=c&state=s1", "404"),
         ("/favicon.ico", "404"),
         ("/?code=c&state=s1", "404"),
-        (&format!("/callback?code={}&state=s1", "c".repeat(MAX_QUERY_BYTES)), "404"),
+        (&format!("/callback?code={}&state=s1", "c".repeat(MAX_REQUEST_BYTES)), "404"),
     ] {
         let response = waiting.get(target).await.unwrap();
         assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{response}");
