@@ -33,6 +33,8 @@ const CONTENDERS: &[Contender] = &[
     contender("ours, modern", "http-ours", &[], true, false, 1),
     contender("rmcp", "http-rmcp", &[], false, true, 0),
     contender("rmcp, best", "http-rmcp", &["--best"], true, false, 1),
+    contender("ours, token ignored", "http-ours", &["--token"], true, false, 6),
+    contender("ours, token verified", "http-ours", &["--verified"], true, false, 6),
 ];
 
 const fn contender(
@@ -56,6 +58,8 @@ const PATIENCE: Duration = Duration::from_millis(300);
 struct Server {
     child: Child,
     port: u16,
+    /// The token that requests carry, if the server printed one.
+    token: Option<String>,
     contender: &'static Contender,
 }
 
@@ -70,7 +74,9 @@ impl Server {
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { child, port: line.trim().parse().unwrap(), contender }
+        let mut words = line.split_whitespace();
+        let port = words.next().unwrap().parse().unwrap();
+        Self { child, port, token: words.next().map(str::to_owned), contender }
     }
 
     /// User and system time of the server.
@@ -154,6 +160,9 @@ impl Connection {
         };
         let mut headers = format!("Host: 127.0.0.1:{}\r\n", server.port);
         headers += "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
+        if let Some(token) = &server.token {
+            headers += &format!("Authorization: Bearer {token}\r\n");
+        }
         if contender.modern {
             headers += "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: echo\r\n";
         } else {

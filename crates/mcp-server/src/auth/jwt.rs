@@ -1,7 +1,7 @@
 //! Verifying JSON Web Tokens with the keys of their issuer.
 
 mod cache;
-mod key_source;
+mod issuer_keys;
 mod keys;
 mod signature;
 
@@ -16,7 +16,7 @@ use mcp_protocol::oauth::jwt::{Jwt, JwtRules};
 use super::verifier::{Rejection, Verifier};
 use crate::call::identity::Principal;
 use cache::VerifiedTokens;
-use key_source::{KeySource, fetched};
+use issuer_keys::{IssuerKeys, fetched};
 pub use keys::{InvalidKeys, Jwks};
 pub use signature::JwtAlgorithm;
 
@@ -40,7 +40,7 @@ pub use signature::JwtAlgorithm;
 #[doc(alias = "OAuth")]
 pub struct JwtVerifier {
     issuer: String,
-    keys: KeySource,
+    keys: IssuerKeys,
     algorithms: Vec<JwtAlgorithm>,
     verified: Mutex<VerifiedTokens>,
 }
@@ -55,23 +55,23 @@ impl JwtVerifier {
         B: AsRef<[u8]>,
         E: fmt::Display,
     {
-        Self::of(issuer.into(), KeySource::Fetched(Box::new(fetched(get))))
+        Self::of(issuer.into(), IssuerKeys::Fetched(Box::new(fetched(get))))
     }
 
     /// Creates a verifier with keys that do not change.
     #[must_use]
     pub fn with_keys(issuer: impl Into<String>, keys: Jwks) -> Self {
-        Self::of(issuer.into(), KeySource::Fixed(Arc::new(keys)))
+        Self::of(issuer.into(), IssuerKeys::Fixed(Arc::new(keys)))
     }
 
-    fn of(issuer: String, keys: KeySource) -> Self {
+    fn of(issuer: String, keys: IssuerKeys) -> Self {
         Self { issuer, keys, algorithms: JwtAlgorithm::ALL.to_vec(), verified: Mutex::default() }
     }
 
     /// Sets the address of the keys (`jwks_uri`), for an issuer without metadata.
     #[must_use]
     pub fn jwks_url(mut self, url: impl Into<String>) -> Self {
-        if let KeySource::Fetched(fetched) = &mut self.keys {
+        if let IssuerKeys::Fetched(fetched) = &mut self.keys {
             fetched.url = Some(url.into());
         }
         self

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::signature::{JsonKey, JwtAlgorithm, Key};
+use super::signature::{JsonKey, JwtAlgorithm, PublicKey};
 use crate::auth::verifier::Rejection;
 
 /// The maximum size of a key set in bytes, and the maximum number of its keys.
@@ -24,7 +24,7 @@ const MAX_KEYS: usize = 100;
 /// ```
 #[derive(Debug, PartialEq, Eq)]
 #[doc(alias = "JWK")]
-pub struct Jwks(Vec<Arc<Key>>);
+pub struct Jwks(Vec<Arc<PublicKey>>);
 
 /// The error for a text that is not a set of usable public keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,8 +52,8 @@ impl Jwks {
         if all.keys.len() > MAX_KEYS {
             return Err(invalid(format!("{} keys, limit {MAX_KEYS}", all.keys.len())));
         }
-        let read = |key: &&RawValue| serde_json::from_str::<JsonKey>(key.get()).ok().and_then(Key::of);
-        let keys: Vec<Arc<Key>> = all.keys.iter().filter_map(read).map(Arc::new).collect();
+        let read = |key: &&RawValue| serde_json::from_str::<JsonKey>(key.get()).ok().and_then(PublicKey::of);
+        let keys: Vec<Arc<PublicKey>> = all.keys.iter().filter_map(read).map(Arc::new).collect();
         if keys.is_empty() {
             return Err(invalid("no key can verify a signature".to_owned()));
         }
@@ -66,8 +66,9 @@ impl Jwks {
         &self,
         id: Option<&str>,
         algorithm: JwtAlgorithm,
-    ) -> Result<Option<Arc<Key>>, Rejection> {
-        let fitting = |key: &&Arc<Key>| key.fits(algorithm) && (id.is_none() || key.id.as_deref() == id);
+    ) -> Result<Option<Arc<PublicKey>>, Rejection> {
+        let fitting =
+            |key: &&Arc<PublicKey>| key.fits(algorithm) && (id.is_none() || key.id.as_deref() == id);
         let mut found = self.0.iter().filter(fitting);
         match (found.next(), found.next()) {
             (Some(_), Some(_)) => {

@@ -73,7 +73,7 @@ impl JwtAlgorithm {
 
 /// A public key of an issuer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct PublicKey {
     pub(super) id: Option<String>,
     /// The only algorithm of this key, if its issuer names one.
     algorithm: Option<String>,
@@ -109,7 +109,7 @@ pub(super) struct JsonKey {
     y: Option<String>,
 }
 
-impl Key {
+impl PublicKey {
     /// Returns the key if it can verify signatures; `None` for keys of another purpose or kind.
     pub(super) fn of(key: JsonKey) -> Option<Self> {
         if key.purpose.is_some_and(|purpose| purpose != "sig")

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::signature::Key;
+use super::signature::PublicKey;
 use super::*;
 
 const ISSUER: &str = "https://as.example";
@@ -151,9 +151,9 @@ async fn forged_tokens_are_refused() {
 
 #[test]
 fn signatures_of_all_kinds_are_checked() {
-    let key = |key: Value| serde_json::from_value(key).ok().and_then(Key::of);
+    let key = |key: Value| serde_json::from_value(key).ok().and_then(PublicKey::of);
     let rsa = key(json!({"kty": "RSA", "n": MODULUS, "e": "AQAB"})).unwrap();
-    let check = |key: &Key, algorithm, signature: &str| {
+    let check = |key: &PublicKey, algorithm, signature: &str| {
         key.has_signed(algorithm, b"message", &URL_SAFE_NO_PAD.decode(signature).unwrap())
     };
     assert!(check(&rsa, JwtAlgorithm::Rs256, RS256) && check(&rsa, JwtAlgorithm::Ps256, PS256));

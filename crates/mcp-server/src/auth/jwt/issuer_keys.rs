@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout};
 
 use super::keys::{Jwks, MAX_BYTES};
-use super::signature::{JwtAlgorithm, Key};
+use super::signature::{JwtAlgorithm, PublicKey};
 use crate::auth::verifier::Rejection;
 use crate::call::BoxFuture;
 
@@ -20,7 +20,7 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Get = dyn Fn(String) -> BoxFuture<Result<String, String>> + Send + Sync;
 
-pub(super) enum KeySource {
+pub(super) enum IssuerKeys {
     Fixed(Arc<Jwks>),
     Fetched(Box<FetchedKeys>),
 }
@@ -78,7 +78,7 @@ where
     }
 }
 
-impl KeySource {
+impl IssuerKeys {
     /// Returns a number that changes with the keys.
     pub(super) fn generation(&self) -> u64 {
         match self {
@@ -93,7 +93,7 @@ impl KeySource {
         issuer: &str,
         id: Option<&str>,
         algorithm: JwtAlgorithm,
-    ) -> Result<Arc<Key>, Rejection> {
+    ) -> Result<Arc<PublicKey>, Rejection> {
         match self {
             Self::Fixed(keys) => keys.find(id, algorithm)?.ok_or_else(unknown_key),
             Self::Fetched(fetched) => fetched.find(issuer, id, algorithm).await,
@@ -111,7 +111,7 @@ impl FetchedKeys {
         issuer: &str,
         id: Option<&str>,
         algorithm: JwtAlgorithm,
-    ) -> Result<Arc<Key>, Rejection> {
+    ) -> Result<Arc<PublicKey>, Rejection> {
         let mut fetching = match self.decide(id, algorithm)? {
             (Some(key), KeyStep::Use) => return Ok(key),
             // The key is known but old: only one request waits for newer keys.
@@ -143,7 +143,7 @@ impl FetchedKeys {
         &self,
         id: Option<&str>,
         algorithm: JwtAlgorithm,
-    ) -> Result<(Option<Arc<Key>>, KeyStep), Rejection> {
+    ) -> Result<(Option<Arc<PublicKey>>, KeyStep), Rejection> {
         let state = self.lock();
         let key = match &state.keys {
             Some(keys) => keys.find(id, algorithm)?,
