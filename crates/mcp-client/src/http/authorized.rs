@@ -25,6 +25,15 @@ impl HttpConnections {
         if response.status == StatusCode::UNAUTHORIZED {
             return Box::pin(self.send_again(authorizer, used, response, &make)).await;
         }
+        // Somebody may have logged in for more scopes while this request was on its way.
+        if response.status == StatusCode::FORBIDDEN
+            && let Some(newer) = authorizer.ready()
+            && used.is_some_and(|used| used.token_id != newer.token_id)
+        {
+            self.drain(response.body);
+            let response = self.send_with_redirects(|| authorized(make(), Some(&newer))).await?;
+            return check_scopes(authorizer, Some(&newer), response);
+        }
         check_scopes(authorizer, used, response)
     }
 
@@ -67,7 +76,9 @@ fn check_scopes(
             None => Ok(response),
         };
     }
-    authorizer.accepted(used);
+    if response.status.is_success() {
+        authorizer.accepted(used);
+    }
     Ok(response)
 }
 

@@ -13,7 +13,7 @@ use super::browser::{self, OpenedPage};
 use super::clock::unix_time;
 use super::credential::{Credential, Details};
 use super::discover::Discovery;
-use super::endpoint::endpoint_url;
+use super::endpoint::page_url;
 use super::error::OAuthError;
 use super::grants::Grants;
 use super::listener::RedirectListener;
@@ -85,7 +85,7 @@ fn page(
         problem: format!("the page for the user is not safe to open: {problem}"),
     };
     let endpoint = found.endpoints.authorization.as_deref().unwrap_or_default();
-    let mut page = endpoint_url(endpoint).map_err(unsafe_page)?;
+    let mut page = page_url(endpoint, &grants.trusted_host).map_err(unsafe_page)?;
     let challenge = ring::digest::digest(&ring::digest::SHA256, verifier.expose().as_bytes());
     let mut query = page.query_pairs_mut();
     query

@@ -36,7 +36,7 @@ pub(crate) struct ConnectionLogin {
 struct ConnectionState {
     /// The server answered a request without a token.
     is_open: AtomicBool,
-    /// The number of logins for more scopes since the server last accepted a request.
+    /// The number of logins for more scopes that were begun since the server last accepted a request.
     step_ups: AtomicU32,
 }
 
@@ -132,6 +132,9 @@ impl LoginNeeded {
         F: FnOnce(super::LoginPrompt) -> Fut,
         Fut: Future<Output = ()>,
     {
+        if self.reason == LogInReason::ScopeMissing {
+            self.login.state.step_ups.fetch_add(1, Ordering::Relaxed);
+        }
         self.login.credentials.log_in(&self.login.server, self.demand.as_ref(), prompt).await
     }
 }
@@ -149,12 +152,12 @@ impl Authorizer for ConnectionLogin {
     fn authorization(&self) -> AuthorizationFuture<'_, Option<Authorization>> {
         Box::pin(async {
             let asks_first = self.server.asks_first();
-            if asks_first && self.state.is_open.load(Ordering::Relaxed) {
+            if asks_first && self.state.is_open.load(Ordering::Relaxed) && !self.source.has_token() {
                 return Ok(None);
             }
             match self.source.token().await {
                 // The response says where to log in, if a login is needed at all.
-                Err(OAuthError::LoginNeeded(_)) if asks_first => Ok(None),
+                Err(OAuthError::LoginNeeded(_) | OAuthError::Store(_)) if asks_first => Ok(None),
                 token => self.authorization_of(token).map(Some),
             }
         })
@@ -173,12 +176,12 @@ impl Authorizer for ConnectionLogin {
                 Some(refused) => {
                     // A token of an authorization server that the server does not use any more must not be refreshed
                     // for it.
-                    if let Some(issuer) = self.source.current_issuer()
-                        && !self.still_uses(&issuer, demand.as_ref()).await?
-                    {
+                    let version = Version(refused.token_id);
+                    if self.source.is_current(version) && !self.still_uses_issuer(demand.as_ref()).await {
+                        self.source.handle_second_refusal(version);
                         return Err(self.needed(LogInReason::IssuerChanged, demand));
                     }
-                    self.source.token_after(Version(refused.token_id)).await
+                    self.source.token_after(version).await
                 }
             };
             match token {
@@ -201,7 +204,7 @@ impl Authorizer for ConnectionLogin {
         if !self.server.options.is_for_user() || demanded.without(&asked).is_empty() {
             return None;
         }
-        if self.state.step_ups.fetch_add(1, Ordering::Relaxed) >= MAX_STEP_UPS {
+        if self.state.step_ups.load(Ordering::Relaxed) >= MAX_STEP_UPS {
             return None;
         }
         let mut demand = Demand::of(challenges).unwrap_or_default();
@@ -220,9 +223,12 @@ impl Authorizer for ConnectionLogin {
 }
 
 impl ConnectionLogin {
-    async fn still_uses(&self, issuer: &str, demand: Option<&Demand>) -> Result<bool> {
-        let used = self.server.still_uses(self.credentials.http(), issuer, demand).await;
-        used.map_err(|error| self.error(error))
+    /// Returns true unless the metadata of the server says that it uses another issuer than that of the current token. If
+    /// there is no metadata at the moment, a refresh does no harm: it goes to the recorded endpoint.
+    async fn still_uses_issuer(&self, demand: Option<&Demand>) -> bool {
+        let issuer = self.source.current_issuer().unwrap_or_default();
+        issuer.is_empty()
+            || self.server.still_uses(self.credentials.http(), &issuer, demand).await.unwrap_or(true)
     }
 }
 

@@ -21,7 +21,7 @@ use super::status::{LoginStatus, LogoutReport};
 use super::stores::Stores;
 use crate::config::rfc_config::TokenStorage;
 use crate::config::server_config::ServerConfig;
-use crate::credentials::{CredentialKey, Dialog, MemoryStore, StoreError, TokenStore, probe, random_id};
+use crate::credentials::{CredentialKey, Dialog, MemoryStore, StoreError, TokenStore, probe};
 use crate::error::Error;
 use crate::http::Network;
 
@@ -192,13 +192,16 @@ impl Credentials {
         let source = self.source(server);
         let (key, store) = (server.credential_key(), source.store());
         let credential = match server.options.grant {
-            Grant::ClientCredentials => server.service_token(&self.http, demand, &random_id()).await?,
+            Grant::ClientCredentials => {
+                server.service_token(&self.http, demand, source.stored().await.as_ref()).await?
+            }
             Grant::Login => {
                 // A store that does not work is found before the user is asked.
                 probe(&*store, Dialog::Allowed).await?;
+                let old = source.stored().await.map(|old| old.details.issuer);
                 let elsewhere = source.login_elsewhere().await;
                 tokio::select! {
-                    credential = server.user_token(&self.http, demand, &*store, prompt) => credential?,
+                    credential = server.user_token(&self.http, demand, &*store, old.as_deref(), prompt) => credential?,
                     credential = elsewhere => {
                         let status = LoginStatus::new(&credential, store.describe_location(&key), true);
                         source.replace(Some(credential));

@@ -122,6 +122,13 @@ impl LoginServer {
             .ok_or_else(|| OAuthError::Settings("the URL of the server is not valid".to_owned()))?;
         let endpoints = match metadata::find(http, origin, self.trust()).await? {
             Some(metadata) => metadata.endpoints(origin)?,
+            // A guessed endpoint gets no secret that was given out elsewhere.
+            None if self.options.has_secret() => {
+                return Err(unusable(
+                    self.url()?,
+                    "there is none, and neither has its origin an authorization server".to_owned(),
+                ));
+            }
             None => Endpoints {
                 token: format!("{origin}/token"),
                 authorization: Some(format!("{origin}/authorize")),

@@ -166,6 +166,19 @@ pub(crate) fn endpoint_url(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
+/// Parses the URL of a page that a user opens: like that of an endpoint, but on this machine only if the configured host
+/// is this machine, too. Otherwise a server elsewhere could make the browser send requests to programs on this machine.
+///
+/// # Errors
+/// Returns the problem.
+pub(super) fn page_url(text: &str, trusted_host: &str) -> Result<Url, String> {
+    let page = endpoint_url(text)?;
+    if is_loopback(page.host()) && !is_loopback(Host::parse(trusted_host).ok()) {
+        return Err(format!("`{}` is on this machine", SafeText::message(&shown_url(text))));
+    }
+    Ok(page)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -63,16 +63,15 @@ impl RedirectListener {
         let names_issuer = expected.names_issuer;
         let (sender, mut received) = mpsc::channel(1);
         let mut connections = JoinSet::new();
+        let mut fragments = String::new();
         let result = loop {
             tokio::select! {
                 Some(result) = received.recv() => break result,
-                Some(text) = pasted.recv() => match check(expected, &query_of(&text)) {
-                    // The user may have pasted something else.
-                    Err(RedirectError::State | RedirectError::Malformed) => {
-                        tracing::warn!("the pasted text is not the address of the page after the login");
+                Some(text) = pasted.recv() => {
+                    if let Some(result) = check_pasted(expected, &text, &mut fragments) {
+                        break result;
                     }
-                    result => break result,
-                },
+                }
                 Some(_) = connections.join_next(), if !connections.is_empty() => {}
                 accepted = self.listener.accept(), if connections.len() < MAX_CONNECTIONS => {
                     let Ok((stream, _)) = accepted else { continue };
@@ -174,6 +173,27 @@ fn page(status: &str, text: &str) -> String {
 
 fn check(expected: &ExpectedRedirect<'_>, query: &str) -> Result<String, RedirectError> {
     expected.check(url::form_urlencoded::parse(query.as_bytes()))
+}
+
+/// Checks a pasted text, and also together with those before it: a terminal may pass a long address on line by line. `None`
+/// if it is not the address of the page after the login, because the user may have pasted something else.
+fn check_pasted(
+    expected: &ExpectedRedirect<'_>,
+    text: &str,
+    fragments: &mut String,
+) -> Option<Result<String, RedirectError>> {
+    if fragments.len() + text.len() > MAX_REQUEST_BYTES || text.contains("://") {
+        fragments.clear();
+    }
+    fragments.push_str(text);
+    let results = [check(expected, &query_of(text)), check(expected, &query_of(fragments))];
+    let found = results
+        .into_iter()
+        .find(|result| !matches!(result, Err(RedirectError::State | RedirectError::Malformed)));
+    if found.is_none() {
+        tracing::warn!("the pasted text is not the address of the page after the login");
+    }
+    found
 }
 
 /// Returns the query of a pasted address, which a terminal may have broken into lines. A text without a question mark is

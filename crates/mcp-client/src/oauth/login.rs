@@ -4,6 +4,7 @@ use std::pin::pin;
 
 use mcp_protocol::oauth::choice::{LoginChoice, LoginMethod};
 use mcp_protocol::oauth::device::{DeviceEnd, DevicePolling, DeviceResponse, DeviceStep};
+use mcp_protocol::oauth::refresh::LogInReason;
 use mcp_protocol::oauth::scopes::Scopes;
 use tokio::time::Instant;
 
@@ -11,13 +12,14 @@ use super::browser;
 use super::clock::unix_time;
 use super::code;
 use super::credential::{Credential, Details};
-use super::discover::Demand;
-use super::endpoint::{OAuthHttp, endpoint_url};
+use super::discover::{Demand, Discovery};
+use super::endpoint::{OAuthHttp, page_url};
 use super::error::OAuthError;
 use super::grants::{DeviceCodes, Grants, IssuedToken};
 use super::listener::RedirectListener;
 use super::login_server::LoginServer;
 use super::prompt::LoginPrompt;
+use super::register::Registration;
 use super::resolve::Resolved;
 use crate::credentials::{Secret, TokenStore, random_id};
 
@@ -27,13 +29,18 @@ impl LoginServer {
         &self,
         http: &OAuthHttp,
         demand: Option<&Demand>,
-        login_id: &str,
+        old: Option<&Credential>,
     ) -> Result<Credential, OAuthError> {
         let found = self.discover(http, demand).await?;
+        // The secret belongs to the authorization server of before.
+        if old.is_some_and(|old| old.details.issuer != found.issuer) {
+            return Err(OAuthError::LoginNeeded(LogInReason::IssuerChanged));
+        }
+        let login_id = old.map_or_else(random_id, |old| old.details.login_id.clone());
         let client = self
             .known_client(&found)?
             .ok_or_else(|| OAuthError::Settings("the client id is missing".to_owned()))?;
-        service(&self.resolved(http, &found, client), &found.scopes, login_id).await
+        service(&self.resolved(http, &found, client), &found.scopes, &login_id).await
     }
 
     /// Lets a user log in, with the method that this program wants or that fits best.
@@ -42,6 +49,7 @@ impl LoginServer {
         http: &OAuthHttp,
         demand: Option<&Demand>,
         store: &dyn TokenStore,
+        old_issuer: Option<&str>,
         prompt: F,
     ) -> Result<Credential, OAuthError>
     where
@@ -59,11 +67,49 @@ impl LoginServer {
             issuer: found.issuer.clone(),
             problem: problem.to_owned(),
         })?;
-        let stored = self.stored_registration(&found.issuer, store).await;
-        if method == LoginMethod::Code {
-            let client = self.client(http, &found, stored, store, None).await?;
-            return device(self, &self.resolved(http, &found, client), &found.scopes, prompt).await;
+        // A client id that the program configured belongs to the authorization server of before.
+        if let Some(old) = old_issuer
+            && old != found.issuer
+            && !self.options.client_id.is_empty()
+        {
+            let problem = "the server now uses another authorization server, which does not know this client id; before, it \
+                           was";
+            return Err(OAuthError::Settings(format!("{problem} {old}")));
         }
+        let stored = self.stored_registration(&found.issuer, store).await;
+        let was_stored = stored.is_some();
+        let credential = match method {
+            LoginMethod::Code => {
+                let client = self.client(http, &found, stored, store, None).await?;
+                device(self, &self.resolved(http, &found, client), &found.scopes, prompt).await
+            }
+            _ => self.log_in_with_browser(http, &found, stored, store, prompt).await,
+        };
+        // An authorization server that does not know the registration any more says so, or shows a page with an error
+        // from which nobody returns. The next login registers again.
+        let is_dead = |error: &OAuthError| {
+            error.is_code("invalid_client")
+                || error.is_code("unauthorized_client")
+                || was_stored && matches!(error, OAuthError::Expired)
+        };
+        if credential.as_ref().is_err_and(is_dead) {
+            self.forget_registration(&found.issuer, store).await;
+        }
+        credential
+    }
+
+    async fn log_in_with_browser<F, Fut>(
+        &self,
+        http: &OAuthHttp,
+        found: &Discovery,
+        stored: Option<Registration>,
+        store: &dyn TokenStore,
+        prompt: F,
+    ) -> Result<Credential, OAuthError>
+    where
+        F: FnOnce(LoginPrompt) -> Fut,
+        Fut: Future<Output = ()>,
+    {
         // The port of the registration if it is free: some authorization servers compare it.
         let registered = stored.as_ref().and_then(|stored| stored.port);
         let ports = match self.options.callback_port {
@@ -72,13 +118,8 @@ impl LoginServer {
         };
         let listener = RedirectListener::bind(ports).await?;
         let redirect = (&*listener.address(), listener.port);
-        let client = self.client(http, &found, stored, store, Some(redirect)).await?;
-        let resolved = self.resolved(http, &found, client);
-        let credential = code::log_in(self, &found, &resolved, listener, prompt).await;
-        if credential.as_ref().is_err_and(|error| error.is_code("invalid_client")) {
-            self.forget_registration(&found.issuer, store).await;
-        }
-        credential
+        let client = self.client(http, found, stored, store, Some(redirect)).await?;
+        code::log_in(self, found, &self.resolved(http, found, client), listener, prompt).await
     }
 }
 
@@ -115,11 +156,11 @@ where
     let codes = resolved.grants.device_codes(endpoint, scopes).await?;
     let DeviceCodes { device_code, user_code, url, url_with_code, lifetime, interval } = codes;
     // The user is sent to these pages, so their schemes are checked.
-    endpoint_url(&url).map_err(|problem| OAuthError::Metadata {
+    page_url(&url, &server.trusted_host).map_err(|problem| OAuthError::Metadata {
         issuer: issuer.to_owned(),
         problem: format!("the page for the user is not safe to open: {problem}"),
     })?;
-    let url_with_code = url_with_code.filter(|url| endpoint_url(url).is_ok());
+    let url_with_code = url_with_code.filter(|url| page_url(url, &server.trusted_host).is_ok());
     let now = Instant::now().into_std();
     let polling = DevicePolling::new(interval, lifetime, now);
     // The server may name a longer time than this client polls.

@@ -305,6 +305,11 @@ impl OAuthOptions {
         }
     }
 
+    /// Returns true if this program has a secret.
+    pub(super) fn has_secret(&self) -> bool {
+        self.secret.is_some()
+    }
+
     /// Returns true if a user logs in.
     pub(super) fn is_for_user(&self) -> bool {
         self.grant == Grant::Login

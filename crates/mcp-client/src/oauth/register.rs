@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::answer::members;
 use super::client_auth::ClientAuth;
+use super::clock::unix_time;
 use super::discover::Discovery;
 use super::endpoint::OAuthHttp;
 use super::error::OAuthError;
@@ -32,6 +33,9 @@ pub(super) struct Registration {
     is_secret_in_form: bool,
     /// The port of the address to which the browser returns.
     pub(super) port: Option<u16>,
+    /// The time at which the secret expires, in seconds since 1970; 0 if it does not.
+    #[serde(default)]
+    secret_expires_at: u64,
 }
 
 impl Registration {
@@ -81,7 +85,10 @@ impl LoginServer {
     ) -> Option<Registration> {
         let text = store.load(&self.registration_key(issuer), Dialog::Allowed).await.ok()??;
         let stored: Registration = serde_json::from_str(text.expose()).ok()?;
-        (stored.issuer == issuer).then_some(stored)
+        let is_expired = (1..=unix_time().as_secs()).contains(&stored.secret_expires_at);
+        let is_at = |port: u16| stored.port == Some(port);
+        let fits = stored.issuer == issuer && !is_expired && self.options.callback_port.is_none_or(is_at);
+        fits.then_some(stored)
     }
 
     /// Returns the identity of this program: a known one, the stored registration, or a new registration. `redirect` is
@@ -115,6 +122,9 @@ impl LoginServer {
 
     /// Forgets the registration at an issuer, because the issuer does not know it any more.
     pub(super) async fn forget_registration(&self, issuer: &str, store: &dyn TokenStore) {
+        if !self.options.client_id.is_empty() {
+            return;
+        }
         if let Err(error) = store.delete(&self.registration_key(issuer), Dialog::Allowed).await {
             tracing::warn!(issuer, %error, "cannot delete the registration of this client");
         }
@@ -175,6 +185,10 @@ impl LoginServer {
             client_secret,
             is_secret_in_form: granted == "client_secret_post",
             port: redirect.map(|(_, port)| port),
+            secret_expires_at: response
+                .get("client_secret_expires_at")
+                .and_then(serde_json::Value::as_u64)
+                .unwrap_or_default(),
         })
     }
 }

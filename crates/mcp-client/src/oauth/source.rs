@@ -236,6 +236,21 @@ impl TokenSource {
             && self.shared.unsaved.try_lock().map_or(true, |unsaved| unsaved.is_some())
     }
 
+    /// Returns the stored credential, if there is one that can be read.
+    pub(super) async fn stored(&self) -> Option<Credential> {
+        self.shared.load(Dialog::Forbidden).await.ok().flatten()
+    }
+
+    /// Returns true if there is a token, whatever its state is.
+    pub(super) fn has_token(&self) -> bool {
+        self.shared.state().current.is_some()
+    }
+
+    /// Returns true if this is the current token.
+    pub(super) fn is_current(&self, version: Version) -> bool {
+        self.shared.state().current.as_ref().is_some_and(|current| current.token.version() == version)
+    }
+
     /// Returns the issuer of the current token.
     pub(super) fn current_issuer(&self) -> Option<String> {
         Some(self.shared.state().current.as_ref()?.credential.details.issuer.clone())

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// The maximum number of scopes that are read from one text.
-const MAX_SCOPES: usize = 1000;
+/// The maximum number of scopes in a set. Adding one compares it with all others.
+const MAX_SCOPES: usize = 256;
 
 /// A set of scopes, in the order in which they were added.
 ///
@@ -26,10 +26,10 @@ impl Scopes {
     }
 
     /// Reads scopes that are separated by spaces. Words that cannot be scopes (RFC 6749, section 3.3) are skipped, and
-    /// so is everything after the first 1,000 scopes.
+    /// so is everything after the first 256 scopes.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        text.split(' ').take(MAX_SCOPES).collect()
+        text.split(' ').collect()
     }
 
     /// Returns true if the set has this scope.
@@ -38,15 +38,17 @@ impl Scopes {
         self.0.iter().any(|known| known == scope)
     }
 
-    /// Adds a scope. Returns false, and does nothing, if the text cannot be a scope.
+    /// Adds a scope. Returns false, and does nothing, if the text cannot be a scope, or if the set has 256 scopes.
     pub fn insert(&mut self, scope: &str) -> bool {
         if !is_scope(scope) {
             return false;
         }
-        if !self.contains(scope) {
+        let is_known = self.contains(scope);
+        if !is_known && self.0.len() < MAX_SCOPES {
             self.0.push(scope.to_owned());
+            return true;
         }
-        true
+        is_known
     }
 
     /// Returns the scopes of both sets.
@@ -79,11 +81,14 @@ pub fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| matches!(byte, 0x21 | 0x23..=0x5B | 0x5D..=0x7E))
 }
 
-/// Texts that cannot be scopes are skipped.
+/// Texts that cannot be scopes are skipped, and so is everything after the first 256 scopes.
 impl<S: AsRef<str>> FromIterator<S> for Scopes {
     fn from_iter<I: IntoIterator<Item = S>>(scopes: I) -> Self {
         let mut set = Self::new();
         for scope in scopes {
+            if set.0.len() == MAX_SCOPES {
+                break;
+            }
             set.insert(scope.as_ref());
         }
         set
@@ -119,7 +124,11 @@ mod tests {
         assert!(Scopes::parse("\"").is_empty() && !Scopes::parse("a").is_empty());
         let many: Vec<String> = (0..2000).map(|at| at.to_string()).collect();
         let read = Scopes::parse(&many.join(" "));
-        assert!(read.contains("999") && !read.contains("1000"));
+        assert!(read.contains("255") && !read.contains("256"));
+        assert_eq!(many.iter().collect::<Scopes>(), read);
+        let mut full = read.clone();
+        assert!(full.insert("0") && !full.insert("more"));
+        assert_eq!(full, read);
     }
 
     #[test]

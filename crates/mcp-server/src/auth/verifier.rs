@@ -28,8 +28,8 @@ use crate::call::identity::Principal;
 ///         if answer["active"] != true || answer["aud"] != resource {
 ///             return Err(Rejection::Invalid("the token is not valid here".to_owned()));
 ///         }
-///         let scopes = answer["scope"].as_str().unwrap_or_default().split(' ');
-///         Ok(Principal::new(answer["sub"].as_str().unwrap_or_default()).with_scopes(scopes))
+///         let user = answer["sub"].as_str().ok_or_else(|| Rejection::Invalid("the token names no user".to_owned()))?;
+///         Ok(Principal::new(user).with_scopes(answer["scope"].as_str().unwrap_or_default().split(' ')))
 ///     }
 /// }
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {

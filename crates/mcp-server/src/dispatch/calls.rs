@@ -78,7 +78,10 @@ impl Core {
         };
         match incoming {
             Incoming::Message(message) => lacking(message),
-            Incoming::Batch(batch) => batch.messages().flatten().find_map(|message| lacking(&message)),
+            Incoming::Batch(batch) => {
+                let lacking = batch.messages().flatten().filter_map(|message| lacking(&message));
+                lacking.reduce(|one, other| one.union(&other))
+            }
         }
     }
 

@@ -135,12 +135,14 @@ impl ServiceState {
             guard.id.clone(),
             MessageQueue { messages, memory: Arc::clone(&memory), principal: principal.clone() },
         );
+        let expiring = principal.clone();
         let producer: EventProducer = Box::pin(async move {
             let mut driving =
                 driver::drive(&guard.service.core, &mut reader, &mut writer, Some(memory), principal);
             tokio::select! {
                 // The driver reports errors to the client itself.
                 _ = &mut driving => {}
+                () = expiring.expired() => {}
                 () = guard.service.closed() => {
                     // Refuses further messages; calls in flight get their grace period.
                     guard.service.http_sse.lock().remove(&guard.id);

@@ -81,6 +81,14 @@ impl Protection {
             }
         };
         match self.verifier.verify(token, &self.resource).await {
+            Ok(principal) if principal.is_anonymous() => {
+                tracing::warn!("the verifier accepted a token of nobody; the request is refused");
+                Err(self.refuse(
+                    StatusCode::UNAUTHORIZED,
+                    Some(("invalid_token", "the token names nobody")),
+                    &self.rules.base,
+                ))
+            }
             Ok(principal) => match self.rules.check(principal.scopes(), &Scopes::new()) {
                 Ok(()) => Ok(principal),
                 Err(needed) => Err(Box::new(self.insufficient_scope(&needed))),

@@ -34,6 +34,9 @@ impl Verifier for Names {
         if token == "away" {
             return Err(Rejection::Unavailable("the secret reason".to_owned()));
         }
+        if token == "nobody" {
+            return Ok(Principal::default().with_scopes(["read"]));
+        }
         let Some((user, scopes)) = token.split_once('.') else {
             return Err(Rejection::Invalid("the token has expired".to_owned()));
         };
@@ -68,6 +71,7 @@ fn fixture() -> Fixture {
                 .description("Tells who calls."),
         )
         .tool(tool("delete", count).description("Deletes.").requires_scopes(["write", "delete"]))
+        .tool(tool("purge", || async { "purged" }).description("Purges.").requires_scopes(["purge"]))
         .into_http_service(HttpOptions::default().protect(resource))
         .unwrap();
     Fixture { service, runs }
@@ -158,6 +162,7 @@ async fn request_without_a_valid_token_gets_a_complete_challenge() {
             (headers(&[]), 401, None),
             (headers(&["Basic YTpi"]), 401, None),
             (headers(&["Bearer stale"]), 401, Some("invalid_token")),
+            (headers(&["Bearer nobody"]), 401, Some("invalid_token")),
             (headers(&["Bearer"]), 400, Some("invalid_request")),
             (headers(&["Bearer a b"]), 400, Some("invalid_request")),
             (headers(&["Bearer ada.read", "Bearer ada.read"]), 400, Some("invalid_request")),
@@ -207,6 +212,10 @@ async fn missing_scopes_are_refused_with_all_that_are_needed() {
         let response = fixture.in_session("ada.read", &session, "POST", &message).await;
         assert_eq!(refusal(&response), expected(403, all, "read write delete"), "{message}");
     }
+    // One login is enough for all calls of a batch.
+    let both = json!([call_message(1, "delete"), call_message(2, "purge")]);
+    let response = fixture.in_session("ada.read", &session, "POST", &both).await;
+    assert_eq!(refusal(&response), expected(403, all, "read write delete purge"));
     assert_eq!(fixture.runs.load(Ordering::SeqCst), 0);
     for token in ["ada.admin.delete", "ada.read.write.delete"] {
         assert_eq!(fixture.call(token, "delete").await.status(), StatusCode::OK);

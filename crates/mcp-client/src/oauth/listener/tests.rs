@@ -129,6 +129,15 @@ async fn pasted_address_is_as_good_as_the_browser() {
 }
 
 #[tokio::test]
+async fn address_pasted_line_by_line_is_put_together() {
+    let waiting = wait().await;
+    for line in ["something else", "http://127.0.0.1:9/callback?co", "de=abc&st", "ate=s1"] {
+        waiting.paste.send(line.to_owned()).await.unwrap();
+    }
+    assert_eq!(waiting.end().await.unwrap(), "abc");
+}
+
+#[tokio::test]
 async fn connections_that_send_nothing_do_not_block_the_login() {
     let waiting = wait().await;
     let mut idle = Vec::new();

@@ -208,6 +208,10 @@ impl Work<'_> {
             }
             Err(error) if error.is_code("invalid_grant") => Redeemed::InvalidGrant,
             Err(error) if error.is_code("invalid_client") || error.is_code("unauthorized_client") => {
+                if let Some(old) = &self.credential {
+                    let SharedToken { server, store, .. } = self.shared;
+                    server.forget_registration(&old.details.issuer, &**store).await;
+                }
                 Redeemed::InvalidClient
             }
             Err(error) => {
@@ -221,7 +225,7 @@ impl Work<'_> {
     async fn issue(&self) -> Result<Credential, OAuthError> {
         let SharedToken { server, http, .. } = self.shared;
         if server.options.grant == Grant::ClientCredentials {
-            return server.service_token(http, None, &self.login_id()).await;
+            return server.service_token(http, None, self.credential.as_ref()).await;
         }
         let Some(old) = &self.credential else {
             return Err(OAuthError::LoginNeeded(LogInReason::NoCredential));
@@ -232,11 +236,6 @@ impl Work<'_> {
         };
         let issued = grants.refresh(refresh_token).await?;
         Ok(old.refreshed(issued, unix_time()))
-    }
-
-    fn login_id(&self) -> String {
-        let old = self.credential.as_ref().map(|credential| credential.details.login_id.clone());
-        old.unwrap_or_else(crate::credentials::random_id)
     }
 }
 

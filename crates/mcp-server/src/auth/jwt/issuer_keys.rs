@@ -87,6 +87,16 @@ impl IssuerKeys {
         }
     }
 
+    /// Returns true if the keys can be used without fetching them again.
+    pub(super) fn are_current(&self) -> bool {
+        match self {
+            Self::Fixed(_) => true,
+            Self::Fetched(fetched) => {
+                fetched.lock().refresh.step(true, Instant::now().into_std()) == KeyStep::Use
+            }
+        }
+    }
+
     /// Returns the key of a token. Fetches the keys if necessary.
     pub(super) async fn find(
         &self,

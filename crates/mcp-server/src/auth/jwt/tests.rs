@@ -296,6 +296,32 @@ async fn keys_are_found_fetched_once_and_rotated() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn token_of_a_removed_key_ends_although_it_is_remembered() {
+    let (old, new) = (Issuer::new("old"), Issuer::new("new"));
+    let network = online(&old);
+    let verifier = network.verifier();
+    let token = old.valid(json!({"exp": now() + 1_000_000_000}));
+    verifier.verify(&token, RESOURCE).await.unwrap();
+    network.set(KEYS, new.keys());
+    tokio::time::advance(Duration::from_secs(15 * 60 - 1)).await;
+    verifier.verify(&token, RESOURCE).await.unwrap();
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(refusal(&verifier, &token).await, "the issuer does not have the key of the token");
+}
+
+#[tokio::test]
+async fn forged_token_with_many_scopes_is_refused_quickly() {
+    let issuer = Issuer::new("k");
+    let scopes: Vec<String> = (0..3000).map(|number| format!("{number:x}")).collect();
+    let claims = claims(json!({"scope": scopes.join(" ")}));
+    let forged = Issuer::new("k").token(&json!({"alg": "EdDSA", "kid": "k"}), &claims);
+    let verifier = fixed(&issuer);
+    assert_eq!(refusal(&verifier, &forged).await, "the signature of the token is wrong");
+    let valid = verifier.verify(&issuer.token(&json!({"alg": "EdDSA"}), &claims), RESOURCE).await.unwrap();
+    assert_eq!(valid.scopes().iter().count(), 256);
+}
+
+#[tokio::test(start_paused = true)]
 async fn old_keys_are_used_while_the_issuer_is_away() {
     let issuer = Issuer::new("k");
     let network = online(&issuer);
