@@ -1,6 +1,6 @@
 //! Logins for the scenarios about authorization.
 
-use mcp_client::oauth::{Credentials, LoginPrompt, OAuthOptions};
+use mcp_client::oauth::{Credentials, IdentityProvider, LoginPrompt, OAuthOptions};
 use mcp_client::protocol::Json;
 use mcp_client::{Connect, Error, McpClient, Result, ServerConfig};
 use serde_json::Value;
@@ -29,6 +29,14 @@ pub(super) fn connect(scenario: &str, url: &str, context: &Value) -> Connect {
     }
     if scenario.starts_with("auth/client-credentials") {
         oauth = oauth.for_service();
+    }
+    if let (Some(endpoint), Some(id), Some(token)) =
+        (text("idp_token_endpoint"), text("idp_client_id"), text("idp_id_token"))
+    {
+        oauth = oauth.enterprise(IdentityProvider::new(endpoint, id, token));
+    }
+    if let Some(jwt) = text("valid_jwt") {
+        oauth = oauth.workload_identity(jwt);
     }
     let oauth = oauth.client_document(CLIENT_DOCUMENT);
     McpClient::builder(ServerConfig::url(url).oauth(oauth))

@@ -22,6 +22,7 @@
 //! With [`OAuthOptions::discover`], neither the issuer nor a client id must be known.
 
 mod answer;
+mod assertion;
 mod browser;
 mod client_auth;
 mod clock;
@@ -50,6 +51,7 @@ mod status;
 mod stores;
 mod token;
 
+pub use assertion::IdentityProvider;
 pub(crate) use connection_login::ConnectionLogin;
 pub use credentials::Credentials;
 pub(crate) use discover::Demand;

@@ -149,8 +149,16 @@ impl Grants {
 
     /// Asks once whether the user has decided about a device login.
     pub(super) async fn device_token(&self, device_code: &Secret) -> Result<IssuedToken, OAuthError> {
-        let mut form =
+        let form =
             vec![("grant_type", DEVICE_GRANT.to_owned()), ("device_code", device_code.expose().to_owned())];
+        self.request_token(form).await
+    }
+
+    /// Requests a token with this form.
+    pub(super) async fn request_token(
+        &self,
+        mut form: Vec<(&str, String)>,
+    ) -> Result<IssuedToken, OAuthError> {
         form.extend(self.more_parameters()?);
         let (headers, body) = self.form(form)?;
         let members = self.post(&self.token_endpoint, headers, body).await?;
@@ -164,16 +172,13 @@ impl Grants {
         verifier: &Secret,
         redirect: &str,
     ) -> Result<IssuedToken, OAuthError> {
-        let mut form = vec![
+        let form = vec![
             ("grant_type", "authorization_code".to_owned()),
             ("code", code.expose().to_owned()),
             ("code_verifier", verifier.expose().to_owned()),
             ("redirect_uri", redirect.to_owned()),
         ];
-        form.extend(self.more_parameters()?);
-        let (headers, body) = self.form(form)?;
-        let members = self.post(&self.token_endpoint, headers, body).await?;
-        parse_token(members, &self.token_endpoint)
+        self.request_token(form).await
     }
 
     /// Revokes a token (RFC 7009).
@@ -210,8 +215,7 @@ impl Grants {
     /// Returns the headers and the body of a form, with the authentication of the client. Not a part of an async function:
     /// the serializer is not `Send`.
     fn form(&self, form: Vec<(&str, String)>) -> Result<(HeaderMap, Vec<u8>), OAuthError> {
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+        let mut headers = form_headers();
         let mut text = url::form_urlencoded::Serializer::new(String::new());
         text.extend_pairs(form);
         match &self.auth {
@@ -250,9 +254,24 @@ impl<'c> AsyncHttpClient<'c> for Grants {
     }
 }
 
+/// Returns the headers of a form.
+pub(super) fn form_headers() -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+    headers
+}
+
 /// The parameters of requests that are secret.
-const SECRETS: [&str; 7] =
-    ["refresh_token", "device_code", "client_secret", "client_assertion", "token", "code", "code_verifier"];
+const SECRETS: [&str; 8] = [
+    "assertion",
+    "refresh_token",
+    "device_code",
+    "client_secret",
+    "client_assertion",
+    "token",
+    "code",
+    "code_verifier",
+];
 
 /// Removes the description of an error that quotes a secret of the request: some servers describe a refresh token as
 /// `Invalid refresh token: …`.

@@ -18,6 +18,7 @@ use super::error::OAuthError;
 use super::grants::{DeviceCodes, Grants, IssuedToken};
 use super::listener::RedirectListener;
 use super::login_server::LoginServer;
+use super::options::OAuthOptions;
 use super::prompt::LoginPrompt;
 use super::register::Registration;
 use super::resolve::Resolved;
@@ -40,7 +41,7 @@ impl LoginServer {
         let client = self
             .known_client(&found)?
             .ok_or_else(|| OAuthError::Settings("the client id is missing".to_owned()))?;
-        service(&self.resolved(http, &found, client), &found.scopes, &login_id).await
+        service(&self.options, &self.resolved(http, &found, client), &found.scopes, &login_id).await
     }
 
     /// Lets a user log in, with the method that this program wants or that fits best.
@@ -125,11 +126,15 @@ impl LoginServer {
 
 /// Requests a token for the client itself.
 pub(super) async fn service(
+    options: &OAuthOptions,
     resolved: &Resolved,
     scopes: &Scopes,
     login_id: &str,
 ) -> Result<Credential, OAuthError> {
-    let issued = resolved.grants.client_credentials(scopes).await?;
+    let issued = match &options.assertion {
+        Some(assertion) => assertion.token(&resolved.grants, scopes).await?,
+        None => resolved.grants.client_credentials(scopes).await?,
+    };
     let details = Details::new(resolved, scopes, login_id);
     Ok(Credential::issued(issued, resolved, details, unix_time()))
 }

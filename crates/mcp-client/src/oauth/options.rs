@@ -4,6 +4,7 @@ use std::fmt;
 
 use mcp_protocol::oauth::choice::LoginMethod;
 
+use super::assertion::AssertionSource;
 use super::endpoint::endpoint_url;
 use super::error::OAuthError;
 use super::providers::Provider;
@@ -37,6 +38,8 @@ pub struct OAuthOptions {
     pub(super) has_resource: bool,
     /// True if the secret is sent in the form, whatever the metadata says.
     pub(super) is_secret_in_form: bool,
+    /// An assertion for which the authorization server issues tokens, instead of client credentials.
+    pub(super) assertion: Option<AssertionSource>,
     /// The URL of a document that describes this program, which is then its client id.
     pub(super) client_document: Option<String>,
     client_name: String,
@@ -82,6 +85,7 @@ impl OAuthOptions {
             secret: None,
             scopes: Vec::new(),
             is_secret_in_form: false,
+            assertion: None,
             client_document: None,
             client_name: String::new(),
             method: None,
@@ -307,7 +311,7 @@ impl OAuthOptions {
 
     /// Returns true if this program has a secret.
     pub(super) fn has_secret(&self) -> bool {
-        self.secret.is_some()
+        self.secret.is_some() || self.assertion.is_some()
     }
 
     /// Returns true if a user logs in.
@@ -331,7 +335,7 @@ impl OAuthOptions {
         {
             return invalid("the URL of a document about the client must begin with https://");
         }
-        if self.grant == Grant::ClientCredentials && self.secret.is_none() {
+        if self.grant == Grant::ClientCredentials && self.secret.is_none() && self.assertion.is_none() {
             return invalid("client credentials need a client secret or a private key; set one of them");
         }
         if is_discovered {

@@ -60,7 +60,9 @@ pub(super) async fn run(shared: Arc<SharedToken>, old: Version, result: watch::S
                 state.current = credential.map(CurrentCredential::new);
                 (state.refused, state.pause, state.failures) = (None, None, 0);
             }
-            Err(OAuthError::LoginNeeded(reason)) if *reason != LogInReason::ClientRefused => {
+            Err(OAuthError::LoginNeeded(reason))
+                if !matches!(reason, LogInReason::ClientRefused | LogInReason::IssuerChanged) =>
+            {
                 (state.current, state.look_error) = (None, None);
             }
             Err(error) => {
