@@ -248,7 +248,13 @@ pub(crate) struct Identity {
 impl Identity {
     /// Creates the identity of a caller whose scopes are not checked here.
     pub(crate) fn of(principal: Principal) -> Self {
-        Self { principal, ..Self::default() }
+        Self {
+            principal,
+            #[cfg(feature = "http")]
+            extensions: None,
+            #[cfg(feature = "http")]
+            scope_rules: None,
+        }
     }
 }
 

@@ -27,7 +27,7 @@ type ToolFn = dyn Fn(&str, &mut dyn FnMut() -> Context) -> BoxFuture<ToolOutcome
 /// A tool: its definition and its handler.
 ///
 /// Created by [`tool`] from a function whose types determine the schemas, by [`Tool::dynamic`] from a schema that is
-/// known only at run time, or from a [`ToolSpec`].
+/// known only at run time, or from a [`ToolSpec`](crate::ToolSpec).
 #[derive(Clone)]
 pub struct Tool {
     pub(super) definition: Definition,
