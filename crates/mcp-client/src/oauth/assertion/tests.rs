@@ -37,7 +37,7 @@ fn company() -> OAuthOptions {
 }
 
 #[tokio::test]
-async fn id_token_is_exchanged_at_the_company_and_the_assertion_at_the_server() {
+async fn id_token_goes_to_the_company_and_the_assertion_to_the_server() {
     let assertion: Scripted = (
         200,
         r#"{"issued_token_type":"urn:ietf:params:oauth:token-type:id-jag","access_token":"the-assertion","token_type":"N_A"}"#,
@@ -78,7 +78,7 @@ async fn other_kind_of_token_is_not_passed_on() {
 }
 
 #[tokio::test]
-async fn identity_of_the_platform_is_sent_once_and_read_again_each_time() {
+async fn identity_of_the_platform_is_sent_once_and_read_each_time() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     let options = || OAuthOptions::discover().workload_identity_file(&file);
