@@ -136,9 +136,14 @@ fn prints_survive_when_both_outputs_are_one_pipe() {
             writeln!(stdin, "{}", call(id, "print", r#"{"text":"noise noise noise noise noise"}"#)).unwrap();
         }
     });
-    let out = lines(read, 4001);
+    let mut out = String::new();
+    BufReader::new(read).read_to_string(&mut out).unwrap();
     writer.join().unwrap();
-    assert_eq!(out.iter().filter(|line| line.starts_with("noise")).count(), 2000);
-    assert_eq!(out.iter().filter(|line| line.contains("printed")).count(), 2000);
+    // A print may come between two parts of a message, because both go to one pipe. Nothing is lost.
+    let noise = "noise noise noise noise noise\n";
+    assert_eq!(out.matches(noise).count(), 2000);
+    let messages = out.replace(noise, "");
+    assert_eq!(messages.lines().filter(|line| line.starts_with('{') && line.ends_with('}')).count(), 2001);
+    assert_eq!(messages.matches("printed").count(), 2000);
     assert_eq!(exit_code(&mut child), Some(0));
 }
