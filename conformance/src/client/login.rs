@@ -38,6 +38,9 @@ pub(super) fn connect(scenario: &str, url: &str, context: &Value) -> Connect {
     if let Some(jwt) = text("valid_jwt") {
         oauth = oauth.workload_identity(jwt);
     }
+    if scenario.starts_with("auth/dpop") {
+        oauth = oauth.bound_tokens();
+    }
     let oauth = oauth.client_document(CLIENT_DOCUMENT);
     McpClient::builder(ServerConfig::url(url).oauth(oauth))
         .credentials(&Credentials::in_memory())

@@ -4,7 +4,7 @@
 //! [`Connect::network`](crate::Connect::network).
 
 #[cfg(feature = "oauth")]
-mod authorized;
+pub(crate) mod authorized;
 #[cfg(feature = "oauth")]
 pub(crate) mod authorizer;
 mod connector;

@@ -1,12 +1,14 @@
 //! Requests with a token: sent, refused, and sent again.
 
-use http::StatusCode;
 use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use http::{HeaderMap, StatusCode};
 use mcp_protocol::codec::challenge::Challenge;
+use url::Url;
 
 use super::authorizer::{Authorization, Authorizer};
 use super::http_error::HttpError;
 use super::request::{HttpConnections, RawRequest, RawResponse};
+use crate::oauth::PROOF;
 
 impl HttpConnections {
     /// Sends a request with the token of an authorizer. It is sent once more if the server refuses it with status 401 and
@@ -21,7 +23,12 @@ impl HttpConnections {
             None => authorizer.authorization().await.map_err(HttpError::refused)?,
         };
         let used = authorization.as_ref();
-        let response = self.send_with_redirects(|| authorized(make(), used)).await?;
+        let mut response = self.send_with_redirects(|| authorized(make(), used)).await?;
+        // The server wants a number in the proof that it gives only now.
+        if is_new_nonce(used, &make().url, &response) {
+            self.drain(response.body);
+            response = self.send_with_redirects(|| authorized(make(), used)).await?;
+        }
         if response.status == StatusCode::UNAUTHORIZED {
             return Box::pin(self.send_again(authorizer, used, response, &make)).await;
         }
@@ -52,13 +59,14 @@ impl HttpConnections {
             return Ok(response);
         }
         // The server refused the request before it executed it, so it may be sent again.
-        let challenges = response.challenges();
-        let second =
-            authorizer.authorization_after(refused, &challenges).await.map_err(HttpError::refused)?;
+        let demanded = challenges(&response.headers);
+        let second = authorizer.authorization_after(refused, &demanded).await.map_err(HttpError::refused)?;
         self.drain(response.body);
         let response = self.send_with_redirects(|| authorized(make(), Some(&second))).await?;
         if response.status == StatusCode::UNAUTHORIZED {
-            return Err(HttpError::refused(authorizer.refused_again(&second, &response.challenges())));
+            return Err(HttpError::refused(
+                authorizer.refused_again(&second, &challenges(&response.headers)),
+            ));
         }
         check_scopes(authorizer, Some(&second), response)
     }
@@ -71,7 +79,7 @@ fn check_scopes(
     response: RawResponse,
 ) -> Result<RawResponse, HttpError> {
     if response.status == StatusCode::FORBIDDEN {
-        return match authorizer.scope_missing(&response.challenges()) {
+        return match authorizer.scope_missing(&challenges(&response.headers)) {
             Some(error) => Err(HttpError::refused(error)),
             None => Ok(response),
         };
@@ -82,17 +90,31 @@ fn check_scopes(
     Ok(response)
 }
 
-impl RawResponse {
-    /// Returns the challenges of the response (`WWW-Authenticate`).
-    pub(crate) fn challenges(&self) -> Vec<Challenge> {
-        let values = self.headers.get_all(WWW_AUTHENTICATE).iter();
-        Challenge::parse_all(values.filter_map(|value| value.to_str().ok()))
-    }
+/// Returns the challenges of a response (`WWW-Authenticate`).
+pub(crate) fn challenges(headers: &HeaderMap) -> Vec<Challenge> {
+    let values = headers.get_all(WWW_AUTHENTICATE).iter();
+    Challenge::parse_all(values.filter_map(|value| value.to_str().ok()))
 }
 
+/// Notes the number of the server for proofs. Returns true if the server refused the request because it was missing.
+fn is_new_nonce(used: Option<&Authorization>, url: &Url, response: &RawResponse) -> bool {
+    let Some(prover) = used.and_then(|used| used.prover.as_ref()) else { return false };
+    let is_wanted = |challenge: &Challenge| challenge.error() == Some("use_dpop_nonce");
+    prover.note(url, &response.headers)
+        && response.status == StatusCode::UNAUTHORIZED
+        && challenges(&response.headers).iter().any(is_wanted)
+}
+
+/// Adds the token, and the proof if the token is bound to a key.
 fn authorized(mut request: RawRequest, authorization: Option<&Authorization>) -> RawRequest {
-    if let Some(authorization) = authorization {
-        request.headers.insert(AUTHORIZATION, authorization.header.clone());
+    let Some(authorization) = authorization else { return request };
+    request.headers.insert(AUTHORIZATION, authorization.header.clone());
+    if let Some(prover) = &authorization.prover
+        && let Some(token) = authorization.header.as_bytes().strip_prefix(b"DPoP ")
+        && let Ok(token) = std::str::from_utf8(token)
+        && let Some(proof) = prover.proof(request.method.as_str(), &request.url, Some(token))
+    {
+        request.headers.insert(PROOF, proof);
     }
     request
 }

@@ -6,12 +6,15 @@ use http::HeaderValue;
 use mcp_protocol::codec::challenge::Challenge;
 
 use crate::error::Error;
+use crate::oauth::Prover;
 
 /// The value of the header `Authorization`.
 pub(crate) struct Authorization {
     pub(crate) header: HeaderValue,
     /// A number that differs for different tokens.
     pub(crate) token_id: u64,
+    /// The key to which the token is bound.
+    pub(crate) prover: Option<Prover>,
 }
 
 /// The future returned by an [`Authorizer`].

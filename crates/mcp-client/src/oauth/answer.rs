@@ -115,7 +115,7 @@ mod tests {
         OAuthResponse {
             status,
             media_type: Some(media_type.to_owned()),
-            challenges: Vec::new(),
+            headers: http::HeaderMap::new(),
             body: body.as_bytes().to_vec(),
         }
     }

@@ -141,7 +141,7 @@ impl LoginNeeded {
 
 fn authorization(token: &Token) -> Option<Authorization> {
     let header = token.header()?.clone();
-    Some(Authorization { header, token_id: token.version().0 })
+    Some(Authorization { header, token_id: token.version().0, prover: token.prover().cloned() })
 }
 
 impl Authorizer for ConnectionLogin {

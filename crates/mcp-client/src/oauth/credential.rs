@@ -10,6 +10,7 @@ use mcp_protocol::oauth::scopes::Scopes;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
+use super::dpop::Prover;
 use super::grants::IssuedToken;
 use super::login_server::LoginServer;
 use super::providers::Provider;
@@ -23,6 +24,8 @@ pub(super) struct Credential {
     pub(super) refresh_token: Option<Secret>,
     /// The secret of this client, if it registered itself.
     pub(super) registered_secret: Option<Secret>,
+    /// The key to which the tokens are bound.
+    pub(super) bound_key: Option<Secret>,
     pub(super) details: Details,
 }
 
@@ -105,6 +108,8 @@ struct Stored {
     refresh_token: Option<Zeroizing<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     client_secret: Option<Zeroizing<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bound_key: Option<Zeroizing<String>>,
     #[serde(flatten)]
     details: Details,
 }
@@ -117,14 +122,21 @@ impl Credential {
         let text = text.expose().trim();
         if !text.is_empty() && !text.starts_with('{') && text.bytes().all(|byte| byte.is_ascii_graphic()) {
             let (access_token, details) = (Secret::new(text), Details::of_bare_token(server, ""));
-            return Some(Self { access_token, refresh_token: None, registered_secret: None, details });
+            return Some(Self {
+                access_token,
+                refresh_token: None,
+                registered_secret: None,
+                bound_key: None,
+                details,
+            });
         }
-        let Stored { access_token, refresh_token, client_secret, details } =
+        let Stored { access_token, refresh_token, client_secret, bound_key, details } =
             serde_json::from_str(text).ok()?;
         details.is_for(server).then(|| Self {
             access_token: Secret::new(access_token.as_str()),
             refresh_token: refresh_token.map(|token| Secret::new(token.as_str())),
             registered_secret: client_secret.map(|secret| Secret::new(secret.as_str())),
+            bound_key: bound_key.map(|key| Secret::new(key.as_str())),
             details,
         })
     }
@@ -136,6 +148,7 @@ impl Credential {
             access_token: copy(&self.access_token),
             refresh_token: self.refresh_token.as_ref().map(copy),
             client_secret: self.registered_secret.as_ref().map(copy),
+            bound_key: self.bound_key.as_ref().map(copy),
             details: self.details.clone(),
         };
         // Strings and numbers always serialize.
@@ -145,7 +158,14 @@ impl Credential {
     /// Creates the credential of a new login at the time `now`.
     pub(super) fn issued(issued: IssuedToken, resolved: &Resolved, details: Details, now: Duration) -> Self {
         let registered_secret = resolved.registered_secret.clone();
-        let empty = Self { access_token: Secret::new(""), refresh_token: None, registered_secret, details };
+        let bound_key = resolved.grants.prover.as_ref().map(Prover::to_stored);
+        let empty = Self {
+            access_token: Secret::new(""),
+            refresh_token: None,
+            registered_secret,
+            bound_key,
+            details,
+        };
         empty.refreshed(issued, now)
     }
 
@@ -157,6 +177,7 @@ impl Credential {
             access_token,
             refresh_token: refresh_token.or_else(|| self.refresh_token.clone()),
             registered_secret: self.registered_secret.clone(),
+            bound_key: self.bound_key.clone(),
             details: Details {
                 obtained_at: now.as_secs(),
                 lifetime: lifetime.map(|lifetime| lifetime.as_secs()),
@@ -189,6 +210,7 @@ pub(super) mod tests {
             access_token: Secret::new("access-hush"),
             refresh_token: Some(Secret::new("refresh-hush")),
             registered_secret: Some(Secret::new("client-hush")),
+            bound_key: Some(Secret::new("key-hush")),
             details: Details {
                 login_id: "login".to_owned(),
                 issuer: "https://as.example".to_owned(),

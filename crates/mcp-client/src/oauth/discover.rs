@@ -17,6 +17,7 @@ use super::error::OAuthError;
 use super::login_server::LoginServer;
 use super::metadata;
 use super::providers::{Endpoints, Provider};
+use crate::http::authorized::challenges;
 
 /// What the server demanded when it refused a request.
 #[derive(Clone, Debug, Default)]
@@ -236,7 +237,7 @@ async fn probe(http: &OAuthHttp, url: &str) -> Option<Demand> {
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
     let ping = br#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#.to_vec();
     let response = http.post(url, Trust::Configured, headers, ping).await.ok()?;
-    Demand::of(&response.challenges)
+    Demand::of(&challenges(&response.headers))
 }
 
 fn unusable(server: &str, problem: String) -> OAuthError {

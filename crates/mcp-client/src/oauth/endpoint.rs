@@ -6,7 +6,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING};
 use http::{HeaderMap, HeaderValue, Method};
-use mcp_protocol::codec::challenge::Challenge;
 use mcp_protocol::safe_text::SafeText;
 use url::{Host, Url};
 
@@ -32,8 +31,7 @@ pub(super) struct OAuthHttp {
 pub(super) struct OAuthResponse {
     pub(super) status: u16,
     pub(super) media_type: Option<String>,
-    /// The challenges of a 401 response.
-    pub(super) challenges: Vec<Challenge>,
+    pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
 }
 
@@ -115,10 +113,11 @@ impl OAuthHttp {
                 }
                 read.extend_from_slice(&chunk);
             }
+            let media_type = response.media_type();
             Ok(OAuthResponse {
                 status: response.status.as_u16(),
-                media_type: response.media_type(),
-                challenges: response.challenges(),
+                media_type,
+                headers: response.headers,
                 body: read,
             })
         };

@@ -22,7 +22,8 @@ use oauth2::{
 
 use super::answer::{ResponseMembers, members};
 use super::client_auth::ClientAuth;
-use super::endpoint::{OAuthHttp, Trust};
+use super::dpop::{PROOF, Prover};
+use super::endpoint::{OAuthHttp, OAuthResponse, Trust, endpoint_url};
 use super::error::OAuthError;
 use crate::credentials::Secret;
 
@@ -44,6 +45,8 @@ pub(super) struct Grants {
     pub(super) issuer: String,
     /// The host that was configured. Endpoints on it, and public ones, may be connected to.
     pub(super) trusted_host: String,
+    /// The key to which tokens are bound.
+    pub(super) prover: Option<Prover>,
     /// The identifier of the MCP server (RFC 8707). `None` for servers that do not know the parameter.
     pub(super) resource: Option<String>,
 }
@@ -238,9 +241,40 @@ impl Grants {
         headers: HeaderMap,
         body: Vec<u8>,
     ) -> Result<ResponseMembers, OAuthError> {
-        let trust = Trust::LearnedFrom(&self.trusted_host);
-        let response = self.http.post(endpoint, trust, headers, body.clone()).await?;
-        members(endpoint, &response).map_err(|error| without_secrets(error, &body))
+        let mut response = self.post_once(endpoint, headers.clone(), &body).await?;
+        if let (Some(prover), Ok(url)) = (&self.prover, endpoint_url(endpoint))
+            && prover.note(&url, &response.headers)
+            && members(endpoint, &response).is_err_and(|error| error.is_code("use_dpop_nonce"))
+        {
+            response = self.post_once(endpoint, headers, &body).await?;
+        }
+        let mut members = members(endpoint, &response).map_err(|error| without_secrets(error, &body))?;
+        if self.prover.is_some() && members.contains_key("access_token") {
+            let kind = members.get("token_type").and_then(serde_json::Value::as_str).unwrap_or_default();
+            if !kind.eq_ignore_ascii_case("DPoP") {
+                return Err(OAuthError::Unreachable {
+                    endpoint: crate::config::server_config::shown_url(endpoint),
+                    problem: "the token is not bound to the key of this client (DPoP)".to_owned(),
+                });
+            }
+            // The library knows only this type.
+            members.insert("token_type".to_owned(), "Bearer".into());
+        }
+        Ok(members)
+    }
+
+    async fn post_once(
+        &self,
+        endpoint: &str,
+        mut headers: HeaderMap,
+        body: &[u8],
+    ) -> Result<OAuthResponse, OAuthError> {
+        if let (Some(prover), Ok(url)) = (&self.prover, endpoint_url(endpoint))
+            && let Some(proof) = prover.proof("POST", &url, None)
+        {
+            headers.insert(PROOF, proof);
+        }
+        self.http.post(endpoint, Trust::LearnedFrom(&self.trusted_host), headers, body.to_vec()).await
     }
 }
 

@@ -41,7 +41,7 @@ impl LoginServer {
         let client = self
             .known_client(&found)?
             .ok_or_else(|| OAuthError::Settings("the client id is missing".to_owned()))?;
-        service(&self.options, &self.resolved(http, &found, client), &found.scopes, &login_id).await
+        service(&self.options, &self.resolved(http, &found, client)?, &found.scopes, &login_id).await
     }
 
     /// Lets a user log in, with the method that this program wants or that fits best.
@@ -82,7 +82,7 @@ impl LoginServer {
         let credential = match method {
             LoginMethod::Code => {
                 let client = self.client(http, &found, stored, store, None).await?;
-                device(self, &self.resolved(http, &found, client), &found.scopes, prompt).await
+                device(self, &self.resolved(http, &found, client)?, &found.scopes, prompt).await
             }
             _ => self.log_in_with_browser(http, &found, stored, store, prompt).await,
         };
@@ -120,7 +120,7 @@ impl LoginServer {
         let listener = RedirectListener::bind(ports).await?;
         let redirect = (&*listener.address(), listener.port);
         let client = self.client(http, found, stored, store, Some(redirect)).await?;
-        code::log_in(self, found, &self.resolved(http, found, client), listener, prompt).await
+        code::log_in(self, found, &self.resolved(http, found, client)?, listener, prompt).await
     }
 }
 

@@ -38,6 +38,8 @@ pub struct OAuthOptions {
     pub(super) has_resource: bool,
     /// True if the secret is sent in the form, whatever the metadata says.
     pub(super) is_secret_in_form: bool,
+    /// True if tokens are bound to a key.
+    pub(super) has_bound_tokens: bool,
     /// An assertion for which the authorization server issues tokens, instead of client credentials.
     pub(super) assertion: Option<AssertionSource>,
     /// The URL of a document that describes this program, which is then its client id.
@@ -86,6 +88,7 @@ impl OAuthOptions {
             scopes: Vec::new(),
             is_secret_in_form: false,
             assertion: None,
+            has_bound_tokens: false,
             client_document: None,
             client_name: String::new(),
             method: None,
@@ -159,6 +162,15 @@ impl OAuthOptions {
     #[must_use]
     pub fn method(mut self, method: LoginMethod) -> Self {
         self.method = Some(method);
+        self
+    }
+
+    /// Binds tokens to a key that only this client has: a stolen token is then of no use (DPoP, RFC 9449). The authorization
+    /// server and the MCP server must support that.
+    #[doc(alias = "DPoP")]
+    #[must_use]
+    pub fn bound_tokens(mut self) -> Self {
+        self.has_bound_tokens = true;
         self
     }
 

@@ -3,6 +3,7 @@
 use super::client_auth::{ClientAuth, SigningKey};
 use super::credential::Credential;
 use super::discover::Discovery;
+use super::dpop::Prover;
 use super::endpoint::OAuthHttp;
 use super::error::OAuthError;
 use super::grants::Grants;
@@ -44,7 +45,12 @@ impl OAuthOptions {
 
 impl LoginServer {
     /// Returns what requests to the endpoints need.
-    pub(super) fn resolved(&self, http: &OAuthHttp, found: &Discovery, client: ClientIdentity) -> Resolved {
+    pub(super) fn resolved(
+        &self,
+        http: &OAuthHttp,
+        found: &Discovery,
+        client: ClientIdentity,
+    ) -> Result<Resolved, OAuthError> {
         let ClientIdentity { id, auth, is_secret_in_form, registered_secret } = client;
         let grants = Grants {
             http: http.clone(),
@@ -55,13 +61,14 @@ impl LoginServer {
             issuer: found.issuer.clone(),
             trusted_host: self.trusted_host.clone(),
             resource: found.resource.clone(),
+            prover: self.options.has_bound_tokens.then(Prover::generate).transpose()?,
         };
-        Resolved {
+        Ok(Resolved {
             grants,
             registered_secret,
             device_endpoint: found.endpoints.device.clone(),
             revocation_endpoint: found.endpoints.revocation.clone(),
-        }
+        })
     }
 
     /// Returns what requests to the recorded endpoints of a credential need. Nothing is fetched.
@@ -79,6 +86,7 @@ impl LoginServer {
             issuer: details.issuer.clone(),
             trusted_host: self.trusted_host.clone(),
             resource: details.resource.clone(),
+            prover: credential.bound_key.as_ref().map(Prover::from_stored).transpose()?,
         })
     }
 }

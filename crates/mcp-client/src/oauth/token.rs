@@ -7,6 +7,7 @@ use mcp_protocol::oauth::refresh::Version;
 use zeroize::Zeroizing;
 
 use super::credential::Credential;
+use super::dpop::Prover;
 use crate::credentials::Secret;
 
 /// An access token. Clones are cheap.
@@ -21,22 +22,30 @@ struct TokenContent {
     version: Version,
     /// The header `Authorization`. `None` if the token has characters that are not allowed in a header.
     header: Option<HeaderValue>,
+    /// The key to which the token is bound.
+    prover: Option<Prover>,
 }
 
 impl Token {
     fn new(credential: &Credential) -> Self {
         let access_token = credential.access_token.clone();
-        let text = Zeroizing::new(format!("Bearer {}", access_token.expose()));
+        let prover = credential.bound_key.as_ref().and_then(|key| Prover::from_stored(key).ok());
+        let scheme = if prover.is_some() { "DPoP" } else { "Bearer" };
+        let text = Zeroizing::new(format!("{scheme} {}", access_token.expose()));
         let mut header = HeaderValue::from_str(&text).ok();
         if let Some(header) = &mut header {
             header.set_sensitive(true);
         }
         let version = credential.version();
-        Self { content: Arc::new(TokenContent { access_token, version, header }) }
+        Self { content: Arc::new(TokenContent { access_token, version, header, prover }) }
     }
 
     pub(crate) fn version(&self) -> Version {
         self.content.version
+    }
+
+    pub(super) fn prover(&self) -> Option<&Prover> {
+        self.content.prover.as_ref()
     }
 
     pub(super) fn header(&self) -> Option<&HeaderValue> {
