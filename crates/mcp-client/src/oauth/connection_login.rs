@@ -114,7 +114,7 @@ impl ConnectionLogin {
         let token = token.map_err(|error| self.error(error))?;
         authorization(&token).ok_or_else(|| Error::NoToken {
             server: self.server.name.clone(),
-            problem: "the token has characters that are not allowed in a header".to_owned(),
+            problem: "the token has characters that are not allowed in a header, or its key is damaged; log in again".to_owned(),
             is_retry_safe: false,
         })
     }

@@ -210,7 +210,7 @@ pub(super) mod tests {
             access_token: Secret::new("access-hush"),
             refresh_token: Some(Secret::new("refresh-hush")),
             registered_secret: Some(Secret::new("client-hush")),
-            bound_key: Some(Secret::new("key-hush")),
+            bound_key: None,
             details: Details {
                 login_id: "login".to_owned(),
                 issuer: "https://as.example".to_owned(),
@@ -229,7 +229,7 @@ pub(super) mod tests {
 
     #[test]
     fn stored_credential_is_read_back_and_debug_shows_no_token() {
-        let credential = credential();
+        let credential = Credential { bound_key: Some(Secret::new("key-hush")), ..credential() };
         let stored = credential.to_stored();
         let server = server(OAuthOptions::issuer("https://as.example", "client"));
         let read = Credential::from_stored(&stored, &server).unwrap();
@@ -237,6 +237,7 @@ pub(super) mod tests {
         assert_eq!(read.access_token.expose(), "access-hush");
         assert_eq!(read.version(), credential.version());
         assert_eq!(read.registered_secret, credential.registered_secret);
+        assert_eq!(read.bound_key, credential.bound_key);
         assert!(!format!("{read:?}").contains("hush"));
         for damaged in ["{}", "", " ", "two words", "\u{1b}[2J"] {
             assert!(Credential::from_stored(&Secret::new(damaged), &server).is_none(), "{damaged:?}");

@@ -20,7 +20,8 @@ pub struct Token {
 struct TokenContent {
     access_token: Secret,
     version: Version,
-    /// The header `Authorization`. `None` if the token has characters that are not allowed in a header.
+    /// The header `Authorization`. `None` if the token has characters that are not allowed in a header, or if its key
+    /// cannot be used.
     header: Option<HeaderValue>,
     /// The key to which the token is bound.
     prover: Option<Prover>,
@@ -32,7 +33,9 @@ impl Token {
         let prover = credential.bound_key.as_ref().and_then(|key| Prover::from_stored(key).ok());
         let scheme = if prover.is_some() { "DPoP" } else { "Bearer" };
         let text = Zeroizing::new(format!("{scheme} {}", access_token.expose()));
-        let mut header = HeaderValue::from_str(&text).ok();
+        // Without its key, a bound token is of no use.
+        let is_usable = prover.is_some() || credential.bound_key.is_none();
+        let mut header = HeaderValue::from_str(&text).ok().filter(|_| is_usable);
         if let Some(header) = &mut header {
             header.set_sensitive(true);
         }
