@@ -268,6 +268,9 @@ mod tests {
         let deep = format!("{}{}", "[".repeat(128), "]".repeat(128));
         assert!(deep.parse::<Json>().is_err());
         assert!(deep[1..255].parse::<Json>().is_ok());
+        let nested =
+            |levels: usize| (0..levels).fold(serde_json::json!(1), |inner, _| serde_json::json!([inner]));
+        assert!(Json::of(&nested(100)).is_ok() && Json::of(&nested(200)).is_err());
     }
 
     #[test]

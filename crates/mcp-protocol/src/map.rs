@@ -286,6 +286,7 @@ mod tests {
             }
             assert_eq!((ours.get(&7), ours.contains_key(&key)), (theirs.get(&7), theirs.contains_key(&key)));
             assert!(ours.iter().eq(theirs.iter()));
+            assert_eq!(ours.iter().size_hint(), theirs.iter().size_hint());
         }
     }
 }

@@ -158,3 +158,29 @@ object! {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn status_of_a_task_needs_its_member() {
+        for (status, member) in
+            [("completed", "result"), ("failed", "error"), ("input_required", "inputRequests")]
+        {
+            let mut task = json!({
+                "resultType": "task", "taskId": "t", "status": status, "createdAt": "2026-01-01T00:00:00Z",
+                "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": null,
+            });
+            let error = serde_json::from_value::<Task>(task.clone()).unwrap_err().to_string();
+            assert!(error.contains(member), "{status}: {error}");
+            task[member] = match member {
+                "error" => json!({"code": -32603, "message": "failed"}),
+                _ => json!({}),
+            };
+            serde_json::from_value::<Task>(task).unwrap();
+        }
+    }
+}

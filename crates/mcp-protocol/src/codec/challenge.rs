@@ -234,6 +234,7 @@ mod tests {
         assert_eq!(text, r#"Bearer scope="a b", error_description="say \"x\\y\", ???""#);
         let read = Challenge::parse_all([text.as_str()]);
         assert_eq!((read.len(), read[0].scope()), (1, Some("a b")));
+        assert_eq!(read[0].resource_metadata(), None);
         assert_eq!(read[0].parameter("error_description"), Some("say \"x\\y\", ???"));
         assert_eq!(Challenge::bearer().to_string(), "Bearer");
     }

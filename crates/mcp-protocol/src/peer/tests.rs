@@ -124,7 +124,9 @@ fn cancelled_request_is_not_answered() {
     let mut peer = Peer::server(Limits::default(), DuplicateIds::Unnamed);
     feed(&mut peer, r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#);
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
+    assert!(!peer.is_cancelled(&7.into()));
     assert_eq!(feed(&mut peer, cancel), Arrival::Cancelled(7.into()));
+    assert!(peer.is_cancelled(&7.into()) && !peer.is_cancelled(&8.into()));
     assert!(!peer.complete_request(&7.into()));
     assert_eq!(feed(&mut peer, cancel), Arrival::Ignored(IgnoreReason::Unknown));
     let malformed = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{}}}"#;

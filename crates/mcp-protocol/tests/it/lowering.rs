@@ -38,6 +38,7 @@ fn content_type_missing_from_a_revision_becomes_text() {
         assert_eq!(kind(&unknown), text_or(is_old(ProtocolVersion::V2025_06_18), "hologram"));
     }
     assert_eq!(lower(Dialect::V2024_11_05, &link)["text"], "A: file:///a");
+    assert_eq!(lower(Dialect::V2024_11_05, &audio)["text"], "[audio, audio/wav]");
 }
 
 #[test]

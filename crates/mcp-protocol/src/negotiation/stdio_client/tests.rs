@@ -288,6 +288,7 @@ fn non_message_output_is_skipped_up_to_a_limit() {
         script.negotiation.handle_noise(b"\x1b[1mstarting up");
     }
     script.expect(None);
+    assert!(script.negotiation.noise_sample().unwrap().contains("starting up"));
     script.negotiation.handle_noise(b"again");
     let failure = script.expect_failure().to_string();
     assert!(failure.contains("starting up") && !failure.contains('\u{1b}'), "{failure}");
