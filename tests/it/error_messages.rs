@@ -179,7 +179,7 @@ async fn starting() -> Vec<Quoted> {
         ),
         (
             server().serve_http(([0, 0, 0, 0], 8000).into()).await.unwrap_err().to_string(),
-            "the server cannot start: 0.0.0.0:8000 is not a loopback address, and the server has no authorization; set HttpOptions::beyond_loopback_without_authorization to listen anyway",
+            "the server cannot start: 0.0.0.0:8000 is not a loopback address, and the server has no authorization; set HttpOptions::protect, or HttpOptions::beyond_loopback_without_authorization to listen anyway",
         ),
         (
             server().serve_http(taken.local_addr().unwrap()).await.unwrap_err().to_string(),
