@@ -25,7 +25,7 @@ impl HttpConnections {
         let used = authorization.as_ref();
         let mut response = self.send_with_redirects(|| authorized(make(), used)).await?;
         // The server wants a number in the proof that it gives only now.
-        if is_new_nonce(used, &make().url, &response) {
+        if used.is_some_and(|used| used.prover.is_some()) && is_new_nonce(used, &make().url, &response) {
             self.drain(response.body);
             response = self.send_with_redirects(|| authorized(make(), used)).await?;
         }
