@@ -16,7 +16,7 @@ pub struct LoginNeeded {
     pub scopes: Vec<String>,
     #[cfg(feature = "oauth")]
     pub(crate) login: crate::oauth::ConnectionLogin,
-    /// What the server demanded.
+    /// The metadata address and the scopes in the challenge of the server, if there was one.
     #[cfg(feature = "oauth")]
     pub(crate) demand: Option<crate::oauth::Demand>,
 }

@@ -8,7 +8,7 @@ use url::Url;
 use super::authorizer::{Authorization, Authorizer};
 use super::http_error::HttpError;
 use super::request::{HttpConnections, RawRequest, RawResponse};
-use crate::oauth::PROOF;
+use crate::oauth::{PROOF, Prover};
 
 impl HttpConnections {
     /// Sends a request with the token of an authorizer. It is sent once more if the server refuses it with status 401 and
@@ -25,7 +25,9 @@ impl HttpConnections {
         let used = authorization.as_ref();
         let mut response = self.send_with_redirects(|| authorized(make(), used)).await?;
         // The server wants a number in the proof that it gives only now.
-        if used.is_some_and(|used| used.prover.is_some()) && is_new_nonce(used, &make().url, &response) {
+        if let Some(prover) = used.and_then(|used| used.prover.as_ref())
+            && is_new_nonce(prover, &make().url, &response)
+        {
             self.drain(response.body);
             response = self.send_with_redirects(|| authorized(make(), used)).await?;
         }
@@ -97,8 +99,7 @@ pub(crate) fn challenges(headers: &HeaderMap) -> Vec<Challenge> {
 }
 
 /// Notes the number of the server for proofs. Returns true if the server refused the request because it was missing.
-fn is_new_nonce(used: Option<&Authorization>, url: &Url, response: &RawResponse) -> bool {
-    let Some(prover) = used.and_then(|used| used.prover.as_ref()) else { return false };
+fn is_new_nonce(prover: &Prover, url: &Url, response: &RawResponse) -> bool {
     let is_wanted = |challenge: &Challenge| challenge.error() == Some("use_dpop_nonce");
     prover.note(url, &response.headers)
         && response.status == StatusCode::UNAUTHORIZED

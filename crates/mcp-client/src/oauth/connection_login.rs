@@ -31,7 +31,7 @@ pub(crate) struct ConnectionLogin {
     state: Arc<ConnectionState>,
 }
 
-/// What the requests of a connection found out.
+/// State that all requests of a connection share.
 #[derive(Default)]
 struct ConnectionState {
     /// The server answered a request without a token.

@@ -19,7 +19,7 @@ use super::metadata;
 use super::providers::{Endpoints, Provider};
 use crate::http::authorized::challenges;
 
-/// What the server demanded when it refused a request.
+/// The challenge of a server that refused a request: the address of its metadata, and the scopes that it requires.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Demand {
     /// The address of the resource metadata.
@@ -28,7 +28,7 @@ pub(crate) struct Demand {
 }
 
 impl Demand {
-    /// Returns what the first challenge for a bearer token demands; `None` if there is no such challenge.
+    /// Reads the first challenge for a token; `None` if there is no such challenge.
     pub(crate) fn of(challenges: &[Challenge]) -> Option<Self> {
         let challenge =
             challenges.iter().find(|challenge| matches!(challenge.scheme.as_str(), "bearer" | "dpop"))?;
@@ -59,7 +59,7 @@ struct ResourceMetadata {
 }
 
 impl LoginServer {
-    /// Finds the authorization server. `demand` is what the MCP server demanded, if that is known.
+    /// Finds the authorization server. `demand` is the challenge of the MCP server, if it is known.
     pub(super) async fn discover(
         &self,
         http: &OAuthHttp,

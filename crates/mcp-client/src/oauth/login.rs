@@ -33,7 +33,7 @@ impl LoginServer {
         old: Option<&Credential>,
     ) -> Result<Credential, OAuthError> {
         let found = self.discover(http, demand).await?;
-        // The secret belongs to the authorization server of before.
+        // The secret is shown only to the authorization server of the last token.
         if old.is_some_and(|old| old.details.issuer != found.issuer) {
             return Err(OAuthError::LoginNeeded(LogInReason::IssuerChanged));
         }
@@ -68,14 +68,15 @@ impl LoginServer {
             issuer: found.issuer.clone(),
             problem: problem.to_owned(),
         })?;
-        // A client id that the program configured belongs to the authorization server of before.
+        // A configured client id is shown only to the authorization server of the last login.
         if let Some(old) = old_issuer
             && old != found.issuer
             && !self.options.client_id.is_empty()
         {
-            let problem = "the server now uses another authorization server, which does not know this client id; before, it \
-                           was";
-            return Err(OAuthError::Settings(format!("{problem} {old}")));
+            return Err(OAuthError::Settings(format!(
+                "the server now uses another authorization server than {old}, to which the client id may belong; log out \
+                 first if it belongs to the new one"
+            )));
         }
         let stored = self.stored_registration(&found.issuer, store).await;
         let was_stored = stored.is_some();

@@ -1,4 +1,4 @@
-//! What requests to an authorization server need: its endpoints, and the identity of this client.
+//! The endpoints of an authorization server, and the identity with which this client sends requests to them.
 
 use super::client_auth::{ClientAuth, SigningKey};
 use super::credential::Credential;

@@ -1,4 +1,4 @@
-//! How a user logs in: with a browser on this machine, or with a code on any device.
+//! Chooses the login method: a browser on this machine, or a code that the user enters on any device.
 //!
 //! | the program wants | the server offers | a browser can be opened | method |
 //! |---|---|---|---|
@@ -21,7 +21,7 @@ pub enum LoginMethod {
     Code,
 }
 
-/// What a login method is chosen from.
+/// The facts from which the login method follows.
 ///
 /// ```
 /// use mcp_protocol::oauth::choice::{LoginChoice, LoginMethod};

@@ -122,7 +122,7 @@ pub struct Claims {
     pub subject: Option<String>,
     /// The program that the token was issued to (`client_id` or `azp`).
     pub client_id: Option<String>,
-    /// What the token allows (`scope` or `scp`).
+    /// The scopes of the token (`scope` or `scp`).
     pub scopes: Scopes,
     /// The time at which the token expires, since 1970.
     pub expires_at: Duration,

@@ -32,7 +32,7 @@ pub use signature::JwtAlgorithm;
 /// ```
 /// use mcp_server::auth::JwtVerifier;
 ///
-/// # async fn get(url: String) -> Result<Vec<u8>, std::io::Error> { unimplemented!("{url}") }
+/// # async fn get(url: String) -> Result<Vec<u8>, std::io::Error> { Err(std::io::Error::other(url)) }
 /// // `get` is an async function of this program that returns the body of a URL, for example with reqwest.
 /// let verifier = JwtVerifier::new("https://auth.example.com", get);
 /// ```

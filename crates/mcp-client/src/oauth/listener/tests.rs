@@ -149,6 +149,39 @@ async fn connections_that_send_nothing_do_not_block_the_login() {
 }
 
 #[tokio::test]
+async fn floods_are_bounded_and_a_dropped_login_closes_its_port() {
+    let waiting = wait().await;
+    let flood = "x".repeat(64 << 10);
+    for head in
+        ["GET /callback?code=", "GET /callback?code=c&state=s1 HTTP/1.1\r\nContent-Length: -1\r\nA: ", "\0\0"]
+    {
+        let mut stream = TcpStream::connect(("127.0.0.1", waiting.port)).await.unwrap();
+        // At most 100 MiB; the connection is closed long before.
+        let mut sent = stream.write_all(head.as_bytes()).await;
+        for _ in 0..1600 {
+            if sent.is_err() {
+                break;
+            }
+            sent = stream.write_all(flood.as_bytes()).await;
+        }
+        assert!(sent.is_err(), "{head}");
+    }
+    // Half a request, and the same response twice at once.
+    let mut half = TcpStream::connect(("127.0.0.1", waiting.port)).await.unwrap();
+    half.write_all(b"GET /callback?code=c&sta").await.unwrap();
+    let valid = "/callback?code=c&state=s1";
+    let (one, other) = tokio::join!(waiting.get(valid), waiting.get(valid));
+    let pages = [one, other].into_iter().flatten().filter(|page| page.contains("You are logged in.")).count();
+    assert_eq!(pages, 1);
+    assert_eq!(waiting.end().await.unwrap(), "c");
+
+    let dropped = wait().await;
+    dropped.code.abort();
+    assert!(dropped.code.await.unwrap_err().is_cancelled());
+    assert!(TcpStream::connect(("127.0.0.1", dropped.port)).await.is_err());
+}
+
+#[tokio::test]
 async fn port_of_the_registration_is_used_if_it_is_free() {
     let taken = RedirectListener::bind([0]).await.unwrap();
     let free = RedirectListener::bind([0]).await.unwrap().port;

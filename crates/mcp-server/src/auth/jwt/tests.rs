@@ -150,6 +150,25 @@ async fn forged_tokens_are_refused() {
     assert!(refusal(&only_rsa, &good).await.contains("not allowed"));
 }
 
+#[tokio::test]
+async fn token_with_any_changed_letter_is_refused() {
+    let issuer = Issuer::new("k");
+    let (verifier, token) = (fixed(&issuer), issuer.valid(json!({})));
+    for at in 0..token.len() {
+        for letter in ["A", "z", "_", ".", "="] {
+            let mut changed = token.clone();
+            changed.replace_range(at..=at, letter);
+            let accepted = verifier.verify(&changed, RESOURCE).await.is_ok();
+            assert_eq!(accepted, changed == token, "{at} {letter}");
+        }
+        assert!(
+            verifier.verify(&token[..at], RESOURCE).await.is_err()
+                && verifier.verify(&token[at + 1..], RESOURCE).await.is_err()
+        );
+    }
+    assert!(verifier.verify(&token.repeat(20_000), RESOURCE).await.is_err());
+}
+
 #[test]
 fn signatures_of_all_kinds_are_checked() {
     let key = |key: Value| serde_json::from_value(key).ok().and_then(PublicKey::of);
